@@ -28,7 +28,7 @@ from proofs_checks.papers.balance import (
     lemma8,
     maximum,
     model,
-    rounds,
+    round_law,
     theorem1,
     theorem2,
 )
@@ -243,9 +243,9 @@ def test_policies_differ_by_no_more_than_their_prompts() -> None:
 
 def test_rounds_from_an_overloaded_pool_by_hand() -> None:
     """Two sizes, two workers: two equal prompts always wait; independent ones are equal in 1/2."""
-    assert rounds.perfect_chances(2, 1, 2) == (Fraction(1), Fraction(1, 2))
+    assert round_law.perfect_chances(2, 1, 2) == (Fraction(1), Fraction(1, 2))
     # Three sizes: 1, 2, 3 in any order (2/9) leave no equal pair among the first three arrivals.
-    assert rounds.perfect_chances(2, 1, 3) == (Fraction(7, 9), Fraction(1, 3))
+    assert round_law.perfect_chances(2, 1, 3) == (Fraction(7, 9), Fraction(1, 3))
 
 
 @given(st.integers(2, 3), st.lists(st.integers(0, 7), min_size=2, max_size=3))
@@ -253,7 +253,7 @@ def test_smallest_overloaded_pools_lie_within_all_others(workers: int, counts: l
     """Definition 1 holds for a pool iff it contains one of the smallest."""
     found = [c for _, _, c in smallest_overloaded(workers, 1, len(counts))]
     within = any(all(a <= b for a, b in zip(c, counts, strict=True)) for c in found)
-    assert within == rounds.overloaded(tuple(counts), workers)
+    assert within == round_law.overloaded(tuple(counts), workers)
     assert all(is_perfect((workers, 2, c)) for _, _, c in smallest_overloaded(workers, 2, 2))
 
 
@@ -369,7 +369,7 @@ _VERIFIERS: list[tuple[Callable[[Any], str | None], dict[str, Any], list[dict[st
         [{"constant": 100}, {"start": 2}],
     ),
     (lemma8.verify_decomposition, _GROWN, [{"prompts": [1]}, {"increment": 0}]),
-    (rounds.verify_selection, _ROUND, [{"workers": 1}, {"values": 1}]),
+    (round_law.verify_selection, _ROUND, [{"workers": 1}, {"values": 1}]),
     # Without one of the ones the pool is not overloaded.
     (
         verify_objective,

@@ -1,87 +1,21 @@
-"""Queues between segments: means, tails, and walks that dominate them (Lemmas 7 and 9)."""
+"""Walks that dominate the queues between segments (Lemmas 7 and 9)."""
 
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate, product
-from math import exp, prod
+from math import prod
 
 import numpy as np
 
-from formulations.arrays import FloatArray
-from formulations.thresholds import drift_exponent
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered
-from proofs_checks.papers.fluid.exponents import Triple, triples
 from proofs_checks.papers.fluid.queues import (
-    binomial_law,
-    mean_path,
     poisson_law,
-    queue_laws,
     queue_path,
     reflected_path,
-    tail,
 )
 from proofs_checks.search import examine, refute
-
-_MARGIN = 1e-9
-
-
-def _small(context: Context) -> list[Triple]:
-    small = [t for t in triples(context) if t[0] < context.choose(7, 12, 20)]
-    return small[:: context.choose(3, 1, 1)]
-
-
-def _laws(triple: Triple, steps: int) -> list[FloatArray]:
-    before, threshold, share = triple
-    return list(queue_laws([binomial_law(before, float(share))] * steps, threshold))
-
-
-def _means_check(context: Context, *, part: float = 1) -> Outcome:
-    steps = context.choose(60, 300, 2000)
-
-    def holds(triple: Triple) -> bool:
-        before, threshold, share = triple
-        variance = before * share * (1 - share)
-        bound = threshold + float(variance / (2 * (threshold - before * share)))
-        return max(mean_path(_laws(triple, steps))) <= part * bound + _MARGIN
-
-    return examine(
-        "E[W_k^s] ≤ n_k + n_{k−1}P(1−P)/(2(n_k − n_{k−1}P))",
-        f"all small n_(k−1), n_k, P; s up to {steps}; laws by convolution",
-        _small(context),
-        holds,
-    )
-
-
-def _tail_check(context: Context, *, before_service: bool = False, faster: float = 1) -> Outcome:
-    steps = context.choose(40, 200, 1000)
-
-    def holds(triple: Triple) -> bool:
-        theta, threshold = faster * drift_exponent(*triple), triple[1]
-        arrival = binomial_law(triple[0], float(triple[2]))
-        for law in _laws(triple, steps):
-            seen = np.convolve(law, arrival) if before_service else law
-            tails = tail(seen)
-            # Above 1 a bound says nothing.
-            bounds = np.exp(np.minimum(theta * (threshold - np.arange(len(tails))), 0.0))
-            if (tails > bounds + _MARGIN).any():
-                return False
-        return True
-
-    seen = examine(
-        "P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)} for every c and s",
-        f"all small n_(k−1), n_k, P; s up to {steps}; laws by convolution", _small(context), holds,
-    )  # fmt: skip
-    law = _laws((4, 3, Fraction(1, 2)), 60)[-1]
-    return Findings(
-        seen,
-        numbers={
-            "P(W ≥ 4) at (4, 3, 1/2)": float(tail(law)[4:5].sum()),
-            "its bound": exp(-drift_exponent(4, 3, Fraction(1, 2))),
-        },
-    )
-
 
 APPENDIX = "fluid paper, proof of Theorem 2 (appendix C)"
 QUEUE = ("W' = W + Y − n_k·1{W + Y ≥ n_k}", "steps are batches with segment k − 1")
@@ -307,36 +241,6 @@ def _domination_check(
 
 
 CLAIMS = (
-    Claim(
-        id="fluid.theorem2-queues",
-        source=APPENDIX,
-        title="Mean queue before a segment",
-        statement="The mean queue before segment k is bounded by n_k plus Kingman's term.",
-        formula="E[W_k] ≤ n_k + n_{k−1}P_k(1−P_k)/(2(n_k − n_{k−1}P_k))",
-        hypotheses=BINOMIAL,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_means_check,
-        summary="Kingman's inequality, with room for the n_k of the dominator.",
-        mutations=(Mutation("a tenth of the bound", part=0.1),),
-    ),
-    Claim(
-        id="fluid.theorem2-tail",
-        source=f"{APPENDIX}, after Lemma 8",
-        title="Tail of the queue before a segment",
-        statement="At least c wait before segment k with probability at most e^{−θ_k(c − n_k)}.",
-        formula="P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)}",
-        hypotheses=BINOMIAL,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_tail_check,
-        summary="W is what is left after the decision about a batch with segment k − 1.",
-        mutations=(
-            Mutation("the queue before the decision, W + Y", before_service=True),
-            Mutation("three times the exponent", faster=3),
-        ),
-        reading="'<' in one place as '≤'; W after the decision, at batches with segment k − 1.",
-    ),
     Claim(
         id="fluid.lemma7",
         source="fluid paper, Lemma 7 (appendices C and E.4)",

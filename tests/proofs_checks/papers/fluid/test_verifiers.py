@@ -16,10 +16,11 @@ from proofs_checks.papers.fluid.examples import (
 from proofs_checks.papers.fluid.exponents import verify_bound
 from proofs_checks.papers.fluid.full_batch import verify_eq11, verify_eq14
 from proofs_checks.papers.fluid.lemma6 import verify as verify_lemma6
-from proofs_checks.papers.fluid.lemmas import verify_constant, verify_display
+from proofs_checks.papers.fluid.lemmas import verify_display
 from proofs_checks.papers.fluid.nested_bounds import verify_equality
 from proofs_checks.papers.fluid.nested_runs import verify_memory
 from proofs_checks.papers.fluid.overflow_chances import verify_overflow
+from proofs_checks.papers.fluid.partial_sums import verify_constant
 from proofs_checks.papers.fluid.segment_walks import (
     verify_domination,
     verify_lemma9,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from proofs_checks.evidence import Data
-from proofs_checks.papers.kv.adversary import verify_costs, verify_ratio
+from proofs_checks.papers.kv.adversary_costs import verify_costs, verify_ratio
 from proofs_checks.papers.kv.arrivals import verify_mean, verify_minimum, verify_tail
 from proofs_checks.papers.kv.checkpoints import verify_count, verify_listed
 from proofs_checks.papers.kv.clearing import verify_margin
