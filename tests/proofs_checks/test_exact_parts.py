@@ -26,6 +26,7 @@ from proofs_checks.papers.balance import (
     drift,
     lemma7,
     lemma8,
+    lemma8_decomposition,
     maximum,
     model,
     round_law,
@@ -368,7 +369,7 @@ _VERIFIERS: list[tuple[Callable[[Any], str | None], dict[str, Any], list[dict[st
         _SLOT | {"tenths": 5, "start": 220, "constant": 10**4},
         [{"constant": 100}, {"start": 2}],
     ),
-    (lemma8.verify_decomposition, _GROWN, [{"prompts": [1]}, {"increment": 0}]),
+    (lemma8_decomposition.verify_decomposition, _GROWN, [{"prompts": [1]}, {"increment": 0}]),
     (round_law.verify_selection, _ROUND, [{"workers": 1}, {"values": 1}]),
     # Without one of the ones the pool is not overloaded.
     (

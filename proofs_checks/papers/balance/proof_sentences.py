@@ -7,7 +7,7 @@ from itertools import combinations, product
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.papers.balance.program import by_definition
+from proofs_checks.papers.balance.overloaded_family import by_definition
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import gap, imbalance, multisets
 
