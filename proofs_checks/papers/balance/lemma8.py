@@ -91,8 +91,20 @@ def _as_data(slot: Slot) -> Data:
     }
 
 
+#: Largest prompt and most steps: quick, normal, deep.
+_SIZES = ((3, 2), (4, 3), (6, 4))
+
+
+def _made(context: Context) -> str:
+    largest, longest = context.choose(*_SIZES)
+    return (
+        f"every slot with uniform prompts on two values or more in 1..{largest}, up to {longest} "
+        "increments 0..2, p = 1/10, 1/2, 9/10"
+    )
+
+
 def _slots(context: Context, starts: Sequence[int | None], *, slowest: int = 0) -> Iterator[Slot]:
-    largest, longest = context.choose((3, 2), (4, 3), (6, 4))
+    largest, longest = context.choose(*_SIZES)
     for mask in range(1, 2**largest):
         prompts = tuple(v for v in range(1, largest + 1) if mask >> (v - 1) & 1)
         if len(prompts) < 2:
@@ -120,7 +132,7 @@ def verify_variance(data: Data) -> str | None:
 
 def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = False) -> Outcome:
     starts: tuple[int | None, ...] = tuple(range(1, context.choose(4, 7, 10)))
-    made = "every slot with small prompts, increments 0..2, p = 1/10, 1/2, 9/10"
+    made = _made(context)
     printed = refute(
         "Var Y(k) ≥ σ_s² from any size at step 0",
         made.replace("0..2", "1 and 2"),
@@ -186,7 +198,7 @@ def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fract
     )
     corrected = examine(
         "E|Y(k) − E Y(k)|³ ≤ 4((s_max − 1)³ + 48·δ_max³/p³) from a fresh prompt",
-        "every slot with small prompts, increments 0..2, p = 1/10, 1/2, 9/10",
+        _made(context),
         _slots(context, (None,)),
         lambda s: third_moment(s.law()) <= share * moment_bound(s),
     )

@@ -90,11 +90,15 @@ def verify_strict(data: Data) -> str | None:
     return f"s_max = {largest}, S_p = {heavy}, S_q = {light}: no θ, and no x > y either"
 
 
+#: Requests in a pool and largest size: quick, normal, deep.
+_POOLS = ((5, 3), (6, 4), (8, 5))
+
+
 def _equal_steps(
     context: Context, *, overloaded: bool
 ) -> Iterator[tuple[tuple[int, ...], int, int, int]]:
     """Yield pools, the sizes that p and q hold in common and how many slots are free."""
-    count, largest = context.choose((5, 3), (6, 4), (8, 5))
+    count, largest = context.choose(*_POOLS)
     for n in range(2, count + 1):
         for pool in multisets(n, largest):
             for free in range(2, n + 1):
@@ -137,10 +141,12 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
         pairs,
         lambda pair: separated(*pair, largest) or max(pair[0]) >= min(pair[1]),
     )
+    count, top = context.choose(*_POOLS)
     helped = examine(
         "if x = y, an overloaded pool has a job of another size left, which takes the place of x "
         "on p if smaller, of y on q if larger",
-        "all pools of a few sizes, every common size, every number of free slots",
+        f"all pools of up to {count} sizes in 1..{top}, every common size, every number of free "
+        "slots",
         _equal_steps(context, overloaded=overloaded),
         _another,
     )

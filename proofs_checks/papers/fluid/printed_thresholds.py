@@ -60,11 +60,15 @@ def _section61_check(
     printed: BatchRule = BatchRule.PRINTED,
     corrected: BatchRule = BatchRule.BALANCED,
 ) -> Outcome:
+    longest = context.choose(2, 3, 4)
     cases = [
-        *all_cases(1, context.choose(2, 3, 4), 2),
+        *all_cases(1, longest, 2),
         *random_cases(context.rng, context.choose(10, 300, 3000)),
     ]
-    made = "every pair of small classes at three loads, random stable cases; limits 1, 4, 16, ..."
+    made = (
+        f"every case of 1 or 2 classes with rate 1, prompts 1 and 2, outputs up to {longest}, at "
+        "three loads, random stable cases; limits 1, 4, 16, ..."
+    )
     as_printed = refute(
         "some limit B meets (9)",
         made,

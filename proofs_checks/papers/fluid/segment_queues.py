@@ -22,9 +22,20 @@ from proofs_checks.search import examine
 _MARGIN = 1e-9
 
 
+#: What n_{k−1} is below: quick, normal, deep.
+_BELOW = (7, 12, 20)
+
+
 def _small(context: Context) -> list[Triple]:
-    small = [t for t in triples(context) if t[0] < context.choose(7, 12, 20)]
+    small = [t for t in triples(context) if t[0] < context.choose(*_BELOW)]
     return small[:: context.choose(3, 1, 1)]
+
+
+def _made(context: Context) -> str:
+    return (
+        f"all n_(k−1)·P < n_k < n_(k−1) < {context.choose(*_BELOW)} with P in eighths (at quick "
+        "effort every third), some with P in hundredths"
+    )
 
 
 def _laws(triple: Triple, steps: int) -> list[FloatArray]:
@@ -43,7 +54,7 @@ def _means_check(context: Context, *, part: float = 1) -> Outcome:
 
     return examine(
         "E[W_k^s] ≤ n_k + n_{k−1}P(1−P)/(2(n_k − n_{k−1}P))",
-        f"all small n_(k−1), n_k, P; s up to {steps}; laws by convolution",
+        f"{_made(context)}; s up to {steps}; laws by convolution",
         _small(context),
         holds,
     )
@@ -66,7 +77,7 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
 
     seen = examine(
         "P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)} for every c and s",
-        f"all small n_(k−1), n_k, P; s up to {steps}; laws by convolution", _small(context), holds,
+        f"{_made(context)}; s up to {steps}; laws by convolution", _small(context), holds,
     )  # fmt: skip
     law = _laws((4, 3, Fraction(1, 2)), 60)[-1]
     return Findings(

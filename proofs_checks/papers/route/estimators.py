@@ -56,16 +56,25 @@ class Remaining:
         return p, within / p if p else Fraction(0)
 
 
+#: Longest remaining time of `laws`, and largest weight: quick, normal, deep.
+_SIZES = ((4, 2), (5, 3), (6, 4))
+
+
 def laws(context: Context) -> Iterator[Remaining]:
-    """Yield all laws on 1..n with small weights, with all windows 1..n."""
-    longest, most = context.choose((4, 2), (5, 3), (6, 4))
+    """Yield all laws on 1..n with weights up to a size, with all windows 1..n."""
+    longest, most = context.choose(*_SIZES)
     for weights in product(range(most + 1), repeat=longest):
         if any(weights):
             for horizon in range(1, longest + 1):
                 yield Remaining(weights, horizon)
 
 
-_MADE = "all laws on 1..n with small integer weights, all windows H = 1..n, in fractions"
+def _made(context: Context) -> str:
+    longest, most = context.choose(*_SIZES)
+    return (
+        f"all laws on 1..{longest} with integer weights 0..{most}, all windows H = 1..{longest}, "
+        "in fractions"
+    )
 
 
 # Equations (4) to (6).
@@ -86,9 +95,9 @@ def _composite_check(context: Context, *, more: int = 0, clipped: bool = True) -
         return abs(float(expected_steps(stated, law.horizon)[0]) - float(law.estimand)) < 1e-9
 
     return (
-        examine("E min(R, H) = p·μ + (1 − p)·H", _MADE, laws(context), decomposes),
-        examine("it lies in [1, H], at p·(H − μ) below H", _MADE, laws(context), within),
-        examine("the toolkit's (6) gives it", _MADE, laws(context), by_toolkit),
+        examine("E min(R, H) = p·μ + (1 − p)·H", _made(context), laws(context), decomposes),
+        examine("it lies in [1, H], at p·(H − μ) below H", _made(context), laws(context), within),
+        examine("the toolkit's (6) gives it", _made(context), laws(context), by_toolkit),
     )
 
 
@@ -134,13 +143,13 @@ def verify_profile(data: Data) -> str | None:
 def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Outcome:
     cases = [law for law in laws(context) if not known or sum(map(bool, law.weights)) == 1]
     printed = refute(
-        "(7) with ŷ = y is the expected load at every h", f"{_MADE}; s + a = 1", cases,
+        "(7) with ŷ = y is the expected load at every h", f"{_made(context)}; s + a = 1", cases,
         verify_profile,
         lambda law: {"weights": list(law.weights), "horizon": law.horizon, "size": 1},
     )  # fmt: skip
     corrected = examine(
         "the expected number of steps in the window is y: Σ_{h<H} P(R > h) = E min(R, H)",
-        _MADE,
+        _made(context),
         laws(context),
         lambda law: (
             sum(map(law.outlasts, range(law.horizon + until)), Fraction(0)) == law.estimand
@@ -161,7 +170,7 @@ def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome
 
     return examine(
         "a closed gate sets ŷ = H, the median of min(R, H), at most (H − 1)/2 above its mean",
-        _MADE,
+        _made(context),
         laws(context),
         errs_little,
         lambda law: law.horizon > 1,
