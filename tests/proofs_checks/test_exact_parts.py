@@ -24,6 +24,7 @@ from proofs_checks.laws import (
 from proofs_checks.papers.balance import (
     baselines,
     drift,
+    fcfs,
     lemma7,
     lemma8,
     lemma8_decomposition,
@@ -260,15 +261,15 @@ def test_smallest_overloaded_pools_lie_within_all_others(workers: int, counts: l
 
 def test_fcfs_by_hand() -> None:
     """Two workers, one slot: request 1 ends first, so request 2 joins worker 1."""
-    for rule in (baselines.most_free, baselines.lowest_index):
-        assert baselines.placements(rule, [2, 1, 1, 1], 2, 1) == [0, 1, 1, 0]
+    for rule in (fcfs.most_free, fcfs.lowest_index):
+        assert fcfs.placements(rule, [2, 1, 1, 1], 2, 1) == [0, 1, 1, 0]
     # Two slots: the emptiest by turns; by index two on each; the fullest as by index.
     for rule, placed in (
-        (baselines.most_free, [0, 1, 0, 1]),
-        (baselines.lowest_index, [0, 0, 1, 1]),
-        (baselines.least_free, [0, 0, 1, 1]),
+        (fcfs.most_free, [0, 1, 0, 1]),
+        (fcfs.lowest_index, [0, 0, 1, 1]),
+        (fcfs.least_free, [0, 0, 1, 1]),
     ):
-        assert baselines.placements(rule, [1] * 4, 2, 2) == placed
+        assert fcfs.placements(rule, [1] * 4, 2, 2) == placed
 
 
 def test_the_shortest_queue_by_hand() -> None:
