@@ -24,6 +24,7 @@ from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import built_in
 from bfio.decode.simulation import check_arguments, simulate
+from bfio.decode.unseen_events import unseen_events
 from bfio.decode.worst_steps import WorstSteps
 from bfio.step.interval_bound import interval_bound
 from bfio.step.solve import solve_step
@@ -225,11 +226,14 @@ class GapReport:
         Decisions taken; more than rows if not every one was solved.
     scale : int
         Factor in the objectives of the rows, from a fractional discount.
+    unseen : tuple of str
+        Schedules of the run of which nothing came to pass, a sentence each.
     """
 
     rows: tuple[StepRegret, ...]
     num_decisions: int
     scale: int = 1
+    unseen: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         proven = len(self.regrets())
@@ -418,7 +422,7 @@ def measure_gap(
     )
     if run.rests is not None:
         raise _rests(run.policy)
-    return gaps.report()
+    return replace(gaps.report(), unseen=tuple(unseen_events([run])))
 
 
 def _rests(policy: str) -> InputError:

@@ -59,6 +59,8 @@ class PolicySpec:
         prompts begin alike, and whether workers keep prefixes.
     why_pooled : str
         Why it cannot decide with immediate dispatch, if it cannot.
+    reads_reports : bool
+        Whether it goes by what workers report of themselves: telemetry changes nothing else.
     """
 
     name: str
@@ -76,6 +78,7 @@ class PolicySpec:
     pauses: bool = False
     unled: Callable[[bool, bool], str] = lambda tells_prompts, caches: ""
     why_pooled: str = ""
+    reads_reports: bool = True
 
 
 def stateless(function: Policy) -> Callable[[PolicyOptions], Policy]:
@@ -92,12 +95,13 @@ def greedy_policy(
     source: str,
     dispatch: tuple[Dispatch, ...] = (Dispatch.POOLED,),
     margin: int | None = None,
+    reads_reports: bool = True,
 ) -> PolicySpec:
     """Describe a policy that gives each request in turn to the worker with the least key.
 
     Parameters
     ----------
-    name, summary, source, dispatch
+    name, summary, source, dispatch, reads_reports
         See `PolicySpec`.
     key : callable
         A compilable function of a `WorkerTally`, for interpreted and compiled runs alike; it may
@@ -124,4 +128,5 @@ def greedy_policy(
         source=source,
         dispatch=dispatch,
         kernel=greedy_kernel(least_by(key), order),
+        reads_reports=reads_reports,
     )

@@ -159,6 +159,18 @@ def unled_where(names: Iterable[str], *, tells_prompts: bool, caches: bool) -> I
             yield f"{name} {said}"
 
 
+def unread_reports(names: Iterable[str], options: RunOptions) -> Iterator[str]:
+    """Yield for which policies it changes nothing that reports are late or lost."""
+    known = built_in()
+    told = [name for name in dict.fromkeys(names) if name in known]
+    deaf = [name for name in told if not known[name].reads_reports]
+    if options.telemetry is not None and deaf:
+        yield (
+            f"Telemetry changes nothing for {', '.join(deaf)}: no report of a worker is read, "
+            "only which slots are free."
+        )
+
+
 def unused_overflow(options: RunOptions, cluster: Cluster) -> Iterator[str]:
     """Yield that a rule of overflow, or the time of a swap, is not used, if that is so."""
     plain = RunOptions()
@@ -225,6 +237,7 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
     yield from unused(workload, [run.options for run in runs])
     yield from unused_overflow(runs[0].options, runs[0].cluster)
     yield from unled((run.policy for run in runs), workload, runs[0].cluster)
+    yield from unread_reports((run.policy for run in runs), runs[0].options)
     yield from unseen_events(runs)
     for run in runs:
         counts = [run.statistics.get(name) for name in ("clocked_steps", "steps")]

@@ -127,6 +127,14 @@ def test_gap_counts_every_decision(bfio: Bfio, tmp_path: Path) -> None:
     assert exact["regret_per_step"]["share_optimal"] == 1
 
 
+def test_gap_tells_what_changes_nothing(bfio: Bfio) -> None:
+    """A schedule without a failure, and FCFS, which reads no report of a worker."""
+    given = ("--failures", "random:mtbf=1e9:mttr=1", "--telemetry", "delay=3", "--no-plots")
+    out = " ".join(bfio("gap", "--policy", "fcfs", *SMALL, *given).out.split())
+    assert "The schedule has no failure" in out
+    assert "Telemetry changes nothing for fcfs" in out
+
+
 def test_gap_prints_a_table(bfio: Bfio) -> None:
     """For people."""
     out = bfio("gap", "--policy", "br-0", *SMALL, "--no-plots").out

@@ -9,6 +9,7 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.failures import failures_of
+from bfio.decode.gap import measure_gap
 from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations
 from bfio.decode.simulation import simulate
@@ -209,6 +210,7 @@ def test_a_schedule_of_which_nothing_came_to_pass_is_told(
     """As of one with times in milliseconds: its name alone would say that something failed."""
     requests = workload([2, 2], [3, 1], ["0", "0"])
     said = list(unseen_events([simulate(requests, "fcfs", EXACT, **options)]))
+    assert measure_gap(requests, "fcfs", EXACT, **options).unseen == tuple(said)
     assert len(said) == len(told)
     assert all(one.startswith(start) for one, start in zip(said, told, strict=True))
 

@@ -7,9 +7,10 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import measure
+from bfio.decode.policy_registry import built_in
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
-from bfio.decode.settings import settings
+from bfio.decode.settings import remarks, settings
 from bfio.decode.simulation import simulate
 from bfio.decode.telemetry import Telemetry, losses, telemetry_of
 from formulations.errors import InputError
@@ -144,3 +145,24 @@ def test_settings_name_it() -> None:
     """As it is given."""
     line = settings(workload([2], [1]), TWO, [told("loss=0.1,delay=4").options])
     assert "telemetry delay=4,loss=0.1" in line
+
+
+def test_policies_that_read_no_report_say_so_and_no_other() -> None:
+    """Who reads none decides as with fresh reports; who reads some decides otherwise here."""
+    rng = np.random.default_rng(5)
+    requests = workload(
+        rng.integers(1, 50, size=300).tolist(), rng.geometric(0.05, size=300).tolist()
+    )
+    for name, spec in built_in().items():
+        # These two are refused with telemetry; this one goes by loads only above a given skew.
+        if name in ("adaptive", "pausing", "consistent-hash"):
+            continue
+        fresh, late = (
+            simulate(requests, name, Cluster(4, 4), telemetry=telemetry, engine="reference")
+            for telemetry in (None, "delay=7,loss=0.2")
+        )
+        same = fresh.worker.tolist() == late.worker.tolist()
+        assert same == (not spec.reads_reports), name
+        said = [sentence for sentence in remarks(requests, [late]) if "Telemetry" in sentence]
+        assert bool(said) == same, name
+        assert not any("Telemetry" in sentence for sentence in remarks(requests, [fresh]))

@@ -1,6 +1,7 @@
 """Every claim: its verdicts at quick effort, its mutations, its stored counterexample."""
 
 import ast
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from proofs_checks import claims
 from proofs_checks.claim import Claim, Effort, Kind, Mutation
-from proofs_checks.evidence import Data, Verdict
+from proofs_checks.evidence import Basis, Data, Verdict, basis_of
 from proofs_checks.run import run_check, run_claim
 from proofs_checks.shrink import shrink, size
 from proofs_checks.store import COUNTEREXAMPLES, recorded, stored_counterexample
@@ -43,6 +44,16 @@ def test_a_mutation_is_caught(claim: Claim, mutation: Mutation) -> None:
     broken = run_check(claim, Effort.QUICK, 0, mutation)
     entry = _entry(claim)
     assert broken.verdicts != (entry["as_printed"], entry["as_corrected"])
+
+
+@pytest.mark.parametrize("claim", ALL, ids=lambda claim: claim.id)
+def test_what_is_exhaustive_states_its_size(claim: Claim) -> None:
+    """A domain that is looked through whole is told in figures, not as a small one."""
+    evidence = _entry(claim)["evidence"]
+    if basis_of(evidence, claim.proof) is not Basis.EXHAUSTIVE:
+        return
+    for tally in evidence["tallies"]:
+        assert not re.search(r"\b(small|few)\b", tally["made"]), tally
 
 
 @pytest.mark.deep

@@ -86,19 +86,19 @@ def _run(args: argparse.Namespace) -> int:
 
     def show() -> None:
         # Steps are written once, when it is known which are the worst.
-        _show(args, workload, observer, None, [], interrupted=True)
+        _show(args, workload, observer, observer.report(), None, [], interrupted=True)
 
     with progress_bar() as bar:
         task = bar.add_task(args.policy, total=len(workload))
         try:
-            _replay(args, workload, observer, tell)
+            report = _replay(args, workload, observer, tell)
         except KeyboardInterrupt:
             if not observer.rows:
                 raise
-            interrupted = True
+            report, interrupted = observer.report(), True
     folder = None if interrupted else folder
     steps = _dumped(args, workload, observer)
-    _show(args, workload, observer, folder, steps, interrupted=interrupted)
+    _show(args, workload, observer, report, folder, steps, interrupted=interrupted)
     return INTERRUPTED if interrupted else DONE
 
 
@@ -121,28 +121,30 @@ def _observer(args: argparse.Namespace) -> "GapObserver":
 
 
 def _replay(
-    args: argparse.Namespace, workload: "Workload", observer: "GapObserver", report: Any
-) -> None:
+    args: argparse.Namespace, workload: "Workload", observer: "GapObserver", tell: Any
+) -> "GapReport":
     from bfio.decode.gap import measure_gap
     from bfio.decode.observers import ProgressObserver
 
-    measure_gap(
+    report = measure_gap(
         workload,
         args.policy,
         options.cluster_from(args),
         observer=observer,
         policy_options=options.policy_options_from(args),
-        observers=[ProgressObserver(lambda view: report(view.completed), every=10)],
+        observers=[ProgressObserver(lambda view: tell(view.completed), every=10)],
         engine=args.engine,
         options=options.run_options_from(args),
     )
-    report(len(workload))
+    tell(len(workload))
+    return report
 
 
 def _show(
     args: argparse.Namespace,
     workload: "Workload",
     observer: "GapObserver",
+    report: "GapReport",
     folder: Path | None,
     steps: list[dict[str, Any]],
     *,
@@ -150,9 +152,14 @@ def _show(
 ) -> None:
     from bfio.cli.tables import print_for_papers, print_sentences
     from bfio.common.table_text import TableForm
-    from bfio.decode.settings import by_the_clock, unled, unused, unused_overflow
+    from bfio.decode.settings import (
+        by_the_clock,
+        unled,
+        unread_reports,
+        unused,
+        unused_overflow,
+    )
 
-    report = observer.report()
     limits = _limits(observer)
     document = report.to_mapping()
     plots = []
@@ -170,9 +177,11 @@ def _show(
         print_json(head | document | limits | tail)
         return
     said = _settings(args, workload, observer)
+    name = args.policy.partition(":")[0]
     told = list(unused(workload, [_seen(args)]))
     told += unused_overflow(_seen(args), options.cluster_from(args))
-    told += unled([args.policy.partition(":")[0]], workload, options.cluster_from(args))
+    told += unled([name], workload, options.cluster_from(args))
+    told += [*unread_reports([name], _seen(args)), *report.unseen]
     told += by_the_clock("gap", limits, document["clocked"], document["solved"])
     table = replace(_table(args.policy, args.gap_horizon, document), settings=said)
     if args.table != TableForm.TEXT:

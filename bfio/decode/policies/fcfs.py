@@ -19,4 +19,5 @@ SPEC = greedy_policy(
     source="BF-IO, Algorithm 2",
     dispatch=BOTH_DISPATCHES,
     margin=MARGIN,
+    reads_reports=False,
 )

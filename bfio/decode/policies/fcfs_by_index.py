@@ -22,4 +22,5 @@ SPEC = greedy_policy(
     source="BF-IO, appendix B (text)",
     dispatch=BOTH_DISPATCHES,
     margin=MARGIN,
+    reads_reports=False,
 )

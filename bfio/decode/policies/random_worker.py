@@ -37,4 +37,5 @@ SPEC = PolicySpec(
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(choose),
     draws=True,
+    reads_reports=False,
 )

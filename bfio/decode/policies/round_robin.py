@@ -55,4 +55,5 @@ SPEC = PolicySpec(
     source="BF-IO, appendix A.1.1",
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(choose, numbers=lambda options: (0,)),
+    reads_reports=False,
 )

@@ -25,6 +25,7 @@ from bfio.decode.settings import (
     learns,
     unasked_predictor,
     unled_where,
+    unread_reports,
     unused_arrivals,
     unused_history,
     unused_overflow,
@@ -158,6 +159,7 @@ class RunPlan:
                 tells_prompts=facts.tells_prompts,
                 caches=self.cluster.prefix_cache is not None,
             ),
+            *unread_reports((plan.name for plan in (self, *others)), self.options),
         ]
         refuted: list[str] = []
         asked = horizon or any(plan.horizon for plan in (self, *others))

@@ -77,9 +77,13 @@ def energy(
     )
 
 
+#: Largest load of a step [tokens]: quick, normal, deep.
+_MOST = (4, 6, 8)
+
+
 def _steps(context: Context) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield loads, the requests behind them, for two and three workers."""
-    most = context.choose(4, 6, 8)
+    most = context.choose(*_MOST)
     for G in (2, 3):
         for loads in product(range(1, most + 1), repeat=G):
             yield loads, (2,) * G
@@ -99,7 +103,8 @@ def _formula_check(context: Context, *, averaged: bool = True) -> Outcome:
     reading = EnergyReading.AVERAGED if averaged else EnergyReading.TWO_PHASE
     return examine(
         "the toolkit's energy of a step = Σ_g P(mfu_g)·Δt, mfu_g = requests·6·N/(Δt·peak)",
-        "all loads up to a few tokens of two and three workers with two requests each",
+        f"all loads of 1 to {context.choose(*_MOST)} tokens of two and three workers with two "
+        "requests each",
         _steps(context),
         lambda step: abs(energy(*step, reading, 0.7) - by_formula(*step)) < 1e-6,
     )
@@ -124,7 +129,8 @@ def _idle_check(context: Context, *, exponent: float = 0.7, same_work: bool = Tr
 
     return examine(
         "the same total load with less imbalance takes less energy, by either reading of (58)",
-        "all pairs of loads up to a few tokens of two and three workers, two requests each",
+        f"all pairs of loads of 1 to {context.choose(*_MOST)} tokens of two and three workers, "
+        "two requests each",
         pairs,
         saves,
     )

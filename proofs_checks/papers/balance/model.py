@@ -100,17 +100,17 @@ def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
 # Equation (2) and its bound by the gap.
 
 
-def _small_loads(context: Context) -> Iterator[tuple[int, ...]]:
+def _small_loads(context: Context) -> tuple[str, list[tuple[int, ...]]]:
+    """Return the load vectors to look at, in words and one by one."""
     largest = context.choose(3, 6, 10)
-    for workers in (1, 2, 3, 4):
-        yield from vectors(workers, largest)
+    loads = [x for workers in (1, 2, 3, 4) for x in vectors(workers, largest)]
+    return f"all load vectors of 1 to 4 workers with entries 0..{largest}", loads
 
 
 def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Outcome:
     return examine(
         "both forms of the imbalance agree",
-        "all load vectors of 1 to 4 workers with small entries",
-        _small_loads(context),
+        *_small_loads(context),
         lambda x: sum(max(x) - load for load in x) == len(x) * peak(x) - sum(x) >= 0,
     )
 
@@ -118,8 +118,7 @@ def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Out
 def _gap_check(context: Context, *, fewer: int = 1) -> Outcome:
     return examine(
         "D ≤ Imbalance ≤ (G − 1)·D",
-        "all load vectors of 1 to 4 workers with small entries",
-        _small_loads(context),
+        *_small_loads(context),
         lambda x: gap(x) <= len(x) * max(x) - sum(x) <= (len(x) - fewer) * gap(x),
     )
 

@@ -1,15 +1,14 @@
-"""Sentences in the proofs of Lemmas 2 and 4 and of Theorem 2 that say more than what is known."""
+"""Sentences in the proof of Lemma 2 that say more than what is known."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations
 
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.papers.balance.program import by_definition
+from proofs_checks.papers.balance.overloaded_family import by_definition
 from proofs_checks.search import examine, refute
-from proofs_checks.step_enumeration import gap, imbalance, multisets
+from proofs_checks.step_enumeration import multisets
 
 # "The pool contains sufficiently many jobs of each size."
 
@@ -90,11 +89,15 @@ def verify_strict(data: Data) -> str | None:
     return f"s_max = {largest}, S_p = {heavy}, S_q = {light}: no θ, and no x > y either"
 
 
+#: Requests in a pool and largest size: quick, normal, deep.
+_POOLS = ((5, 3), (6, 4), (8, 5))
+
+
 def _equal_steps(
     context: Context, *, overloaded: bool
 ) -> Iterator[tuple[tuple[int, ...], int, int, int]]:
     """Yield pools, the sizes that p and q hold in common and how many slots are free."""
-    count, largest = context.choose((5, 3), (6, 4), (8, 5))
+    count, largest = context.choose(*_POOLS)
     for n in range(2, count + 1):
         for pool in multisets(n, largest):
             for free in range(2, n + 1):
@@ -137,99 +140,16 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
         pairs,
         lambda pair: separated(*pair, largest) or max(pair[0]) >= min(pair[1]),
     )
+    count, top = context.choose(*_POOLS)
     helped = examine(
         "if x = y, an overloaded pool has a job of another size left, which takes the place of x "
         "on p if smaller, of y on q if larger",
-        "all pools of a few sizes, every common size, every number of free slots",
+        f"all pools of up to {count} sizes in 1..{top}, every common size, every number of free "
+        "slots",
         _equal_steps(context, overloaded=overloaded),
         _another,
     )
     return printed, loose, helped
-
-
-# "Nonnegative, so its Cesàro average is bounded."
-
-
-def verify_average(data: Data) -> str | None:
-    """Confirm that the average of D(k) = slope·k exceeds a bound after so many steps."""
-    slope, bound, steps = data["slope"], data["bound"], data["steps"]
-    if slope < 1 or bound < 1 or steps < 1:
-        return None
-    average = Fraction(slope * (steps - 1), 2)
-    if average <= bound:
-        return None
-    return f"D(k) = {slope}·k ≥ 0: the average of {steps} steps is {average}, above {bound}"
-
-
-def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: int = 1) -> Outcome:
-    most = context.choose(10, 30, 100)
-    printed = refute(
-        "a nonnegative sequence has bounded averages",
-        f"D(k) = a·k for a in {list(slopes)}, bounds up to {most}",
-        [
-            {"slope": a, "bound": b, "steps": n}
-            for a, b, n in product(slopes, range(1, most), (2 * most + 2,))
-        ],
-        verify_average,
-    )
-
-    def contracts(case: tuple[int, int, int]) -> bool:
-        tenths, start, added = case
-        value, most_seen = Fraction(start), max(Fraction(start), Fraction(10 * added, tenths))
-        for _ in range(context.choose(15, 60, 200)):
-            value = (keep - Fraction(tenths, 10)) * value + added
-            if value > most_seen:
-                return False
-        return True
-
-    corrected = examine(
-        "E D(k) ≤ a + (1 − p)·E D(k − 1) gives E D(k) ≤ max{D(0), a/p}",
-        "p = 1/10, 1/2, 9/10, D(0) = 0..4, a = 0..4, in fractions",
-        list(product((1, 5, 9), range(5), range(5))),
-        contracts,
-    )
-    return printed, corrected
-
-
-# "With the same o(1)."
-
-
-def verify_remainder(data: Data) -> str | None:
-    """Confirm that the imbalance exceeds (G − 1)·s + r although the gap is s + r."""
-    loads, size = data["loads"], data["size"]
-    if len(loads) < 3 or min(loads) < 0 or size < 1:
-        return None
-    rest = gap(loads) - size
-    if rest < 1 or imbalance(loads) <= (len(loads) - 1) * size + rest:
-        return None
-    return (
-        f"loads {loads}: the gap is {size} + {rest}, the imbalance {imbalance(loads)} > "
-        f"{len(loads) - 1}·{size} + {rest}"
-    )
-
-
-def _remainder_check(
-    context: Context, *, workers: Sequence[int] = (2, 3), factor: int = 1
-) -> Outcome:
-    largest = context.choose(4, 6, 8)
-    cases: list[Data] = [
-        {"loads": list(loads), "size": size}
-        for G in workers
-        for loads in product(range(largest + 1), repeat=G)
-        for size in range(1, largest)
-        if gap(loads) > size
-    ]
-    made = f"all loads up to {largest} of {' and '.join(map(str, workers))} workers"
-    printed = refute("D = s + r implies Imb ≤ (G − 1)·s + r", made, cases, verify_remainder)
-    corrected = examine(
-        "D = s + r implies Imb ≤ (G − 1)·(s + r)",
-        made,
-        cases,
-        lambda case: (
-            factor * imbalance(case["loads"]) <= (len(case["loads"]) - 1) * gap(case["loads"])
-        ),
-    )
-    return printed, corrected
 
 
 _LEMMA2 = "BF-IO paper, proof of Lemma 2 (appendix C.2), separation"
@@ -277,46 +197,5 @@ CLAIMS = (
         "x if smaller, of y if larger. Here Definition 1 is needed, and the lemma stands.",
         defect=Defect.FORMULA,
         verify=verify_strict,
-    ),
-    Claim(
-        id="balance.lemma4-average",
-        source="BF-IO paper, proof of Lemma 4 (appendix C.2), below (24)",
-        title="Nonnegative, so bounded averages",
-        statement="The expected gaps are nonnegative, so their Cesàro average is bounded.",
-        formula="E D(k) ≥ 0  ⇒  sup_K (1/K)·Σ_{k<K} E D(k) < ∞",
-        hypotheses=("nothing else of the sequence",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_average_check,
-        summary="D(k) = k is nonnegative. The recursion itself bounds the sequence.",
-        mutations=(
-            Mutation("a constant sequence", slopes=(0,)),
-            Mutation("no contraction in the correction", keep=2),
-        ),
-        correction="By (23) E D(k) ≤ a_k + (1 − p)·E D(k − 1) with bounded a_k, so E D(k) ≤ "
-        "max{E D(0), sup a_k/p}.",
-        defect=Defect.SENTENCE,
-        verify=verify_average,
-    ),
-    Claim(
-        id="balance.theorem2-remainder",
-        source="BF-IO paper, proof of Theorem 2 (appendix C.2), part 3",
-        title="The remainder of the imbalance",
-        statement="As D ≤ s_max/p + o(1) on average, the average imbalance is at most (G − "
-        '1)·s_max/p + o(1), "with the same" o(1).',
-        formula="Imb ≤ (G − 1)·D, D ≤ s_max/p + r  ⇒  Imb ≤ (G − 1)·s_max/p + r",
-        hypotheses=("r > 0",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_remainder_check,
-        summary="One worker above all others has Imb = (G − 1)·D.",
-        mutations=(
-            Mutation("two workers", workers=(2,)),
-            Mutation("half the bound in the correction", factor=2),
-        ),
-        correction="(G − 1)·(s_max/p + o(1)). The ratio divides by G − 1, so nothing else "
-        "changes; and Lemma 4's remainder, of order log(GB)/(G²B) and less, vanishes even so.",
-        defect=Defect.FORMULA,
-        verify=verify_remainder,
     ),
 )

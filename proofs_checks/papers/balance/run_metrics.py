@@ -60,15 +60,15 @@ def per_step(run: Run, outputs: list[int]) -> float:
     return float((run.active / run.duration_s).mean())
 
 
-def _runs(context: Context) -> Iterator[tuple[Run, list[int]]]:
+def _runs(context: Context, steps: int | None) -> Iterator[tuple[Run, list[int]]]:
     cluster = Cluster(3, 2, step_overhead_s=0.25, token_time_s=0.125)
     for _ in range(context.choose(3, 20, 200)):
         for name in ("fcfs", "jsq", "br-0"):
             prompts, outputs = random_requests(context.rng, 14, 50, 6)
-            yield full_run(prompts, outputs, name, cluster), outputs
+            yield full_run(prompts, outputs, name, cluster, steps=steps), outputs
 
 
-def _check(context: Context, *, name: str, formula: Formula) -> Outcome:
+def _check(context: Context, *, name: str, formula: Formula, steps: int | None = None) -> Outcome:
     def agrees(case: tuple[Run, list[int]]) -> bool:
         run, outputs = case
         value = measure(run)[name]
@@ -77,13 +77,18 @@ def _check(context: Context, *, name: str, formula: Formula) -> Outcome:
     return examine(
         f"the toolkit's {name} is the printed formula",
         "random drained runs of 14 requests on 3 workers of 2 slots under fcfs, jsq and br-0",
-        _runs(context),
+        _runs(context, steps),
         agrees,
     )
 
 
 def _claim(
-    number: str, name: str, formula: Formula, other: tuple[str, Formula], *texts: str
+    number: str,
+    name: str,
+    formula: Formula,
+    other: tuple[str, Formula],
+    *texts: str,
+    more: tuple[Mutation, ...] = (),
 ) -> Claim:
     title, statement, printed, reading = texts
     return Claim(
@@ -97,7 +102,7 @@ def _claim(
         scope=Scope.FORMULA,
         check=partial(_check, name=name, formula=formula),
         summary="Recomputed from when and where each request ran.",
-        mutations=(Mutation(other[0], formula=other[1]),),
+        mutations=(Mutation(other[0], formula=other[1]), *more),
         reading=reading,
     )
 
@@ -122,6 +127,7 @@ CLAIMS = (
         "Throughput is the active requests of all steps over their duration.",
         "Σ_k |A(k)| / Σ_k Δt(k)",
         "one token per active request and step, so the tokens of all requests over the time.",
+        more=(Mutation("runs cut off after four steps", steps=4),),
     ),
     _claim(
         "9",

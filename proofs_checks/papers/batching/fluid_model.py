@@ -1,4 +1,4 @@
-"""The fluid model of one engine: Lyapunov function (C.19), section 4.2, Proposition 2."""
+"""The fluid model of one engine: Proposition 2."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -14,102 +14,6 @@ from proofs_checks.papers.batching.fluid_paths import (
     workload,
 )
 from proofs_checks.search import examine, refute
-
-EMPTY = Point(Fraction(0), Fraction(0), Fraction(0), Fraction(0))
-
-
-def verify_c19(data: Data) -> str | None:
-    """Confirm that (C.19) changes by other than arrivals less tokens, at constant flows.
-
-    The flows are ``B_p' = m_p λ`` (what arrives is processed at once) and ``B_d'`` as given.
-    """
-    rate, p, d, served = data["rate"], data["prefill"], data["decode"], data["decoded"]
-    if min(rate, p, d) < 1 or not 0 <= served <= rate * d:
-        return None
-    # Z_p' = λ − B_p'/m_p = 0 and Z_d' = λ − B_d'/m_d.
-    slope = (p + d) * (rate - Fraction(served, d))
-    stated = rate * (p + d) - (rate * p + served)
-    if slope == stated:
-        return None
-    return (
-        f"λ = {rate}, (m_p, m_d) = ({p}, {d}), B_p' = {rate * p}, B_d' = {served}: "
-        f"f' = {slope}, not {stated}"
-    )
-
-
-def _weights_check(context: Context, *, printed_again: bool = False, least: int = 0) -> Outcome:
-    rng = context.rng
-    flows = []
-    for _ in range(context.choose(60, 600, 20_000)):
-        rate, p, d = (int(x) for x in rng.integers(1, 9, size=3))
-        decoded = rate * d if least else int(rng.integers(0, rate * d + 1))
-        flows.append({"rate": rate, "prefill": p, "decode": d, "decoded": decoded})
-    printed = refute("f' = λ(m_p+m_d) − (B_p' + B_d')", "constant flows", flows, verify_c19)
-
-    def paths() -> Iterator[tuple[Fluid, list[Point]]]:
-        for _ in range(context.choose(40, 500, 10_000)):
-            fluid = random_fluid(rng, Fraction(int(rng.integers(1, 15)), 10))
-            yield fluid, list(path(fluid, random_start(rng), rng, 12, wasted=True))
-
-    def kept(pair: tuple[Fluid, list[Point]]) -> bool:
-        fluid, points = pair
-        begin = workload(fluid, points[0], printed=printed_again)
-        arriving = fluid.rate * (fluid.prefill + fluid.decode)
-        return all(
-            workload(fluid, x, printed=printed_again) == begin + arriving * x.time - x.done
-            for x in points
-        )
-
-    corrected = examine(
-        "f = (m_p+m_d)Z_p + m_d Z_d is f(0) + λ(m_p+m_d)t − (B_p+B_d)",
-        "random fluid solutions in fractions, every corner",
-        paths(),
-        kept,
-    )
-    return printed, corrected
-
-
-def verify_two_types(data: Data) -> str | None:
-    """Confirm the same of the function of section 4.2, with two types."""
-    rows = data["types"]
-    if len(rows) != 2 or any(
-        min(rate, p, d) < 1 or not 0 <= s <= rate * d for rate, p, d, s in rows
-    ):
-        return None
-    slope = sum((p + d) * (rate - Fraction(s, d)) for rate, p, d, s in rows)
-    stated = sum(rate * (p + d) - (rate * p + s) for rate, p, d, s in rows)
-    if slope == stated:
-        return None
-    return f"(λ, m_p, m_d, B_d') = {rows}: f' = {slope}, not {stated} = −(Σ B' − Σ λ(m_p+m_d))"
-
-
-def _two_types_check(context: Context, *, swapped: bool = False, at_once: bool = False) -> Outcome:
-    rng = context.rng
-
-    def cases() -> Iterator[Data]:
-        for _ in range(context.choose(60, 600, 20_000)):
-            rows = []
-            for _ in range(2):
-                rate, p, d = (int(x) for x in rng.integers(1, 9, size=3))
-                most = rate * d
-                rows.append([rate, p, d, most if at_once else int(rng.integers(0, most + 1))])
-            yield {"types": rows}
-
-    def right(data: Data) -> bool:
-        slope = stated = Fraction(0)
-        for rate, p, d, served in data["types"]:
-            # Prompts at any rate up to what arrives.
-            begun = Fraction(rate, 2)
-            weights = (p, p + d) if swapped else (p + d, d)
-            slope += weights[0] * (rate - begun) + weights[1] * (begun - Fraction(served, d))
-            stated += rate * (p + d) - (begun * p + served)
-        return slope == stated
-
-    printed = refute("f' = Σ_j λ^j m^j − Σ_j B^j'", "constant flows", cases(), verify_two_types)
-    corrected = examine(
-        "the same with weights m_p + m_d and m_d", "constant flows", cases(), right
-    )
-    return printed, corrected
 
 
 def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 99) -> Outcome:
@@ -203,48 +107,6 @@ def _proposition2b_check(context: Context, *, summed: bool = True, short: bool =
 
 _PAPER = "throughput paper"
 CLAIMS = (
-    Claim(
-        id="batching.c19",
-        source=f"{_PAPER}, (C.19) and the display after it (appendix C.2)",
-        title="The total workload",
-        statement="f(t) = m_p Z_p(t) + (m_p + m_d) Z_d(t) is the total workload, and equals "
-        "f(0) + λ(m_p + m_d)t − (B_p(t) + B_d(t)).",
-        formula="m_p Z_p + (m_p+m_d) Z_d = f(0) + λ(m_p+m_d)t − (B_p + B_d)",
-        hypotheses=("(C.10) to (C.14)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_weights_check,
-        summary="The weights are exchanged: a request in prefill has both its prompt and its "
-        "decode tokens to come, one in decode only these.",
-        mutations=(
-            Mutation("the correction with the printed weights", printed_again=True),
-            Mutation("flows with Z_d' = 0 only", least=1),
-        ),
-        correction="f = (m_p + m_d) Z_p + m_d Z_d. The proof of Proposition 2 then goes through.",
-        defect=Defect.FORMULA,
-        verify=verify_c19,
-    ),
-    Claim(
-        id="batching.section4.2",
-        source=f"{_PAPER}, section 4.2, the Lyapunov function of two types",
-        title="The total workload of two types",
-        statement="f(t) = Σ_j (m_p^j Z_p^j + (m_p^j + m_d^j) Z_d^j) is the total workload; under "
-        "(4.2) it falls at the rate δ = b/t_b − Σ_j λ^j(m_p^j + m_d^j) while it is positive.",
-        formula="f' = −δ while f > 0",
-        hypotheses=("Σ_j (B_p^j' + B_d^j') = b/t_b",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_two_types_check,
-        summary="The weights are exchanged as in (C.19).",
-        mutations=(
-            Mutation("the correction with the printed weights", swapped=True),
-            Mutation("flows with Z_d' = 0 only", at_once=True),
-        ),
-        correction="f = Σ_j ((m_p^j + m_d^j) Z_p^j + m_d^j Z_d^j), for any number of types; the "
-        "condition (4.2), printed with t_p for t_b, stands.",
-        defect=Defect.FORMULA,
-        verify=verify_two_types,
-    ),
     Claim(
         id="batching.proposition2a",
         source=f"{_PAPER}, Proposition 2 (a) (appendix C.2)",

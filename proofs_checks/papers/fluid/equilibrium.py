@@ -14,17 +14,27 @@ from proofs_checks.papers.fluid.printed import printed_active, printed_balance, 
 from proofs_checks.search import examine, refute
 
 Equation = Callable[[Case], bool]
-MADE = "every case of 1 or 2 classes with small lengths, at three loads; random ones of up to 4"
+#: Longest output of every class, and random cases: quick, normal, deep.
+_SIZES = ((2, 20), (3, 300), (4, 3000))
+
+
+def made(context: Context) -> str:
+    """Return the cases of `equilibrium_cases` in words."""
+    longest, number = context.choose(*_SIZES)
+    return (
+        f"every case of 1 or 2 classes with rate 1, prompts 1 and 2, outputs up to {longest}, at "
+        f"three loads; {number} random ones of up to 4"
+    )
 
 
 def equilibrium_cases(context: Context) -> list[Case]:
-    """Return stable cases, all small ones and some random ones."""
-    longest, number = context.choose((2, 20), (3, 300), (4, 3000))
+    """Return stable cases, all up to a size and some random ones."""
+    longest, number = context.choose(*_SIZES)
     return [*all_cases(1, longest, 2), *random_cases(context.rng, number)]
 
 
 def _holds_check(context: Context, *, equation: Equation, what: str) -> Outcome:
-    return examine(what, MADE, equilibrium_cases(context), equation)
+    return examine(what, made(context), equilibrium_cases(context), equation)
 
 
 def eq3(case: Case, *, extra: int = 1) -> bool:
@@ -96,8 +106,8 @@ def _corrected_check(
 ) -> Outcome:
     cases = equilibrium_cases(context)
     return (
-        refute("as printed", MADE, cases, verify, lambda case: case.data, holds=printed),
-        examine("as corrected", MADE, cases, corrected),
+        refute("as printed", made(context), cases, verify, lambda case: case.data, holds=printed),
+        examine("as corrected", made(context), cases, corrected),
     )
 
 

@@ -194,14 +194,16 @@ def _opposite() -> Experiment:
     return Experiment(varying, nested, (5, 4), profile)
 
 
-def _varying(*, fixed: Fraction = Fraction(1, 2)) -> Experiment:
+def _varying(
+    *, fixed: Fraction = Fraction(1, 2), thresholds: tuple[int, int] = (4, 3)
+) -> Experiment:
     """Sinusoidal rates, for which n = (4, 3) satisfies (13) with d0 = 1/2."""
     means, swings = (Fraction(1), Fraction(5, 8)), (Fraction(1, 2), Fraction(3, 5))
     worker = FluidWorker(fixed, Fraction(1, 60), 10**6)
     profile = SinusoidalRates(means, swings, Fraction(10), (Fraction(0), Fraction(1, 4)))
     varying = TimeVaryingProblem(1, (1, 2), profile, worker)
     nested = NestedProblem.single(1, (1, 2), means, worker)
-    return Experiment(varying, nested, (4, 3), profile)
+    return Experiment(varying, nested, thresholds, profile)
 
 
 CONCLUSION = "Thr* − E[Thr] = O(1/(ζT)), E[Latency] = O(1), E[TTFT] = O(1)"
@@ -240,7 +242,6 @@ CLAIMS = (
         hypotheses=(
             "rates continuous and bounded",
             "(13) for all t and Δt ≤ ΔT(n)",
-            "n_{j−1} > n_j > n_{j−1}p_j*, so that (17) has a root",
             "memory enough for all batches",
         ),
         kind=Kind.ASYMPTOTIC,
@@ -251,9 +252,14 @@ CLAIMS = (
                 "an engine six times slower, which breaks (13)",
                 experiments=(partial(_varying, fixed=Fraction(3)),),
             ),
+            Mutation(
+                "n = (8, 2), n_2/n_1 below p, which breaks (13)",
+                experiments=(partial(_varying, thresholds=(8, 2)),),
+            ),
         ),
         reading=READING.format("theorem3-memory") + " Thr* as the mean of Σ λ_j^t(l'_j + 1) over "
         "time: the paper defines it for constant rates only. Rates are sinusoidal, with one "
-        "period and two phases each.",
+        "period and two phases each. Thresholds fall, as (17), with which the peaks are compared, "
+        "has a root for n_j < n_{j−1} only.",
     ),
 )

@@ -142,7 +142,7 @@ CLAIMS = (
         title="Stable region with limited memory",
         statement="The equilibrium fits into memory C if and only if A is at most C/(d0 + d1·C).",
         formula="M* ≤ C  ⇔  A ≤ C/(d0 + d1·C)",
-        hypotheses=("one engine of memory C ≥ 1",),
+        hypotheses=("one engine of memory C ≥ 1, d0 > 0 and d1 ≥ 0", "M* = ∞ where d1·A ≥ 1"),
         kind=Kind.FINITE,
         scope=Scope.OURS,
         check=_region_check,

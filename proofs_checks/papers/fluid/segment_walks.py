@@ -1,87 +1,18 @@
-"""Queues between segments: means, tails, and walks that dominate them (Lemmas 7 and 9)."""
+"""Walks that dominate the queues between segments (Lemmas 7 and 9)."""
 
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate, product
-from math import exp, prod
+from math import prod
 
-import numpy as np
-
-from formulations.arrays import FloatArray
-from formulations.thresholds import drift_exponent
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered
-from proofs_checks.papers.fluid.exponents import Triple, triples
 from proofs_checks.papers.fluid.queues import (
-    binomial_law,
-    mean_path,
-    poisson_law,
-    queue_laws,
     queue_path,
     reflected_path,
-    tail,
 )
 from proofs_checks.search import examine, refute
-
-_MARGIN = 1e-9
-
-
-def _small(context: Context) -> list[Triple]:
-    small = [t for t in triples(context) if t[0] < context.choose(7, 12, 20)]
-    return small[:: context.choose(3, 1, 1)]
-
-
-def _laws(triple: Triple, steps: int) -> list[FloatArray]:
-    before, threshold, share = triple
-    return list(queue_laws([binomial_law(before, float(share))] * steps, threshold))
-
-
-def _means_check(context: Context, *, part: float = 1) -> Outcome:
-    steps = context.choose(60, 300, 2000)
-
-    def holds(triple: Triple) -> bool:
-        before, threshold, share = triple
-        variance = before * share * (1 - share)
-        bound = threshold + float(variance / (2 * (threshold - before * share)))
-        return max(mean_path(_laws(triple, steps))) <= part * bound + _MARGIN
-
-    return examine(
-        "E[W_k^s] ≤ n_k + n_{k−1}P(1−P)/(2(n_k − n_{k−1}P))",
-        f"all small n_(k−1), n_k, P; s up to {steps}; laws by convolution",
-        _small(context),
-        holds,
-    )
-
-
-def _tail_check(context: Context, *, before_service: bool = False, faster: float = 1) -> Outcome:
-    steps = context.choose(40, 200, 1000)
-
-    def holds(triple: Triple) -> bool:
-        theta, threshold = faster * drift_exponent(*triple), triple[1]
-        arrival = binomial_law(triple[0], float(triple[2]))
-        for law in _laws(triple, steps):
-            seen = np.convolve(law, arrival) if before_service else law
-            tails = tail(seen)
-            # Above 1 a bound says nothing.
-            bounds = np.exp(np.minimum(theta * (threshold - np.arange(len(tails))), 0.0))
-            if (tails > bounds + _MARGIN).any():
-                return False
-        return True
-
-    seen = examine(
-        "P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)} for every c and s",
-        f"all small n_(k−1), n_k, P; s up to {steps}; laws by convolution", _small(context), holds,
-    )  # fmt: skip
-    law = _laws((4, 3, Fraction(1, 2)), 60)[-1]
-    return Findings(
-        seen,
-        numbers={
-            "P(W ≥ 4) at (4, 3, 1/2)": float(tail(law)[4:5].sum()),
-            "its bound": exp(-drift_exponent(4, 3, Fraction(1, 2))),
-        },
-    )
-
 
 APPENDIX = "fluid paper, proof of Theorem 2 (appendix C)"
 QUEUE = ("W' = W + Y − n_k·1{W + Y ≥ n_k}", "steps are batches with segment k − 1")
@@ -232,111 +163,7 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
     return printed, corrected
 
 
-# Longer batches, appendices C and D.
-
-#: Arrivals of each step, those of longer batches, and ``n_1``.
-Pair = tuple[tuple[int, ...], tuple[int, ...], int]
-
-
-def longer_dominate(pair: Pair, *, reflected: bool) -> bool:
-    """Whether the queue stays below that with more arrivals, or below its reflected walk."""
-    few, many, threshold = pair
-    above = (
-        reflected_path(many, threshold, 2 * threshold)
-        if reflected
-        else queue_path(many, threshold)
-    )
-    return all(w <= v for w, v in zip(queue_path(few, threshold), above, strict=True))
-
-
-def verify_domination(data: Data) -> str | None:
-    """Confirm that a queue with fewer arrivals exceeds the one with more."""
-    few, many = (tuple(row) for row in data["arrivals"])
-    threshold = data["threshold"]
-    if not few or len(few) != len(many) or threshold < 1 or min(few) < 0:
-        return None
-    if any(a > b for a, b in zip(few, many, strict=True)):
-        return None
-    if longer_dominate((few, many, threshold), reflected=False):
-        return None
-    return (
-        f"n_1 = {threshold}, Y = {list(few)} ≤ Ȳ = {list(many)}: W = "
-        f"{queue_path(few, threshold)}, W̄ = {queue_path(many, threshold)}"
-    )
-
-
-def mean_after_one(threshold: int, rate: float) -> float:
-    """``E[W^1] = E[Y − n·1{Y ≥ n}]`` with Y Poisson."""
-    law = poisson_law(rate)
-    numbers = np.arange(len(law))
-    return float(law @ np.where(numbers >= threshold, numbers - threshold, numbers))
-
-
-def _domination_check(
-    context: Context, *, reflected: bool = False, still_queue: bool = False
-) -> Outcome:
-    steps = context.choose(2, 3, 4)
-    cases = [
-        (few, many, threshold)
-        for threshold in (1, 2, 3)
-        for few in product(range(4), repeat=steps)
-        for many in product(range(4), repeat=steps)
-        if all(a <= b for a, b in zip(few, many, strict=True))
-    ]
-    made = f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3"
-    shorter, longer = (mean_after_one(6, rate) for rate in (4.0, 5.0))
-    printed = refute(
-        "W ≤ W̄",
-        made,
-        cases,
-        verify_domination,
-        lambda c: {"arrivals": [list(c[0]), list(c[1])], "threshold": c[2]},
-        holds=lambda c: longer_dominate(c, reflected=reflected),
-    )
-    corrected = examine(
-        "W ≤ the walk reflected at 2n_1 with Ȳ",
-        made,
-        cases,
-        lambda c: longer_dominate(c, reflected=not still_queue),
-    )
-    return Findings(
-        printed,
-        corrected,
-        numbers={"E[W^1], n_1 = 6, 4 come": shorter, "E[W̄^1], n_1 = 6, 5 come": longer},
-    )
-
-
 CLAIMS = (
-    Claim(
-        id="fluid.theorem2-queues",
-        source=APPENDIX,
-        title="Mean queue before a segment",
-        statement="The mean queue before segment k is bounded by n_k plus Kingman's term.",
-        formula="E[W_k] ≤ n_k + n_{k−1}P_k(1−P_k)/(2(n_k − n_{k−1}P_k))",
-        hypotheses=BINOMIAL,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_means_check,
-        summary="Kingman's inequality, with room for the n_k of the dominator.",
-        mutations=(Mutation("a tenth of the bound", part=0.1),),
-    ),
-    Claim(
-        id="fluid.theorem2-tail",
-        source=f"{APPENDIX}, after Lemma 8",
-        title="Tail of the queue before a segment",
-        statement="At least c wait before segment k with probability at most e^{−θ_k(c − n_k)}.",
-        formula="P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)}",
-        hypotheses=BINOMIAL,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_tail_check,
-        summary="W is what is left after the decision about a batch with segment k − 1.",
-        mutations=(
-            Mutation("the queue before the decision, W + Y", before_service=True),
-            Mutation("three times the exponent", faster=3),
-        ),
-        reading="'<' in one place as '≤'; W after the decision, at batches with segment k − 1.",
-    ),
     Claim(
         id="fluid.lemma7",
         source="fluid paper, Lemma 7 (appendices C and E.4)",
@@ -388,29 +215,5 @@ CLAIMS = (
         correction="X = Y − n_k, as in Lemma 7 and as the proof goes on.",
         defect=Defect.MISPRINT,
         verify=verify_lemma9,
-    ),
-    Claim(
-        id="fluid.theorem2-domination",
-        source=f"{APPENDIX}, and of Theorem 3 (appendix D): W ≤ W̄",
-        title="Longer batches in the first segment",
-        statement="With the arrivals of the longest batch in place of its own, the queue of "
-        "segment 1 becomes a process that dominates it.",
-        formula="Y^s ≤ Ȳ^s, W' = W + Y − n_1·1{W + Y ≥ n_1}, W̄ likewise with Ȳ  ⇒  W^s ≤ W̄^s",
-        hypotheses=("W^0 = W̄^0 = 0", "Y^s ≤ Ȳ^s: batches last ΔT at most"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_domination_check,
-        summary="One arrival more may complete a cohort. The means do not obey either: with n_1 = "
-        "6 a first batch that sees 4 come on average leaves more than one that sees 5.",
-        mutations=(
-            Mutation("the reflected walk as printed", reflected=True),
-            Mutation("the queue in the correction", still_queue=True),
-        ),
-        correction="The reflected walk max{2n_1, W̃ + Ȳ − n_1} dominates both: it is monotone in "
-        "what comes. The proof needs no more, so that its bounds stand; only the link by W̄ is "
-        "to be left out.",
-        defect=Defect.FORMULA,
-        reading="path by path, as the chain of inequalities in appendix D has it.",
-        verify=verify_domination,
     ),
 )

@@ -64,16 +64,21 @@ def verify_printed(data: Data) -> str | None:
     )
 
 
+def surplus(case: Steady, memory: int, speed: int = 1) -> Fraction:
+    """Return ``c = λ − C/(d0 + d1·C)/w``: how fast the number in the system must grow."""
+    interval, prompt, output, fixed, per_token = case
+    work = stage_sum(prompt, output)
+    return Fraction(1, interval) - Fraction(memory, (fixed + per_token * memory) * work * speed)
+
+
 def least_waiting(case: Steady, memory: int, horizon: int, speed: int = 1) -> Fraction:
     """Return a lower bound on the summed latencies up to the horizon, for any policy.
 
     In memory C an engine does at most ``C/(d0 + d1·C)`` token-iterations a second, and every
     request in the system has at most w of them left. So at least ``c·t − 1`` requests are there at
-    time t, with ``c = 1/interval − C/(d0 + d1·C)/w``.
+    time t, with c of `surplus`.
     """
-    interval, prompt, output, fixed, per_token = case
-    work = stage_sum(prompt, output)
-    rate = Fraction(1, interval) - Fraction(memory, (fixed + per_token * memory) * work * speed)
+    rate = surplus(case, memory, speed)
     if rate <= 0:
         return Fraction(0)
     since = max(Fraction(0), horizon - 1 / rate)
@@ -87,12 +92,12 @@ def waited(run: StageRun, horizon: int) -> int:
     return int((ends - run.instance.arrival)[came].sum())
 
 
-def _overloads(context: Context) -> Iterator[tuple[Steady, int, StagePolicy, int]]:
+def _overloads(context: Context, slack: int) -> Iterator[tuple[Steady, int, StagePolicy, int]]:
     rng = context.rng
     for _ in range(context.choose(8, 60, 600)):
         prompt, output, per_token = (int(rng.integers(1, 4)) for _ in range(3))
         work = stage_sum(prompt, output)
-        interval = int(rng.integers(max(1, per_token * work // 3), per_token * work + 1))
+        interval = slack * int(rng.integers(max(1, per_token * work // 3), per_token * work + 1))
         case = (interval, prompt, output, int(rng.integers(1, 6)), per_token)
         memory = int(rng.integers(work, 4 * work))
         threshold = memory // work
@@ -101,7 +106,7 @@ def _overloads(context: Context) -> Iterator[tuple[Steady, int, StagePolicy, int
 
 
 def _proposition1_check(
-    context: Context, *, speed: int = 1, per_token: tuple[int, ...] = (1, 2)
+    context: Context, *, speed: int = 1, per_token: tuple[int, ...] = (1, 2), slack: int = 1
 ) -> Outcome:
     cases = product((2, 4, 8, 16), (1, 2), (1, 2), (1, 2, 3), per_token)
     printed = refute(
@@ -119,14 +124,15 @@ def _proposition1_check(
         setting = steady_setting(case, horizon // case[0])
         run = reference(setting.instance(memory), policy, horizon)
         assert run.overflows == 0
-        return waited(run, horizon) >= least_waiting(case, memory, horizon, speed)
+        least = least_waiting(case, memory, horizon, speed)
+        return surplus(case, memory, speed) > 0 and waited(run, horizon) >= least
 
     corrected = examine(
         "d1·λ·w ≥ 1: summed latencies at least c(T − 1/c)²/2, c = λ − C/(d0 + d1·C)/w > 0",
         "random classes, memories, horizons; FCFS and WAIT, by the engine",
-        _overloads(context),
+        _overloads(context, slack),
         grows,
-        lambda i: i[0][4] * stage_sum(i[0][1], i[0][2]) >= i[0][0],
+        lambda i: slack * i[0][4] * stage_sum(i[0][1], i[0][2]) >= i[0][0],
     )
     return printed, corrected
 
@@ -204,6 +210,7 @@ CLAIMS = (
         mutations=(
             Mutation("engine twice as slow in the bound", speed=2),
             Mutation("token times so long that the printed condition suffices", per_token=(8,)),
+            Mutation("d1·λ·w ≥ 1/4 in the correction", slack=4),
         ),
         correction="The condition is d1·λ·w ≥ 1 with w = (l'+1)(l + l'/2), and memory C must be "
         "finite, as section 2.3 has it: then no more than C/(d0 + d1·C) < 1/d1 of work is done "

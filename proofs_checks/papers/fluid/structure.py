@@ -137,16 +137,16 @@ def _same(one: StageRun, other: StageRun) -> bool:
     ) and np.array_equal(one.completion, other.completion)
 
 
-def _one_type_check(context: Context, *, other: int = 0) -> Outcome:
+def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Outcome:
     rng = context.rng
 
     def pairs() -> Iterator[tuple[StageRun, StageRun]]:
         for _ in range(context.choose(20, 200, 2000)):
-            setting = random_setting(rng, 25, most=1)
-            n, (_, output) = int(rng.integers(1, 4)), setting.classes[0]
+            setting = random_setting(rng, 25, most=classes)
+            n, ends = int(rng.integers(1, 4)), [output for _, output in setting.classes]
             horizon = setting.requests[-1][0] + 20
             policies: tuple[ThresholdPolicy, ...] = (
-                setting.wait([n]), nested_policy([output], [n + other])
+                setting.wait([n] * len(ends)), nested_policy(ends, [n + other] * len(ends))
             )  # fmt: skip
             first, second = (reference(setting.instance(), p, horizon) for p in policies)
             yield first, second
@@ -233,12 +233,15 @@ CLAIMS = (
         title="With one type Nested WAIT is WAIT",
         statement="With one class and equal thresholds both algorithms serve the same batches.",
         formula="m = 1, n_1 alike  ⇒  same trajectory",
-        hypotheses=_SMALL,
+        hypotheses=("one class", *_SMALL),
         kind=Kind.FINITE,
         scope=Scope.OURS,
         check=_one_type_check,
         summary="One segment is one class.",
-        mutations=(Mutation("another threshold", other=1),),
+        mutations=(
+            Mutation("another threshold", other=1),
+            Mutation("up to three classes", classes=3),
+        ),
     ),
     Claim(
         id="fluid.time-change",

@@ -1,4 +1,4 @@
-"""One class: the queues in the proof of Theorem 1, and how their bound scales (appendix B)."""
+"""One class: the queues in the proof of Theorem 1 (appendix B)."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -85,7 +85,7 @@ def strict_bound(threshold: int, come: Fraction) -> Fraction:
     return 2 * threshold + come / (2 * (threshold - come))
 
 
-_MARGIN = 1e-9
+MARGIN = 1e-9
 
 
 # The critical case.
@@ -107,7 +107,7 @@ def verify_critical(data: Data) -> str | None:
         return None
     mean = mean_queues(single, batches)[-1]
     bound = critical_bound(single, batches, printed=True)
-    if mean <= bound + _MARGIN:
+    if mean <= bound + MARGIN:
         return None
     return (
         f"one class, ΔT = {single.longest}, n = {single.threshold}, λ = "
@@ -132,7 +132,7 @@ def _critical_check(
 
     def first_failure(single: SingleClass) -> int | None:
         means = mean_queues(single, batches)
-        return next((s for s, m in enumerate(means, 1) if m > bound(single, s) + _MARGIN), None)
+        return next((s for s, m in enumerate(means, 1) if m > bound(single, s) + MARGIN), None)
 
     def corrected(single: SingleClass) -> bool:
         missing = (2 - base) * single.threshold
@@ -141,7 +141,7 @@ def _critical_check(
         )
         return all(
             max(queue, 2 * single.threshold + above)
-            <= critical_bound(single, s, printed=False) - missing + _MARGIN
+            <= critical_bound(single, s, printed=False) - missing + MARGIN
             for s, (queue, above) in enumerate(
                 zip(mean_queues(single, batches), walk[1:], strict=True), 1
             )
@@ -189,8 +189,7 @@ def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome
         f"ΔT = 1, λ = n up to {most}, S up to {steps}; laws by convolution",
         means,
         lambda n: all(
-            2 * n + above <= allowed * n + sqrt(n * s) + _MARGIN
-            for s, above in enumerate(means[n])
+            2 * n + above <= allowed * n + sqrt(n * s) + MARGIN for s, above in enumerate(means[n])
         ),
     )
     return printed, corrected
@@ -211,7 +210,7 @@ def _kingman_check(
         bound = part * share * threshold / (2 * room) if room else share * threshold
         walk = mean_path(reflected_laws([arrival] * steps, threshold))[-1]
         queue = mean_path(queue_laws([arrival] * steps, threshold))[-1]
-        return walk <= bound + _MARGIN and queue <= 2 * threshold + bound + _MARGIN
+        return walk <= bound + MARGIN and queue <= 2 * threshold + bound + MARGIN
 
     return examine(
         "E[W], E[W̃] ≤ 2n + λΔT/(2(n − λΔT))",
@@ -219,59 +218,6 @@ def _kingman_check(
         list(product((1, 2, 3, 5), shares)),
         holds,
     )
-
-
-# How the bound scales, appendix B.0.1.
-
-
-def verify_scaled(data: Data) -> str | None:
-    """Confirm that ``E[W^{ζT}]/(ζT)`` exceeds the display with powers of ζ."""
-    rate, horizon, scale = data["rate"], data["horizon"], data["scale"]
-    if min(rate, scale) < 1 or horizon <= rate or scale * horizon > 400:
-        return None
-    mean, printed = scaled_gap(rate, horizon, scale), power_bound(rate, horizon, scale)
-    if mean <= printed + _MARGIN:
-        return None
-    return (
-        f"λ = {rate}, T = {horizon}, ζ = {scale}: E[W^(ζT)]/(ζT) = {mean:.4f}, more than "
-        f"(λ/T)^ζ + λ^(ζ/2)·T^(−ζ/2) = {printed:.4f}"
-    )
-
-
-def scaled_gap(rate: int, horizon: int, scale: int) -> float:
-    """``E[W^{ζT}]/(ζT)`` of Lemma 1's queue."""
-    steps = scale * horizon
-    return mean_path(queue_laws([poisson_law(rate)] * steps, rate))[-1] / steps
-
-
-def power_bound(rate: int, horizon: int, scale: int) -> float:
-    """``(λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}``."""
-    return float((rate / horizon) ** scale + (rate / horizon) ** (scale / 2))
-
-
-def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> Outcome:
-    cases = list(product((1, 2), (4, 16), context.choose((2, 4), (2, 4, 8), (2, 4, 8, 16))))
-
-    def linear(case: tuple[int, int, int]) -> float:
-        rate, horizon, scale = case
-        return part * (rate / (scale * horizon) + sqrt(rate / (scale * horizon)))
-
-    def printed(case: tuple[int, int, int]) -> bool:
-        bound = power_bound(*case) if power else linear(case)
-        return scaled_gap(*case) <= bound + _MARGIN
-
-    as_printed = refute(
-        "with powers of ζ",
-        "λ = 1, 2, T = 4, 16; laws by convolution",
-        cases,
-        verify_scaled,
-        lambda c: dict(zip(("rate", "horizon", "scale"), c, strict=True)),
-        holds=printed,
-    )
-    corrected = examine(
-        "with factors ζ", "the same", cases, lambda c: scaled_gap(*c) <= linear(c) + _MARGIN
-    )
-    return as_printed, corrected
 
 
 _APPENDIX = "fluid paper, proof of Theorem 1 (appendix B.0.2)"
@@ -339,26 +285,5 @@ CLAIMS = (
             Mutation("half of Kingman's term", part=0.5),
             Mutation("no slack: λ·ΔT = n, any constant", shares=(1.0,)),
         ),
-    ),
-    Claim(
-        id="fluid.appendix-b-scaling",
-        source="fluid paper, last display of appendix B.0.1",
-        title="Gap of one class under the scaling",
-        statement="In conventional heavy traffic the gap is at most (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}.",
-        formula="E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}",
-        hypotheses=("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ < T integers, X^t Poisson(λ)"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_scaled_check,
-        summary="A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.",
-        mutations=(
-            Mutation("factors as printed", power=False),
-            Mutation("a quarter of the correction", part=0.25),
-        ),
-        correction="λ/(ζT) + √(λ/(ζT)): ζ is a factor of T, as in the display of appendix B.0.2. "
-        "It tends to 0 as ζ^{−1/2}.",
-        defect=Defect.MISPRINT,
-        reading="'=' as '≤', and the left side at the horizon ζT.",
-        verify=verify_scaled,
     ),
 )

@@ -10,6 +10,7 @@ from proofs_checks.papers.kv.model import algorithm, jobs, optima, problem_of
 from proofs_checks.papers.kv.semi_online import (
     SEMI_ONLINE,
     read_with_starts,
+    small_domain,
     small_instances,
     with_starts,
 )
@@ -57,7 +58,7 @@ def verify_exchange(data: Data) -> str | None:
 
 def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
     cases = list(_disagreements(context))
-    made = "every better schedule of every small instance of 4 requests"
+    made = f"every better schedule of every instance of 4 requests, {small_domain(context)}"
 
     def equation(case: tuple[LatencyProblem, list[int], list[int]]) -> bool:
         problem, starts, other = case

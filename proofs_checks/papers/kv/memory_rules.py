@@ -79,9 +79,13 @@ def within(
     return all(held <= memory for held in tokens.values())
 
 
+#: Longest output and latest start of the second request: quick, normal, deep.
+_SIZES = ((2, 2), (3, 3), (5, 5))
+
+
 def _schedules(context: Context) -> Iterator[Schedule]:
-    """Every schedule of two requests with a common prompt in a small domain."""
-    longest, latest = context.choose((2, 2), (3, 3), (5, 5))
+    """Every schedule of two requests with a common prompt up to a size."""
+    longest, latest = context.choose(*_SIZES)
     for prompt, memory in product((1, 2), range(3, 4 + 2 * longest)):
         for outputs in product(range(1, longest + 1), repeat=2):
             if prompt + max(outputs) <= memory:
@@ -139,7 +143,11 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
             )
         )
 
-    made = "every schedule of two requests with a common prompt in a small domain"
+    longest, latest = context.choose(*_SIZES)
+    made = (
+        f"every schedule of two requests with a common prompt s = 1, 2, o up to {longest}, M up "
+        f"to {3 + 2 * longest}, the second up to {latest} rounds later"
+    )
     printed = refute(
         "the three rules allow the same schedules",
         made,

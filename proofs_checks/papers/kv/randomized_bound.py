@@ -58,7 +58,10 @@ def _sum_check(context: Context, *, terms: int = 1, bound: Bound = printed_bound
         return any(bound(Fraction(1, 2**p), 1) > goal for p in range(2, 14))
 
     identity = examine(
-        "ε·Σ_k 1/(k′ + 1 − k) = H_{1/ε−1} − 1", f"1/ε = 3..{largest}", range(3, largest), harmonic
+        "ε·Σ_k 1/(k′ + 1 − k) = H_{1/ε−1} − 1",
+        f"all 1/ε in 3..{largest}",
+        range(3, largest + 1),
+        harmonic,
     )
     growth = examine(
         "it exceeds every number as ε → 0",
@@ -68,8 +71,8 @@ def _sum_check(context: Context, *, terms: int = 1, bound: Bound = printed_bound
     )
     displayed = examine(
         "the bound of `bfio.kvcache.lower_bounds` = (1 − 1/c) + (1/c)·ε·Σ_k 1/(k′ + 1 − k)",
-        f"1/ε = 3..{min(largest, 100)}, c = 1, 2, 5",
-        product(range(3, min(largest, 100)), (1, 2, 5)),
+        f"all 1/ε in 3..{min(largest, 100)}, c = 1, 2, 5",
+        product(range(3, min(largest, 100) + 1), (1, 2, 5)),
         as_displayed,
     )
     return Findings(

@@ -142,12 +142,21 @@ def read_with_starts(data: Data) -> tuple[LatencyProblem, list[int]]:
     return problem, [row[3] for row in data["requests"]]
 
 
+#: Memories and prompts: quick, normal, deep.
+_SMALL = ((range(2, 6), (1,)), (range(2, 7), (1, 2)), (range(2, 9), (1, 2, 3)))
+
+
+def small_domain(context: Context) -> str:
+    """Return the sizes of `small_instances` in words."""
+    memories, prompts = context.choose(*_SMALL)
+    return f"s in {list(prompts)}, M in {list(memories)}, conventions A, B, C"
+
+
 def small_instances(
     context: Context, sizes: Sequence[int], conventions: Sequence[Convention] = CONVENTIONS
 ) -> Iterator[LatencyProblem]:
-    """Yield every instance with a small memory, everything at 0."""
-    memories = context.choose(range(2, 6), range(2, 7), range(2, 9))
-    prompts = context.choose((1,), (1, 2), (1, 2, 3))
+    """Yield every instance of `small_domain`, everything at 0."""
+    memories, prompts = context.choose(*_SMALL)
     for num in sizes:
         yield from all_at_once(memories, prompts, num, conventions)
 
@@ -175,7 +184,7 @@ def _theorem_check(
     up_to = range(1, few + 1)
     corrected = examine(
         f"total latency of Algorithm 1 = least for up to {few} requests",
-        f"every instance with a small memory: {list(up_to)} requests, conventions A, B, C",
+        f"every instance of {list(up_to)} requests, {small_domain(context)}",
         small_instances(context, up_to),
         optimal,
     )

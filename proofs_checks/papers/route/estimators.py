@@ -1,4 +1,4 @@
-"""Appendix C: the two-stage estimate, what is projected from it, gate, refresh and floor."""
+"""Appendix C: the two-stage estimate, what is projected from it, and the gate."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 
-_SOURCE = "BalanceRoute paper, appendix"
+SOURCE = "BalanceRoute paper, appendix"
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,25 @@ class Remaining:
         return p, within / p if p else Fraction(0)
 
 
+#: Longest remaining time of `laws`, and largest weight: quick, normal, deep.
+_SIZES = ((4, 2), (5, 3), (6, 4))
+
+
 def laws(context: Context) -> Iterator[Remaining]:
-    """Yield all laws on 1..n with small weights, with all windows 1..n."""
-    longest, most = context.choose((4, 2), (5, 3), (6, 4))
+    """Yield all laws on 1..n with weights up to a size, with all windows 1..n."""
+    longest, most = context.choose(*_SIZES)
     for weights in product(range(most + 1), repeat=longest):
         if any(weights):
             for horizon in range(1, longest + 1):
                 yield Remaining(weights, horizon)
 
 
-_MADE = "all laws on 1..n with small integer weights, all windows H = 1..n, in fractions"
+def _made(context: Context) -> str:
+    longest, most = context.choose(*_SIZES)
+    return (
+        f"all laws on 1..{longest} with integer weights 0..{most}, all windows H = 1..{longest}, "
+        "in fractions"
+    )
 
 
 # Equations (4) to (6).
@@ -86,9 +95,9 @@ def _composite_check(context: Context, *, more: int = 0, clipped: bool = True) -
         return abs(float(expected_steps(stated, law.horizon)[0]) - float(law.estimand)) < 1e-9
 
     return (
-        examine("E min(R, H) = p·μ + (1 − p)·H", _MADE, laws(context), decomposes),
-        examine("it lies in [1, H], at p·(H − μ) below H", _MADE, laws(context), within),
-        examine("the toolkit's (6) gives it", _MADE, laws(context), by_toolkit),
+        examine("E min(R, H) = p·μ + (1 − p)·H", _made(context), laws(context), decomposes),
+        examine("it lies in [1, H], at p·(H − μ) below H", _made(context), laws(context), within),
+        examine("the toolkit's (6) gives it", _made(context), laws(context), by_toolkit),
     )
 
 
@@ -134,13 +143,13 @@ def verify_profile(data: Data) -> str | None:
 def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Outcome:
     cases = [law for law in laws(context) if not known or sum(map(bool, law.weights)) == 1]
     printed = refute(
-        "(7) with ŷ = y is the expected load at every h", f"{_MADE}; s + a = 1", cases,
+        "(7) with ŷ = y is the expected load at every h", f"{_made(context)}; s + a = 1", cases,
         verify_profile,
         lambda law: {"weights": list(law.weights), "horizon": law.horizon, "size": 1},
     )  # fmt: skip
     corrected = examine(
         "the expected number of steps in the window is y: Σ_{h<H} P(R > h) = E min(R, H)",
-        _MADE,
+        _made(context),
         laws(context),
         lambda law: (
             sum(map(law.outlasts, range(law.horizon + until)), Fraction(0)) == law.estimand
@@ -161,83 +170,17 @@ def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome
 
     return examine(
         "a closed gate sets ŷ = H, the median of min(R, H), at most (H − 1)/2 above its mean",
-        _MADE,
+        _made(context),
         laws(context),
         errs_little,
         lambda law: law.horizon > 1,
     )
 
 
-# Refresh.
-def verify_decrement(data: Data) -> str | None:
-    """Compare H less the elapsed steps with the in-window contribution, R known."""
-    remaining, horizon, elapsed = data["remaining"], data["horizon"], data["elapsed"]
-    if min(remaining, horizon, elapsed) < 1 or elapsed >= min(remaining, horizon):
-        return None
-    counted, actual = min(remaining, horizon) - elapsed, min(remaining - elapsed, horizon)
-    if counted == actual:
-        return None
-    return (
-        f"R = {remaining}, H = {horizon}: ŷ = {min(remaining, horizon)} at a refresh, {counted} "
-        f"after {elapsed} token(s), while min(R, H) of the next {horizon} steps is {actual}"
-    )
-
-
-def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) -> Outcome:
-    most = context.choose(6, 10, 20)
-    cases = [
-        {"remaining": r, "horizon": h, "elapsed": j}
-        for r, h in product(range(1, most), repeat=2)
-        for j in range(1, min(r, h))
-        if not inside or r <= h
-    ]
-    made = f"remaining steps and windows below {most}, all elapsed steps before the end of either"
-    printed = refute("min(R − j, H) = min(R, H) − j", made, cases, verify_decrement)
-
-    def short(case: Data) -> bool:
-        r, h, j = case["remaining"], case["horizon"], case["elapsed"]
-        return bool(min(r - j, h) - (min(r, h) - j) == share * min(j, max(0, r - h)))
-
-    corrected = examine(
-        "min(R − j, H) = min(R, H) − j + min{j, (R − H)^+}: exact where R ≤ H", made, cases, short
-    )
-    return printed, corrected
-
-
-# The floor.
-def projected(remaining: int, told: int, refresh: int, floor: int) -> Iterator[int]:
-    """Yield ŷ at each step of a request whose predictor always tells the same.
-
-    Asked at first, after every ``refresh`` tokens, and where the floor is crossed.
-    """
-    value = told
-    for step in range(remaining):
-        if step and step % refresh == 0:
-            value = told
-        elif step:
-            value -= 1
-            if value < floor:
-                value = max(told, floor)
-        yield max(value, floor)
-
-
-def _floor_check(context: Context, *, floor: int = 1) -> Outcome:
-    most = context.choose(6, 9, 14)
-    cases = list(product(range(1, most), range(most), range(1, most)))
-    return examine(
-        "as long as a request runs, (7) gives it its load at h = 0",
-        f"remaining steps, predictions and refreshes below {most}",
-        cases,
-        lambda case: all(
-            profile(1, Fraction(value), 1) == [1] for value in projected(*case, floor)
-        ),
-    )
-
-
 CLAIMS = (
     Claim(
         id="route.eq5",
-        source=f"{_SOURCE} C.1, eq. (4) to (6)",
+        source=f"{SOURCE} C.1, eq. (4) to (6)",
         title="The two-stage estimate",
         statement="The expected in-window contribution E min(R, H) is p·μ + (1 − p)·H, p = P(R ≤ "
         "H), μ = E[R | R ≤ H]; the composite is this, clipped to [1, H].",
@@ -256,7 +199,7 @@ CLAIMS = (
     ),
     Claim(
         id="route.eq7",
-        source=f"{_SOURCE} C.1, eq. (7)",
+        source=f"{SOURCE} C.1, eq. (7)",
         title="The projected contribution",
         statement="An active request contributes its size, one token more each step, and nothing "
         "once it has departed within the window.",
@@ -270,7 +213,7 @@ CLAIMS = (
     ),
     Claim(
         id="route.eq7-mean",
-        source=f"{_SOURCE} C.1, on what the score consumes (our question)",
+        source=f"{SOURCE} C.1, on what the score consumes (our question)",
         title="A projected profile is no expected profile",
         statement="Projected from the expected in-window contribution y, (7) is the expected load "
         "at each step of the window.",
@@ -293,7 +236,7 @@ CLAIMS = (
     ),
     Claim(
         id="route.gate",
-        source=f"{_SOURCE} C.2.3, stage-1 confidence gate",
+        source=f"{SOURCE} C.2.3, stage-1 confidence gate",
         title="The gate at one half",
         statement="Where p̂ < 1/2 the estimate is reset to H, at the natural decision boundary of "
         "the two stages.",
@@ -307,43 +250,5 @@ CLAIMS = (
         mutations=(Mutation("a gate at 3/4", gate=Fraction(3, 4)),),
         reading="what makes one half natural is ours to say; the paper argues by the sample that "
         "the regressor sees.",
-    ),
-    Claim(
-        id="route.refresh",
-        source=f"{_SOURCE} C.2.3, periodic refresh",
-        title="One step less per token",
-        statement="Between refreshes ŷ falls by one per generated token, since each elapsed step "
-        "is one less step of in-window contribution.",
-        formula="min(R − j, H) = min(R, H) − j",
-        hypotheses=("in-window: the next H steps, (4)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_decrement_check,
-        summary="The window moves on as well: a request that outlasts it contributes to all of "
-        "its next H steps, and is projected to leave within it, up to q − 1 steps early.",
-        mutations=(
-            Mutation("requests that end within the window", inside=True),
-            Mutation("twice the shortfall in the correction", share=2),
-        ),
-        correction="It holds for requests that end within the window, R ≤ H, or for the window "
-        "that was current at the refresh. Else ŷ is min{j, R − H} too small after j tokens.",
-        defect=Defect.HYPOTHESIS,
-        reading="R known, so that nothing hangs on the predictor. In the toolkit a request that "
-        "is predicted to outlast the window does so until it is predicted again.",
-        verify=verify_decrement,
-    ),
-    Claim(
-        id="route.floor",
-        source=f"{_SOURCE} C.2.3, floor",
-        title="The floor of one step",
-        statement="While a request is active ŷ is bounded below by 1, so that it is never dropped "
-        "from the projection while it consumes work.",
-        formula="y ≥ 1  ⇒  w(0) = s + a",
-        hypotheses=("crossing the floor triggers a refresh",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_floor_check,
-        summary="As it says; for predictions that are too early, too late or 0.",
-        mutations=(Mutation("a floor of 0", floor=0),),
     ),
 )

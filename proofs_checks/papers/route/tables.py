@@ -144,7 +144,7 @@ def _sweep_check(context: Context, *, over: Sequence[str] = BASELINES) -> Outcom
 
     tighter = examine(
         "the spread is less at G = 16 than at G = 8",
-        "all of both sweeps, imbalance and throughput",
+        "all 7 rows of both sweeps, imbalance and throughput",
         list(spread), lambda name: factor(16, name) < factor(8, name),
     )  # fmt: skip
     return wide, tighter

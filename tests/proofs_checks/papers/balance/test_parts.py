@@ -3,6 +3,7 @@
 import pytest
 
 from bfio.decode.energy import EnergyReading
+from proofs_checks.papers.balance.average_sentences import verify_average, verify_remainder
 from proofs_checks.papers.balance.energy import (
     by_formula,
     energy,
@@ -12,9 +13,7 @@ from proofs_checks.papers.balance.energy import (
 )
 from proofs_checks.papers.balance.proof_sentences import (
     separated,
-    verify_average,
     verify_pool,
-    verify_remainder,
     verify_strict,
 )
 

@@ -17,8 +17,8 @@ from proofs_checks.papers.fluid.cases import Case, solved, stage_sum
 from proofs_checks.papers.fluid.examples import trace
 from proofs_checks.papers.fluid.exponents import cumulant
 from proofs_checks.papers.fluid.full_batch import closed_form, full_batch
-from proofs_checks.papers.fluid.lemmas import positive_part
 from proofs_checks.papers.fluid.overflow_chances import TwoSegments
+from proofs_checks.papers.fluid.partial_sums import positive_part
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
     poisson_law,

@@ -15,24 +15,22 @@ from proofs_checks.papers.fluid.examples import (
 )
 from proofs_checks.papers.fluid.exponents import verify_bound
 from proofs_checks.papers.fluid.full_batch import verify_eq11, verify_eq14
+from proofs_checks.papers.fluid.gap_scaling import verify_scaled
 from proofs_checks.papers.fluid.lemma6 import verify as verify_lemma6
-from proofs_checks.papers.fluid.lemmas import verify_constant, verify_display
+from proofs_checks.papers.fluid.lemmas import verify_display
+from proofs_checks.papers.fluid.longer_batches import verify_domination
 from proofs_checks.papers.fluid.nested_bounds import verify_equality
 from proofs_checks.papers.fluid.nested_runs import verify_memory
 from proofs_checks.papers.fluid.overflow_chances import verify_overflow
-from proofs_checks.papers.fluid.segment_walks import (
-    verify_domination,
-    verify_lemma9,
-    verify_maximum,
-)
+from proofs_checks.papers.fluid.partial_sums import verify_constant
+from proofs_checks.papers.fluid.printed_thresholds import verify_section61, verify_section62
+from proofs_checks.papers.fluid.segment_walks import verify_lemma9, verify_maximum
 from proofs_checks.papers.fluid.stability import verify_a1, verify_printed
 from proofs_checks.papers.fluid.theorem1_bounds import (
     verify_critical,
-    verify_scaled,
     verify_walk,
 )
 from proofs_checks.papers.fluid.theorem4 import verify_merged
-from proofs_checks.papers.fluid.thresholds import verify_section61, verify_section62
 
 #: One class with l = 1, d0 = d1 = 1; ΔT = 1 + n·w.
 UNIT = {"prompt": 1, "threshold": 1, "fixed": 1, "per_token": 1}

@@ -13,7 +13,8 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.papers.kv.adversary import Attack, program_costs
+from proofs_checks.papers.kv.adversary import Attack
+from proofs_checks.papers.kv.adversary_costs import program_costs
 from proofs_checks.papers.kv.model import (
     algorithm,
     jobs,

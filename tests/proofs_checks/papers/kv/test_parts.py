@@ -16,7 +16,7 @@ from formulations.hindsight_latency import (
     violations,
 )
 from proofs_checks.exact_laws import binomial
-from proofs_checks.papers.kv.arrivals import ArrivalWindow, waiting_law
+from proofs_checks.papers.kv.arrivals import ArrivalWindow
 from proofs_checks.papers.kv.equal_streams import (
     EqualRequests,
     mean_wait,
@@ -43,6 +43,7 @@ from proofs_checks.papers.kv.off_couple import Coupling
 from proofs_checks.papers.kv.regret_sums import least_left
 from proofs_checks.papers.kv.semi_online import best_placed, least_for_equal
 from proofs_checks.papers.kv.semi_online_limit import area_bound, totals
+from proofs_checks.papers.kv.shortest_waiting import waiting_law
 
 SEEDS = st.integers(0, 2**32 - 1)
 EQUAL = st.tuples(

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from proofs_checks.evidence import Data
-from proofs_checks.papers.kv.adversary import verify_costs, verify_ratio
-from proofs_checks.papers.kv.arrivals import verify_mean, verify_minimum, verify_tail
+from proofs_checks.papers.kv.adversary_costs import verify_costs, verify_ratio
+from proofs_checks.papers.kv.arrivals import verify_mean, verify_tail
 from proofs_checks.papers.kv.checkpoints import verify_count, verify_listed
 from proofs_checks.papers.kv.clearing import verify_margin
 from proofs_checks.papers.kv.coupling import within_memory
@@ -29,6 +29,7 @@ from proofs_checks.papers.kv.selection import verify_break, verify_largest
 from proofs_checks.papers.kv.semi_online import verify_optimality
 from proofs_checks.papers.kv.semi_online_limit import verify_limit as verify_negligible_prompt
 from proofs_checks.papers.kv.short_counts import verify_balance
+from proofs_checks.papers.kv.shortest_waiting import verify_minimum
 from proofs_checks.registry import named
 
 #: Five requests, each with its output and with starts under A, B and C. They add up to 14, 6, 13;

@@ -1,0 +1,85 @@
+"""How the bound on the gap scales in heavy traffic (appendix B.0.1)."""
+
+from itertools import product
+from math import sqrt
+
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.evidence import Data, Outcome
+from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws
+from proofs_checks.papers.fluid.theorem1_bounds import MARGIN
+from proofs_checks.search import examine, refute
+
+
+def verify_scaled(data: Data) -> str | None:
+    """Confirm that ``E[W^{ζT}]/(ζT)`` exceeds the display with powers of ζ."""
+    rate, horizon, scale = data["rate"], data["horizon"], data["scale"]
+    if min(rate, scale) < 1 or horizon <= rate or scale * horizon > 400:
+        return None
+    mean, printed = scaled_gap(rate, horizon, scale), power_bound(rate, horizon, scale)
+    if mean <= printed + MARGIN:
+        return None
+    return (
+        f"λ = {rate}, T = {horizon}, ζ = {scale}: E[W^(ζT)]/(ζT) = {mean:.4f}, more than "
+        f"(λ/T)^ζ + λ^(ζ/2)·T^(−ζ/2) = {printed:.4f}"
+    )
+
+
+def scaled_gap(rate: int, horizon: int, scale: int) -> float:
+    """``E[W^{ζT}]/(ζT)`` of Lemma 1's queue."""
+    steps = scale * horizon
+    return mean_path(queue_laws([poisson_law(rate)] * steps, rate))[-1] / steps
+
+
+def power_bound(rate: int, horizon: int, scale: int) -> float:
+    """``(λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}``."""
+    return float((rate / horizon) ** scale + (rate / horizon) ** (scale / 2))
+
+
+def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> Outcome:
+    cases = list(product((1, 2), (4, 16), context.choose((2, 4), (2, 4, 8), (2, 4, 8, 16))))
+
+    def linear(case: tuple[int, int, int]) -> float:
+        rate, horizon, scale = case
+        return part * (rate / (scale * horizon) + sqrt(rate / (scale * horizon)))
+
+    def printed(case: tuple[int, int, int]) -> bool:
+        bound = power_bound(*case) if power else linear(case)
+        return scaled_gap(*case) <= bound + MARGIN
+
+    as_printed = refute(
+        "with powers of ζ",
+        "λ = 1, 2, T = 4, 16; laws by convolution",
+        cases,
+        verify_scaled,
+        lambda c: dict(zip(("rate", "horizon", "scale"), c, strict=True)),
+        holds=printed,
+    )
+    corrected = examine(
+        "with factors ζ", "the same", cases, lambda c: scaled_gap(*c) <= linear(c) + MARGIN
+    )
+    return as_printed, corrected
+
+
+CLAIMS = (
+    Claim(
+        id="fluid.appendix-b-scaling",
+        source="fluid paper, last display of appendix B.0.1",
+        title="Gap of one class under the scaling",
+        statement="In conventional heavy traffic the gap is at most (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}.",
+        formula="E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}",
+        hypotheses=("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ < T integers, X^t Poisson(λ)"),
+        kind=Kind.COUNTEREXAMPLE,
+        scope=Scope.STEP,
+        check=_scaled_check,
+        summary="A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.",
+        mutations=(
+            Mutation("factors as printed", power=False),
+            Mutation("a quarter of the correction", part=0.25),
+        ),
+        correction="λ/(ζT) + √(λ/(ζT)): ζ is a factor of T, as in the display of appendix B.0.2. "
+        "It tends to 0 as ζ^{−1/2}.",
+        defect=Defect.MISPRINT,
+        reading="'=' as '≤', and the left side at the horizon ζT.",
+        verify=verify_scaled,
+    ),
+)
