@@ -5,8 +5,9 @@ made them has changed, whatever else did.
 """
 
 import hashlib
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -37,8 +38,19 @@ def closure_digest(*modules: str, root: Path = ROOT) -> str:
     root : Path
         Folder from which names lead to files, besides that of the project.
     """
+    return sources_digest(import_closure(*modules, root=root))
+
+
+def sources_digest(closure: Mapping[str, Path]) -> str:
+    """Return the `closure_digest` of an import closure that is already known.
+
+    Parameters
+    ----------
+    closure : mapping of str to Path
+        Modules and their files, see `import_closure`.
+    """
     digest = hashlib.sha256()
-    for name, file in import_closure(*modules, root=root).items():
+    for name, file in closure.items():
         digest.update(name.encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]
@@ -60,26 +72,35 @@ def import_closure(*modules: str, root: Path = ROOT) -> dict[str, Path]:
         Folder from which names lead to files, besides that of the project.
     """
     tops = {*_PACKAGES, *(name.partition(".")[0] for name in modules)}
+    folders = dict.fromkeys((root, ROOT))
+    places = {
+        # Of a folder of installed packages, only those that are asked for.
+        True: [str(folder) for folder in folders],
+        False: [str(folder) for folder in folders if folder.name not in _INSTALLED],
+    }
     files: dict[str, Path] = {}
-    waiting = list(modules)
+    waiting, seen = list(modules), set[str]()
     while waiting:
         name = waiting.pop()
-        if name not in files and (file := _file_of(name, root, tops)) is not None:
+        if name in seen:
+            continue
+        seen.add(name)
+        file = _file_of(name, places[name.partition(".")[0] in tops])
+        if file is not None:
             files[name] = file
             status = file.stat()
             waiting += _imported(name, file, status.st_mtime_ns, status.st_size)
     return dict(sorted(files.items()))
 
 
-def _file_of(name: str, root: Path, tops: set[str]) -> Path | None:
+def _file_of(name: str, folders: Sequence[str]) -> Path | None:
     """Return the file of a module, None if it is none of ours or no module at all."""
-    top, *_ = parts = name.split(".")
-    for folder in dict.fromkeys((root, ROOT)):
-        if folder.name not in _INSTALLED or top in tops:
-            stem = folder.joinpath(*parts)
-            for file in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
-                if file.is_file():
-                    return file
+    # Texts, not paths: thousands of names are asked about before the first kernel runs.
+    inner = name.replace(".", os.sep)
+    for folder in folders:
+        for file in (f"{folder}{os.sep}{inner}.py", f"{folder}{os.sep}{inner}{os.sep}__init__.py"):
+            if os.path.isfile(file):  # noqa: PTH113
+                return Path(file)
     return None
 
 

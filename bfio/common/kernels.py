@@ -9,7 +9,7 @@ sources. The folder is ``NUMBA_CACHE_DIR`` if that is set, or else ``~/.cache``,
 
 Only entry points are kept; what they call is compiled into them. Numba is loaded by the first
 decorator, not by this module: whoever asks what is compiled does not wait for it. All that is
-private to Numba and used here is in `_DiskCache` and `_generate_late`.
+private to Numba and used here is in `_DiskCache` and `bfio.common.late_code`.
 """
 
 import hashlib
@@ -30,7 +30,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from bfio.common.import_closure import closure_digest, import_closure
+from bfio.common.import_closure import closure_digest, import_closure, sources_digest
+from bfio.common.late_code import (
+    generate_late,
+    load_without_linear_algebra,
+    read_late,
+    ready_to_load,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -143,8 +149,8 @@ def _folder_name(module: str) -> str | None:
 
     Sources are read once in a process, which goes on running what it has read.
     """
-    if module in import_closure(module):
-        sources = closure_digest(module)
+    if module in (closure := import_closure(module)):
+        sources = sources_digest(closure)
     elif (file := _file_of(module)) is None:
         return None
     else:
@@ -218,7 +224,9 @@ def _njit() -> Any:
     """Return Numba's decorator, set up for our kernels."""
     from numba import njit
 
-    _generate_late()
+    generate_late()
+    read_late()
+    load_without_linear_algebra()
     _number_apart()
     os.register_at_fork(after_in_child=_number_apart)
     return njit
@@ -235,57 +243,6 @@ def _number_apart() -> None:
 
     # No number is used up to where 2**32 functions lead.
     FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(7)) << 32)  # noqa: SLF001
-
-
-def _generate_late() -> None:
-    """Let Numba optimize and generate code for a function only where it is called from Python.
-
-    It does so for every function, though one that only other kernels call is taken into each of
-    them as intermediate code and optimized there again: half of the time of compiling. If its own
-    code is asked for after all, it is generated then.
-    """
-    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-    from numba.core.targetconfig import ConfigStack
-
-    optimize = JITCodeLibrary._optimize_final_module  # noqa: SLF001
-    finalize = JITCodeLibrary._finalize_final_module  # noqa: SLF001
-    pointer = JITCodeLibrary.get_pointer_to_function
-    set_environment = JITCPUCodegen.set_env
-
-    def optimize_late(library: Any) -> None:
-        flags = ConfigStack().top_or_none()
-        library.is_late = flags is not None and flags.no_cpython_wrapper
-        if not library.is_late:
-            optimize(library)
-
-    def finalize_late(library: Any) -> None:
-        if library.is_late:
-            library._finalize_dynamic_globals()  # noqa: SLF001
-            library._finalized = True  # noqa: SLF001
-        else:
-            finalize(library)
-
-    def pointer_late(library: Any, name: str) -> Any:
-        library._ensure_finalized()  # noqa: SLF001
-        if library.is_late:
-            functions = library._final_module.functions  # noqa: SLF001
-            if all(function.is_declaration for function in functions if function.name == name):
-                return 0
-            library.is_late = False
-            optimize(library)
-            finalize(library)
-        return pointer(library, name)
-
-    def set_environment_late(codegen: Any, name: str, environment: Any) -> None:
-        # Code that is not there has no place for its environment yet.
-        if codegen._engine.get_global_value_address(name):  # noqa: SLF001
-            set_environment(codegen, name, environment)
-
-    JITCodeLibrary.is_late = False
-    JITCodeLibrary._optimize_final_module = optimize_late  # noqa: SLF001
-    JITCodeLibrary._finalize_final_module = finalize_late  # noqa: SLF001
-    JITCodeLibrary.get_pointer_to_function = pointer_late
-    JITCPUCodegen.set_env = set_environment_late
 
 
 class _DiskCache:
@@ -305,7 +262,7 @@ class _DiskCache:
         """Return compiled code for types of arguments, or None."""
         from numba.core.compiler import CompileResult
 
-        target.refresh()
+        ready_to_load(target)
         name = self._file_name(signature, target.codegen())
         for place in _places(self._function.__module__):
             payload = _checked_payload(place / name)

@@ -93,6 +93,15 @@ assert {"load_overload", "save_overload", "cache_path"} <= set(dir(function._cac
 function(1)
 (result,) = function.overloads.values()
 assert result.codegen.magic_tuple() and not result.lifted
+from llvmlite.binding import parse_bitcode
+from numba.core.codegen import JITCodeLibrary
+from numba.core.runtime import rtsys
+from numba.np.linalg import ensure_blas
+import numba.np.arraymath
+assert numba.cpython.hashing
+names = "_unserialize _get_module_for_linking _set_compiled_object"
+assert set(names.split()) <= set(dir(JITCodeLibrary))
+assert rtsys.initialize and result.codegen._engine._load_defined_symbols
 assert result.library.has_dynamic_globals is False
 function.targetctx.refresh()
 assert CompileResult._rebuild(function.targetctx, *result._reduce()).entry_point

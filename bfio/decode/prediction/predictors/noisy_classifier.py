@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import expit, logit, ndtri
 
 from bfio.common.options import RATIONAL, WHOLE, option
 from bfio.decode.prediction.estimates import Estimates
@@ -56,6 +55,9 @@ class NoisyClassifier:
     """
 
     def __init__(self, task: PredictionTask) -> None:
+        # Slow to load, and every command that reads a predictor's name loads this module.
+        from scipy.special import ndtri
+
         assert task.output_tokens is not None
         options: NoisyClassifierOptions = task.options
         self.name = f"noisy-classifier:auc={float(options.auc):g}:refresh={options.refresh}"
@@ -65,6 +67,8 @@ class NoisyClassifier:
 
     def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
         """Return both stages, see the class."""
+        from scipy.special import expit, logit
+
         ends = self._outputs[requests] - ages <= horizon
         seen = self._separation * ends + _normal(self._seed, requests, ages)
         late = np.minimum(self._outputs, horizon)
@@ -77,6 +81,8 @@ class NoisyClassifier:
 
 def _normal(seed: int, requests: IntArray, ages: IntArray) -> FloatArray:
     """Return standard normal numbers that depend on seed, request and age alone."""
+    from scipy.special import ndtri
+
     state = _mixed(np.uint64(seed) + np.zeros(len(requests), dtype=np.uint64))
     for part in (requests, ages):
         state = _mixed(state ^ part.astype(np.uint64))

@@ -1,0 +1,64 @@
+"""What Numba does early elsewhere is done here when it is asked for, and then it is done."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.processes import PATIENCE_S
+
+_KERNELS = """
+import numpy as np
+from bfio.common.kernels import entry_point
+
+@entry_point
+def total(numbers):
+    return numbers.sum()
+
+@entry_point
+def product(left, right):
+    return np.dot(left, right)
+
+@entry_point
+def equals(left, right):
+    return hash(left) == hash(right)
+"""
+#: Each kernel as it is used, and whether scipy's linear algebra is loaded by then.
+_USE = """
+import sys
+import numpy as np
+import kernels
+from numba import njit
+def show(value, function):
+    hits = sum(function.stats.cache_hits.values())
+    print(value, hits, "scipy.linalg" in sys.modules)
+pair = np.array([3.0, 4.0])
+show(kernels.total(pair), kernels.total)
+show(kernels.equals("a" * 40, "aa" * 20), kernels.equals)
+print(hash("a" * 40) == njit(lambda text: hash(text))("a" * 40))
+print(njit(lambda numbers: 2 * kernels.total(numbers))(pair))
+show(kernels.product(pair, pair), kernels.product)
+"""
+
+
+def test_kernels_from_disk_work_and_load_no_more_than_they_need(tmp_path: Path) -> None:
+    """By themselves, called by another kernel, with texts and with linear algebra."""
+    (tmp_path / "kernels.py").write_text(_KERNELS, encoding="utf-8")
+
+    def printed() -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", _USE],
+            cwd=tmp_path,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    first, second = printed(), printed()
+    assert first[:4] == ["7.0 0 False", "True 0 False", "True", "14.0"]
+    assert second[:4] == ["7.0 1 False", "True 1 False", "True", "14.0"]
+    assert first[4].startswith("25.0 0")
+    assert second[4].startswith("25.0 1")
