@@ -35,9 +35,8 @@ round before the start is the only one to look at.
 from collections.abc import Iterator
 from typing import Any
 
-import pyomo.environ as pyo
-
 from formulations.hindsight_latency import Convention
+from formulations.modelling import pyo
 
 
 def build(

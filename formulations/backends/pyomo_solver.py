@@ -90,14 +90,12 @@ class PyomoSolver:
         raise CapabilityError(self.name, what, "give a time limit (--time-limit SECONDS) instead")
 
     def _opened(self) -> Any:
-        from pyomo.contrib.solver.common.factory import SolverFactory
-
         known = _known()
         if self.solver is not None and self.solver not in known:
             remedy = f"{use_one_of(self.solver, known)}; installed: {_installed_names()}"
             raise CapabilityError(self.name, "Pyomo knows no such solver", remedy)
         for name in (self.solver,) if self.solver else PREFERRED:
-            solver = SolverFactory(name)
+            solver = _factory()(name)
             if solver is not None and solver.available():
                 return solver
         raise CapabilityError(
@@ -142,17 +140,21 @@ _WORK_OPTIONS: dict[str, Callable[[int], dict[str, object]]] = {
 
 def installed_solvers() -> dict[str, bool]:
     """Return Pyomo's names of solvers, and whether each is installed here."""
-    from pyomo.contrib.solver.common.factory import SolverFactory
-
-    return {name: bool(SolverFactory(name).available()) for name in _known()}
+    factory = _factory()
+    return {name: bool(factory(name).available()) for name in _known()}
 
 
 def _known() -> list[str]:
-    # It registers the solvers.
-    import pyomo.environ  # noqa: F401
+    return [name for name in _factory() if name != "ipopt"]
+
+
+def _factory() -> Any:
+    """Return Pyomo's solvers."""
+    # It registers them.
+    import formulations.modelling  # noqa: F401  # isort: skip
     from pyomo.contrib.solver.common.factory import SolverFactory
 
-    return [name for name in SolverFactory if name != "ipopt"]
+    return SolverFactory
 
 
 def _installed_names() -> str:

@@ -30,9 +30,9 @@ decode, Orca in prefill, FasterTransformer and vLLM without mixing.
 from typing import Any
 
 import numpy as np
-import pyomo.environ as pyo
 
 from formulations.batch_composition.problem import BatchProblem
+from formulations.modelling import pyo
 
 
 def build(problem: BatchProblem, model: Any = None) -> Any:

@@ -24,10 +24,9 @@ Whole counts instead of real ones make it the integer program of WAIT's threshol
 
 from typing import Any
 
-import pyomo.environ as pyo
-
 from formulations.fluid.problem import FluidProblem
 from formulations.linear.exact_linear import allow_fractions
+from formulations.modelling import pyo
 
 
 def build(problem: FluidProblem, *, within_memory: bool = False) -> Any:

@@ -18,11 +18,10 @@ separate λ from it. If all workers are open to all classes the margin is ``Σ_g
 
 from typing import Any
 
-import pyomo.environ as pyo
-
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.throughput_program import add_routes, add_work
 from formulations.linear.exact_linear import allow_fractions
+from formulations.modelling import pyo
 
 
 def build(problem: FluidProblem) -> Any:

@@ -22,11 +22,10 @@ its throughput (8) is out of reach.
 
 from typing import Any
 
-import pyomo.environ as pyo
-
 from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.linear.exact_linear import allow_fractions
+from formulations.modelling import pyo
 
 
 def build(problem: FluidProblem, *, objective: FluidObjective = FluidObjective.STAGES) -> Any:

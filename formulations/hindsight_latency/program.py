@@ -24,10 +24,9 @@ symmetry between identical requests is gone, and any x splits into starts of its
 
 from typing import Any
 
-import pyomo.environ as pyo
-
 from formulations.hindsight_latency.kinds import kinds
 from formulations.hindsight_latency.problem import LatencyProblem
+from formulations.modelling import pyo
 from formulations.request_table import RequestKind
 
 

@@ -33,10 +33,9 @@ of the BF-IO paper, section 3, is (3).
 
 from typing import Any
 
-import pyomo.environ as pyo
-
 from formulations.hindsight_makespan.kinds import kinds, lanes
 from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
+from formulations.modelling import pyo
 from formulations.request_table import RequestKind
 
 

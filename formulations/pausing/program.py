@@ -31,8 +31,8 @@ Dinkelbach's sequence of prices.
 from typing import Any
 
 import numpy as np
-import pyomo.environ as pyo
 
+from formulations.modelling import pyo
 from formulations.pausing.bound import longest_step, shortest_step
 from formulations.pausing.problem import PausingProblem, PricedPausing
 

@@ -20,8 +20,7 @@ Constraints
 
 from typing import Any
 
-import pyomo.environ as pyo
-
+from formulations.modelling import pyo
 from formulations.second.problem import SecondProblem
 from formulations.step.bound import peak_bounds
 from formulations.step.problem import Objective, StepProblem

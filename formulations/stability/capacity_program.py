@@ -22,10 +22,9 @@ it is strict. The dual price of work[j] is what one more token per slot at agent
 from collections.abc import Sequence
 from typing import Any
 
-import pyomo.environ as pyo
-
 from formulations.batching import AgentNetwork
 from formulations.linear.exact_linear import allow_fractions
+from formulations.modelling import pyo
 from formulations.stability.traffic import direct_rates, feeds
 from formulations.stability.virtual_stations import VirtualStation
 

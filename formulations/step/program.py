@@ -33,8 +33,8 @@ loads of 10^7 tokens (tests/formulations/test_false_optimum.py).
 from typing import Any
 
 import numpy as np
-import pyomo.environ as pyo
 
+from formulations.modelling import pyo
 from formulations.step.bound import peak_bounds
 from formulations.step.problem import Objective, StepProblem
 

@@ -28,9 +28,8 @@ The safety buffer of (12) depends on n through a transcendental equation and is 
 
 from typing import Any
 
-import pyomo.environ as pyo
-
 from formulations.errors import CapabilityError
+from formulations.modelling import pyo
 from formulations.thresholds.conditions import (
     BatchArrivals,
     ThresholdConditions,

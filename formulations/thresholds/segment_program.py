@@ -30,8 +30,7 @@ section 7.2.
 
 from typing import Any
 
-import pyomo.environ as pyo
-
+from formulations.modelling import pyo
 from formulations.thresholds.conditions import BatchArrivals
 from formulations.thresholds.nested_problem import NestedProblem
 
