@@ -146,6 +146,22 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
+def add_repeat(parser: argparse._ActionsContainer, default: int | str) -> None:
+    """Add ``--repeat``."""
+    parser.add_argument(
+        "--repeat",
+        type=_repeat,
+        default=default,
+        metavar="N",
+        help="measure a run of the requests N times over, or auto: as often as the measured part "
+        f"needs (default {default}; docs/metrics.md)",
+    )
+
+
+def _repeat(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
 def workload_from(args: argparse.Namespace) -> "Workload":
     """Read or draw the requests; with ``--train-share`` those after the first, their history."""
     from bfio.workloads.workload import training_share

@@ -3,12 +3,14 @@
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from math import hypot
 from typing import Any, TypeAlias
 
 from bfio.cli.output import console, print_table
-from bfio.common.number_text import percent
+from bfio.common.number_text import number, percent
 from bfio.common.table_text import TableForm, TextTable, joined_csv
+from bfio.decode.measured import MeasuredPart
 from bfio.decode.own_metrics import MetricChoice
 
 Document: TypeAlias = Mapping[str, Any]
@@ -60,7 +62,7 @@ def comparison_tables(
 
 
 def print_comparison(documents: Sequence[Document], metrics: MetricChoice) -> None:
-    """Print the steady table, if any run has a steady part, and the whole-run table.
+    """Print the table of the measured part, if any run has one, and that of the whole run.
 
     Parameters
     ----------
@@ -100,28 +102,56 @@ def run_cells(name: str, documents: Sequence[Document]) -> Cells:
 def _tables(
     documents: Sequence[Document], metrics: MetricChoice
 ) -> Iterator[tuple[str, list[Cells]]]:
-    """Yield title and columns of the steady part, if any run has one, and of the whole run."""
-    steady = [{"policy": d["policy"]} | dict(d["steady"] or {}) for d in documents]
-    if any(d["steady"] for d in documents):
-        title = "Steady part (from the first full cluster to the pool's last refill)"
-        yield title, _columns(steady, metrics)
-    whole = _columns(documents, metrics)
-    if any(d["proven_share"] is not None for d in documents):
-        whole.append(("proven", [percent(d["proven_share"]) for d in documents]))
-    if any("second_proven_share" in d for d in documents):
-        shares = [percent(d.get("second_proven_share")) for d in documents]
-        whole.append(("second proven", shares))
-    yield "Whole run", whole
+    """Yield title and columns of the measured part, if the runs have one, and of the whole run."""
+    parts = [{"policy": d["policy"]} | dict(d["measured"] or {}) for d in documents]
+    if any(d["measured"] for d in documents):
+        columns = _columns(parts, metrics)
+        headings = [heading for heading, _ in columns]
+        if (heading := metrics.table.column("avg_imbalance").heading) in headings:
+            columns.insert(headings.index(heading) + 1, ("÷", list(_ratios(parts))))
+        yield f"Measured: {measured_text(documents)}; ± 95 %", columns
+    yield (
+        "Whole run: the requests as they are, from the first step to the last",
+        _columns(documents, metrics),
+    )
+
+
+def measured_text(documents: Sequence[Document]) -> str:
+    """Return what is measured of all runs, in words."""
+    told = next(d["measured_part"] for d in documents if d["measured"])
+    repeat = told["repeat"]
+    part = MeasuredPart(**{entry.name: told[entry.name] for entry in fields(MeasuredPart)})
+    return part.text + (f" of the requests {repeat} times over" if repeat > 1 else "")
 
 
 def _columns(documents: Sequence[Document], metrics: MetricChoice) -> list[Cells]:
-    columns = metrics.table.cells(documents, metrics.shown)
-    imbalances = [document.get("avg_imbalance") for document in documents]
-    ratios = "÷", [_ratio(imbalances[0], value) for value in imbalances]
-    headings = [heading for heading, _ in columns]
-    if (heading := metrics.table.column("avg_imbalance").heading) in headings:
-        columns.insert(headings.index(heading) + 1, ratios)
-    return [run_cells("policy", documents), *columns]
+    columns = [
+        run_cells("policy", documents),
+        *metrics.table.cells(documents, metrics.shown),
+    ]
+    for key, heading in (("proven_share", "proven"), ("second_proven_share", "second proven")):
+        if any(document.get(key) is not None for document in documents):
+            columns.append((heading, [percent(document.get(key)) for document in documents]))
+    return columns
+
+
+def _ratios(parts: Sequence[Document]) -> Iterator[str]:
+    """Yield how many times less imbalance each run has than the first, with its interval."""
+    first, *_ = values = [
+        (part.get("avg_imbalance"), part.get("half_widths", {}).get("avg_imbalance"))
+        for part in parts
+    ]
+    for k, (value, half_width) in enumerate(values):
+        if first[0] is None or value is None:
+            yield "–"
+        elif k == 0 or value == 0:
+            yield "1" if first[0] == value else "∞"
+        else:
+            ratio = first[0] / value
+            error = None
+            if first[0] and first[1] is not None and half_width is not None:
+                error = ratio * hypot(first[1] / first[0], half_width / value)
+            yield number(ratio, 3) if error is None else f"{number(ratio, 3)} ± {number(error, 2)}"
 
 
 def print_fitting(title: str, columns: Sequence[Cells]) -> None:
@@ -142,11 +172,3 @@ def _width(columns: Sequence[Cells]) -> int:
     """Return the width of a table of which no word is broken, borders included."""
     texts = ((*heading.split("\n"), *cells) for heading, cells in columns)
     return 1 + sum(max(map(len, column)) + 3 for column in texts)
-
-
-def _ratio(reference: float | None, value: float | None) -> str:
-    if reference is None or value is None:
-        return "–"
-    if value == 0:
-        return "1" if reference == 0 else "∞"
-    return f"{reference / value:.3g}"

@@ -110,8 +110,15 @@ class Column:
     place: int = 0
     by_default: bool = True
 
-    def text(self, value: float | None) -> str:
-        """Return a value as the column shows it."""
+    def text(self, value: float | None, half_width: float | None = None) -> str:
+        """Return a value as the column shows it, ± half the width of its interval if it has one."""
+        if value is None or half_width is None:
+            return self._plain(value)
+        if self.is_share:
+            return f"{100 * value:.1f} ± {100 * half_width:.1f} %"
+        return f"{self._plain(value)} ± {number(half_width * self.factor, 2)}"
+
+    def _plain(self, value: float | None) -> str:
         if self.is_share:
             return percent(value)
         return number(value if value is None or self.factor == 1 else value * self.factor)
@@ -282,7 +289,8 @@ class MetricTable(Generic[Record]):
         Parameters
         ----------
         documents : sequence of mapping
-            Values by the names of metrics; what is missing is a dash.
+            Values by the names of metrics; what is missing is a dash. Half the widths of their
+            intervals, if any, are in ``half_widths`` by the same names.
         metrics : sequence of str, optional
             What is shown; by default the metrics that have a column by default.
         """
@@ -291,7 +299,13 @@ class MetricTable(Generic[Record]):
         else:
             columns = [(name, self.column(name)) for name in metrics]
         return [
-            (column.heading, [column.text(document.get(name)) for document in documents])
+            (
+                column.heading,
+                [
+                    column.text(document.get(name), document.get("half_widths", {}).get(name))
+                    for document in documents
+                ],
+            )
             for name, column in columns
         ]
 

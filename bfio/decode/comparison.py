@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bfio.common.options import spelled_out
 from bfio.common.processes import in_processes, packed
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
+from bfio.decode.measured import AUTO, repeats
 from bfio.decode.observers import ProgressObserver, StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.own_metrics import ChosenMetric, MetricChoice, chosen_metrics
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 MAX_JOBS = 1024
 #: Called with a policy's label and the number of requests it has completed so far.
 Progress = Callable[[str, int], None]
+#: The run of a policy on the requests as they are, and the run of which a part is measured.
+RunPair: TypeAlias = tuple[Run, Run]
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +54,9 @@ class Comparison:
         The requests, for what tables and plots say of themselves.
     metrics : MetricChoice
         What is measured, and what tables show of it.
+    repeated : tuple of Run
+        The runs of the same policies on the requests repeated, a part of which is measured; empty
+        if the requests as they are last long enough (`bfio.decode.measured`).
     """
 
     labels: tuple[str, ...]
@@ -57,6 +64,12 @@ class Comparison:
     energy_model: EnergyModel = field(default_factory=EnergyModel)
     workload: Workload | None = None
     metrics: MetricChoice = field(default_factory=MetricChoice)
+    repeated: tuple[Run, ...] = ()
+
+    @property
+    def measured(self) -> tuple[Run, ...]:
+        """The runs of which a part is measured."""
+        return self.repeated or self.runs
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.labels)}: {self.settings}>"
@@ -71,7 +84,7 @@ class Comparison:
         """
         lines = []
         for document in self.documents():
-            parts = {"whole": document, "steady": document["steady"]}
+            parts = {"whole": document, "measured": document["measured"]}
             for part, values in parts.items():
                 if values is not None:
                     metrics = {entry.name: values[entry.name] for entry in self.metrics.table}
@@ -106,11 +119,11 @@ class Comparison:
         return trajectory_figure(self)
 
     def _repr_html_(self) -> str:
-        """Return the table of the steady part, or of the whole run without one, for notebooks."""
+        """Return the table of the measured part, or of the whole run, for notebooks."""
         documents = self.documents()
-        steady = [document["steady"] for document in documents]
-        part = "whole run" if None in steady else "steady part"
-        values = documents if None in steady else steady
+        measured = [document["measured"] for document in documents]
+        part = "whole run" if None in measured else "measured part"
+        values = documents if None in measured else measured
         columns = self.metrics.table.cells(values, self.metrics.shown)
         headings, cells = zip(*columns, strict=True)
         rows = list(zip(self.labels, *cells, strict=True))
@@ -119,7 +132,9 @@ class Comparison:
 
     def remarks(self) -> list[str]:
         """Return what a reader of the metrics might not expect, a sentence each."""
-        return [] if self.workload is None else list(remarks(self.workload, self.runs))
+        if self.workload is None:
+            return []
+        return list(remarks(self.workload, self.runs, self.measured))
 
     @property
     def settings(self) -> str:
@@ -134,8 +149,8 @@ class Comparison:
     def documents(self) -> list[dict[str, Any]]:
         """Return one JSON document per policy; see `bfio.decode.simulation.describe_run`."""
         return [
-            describe_run(run, label, self.energy_model, self.metrics.table)
-            for label, run in zip(self.labels, self.runs, strict=True)
+            describe_run(run, label, self.energy_model, self.metrics.table, measured)
+            for label, run, measured in zip(self.labels, self.runs, self.measured, strict=True)
         ]
 
 
@@ -151,9 +166,10 @@ def compare(
     jobs: int = 1,
     progress: Progress | None = None,
     metrics: ChosenMetric | Sequence[ChosenMetric] | None = None,
+    repeat: int | str = AUTO,
     options: RunOptions | None = None,
 ) -> Comparison:
-    """Simulate each policy on the same requests.
+    """Simulate each policy on the same requests, and measure the same part of each run.
 
     Parameters
     ----------
@@ -175,23 +191,43 @@ def compare(
         BF-IO's table, with timed arrivals also latency, TTFT and queueing delay, with limits
         (``slo``) also goodput.
 
+    repeat : int or "auto"
+        How often the requests come in the runs that are measured, one pass after the other; 1
+        measures the requests as they are. By default as often as the measured part needs
+        (`bfio.decode.measured`).
+
     Returns
     -------
     Comparison
-        One run per policy.
+        One run per policy on the requests as they are, and one on them repeated if need be.
     """
     form = "compare(workload, policies, cluster)"
     check_arguments(workload, "", cluster, form)
     if not isinstance(policies, str | Iterable) and not callable(policies):
         what = f"a {type(policies).__name__} is no policy and no list of them"
         raise InputError("policies", what, f"write {form}")
-    task = RunTask(workload, cluster, policy_options, engine, options or RunOptions())
+    asked = options or RunOptions()
+    passes = repeats(workload, cluster or Cluster(), asked, repeat)
+    task = RunTask(workload, cluster, policy_options, engine, asked, passes)
     chosen = [policies] if isinstance(policies, str) or callable(policies) else list(policies)
     has_limits = task.options.slo is not None
     shown = chosen_metrics(metrics, task.options.arrivals, has_limits=has_limits)
-    runs = tuple(compare_each(task, chosen, jobs=jobs, progress=progress))
+    pairs = list(compare_each(task, chosen, jobs=jobs, progress=progress))
     labels = tuple(map(label_of, chosen))
-    return Comparison(labels, runs, energy_model or EnergyModel(), workload, shown)
+    return compared(labels, pairs, energy_model or EnergyModel(), workload, shown)
+
+
+def compared(
+    labels: tuple[str, ...],
+    pairs: Sequence[RunPair],
+    energy_model: EnergyModel,
+    workload: Workload,
+    metrics: MetricChoice | None = None,
+) -> Comparison:
+    """Return the comparison of what `compare_each` yields."""
+    runs = tuple(run for run, _ in pairs)
+    repeated = tuple(measured for run, measured in pairs if measured is not run)
+    return Comparison(labels, runs, energy_model, workload, metrics or MetricChoice(), repeated)
 
 
 def label_of(policy: str | Policy) -> str:
@@ -208,14 +244,32 @@ class RunTask:
     policy_options: PolicyOptions | None = None
     engine: str = "auto"
     options: RunOptions = field(default_factory=RunOptions)
+    repeat: int = 1
 
-    def run(self, policy: str | Policy, progress: Progress | None = None) -> Run:
-        """Simulate one policy."""
+    @property
+    def num_requests(self) -> int:
+        """Requests of both runs of a policy."""
+        return len(self.workload) * (1 if self.repeat == 1 else 1 + self.repeat)
+
+    def run(self, policy: str | Policy, progress: Progress | None = None) -> RunPair:
+        """Simulate one policy on the requests, and on them repeated if they are to be."""
+        run = self._run(self.workload, policy, progress, 0)
+        if self.repeat == 1:
+            return run, run
+        return run, self._run(self._repeated, policy, progress, run.completed)
+
+    @cached_property
+    def _repeated(self) -> Workload:
+        return self.workload.repeated(self.repeat)
+
+    def _run(
+        self, workload: Workload, policy: str | Policy, progress: Progress | None, before: int
+    ) -> Run:
         observers = []
         if progress is not None:
-            observers.append(ProgressObserver(_reporter(label_of(policy), progress)))
+            observers.append(ProgressObserver(_reporter(label_of(policy), progress, before)))
         return simulate(
-            self.workload,
+            workload,
             policy,
             self.cluster,
             policy_options=self.policy_options,
@@ -231,8 +285,8 @@ def compare_each(
     *,
     jobs: int = 1,
     progress: Progress | None = None,
-) -> Iterator[Run]:
-    """Yield the run of each policy as soon as it and those before it are done; see `compare`."""
+) -> Iterator[RunPair]:
+    """Yield the runs of each policy as soon as it and those before it are done; see `compare`."""
     _check_names(policies, task.policy_options or PolicyOptions())
     integer(jobs, "jobs", minimum=1, maximum=MAX_JOBS)
     if jobs == 1:
@@ -241,14 +295,14 @@ def compare_each(
         return
     for policy in policies:
         packed(policy, f"policy {label_of(policy)}")
-    for policy, run in zip(policies, in_processes(task.run, policies, jobs), strict=True):
+    for policy, pair in zip(policies, in_processes(task.run, policies, jobs), strict=True):
         if progress is not None:
-            progress(label_of(policy), run.completed)
-        yield run
+            progress(label_of(policy), task.num_requests)
+        yield pair
 
 
-def _reporter(label: str, progress: Progress) -> Callable[[StepView], None]:
-    return lambda view: progress(label, view.completed)
+def _reporter(label: str, progress: Progress, before: int) -> Callable[[StepView], None]:
+    return lambda view: progress(label, before + view.completed)
 
 
 def _check_names(policies: Sequence[str | Policy], options: PolicyOptions) -> None:

@@ -44,6 +44,19 @@ def capacity_tokens_per_s(workload: "Workload", cluster: "Cluster", drift: Drift
     InputError
         If a step takes no time.
     """
+    slots, step_s = _when_full(workload, cluster, drift)
+    if not step_s > 0:
+        raise InputError("load", "a step takes no time", "give --step-overhead or --token-time")
+    return slots / step_s
+
+
+def full_step_s(workload: "Workload", cluster: "Cluster", drift: Drift) -> float:
+    """Return T, how long a step takes with all slots full and balanced [s]."""
+    return _when_full(workload, cluster, drift)[1]
+
+
+def _when_full(workload: "Workload", cluster: "Cluster", drift: Drift) -> tuple[float, float]:
+    """Return S and T."""
     load = mean_active_load(workload, drift)
     slots = float(cluster.total_slots)
     if cluster.memory is not None:
@@ -53,10 +66,7 @@ def capacity_tokens_per_s(workload: "Workload", cluster: "Cluster", drift: Drift
     if (token_time > 0).all():
         paces = 1.0 / token_time
         step_s = max(step_s, float((total + overhead @ paces) / paces.sum()))
-    step_s += cluster.mean_time_s * total / cluster.workers
-    if not step_s > 0:
-        raise InputError("load", "a step takes no time", "give --step-overhead or --token-time")
-    return slots / step_s
+    return slots, step_s + cluster.mean_time_s * total / cluster.workers
 
 
 def mean_active_load(workload: "Workload", drift: Drift) -> float:
@@ -69,6 +79,19 @@ def mean_active_load(workload: "Workload", drift: Drift) -> float:
         gained = drift.cumulative(np.arange(int(outputs.max()), dtype=np.int64))
         grown = np.concatenate(([0.0], np.cumsum(gained, dtype=np.float64)))[outputs]
     return float((prompts * steps + grown).sum() / steps.sum())
+
+
+def rate_factor(workload: "Workload", cluster: "Cluster", options: "RunOptions") -> Fraction:
+    """Return what the rates of timed arrivals are multiplied by in a run.
+
+    Raises
+    ------
+    InputError
+        See `rate_for_load`.
+    """
+    if options.load is None:
+        return options.rate_scale
+    return rate_for_load(workload, cluster, options)
 
 
 def rate_for_load(workload: "Workload", cluster: "Cluster", options: "RunOptions") -> Fraction:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bfio.decode.comparison import Comparison
     from bfio.decode.gap import GapReport
     from bfio.decode.run import Run
+    from formulations.arrays import IntArray
 
 #: Most points drawn along a trajectory; more cannot be seen.
 _MAX_POINTS = 1500
@@ -64,7 +65,7 @@ def trajectory_figure(comparison: "Comparison") -> ShownFigure:
         figure = ShownFigure(figsize=size, layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         panels = list(grid.flat)
-        for panel, label, run in zip(panels, comparison.labels, comparison.runs, strict=False):
+        for panel, label, run in zip(panels, comparison.labels, comparison.measured, strict=False):
             _draw_trajectory(panel, label, run)
         # The panels share their axes; bounded earlier, the later ones would be cut off.
         panels[0].set_ylim(bottom=0)
@@ -72,7 +73,7 @@ def trajectory_figure(comparison: "Comparison") -> ShownFigure:
         for panel in panels[num_panels:]:
             panel.set_visible(False)
         figure.suptitle("Load of each worker; black: the fullest, which sets the step's length")
-        figure.supxlabel(f"step (shaded: steady part)\n{_small(comparison.settings)}")
+        figure.supxlabel(f"step (shaded: measured part)\n{_small(comparison.settings)}")
         figure.supylabel("load [tokens]")
     return figure
 
@@ -85,7 +86,7 @@ def run_figure(run: "Run") -> ShownFigure:
         _draw_trajectory(axes, run.policy, run)
         axes.set_ylim(bottom=0)
         axes.legend(loc="upper right")
-        axes.set_xlabel("step (shaded: steady part)")
+        axes.set_xlabel("step (shaded: measured part)")
         axes.set_ylabel("load of each worker [tokens]")
     return figure
 
@@ -95,21 +96,21 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 3.8), layout="constrained")
         over_time, spread = figure.subplots(1, 2, width_ratios=(2, 1), sharey=True)
-        for label, run in zip(comparison.labels, comparison.runs, strict=True):
+        for label, run in zip(comparison.labels, comparison.measured, strict=True):
             _draw_idle(over_time, label, run)
-        _shade_steady(over_time, comparison.runs[0])
-        masks = [run.steady_mask() for run in comparison.runs]
-        part = "whole run" if any(mask is None for mask in masks) else "steady part"
+        _shade_measured(over_time, comparison.measured[0])
+        parts = [_measured_steps(run) for run in comparison.measured]
+        is_whole = any(steps is None for steps in parts)
         idle = [
-            100 * (run.idle_fractions() if part == "whole run" else run.idle_fractions()[mask])
-            for run, mask in zip(comparison.runs, masks, strict=True)
+            100 * (run.idle_fractions() if is_whole else run.idle_fractions()[steps])
+            for run, steps in zip(comparison.measured, parts, strict=True)
         ]
         figure.suptitle(_small(comparison.settings), fontsize="small")
         spread.boxplot(idle, tick_labels=comparison.labels, showfliers=False)
         spread.tick_params(axis="x", labelrotation=30)
-        spread.set_title(f"{part}: quartiles over steps")
+        spread.set_title(f"{'whole run' if is_whole else 'measured part'}: quartiles over steps")
         over_time.set_title("idle fraction: 1 − mean load / max load (running mean)")
-        over_time.set_xlabel("step (shaded: steady part)")
+        over_time.set_xlabel("step (shaded: measured part)")
         over_time.set_ylabel("idle [%]")
         over_time.set_ylim(bottom=0)
         over_time.legend(loc="upper left", ncols=3)
@@ -168,14 +169,17 @@ def _draw_trajectory(panel: "Axes", label: str, run: "Run") -> None:
     panel.plot(chosen, run.max_load[chosen], color="black", linewidth=0.9, label="maximum")
     panel.set_title(label)
     panel.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    _shade_steady(panel, run)
+    _shade_measured(panel, run)
 
 
-def _shade_steady(panel: "Axes", run: "Run") -> None:
-    steady = run.steady_mask()
-    if steady is not None:
-        steps = np.flatnonzero(steady)
+def _shade_measured(panel: "Axes", run: "Run") -> None:
+    steps = _measured_steps(run)
+    if steps is not None:
         panel.axvspan(float(steps[0]), float(steps[-1]), color="0.92", zorder=0)
+
+
+def _measured_steps(run: "Run") -> "IntArray | None":
+    return None if run.measured is None else run.measured.steps(run)
 
 
 def _draw_idle(axes: "Axes", label: str, run: "Run") -> None:

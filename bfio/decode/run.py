@@ -8,6 +8,7 @@ import numpy as np
 
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
+from bfio.decode.measured import MeasuredPart
 from bfio.decode.options import Dispatch, RunOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError, use_one_of
@@ -101,6 +102,8 @@ class Run:
         Shape (m, 3), with token budgets (`bfio.decode.batching`), in order of time: step, request,
         and tokens of its prompt that were computed then; None without. Loads of steps count what
         of these prompts was computed before.
+    measured : MeasuredPart, optional
+        Which of its steps and requests are measured; `bfio.simulate` says it.
     statistics : mapping
         What the policy says of itself.
     engine : str
@@ -144,6 +147,7 @@ class Run:
     rests: IntArray | None = None
     max_pauses: int | None = None
     chunks: IntArray | None = None
+    measured: MeasuredPart | None = None
     statistics: Mapping[str, object] = field(default_factory=dict)
     engine: str = "reference"
     wall_s: float = 0.0
@@ -176,7 +180,7 @@ class Run:
         return data_frame([dict(zip(kept, line, strict=True)) for line in lines])
 
     def plot(self) -> "Figure":
-        """Return the load of every worker over the steps, the steady part shaded.
+        """Return the load of every worker over the steps, the measured part shaded.
 
         Raises
         ------

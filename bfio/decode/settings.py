@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
-
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
@@ -15,12 +13,13 @@ from bfio.decode.setting_parts import energy_part, length_source, predictor_name
 from bfio.decode.unseen_events import unseen_events
 from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload
+from formulations.arrays import IntArray
 
 #: Share of rows out of order from which on a column of arrivals is doubted.
 _DISORDER = 0.2
-#: A steady part of so many steps whose mean load differs by this share between its first and its
-#: last fifth is called not stationary. Shorter ones are too noisy to judge.
-_MOST_DRIFT, _LEAST_JUDGED, _FIFTHS = 0.2, 50, 5
+#: A measured part whose mean load differs by this share between its first and its last fifth is
+#: called not stationary.
+_MOST_DRIFT, _FIFTHS = 0.2, 5
 
 
 def settings(
@@ -232,8 +231,20 @@ def unused(workload: Workload, options: Sequence[RunOptions]) -> Iterator[str]:
         yield blind_windows()
 
 
-def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield what a reader of the metrics of these runs might not expect, a sentence each."""
+def remarks(
+    workload: Workload, runs: Sequence[Run], measured: Sequence[Run] | None = None
+) -> Iterator[str]:
+    """Yield what a reader of the metrics of these runs might not expect, a sentence each.
+
+    Parameters
+    ----------
+    workload : Workload
+        The requests.
+    runs : sequence of Run
+        Their runs.
+    measured : sequence of Run, optional
+        The runs of which a part is measured, if the requests were repeated for them.
+    """
     yield from unused(workload, [run.options for run in runs])
     yield from unused_overflow(runs[0].options, runs[0].cluster)
     yield from unled((run.policy for run in runs), workload, runs[0].cluster)
@@ -244,60 +255,66 @@ def remarks(workload: Workload, runs: Sequence[Run]) -> Iterator[str]:
         if all(isinstance(count, int) for count in counts):
             struck, solved = (int(str(count)) for count in counts)
             yield from by_the_clock(run.policy, run.statistics, struck, solved)
-    reasons = [no_steady_part(run) for run in runs]
-    steady = [run for run, reason in zip(runs, reasons, strict=True) if reason is None]
-    without = [(run, reason) for run, reason in zip(runs, reasons, strict=True) if reason]
-    if without:
-        run, reason = without[0]
-        who = f"{run.policy} has no" if steady else "No run has a"
-        yield f"{who} steady part: {reason}."
-    yield from _not_stationary(runs)
-    if runs[0].options.arrivals is ArrivalMode.TIMED:
-        if steady:
-            share = _percents([steady_share(run) for run in steady])
-            yield (
-                "The steady part is where requests wait though all slots are full, up to the last "
-                f"arrival, {share} % of the steps here; times of all requests are those of the "
-                "whole run."
-            )
-        return
-    ends = [drain_share(run) for run in steady if run.is_drained]
-    if ends:
+    yield from _of_measured_part(measured or runs)
+    ends = [drain_share(run) for run in runs if run.is_drained]
+    if runs[0].options.arrivals is ArrivalMode.POOL and ends and max(ends) > 0:
         yield (
-            f"The whole run includes its end, {_percents(ends)} % of the steps, in which nothing "
-            "refills the pool: what is left there depends on what a policy kept for last. "
-            "Policies are compared by the steady part."
+            f"In the last {_percents(ends)} % of the steps of the whole run nothing refills the "
+            "pool: the whole run depends on what a policy kept for last."
         )
 
 
-def load_drift(run: Run) -> tuple[float, float] | None:
-    """Return the mean load of a worker over the first and the last fifth of the steady steps.
+def _of_measured_part(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield what is measured, and whether that part is what it is meant to be."""
+    part = runs[0].measured
+    if part is None:
+        return
+    if part.why_not:
+        yield f"No part of the run is measured: {part.why_not}."
+        return
+    found = [(run, steps) for run in runs if (steps := part.steps(run)) is not None]
+    for run in runs:
+        if part.steps(run) is None:
+            yield f"{run.policy} was stopped before the end of the measured part."
+    if not found:
+        return
+    kind = "that arrive in it" if part.is_timed else f"{part.first:,} to {part.last:,}"
+    yield (
+        "The measured part was fixed before the runs and is the same for all policies; times of "
+        f"requests are those of requests {kind}, whenever they complete."
+    )
+    warm_up = min(int(steps[0]) for _, steps in found)
+    longest, who = max((part.mser_steps(run), run.policy) for run, _ in found)
+    judged = f"{who}, so it may be too short there" if longest > warm_up else "any policy"
+    yield f"Warm-up: {warm_up:,} steps; MSER-5 asks for at most {longest:,} under {judged}."
+    busiest = max(float(run.active[steps].max()) for run, steps in found)
+    share = busiest / runs[0].cluster.total_slots
+    if share < 1:
+        yield f"The slots are never all busy: at most {100 * share:.0f} % of them."
+    yield from _not_stationary(found)
 
-    Returns
-    -------
-    tuple of float or None
-        Both [tokens]; None if the steady part is too short to be judged.
-    """
-    mask = run.steady_mask()
-    if mask is None or np.count_nonzero(mask) < _LEAST_JUDGED:
-        return None
-    loads = run.total_load[mask] / run.cluster.workers
-    count = len(loads) // _FIFTHS
+
+def load_drift(run: Run, steps: IntArray) -> tuple[float, float]:
+    """Return the mean load of a worker over the first and last fifth of some steps [tokens]."""
+    loads = run.total_load[steps] / run.cluster.workers
+    count = max(1, len(loads) // _FIFTHS)
     return float(loads[:count].mean()), float(loads[-count:].mean())
 
 
-def _not_stationary(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield for which runs the load drifts within the steady part, with the largest drift."""
-    found = [(run.policy, *drift) for run in runs if (drift := load_drift(run)) is not None]
-    changes = [(abs(last - first) / first, who, first, last) for who, first, last in found]
+def _not_stationary(found: Sequence[tuple[Run, IntArray]]) -> Iterator[str]:
+    """Yield for which runs the load drifts within the measured part, with the largest drift."""
+    drifts = [(run.policy, *load_drift(run, steps)) for run, steps in found]
+    changes = [
+        (abs(last - first) / first, who, first, last) for who, first, last in drifts if first
+    ]
     moving = [entry for entry in changes if entry[0] > _MOST_DRIFT]
     if moving:
         _, who, first, last = max(moving, key=lambda entry: entry[0])
-        share = f" ({len(moving)} of {len(runs)} runs drift so)" if len(runs) > 1 else ""
+        share = f" ({len(moving)} of {len(found)} runs drift so)" if len(found) > 1 else ""
         yield (
-            f"The steady part is not stationary: under {who} the mean load of a worker is "
+            f"The measured part is not stationary: under {who} the mean load of a worker is "
             f"{first:,.0f} tokens in its first fifth and {last:,.0f} in its last{share}. Its "
-            "means depend on how long the run is, and policies may be at different phases in it."
+            "means depend on how long the run is."
         )
 
 
@@ -306,33 +323,6 @@ def _percents(shares: Sequence[float]) -> str:
     return lowest if lowest == highest else f"{lowest} to {highest}"
 
 
-def no_steady_part(run: Run) -> str | None:
-    """Return why a run has no steady part (`Run.steady_mask`), or None if it has one."""
-    if run.steady_mask() is not None:
-        return None
-    slots = run.cluster.total_slots
-    if run.steps == 0:
-        return "no step was run"
-    if run.num_requests < slots:
-        return f"{run.num_requests:,} requests never fill {slots:,} slots"
-    if len(np.unique(run.reveal_step)) == 1:
-        return (
-            f"all {run.num_requests:,} requests were there at once, so that nothing refilled the "
-            "pool; a smaller --pool is refilled"
-        )
-    if run.options.arrivals is ArrivalMode.TIMED:
-        return "at their arrival times, requests never waited while all slots were full"
-    return "no request waited while all slots were full and the pool was refilled"
-
-
-def steady_share(run: Run) -> float:
-    """Return the share of a run's steps that are steady."""
-    steady = run.steady_mask()
-    return 0.0 if steady is None else float(np.mean(steady))
-
-
 def drain_share(run: Run) -> float:
-    """Return the share of a run's steps that come after its steady part, which it has."""
-    steady = run.steady_mask()
-    assert steady is not None
-    return 1 - (int(steady.nonzero()[0][-1]) + 1) / run.steps
+    """Return the share of a run's steps that come after its last request was revealed."""
+    return 1 - (int(run.reveal_step.max(initial=-1)) + 1) / run.steps if run.steps else 0.0

@@ -1,7 +1,7 @@
 """Run a policy, by name or as a function, on the decode engine, and describe what came out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from enum import Enum
 from fractions import Fraction
 from math import inf, isfinite
@@ -15,7 +15,8 @@ from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import check_run, run_interpreted, run_options
 from bfio.decode.machine.state import may_interrupt
-from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady
+from bfio.decode.measured import measured_part
+from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady, measured_of
 from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
@@ -92,14 +93,37 @@ def simulate(
         engine is ``compiled`` and cannot run this.
     """
     check_arguments(workload, policy, cluster, "simulate(workload, policy, cluster)")
+    watching = Watching(observers, keep_trajectory, stop)
+    run = _run(
+        workload,
+        policy,
+        cluster or Cluster(),
+        policy_options,
+        engine,
+        watching,
+        history,
+        options or RunOptions(),
+    )
+    return replace(run, measured=measured_part(workload, run.cluster, run.options))
+
+
+def _run(
+    workload: Workload,
+    policy: str | Policy,
+    machine: Cluster,
+    policy_options: PolicyOptions | None,
+    engine: str,
+    watching: Watching,
+    history: Workload | None,
+    asked: RunOptions,
+) -> Run:
+    """Run a policy; see `simulate`."""
     engine = member(Engine, engine, "engine")
-    machine, asked = cluster or Cluster(), options or RunOptions()
     check_kind(asked, RunOptions, "options", "options=RunOptions(...)")
     policy_options = policy_options or PolicyOptions()
     check_kind(
         policy_options, PolicyOptions, "policy_options", "policy_options=PolicyOptions(...)"
     )
-    watching = Watching(observers, keep_trajectory, stop)
     history = workload.history if history is None else history
     if history is not None:
         check_kind(history, Workload, "history", "history=workload")
@@ -115,7 +139,7 @@ def simulate(
     _check_mean_time(name, spec, machine)
     asked = _asked_options(name, spec, chosen, asked)
     run = None
-    if engine != "reference" and can_compile(spec, asked.predictor, observers):
+    if engine != "reference" and can_compile(spec, asked.predictor, watching.observers):
         run = _run_compiled(workload, spec, chosen, machine, asked, watching, engine, history)
     if run is not None:
         return run
@@ -308,11 +332,29 @@ def describe_run(
     label: str | None = None,
     energy_model: EnergyModel | None = None,
     table: MetricTable[RunPart] = METRICS,
+    measured: Run | None = None,
 ) -> dict[str, Any]:
-    """Return the JSON document of a run: every metric, whole and steady, and how it was made."""
+    """Return the JSON document of a run: every metric, whole and measured, and how it was made.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    label : str, optional
+        What its policy is called.
+    energy_model : EnergyModel, optional
+        Constants of the energy metrics.
+    table : MetricTable
+        The metrics.
+    measured : Run, optional
+        The run of which a part is measured, if the requests were repeated for it.
+    """
+    measured = measured or run
+    repeat = measured.num_requests // max(run.num_requests, 1)
     return {
         "policy": label or run.policy,
         **measure(run, energy_model, table),
+        **describe_part(measured, energy_model, table, repeat),
         "steady": measure_steady(run, energy_model, table=table),
         "proven_share": proven_share(run.statistics),
         **second_proven_share(run.statistics),
@@ -321,6 +363,26 @@ def describe_run(
         "decide_s": run.decide_s,
         "options": plain_options(run.cluster, run.options) | _limits(run.statistics),
     }
+
+
+def describe_part(
+    run: Run, energy_model: EnergyModel | None, table: MetricTable[RunPart], repeat: int = 1
+) -> dict[str, Any]:
+    """Return which part of a run is measured, and every metric over it with its interval."""
+    part, found = run.measured, measured_of(run, energy_model)
+    if part is None:
+        return {"measured_part": None, "measured": None}
+    told = asdict(part) | {"mser_steps": None, "repeat": repeat}
+    if found is None:
+        return {"measured_part": told, "measured": None}
+    told["mser_steps"] = part.mser_steps(run)
+    measured = {
+        **table.measure(found),
+        "half_widths": table.half_widths(found),
+        "proven_share": proven_share(run.statistics),
+        **second_proven_share(run.statistics),
+    }
+    return {"measured_part": told, "measured": measured}
 
 
 def proven_share(statistics: Mapping[str, object]) -> float | None:

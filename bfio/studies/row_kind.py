@@ -10,8 +10,8 @@ from bfio.studies.row import Compute, Instance, RowContext, RowResult, Value
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HALF_WIDTH = ".half_width"
-#: Prefix of values over the steady part of a run.
-STEADY = "steady."
+#: Prefixes of values over the measured part of a run, and over what was called its steady part.
+MEASURED_PART, STEADY = "measured.", "steady."
 
 
 @dataclass(frozen=True)
@@ -129,11 +129,12 @@ class RowKind:
         return [*own, *(f"{part}{name}" for part in self.parts for name in own)]
 
     def heading(self, name: str) -> str:
-        """Return what a table calls a value: one that runs have whole and steady says which."""
+        """Return what a table calls a value: one that runs have whole and in part says which."""
         if STEADY not in self.parts:
             return name
-        if name.startswith(STEADY):
-            return f"{name.removeprefix(STEADY)} (steady part)"
+        for prefix in (MEASURED_PART, STEADY):
+            if name.startswith(prefix):
+                return f"{name.removeprefix(prefix)} ({prefix[:-1]} part)"
         once = {entry.name for entry in (*MEASURED, *self.values)}
         # Of runs that are simulated, all but these are metrics, a user's own included.
         return f"{name} (whole run)" if self.metrics and name not in once else name

@@ -99,6 +99,18 @@ class ArrivalTimes(Sequence[Fraction]):
             ticks = ticks.astype(object)
         return ArrivalTimes(ticks + more, per_second)
 
+    def repeated(self, times: int) -> "ArrivalTimes":
+        """Return the times of several passes, the mean gap (in whole ticks) between two passes."""
+        ticks = self.ticks
+        if not len(ticks):
+            return self
+        span = int(ticks[-1] - ticks[0])
+        period = span + span // max(len(ticks) - 1, 1)
+        if _largest(ticks) + times * period > _MAX_INT64:
+            ticks = ticks.astype(object)
+        shifts = np.repeat(np.arange(times).astype(ticks.dtype) * period, len(ticks))
+        return ArrivalTimes(np.tile(ticks, times) + shifts, self.per_second)
+
     def since_first(self) -> "ArrivalTimes":
         """Return the times as they pass from the first one on."""
         return self.plus(-self[0]) if len(self) else self

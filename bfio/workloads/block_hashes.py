@@ -65,6 +65,12 @@ class BlockHashes:
         order = np.arange(len(self))[which]
         return BlockHashes.joined([self[request] for request in order.tolist()])
 
+    def repeated(self, times: int) -> "BlockHashes":
+        """Return those of the same requests several times over; passes share no block."""
+        counts = np.tile(np.diff(self.first), times)
+        first = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+        return BlockHashes(apart(self.ids, times), first)
+
     def check(self, prompt_tokens: IntArray, where: str) -> None:
         """Refuse hashes that do not fit the prompts.
 
@@ -83,6 +89,13 @@ class BlockHashes:
             i = int(wrong[0])
             what = wrong_length(int(counts[i]), int(prompt_tokens[i]))
             raise InputError(f"{where}[{i}]", what, "give one hash per block, or none")
+
+
+def apart(names: IntArray, times: int) -> IntArray:
+    """Return names several times over, shape (times·n,), so that no two passes share one."""
+    kinds, numbered = np.unique(names, return_inverse=True)
+    passes = np.repeat(np.arange(times, dtype=np.int64), len(names))
+    return np.tile(numbered.reshape(-1), times) + passes * len(kinds)
 
 
 def num_blocks(prompt_tokens: IntArray) -> IntArray:

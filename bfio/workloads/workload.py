@@ -7,11 +7,14 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.workloads.arrival_times import ArrivalTimes
-from bfio.workloads.block_hashes import BlockHashes
-from formulations.arrays import BoolArray, FloatArray, IntArray, integer_vector
+from bfio.workloads.block_hashes import BlockHashes, apart
+from formulations.arrays import BoolArray, FloatArray, IntArray, integer, integer_vector
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.rationals import exact_rational
+
+#: Most requests that a repeated workload may have.
+MAX_REQUESTS = 10**8
 
 
 @known_fields
@@ -161,6 +164,43 @@ class Workload:
             arrival_times=times,
             prompt_keys=None if self.prompt_keys is None else self.prompt_keys[:num_requests],
             block_hashes=self._blocks_of(slice(num_requests)),
+        )
+
+    def repeated(self, times: int) -> "Workload":
+        """Return the requests several times over, one pass after the other, in their order.
+
+        Prompts of different passes are different prompts: what a predictor or a prefix cache keeps
+        of one pass tells nothing of the next. Between passes of timed requests lies the mean time
+        between arrivals.
+
+        Parameters
+        ----------
+        times : int
+            Passes; 1 returns the requests as they are.
+
+        Raises
+        ------
+        InputError
+            If it is below 1, or makes more than `MAX_REQUESTS` requests.
+        """
+        integer(times, "repeat", minimum=1)
+        if times == 1:
+            return self
+        total = times * len(self)
+        if total > MAX_REQUESTS:
+            what = f"{times:,} times {len(self):,} requests are more than {MAX_REQUESTS:,}"
+            raise InputError("repeat", what, "repeat them less often")
+        arrivals, keys, hashes = None, self.prompt_keys, self.prompt_blocks
+        if self.arrival_times is not None:
+            arrivals = ArrivalTimes.of(self.arrival_times).repeated(times)
+        return replace(
+            self,
+            prompt_tokens=np.tile(self.prompt_tokens, times),
+            output_tokens=np.tile(self.output_tokens, times),
+            arrival_times=arrivals,
+            prompt_keys=None if keys is None else apart(keys, times),
+            block_hashes=None if hashes is None else hashes.repeated(times),
+            provenance={**self.provenance, "repeated": times},
         )
 
     def part(self, which: IntArray | BoolArray) -> "Workload":

@@ -12,17 +12,17 @@ from formulations.errors import InputError
 from formulations.scalars import integer
 
 if TYPE_CHECKING:
-    from bfio.decode.comparison import Comparison
-    from bfio.decode.run import Run
+    from bfio.decode.comparison import Comparison, RunPair
     from bfio.workloads.workload import Workload
 
 DEFAULT_POLICIES = "fcfs,jsq-tokens,br-0,br-h,bf-io"
 
 _DESCRIPTION = """\
 Run several policies on the same requests and print the table of BF-IO: imbalance, gap, idle
-share, throughput, time per output token (TPOT) and energy, over the whole run and over its steady
-part. Writes the load trajectories (BF-IO, fig. 6), idle fractions (fig. 1) and power over time
-(figs. 2 and 7) as plots.
+share, throughput, time per output token (TPOT) and energy. The measured part is fixed before the
+runs and the same for all policies; where the requests are too few for it they are repeated
+(docs/metrics.md). The whole run, from empty to drained, stands below it. Writes the load
+trajectories (BF-IO, fig. 6), idle fractions (fig. 1) and power over time (figs. 2 and 7) as plots.
 
   bfio compare
   bfio compare --trace azure.csv.gz --pool 64 --policies fcfs,br-0,bf-io,bf-io:horizon=20
@@ -48,6 +48,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-plots", action="store_true", help="write no plots")
     options.add_table_form(parser)
+    options.add_repeat(parser, "auto")
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes (default 1: times comparable)"
     )
@@ -79,38 +80,40 @@ def _run_policies(
     args: argparse.Namespace, workload: "Workload", policies: list[str]
 ) -> "tuple[Comparison, InputError | None]":
     """Run the policies under a progress bar; interrupted or failing, keep those that are done."""
-    from bfio.decode.comparison import Comparison, RunTask, compare_each
+    from bfio.decode.comparison import RunTask, compare_each, compared
+    from bfio.decode.measured import repeats
 
     energy_model = options.energy_from(args)
+    cluster, asked = options.cluster_from(args), options.run_options_from(args)
     task = RunTask(
         workload,
-        options.cluster_from(args),
+        cluster,
         options.policy_options_from(args),
         args.engine,
-        options.run_options_from(args),
+        asked,
+        repeats(workload, cluster, asked, args.repeat),
     )
-    runs: list[Run] = []
+    runs: list[RunPair] = []
     failure = None
 
-    def comparison() -> Comparison:
-        done = tuple(policies[: len(runs)])
-        return Comparison(done, tuple(runs), energy_model, workload)
+    def comparison() -> "Comparison":
+        return compared(tuple(policies[: len(runs)]), runs, energy_model, workload)
 
     def show() -> None:
         done = comparison()
         _show(args, done, done.documents(), [], interrupted=True)
 
     with progress_bar() as bar:
-        tasks = {name: bar.add_task(name, total=len(workload)) for name in policies}
+        tasks = {name: bar.add_task(name, total=task.num_requests) for name in policies}
         try:
-            for run in compare_each(
+            for pair in compare_each(
                 task,
                 policies,
                 jobs=args.jobs,
                 progress=lambda name, done: bar.update(tasks[name], completed=done),
             ):
-                bar.update(tasks[policies[len(runs)]], completed=run.completed)
-                runs.append(run)
+                bar.update(tasks[policies[len(runs)]], completed=task.num_requests)
+                runs.append(pair)
                 so_far.keep_shown(show)
         except KeyboardInterrupt:
             if not runs:

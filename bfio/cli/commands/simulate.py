@@ -1,7 +1,7 @@
 """``bfio simulate``: one policy on one workload."""
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
     from bfio.common.metrics import MetricTable
     from bfio.decode.metrics import RunPart
+    from bfio.decode.run import Run
+    from bfio.workloads.workload import Workload
 
 #: Widths from which on a table has room for the meaning of each metric, and for its unit.
 _WITH_MEANING, _WITH_UNIT = 90, 70
 
 _DESCRIPTION = """\
 Simulate one policy on the barrier-synchronised decode engine and print every metric, over the
-whole run and over its steady part.
+whole run and over the part of it that is measured (docs/metrics.md).
 
   bfio simulate --policy br-0
   bfio simulate --trace azure.csv.gz --policy bf-io --horizon 20 --projection growing
@@ -36,13 +38,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--policy", required=True, metavar="NAME", help="a policy, or module:function of your own"
     )
     options.add_metrics(parser, "all")
+    options.add_repeat(parser, 1)
     options.add_simulation(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
     from bfio.cli.tables import print_sentences
     from bfio.common.provenance import citable_versions
-    from bfio.decode.observers import ProgressObserver
+    from bfio.decode.measured import repeats
+    from bfio.decode.observers import ProgressObserver, StepView
     from bfio.decode.settings import remarks, settings
     from bfio.decode.simulation import describe_run, simulate
 
@@ -50,21 +54,33 @@ def _run(args: argparse.Namespace) -> int:
     metrics = options.metrics_from(args)
     energy_model = options.energy_from(args)
     workload = options.workload_from(args)
+    cluster, asked = options.cluster_from(args), options.run_options_from(args)
+    passes = repeats(workload, cluster, asked, args.repeat)
+    total = len(workload) * (1 if passes == 1 else 1 + passes)
     with progress_bar() as bar, orderly_interrupt() as stop:
-        task = bar.add_task(args.policy, total=len(workload))
-        run = simulate(
-            workload,
-            args.policy,
-            options.cluster_from(args),
-            policy_options=options.policy_options_from(args),
-            observers=[ProgressObserver(lambda view: bar.update(task, completed=view.completed))],
-            stop=stop,
-            engine=args.engine,
-            options=options.run_options_from(args),
-        )
-        bar.update(task, completed=run.completed)
+        task = bar.add_task(args.policy, total=total)
+
+        def run_on(requests: "Workload", before: int) -> "Run":
+            def show(view: StepView) -> None:
+                bar.update(task, completed=before + view.completed)
+
+            made = simulate(
+                requests,
+                args.policy,
+                cluster,
+                policy_options=options.policy_options_from(args),
+                observers=[ProgressObserver(show)],
+                stop=stop,
+                engine=args.engine,
+                options=asked,
+            )
+            bar.update(task, completed=before + made.completed)
+            return made
+
+        run = run_on(workload, 0)
+        measured = run if passes == 1 else run_on(workload.repeated(passes), run.completed)
         interrupted = stop()
-    document = describe_run(run, args.policy, energy_model, metrics.table)
+    document = describe_run(run, args.policy, energy_model, metrics.table, measured)
     document["interrupted"] = interrupted
     if args.json:
         print_json(
@@ -74,7 +90,7 @@ def _run(args: argparse.Namespace) -> int:
         limits = [run.statistics]
         print_sentences(settings(workload, run.cluster, [run.options], limits, energy_model))
         _print(document, metrics.table, args.metrics and metrics.shown)
-        for remark in remarks(workload, [run]):
+        for remark in remarks(workload, [run], [measured]):
             print_sentences(remark)
     return INTERRUPTED if interrupted else DONE
 
@@ -82,24 +98,29 @@ def _run(args: argparse.Namespace) -> int:
 def _print(
     document: dict[str, object], table: "MetricTable[RunPart]", shown: "Sequence[str] | None"
 ) -> None:
-    steady = document["steady"]
+    from bfio.cli.tables import measured_text
+    from bfio.common.metrics import Column
+
+    measured: Any = document["measured"] or {}
+    widths = measured.get("half_widths", {})
     rows = [
         [
             entry.name,
             number(document[entry.name]),  # type: ignore[arg-type]
-            number(steady[entry.name] if isinstance(steady, dict) else None),
+            Column(entry.name).text(measured.get(entry.name), widths.get(entry.name)),
             entry.unit,
             entry.description,
         ]
         for entry in table
         if not shown or entry.name in shown
     ]
+    part = f"; measured: {measured_text([document])}, ± 95 %" if measured else ""
     # A narrow terminal has room for what cannot be looked up.
     width = console().width
     columns = 5 if width >= _WITH_MEANING else 4 if width >= _WITH_UNIT else 3
     print_table(
-        f"{document['policy']}: {number(document['wall_s'])} s of simulation",  # type: ignore[arg-type]
-        ("metric", "whole run", "steady", "unit", "meaning")[:columns],
+        f"{document['policy']}: {number(document['wall_s'])} s of simulation{part}",  # type: ignore[arg-type]
+        ("metric", "whole run", "measured", "unit", "meaning")[:columns],
         [row[:columns] for row in rows],
     )
     if document["statistics"]:

@@ -14,7 +14,7 @@ from bfio.decode.machine.prefixes import PrefixCaches, new_caches
 from bfio.decode.machine.reports import Reports, new_reports
 from bfio.decode.machine.start_order import StartOrder, new_start_order
 from bfio.decode.machine.tier import Tier, new_tier
-from bfio.decode.offered_load import rate_for_load
+from bfio.decode.offered_load import rate_factor
 from bfio.decode.options import (
     ArrivalMode,
     Dispatch,
@@ -586,8 +586,6 @@ def _arrival_seconds(workload: Workload, cluster: Cluster, options: RunOptions) 
     """
     if options.arrivals is ArrivalMode.POOL:
         return np.zeros(0)
-    scale = options.rate_scale
-    if options.load is not None:
-        scale = rate_for_load(workload, cluster, options)
     # Divide before rounding, so that the scaled times are the nearest floats to the exact ones.
-    return workload.exact_arrivals().scaled(1 / scale).seconds()
+    factor = rate_factor(workload, cluster, options)
+    return workload.exact_arrivals().scaled(1 / factor).seconds()

@@ -2,7 +2,13 @@
 
 from bfio.decode.metrics.part import RunPart
 from bfio.decode.metrics.service_levels import jain_index
-from bfio.decode.metrics.table import METRICS, half_widths, measure, measure_steady, measure_steps
+from bfio.decode.metrics.table import (
+    METRICS,
+    half_widths,
+    measure,
+    measure_steady,
+    measured_of,
+)
 
 __all__ = [
     "METRICS",
@@ -11,5 +17,5 @@ __all__ = [
     "jain_index",
     "measure",
     "measure_steady",
-    "measure_steps",
+    "measured_of",
 ]

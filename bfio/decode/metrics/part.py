@@ -1,4 +1,4 @@
-"""Some steps of a run and the requests that started in them: what metrics are functions of."""
+"""Some steps of a run and the requests that belong to them: what metrics are functions of."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,7 @@ from formulations.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class RunPart:
-    """Some steps of a run and the requests that started in them.
+    """Some steps of a run and the requests that belong to them.
 
     Parameters
     ----------
@@ -26,15 +26,20 @@ class RunPart:
         Increasing step indices.
     energy_model : EnergyModel
         Constants of the energy metrics.
+    requests : IntArray, optional
+        Increasing indices of the requests; by default those that started in these steps.
     """
 
     run: Run
     steps: IntArray
     energy_model: EnergyModel
+    requests: IntArray | None = None
 
     @cached_property
     def started(self) -> IntArray:
-        """Requests that started in these steps."""
+        """Those of the requests that started."""
+        if self.requests is not None:
+            return self.requests[self.run.start_step[self.requests] >= 0]
         member = np.zeros(self.run.steps, dtype=np.bool_)
         member[self.steps] = True
         start = self.run.start_step

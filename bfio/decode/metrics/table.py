@@ -1,11 +1,11 @@
 """All metrics of decode runs, and what measures a run by them.
 
-A metric looks at a `RunPart`: the whole run, or its steady steps. To add one, write a function in
-the module of its subject: under ``.metric``; under ``.average`` if it averages over steps or
-requests and is to have an interval; under ``.distribution`` if it is one value each. Tables, JSON,
-studies and documentation read the table.
+A metric looks at a `RunPart`: the whole run, or the part that is measured (`bfio.decode.measured`).
+To add one, write a function in the module of its subject: under ``.metric``; under ``.average`` if
+it averages over steps or requests and is to have an interval; under ``.distribution`` if it is one
+value each. Tables, JSON, studies and documentation read the table.
 
-Request metrics count the requests that started in the part and completed.
+Request metrics count the requests of the part that completed.
 """
 
 import numpy as np
@@ -37,6 +37,15 @@ def measure(
     return table.measure(_part(run, np.arange(run.steps), energy_model))
 
 
+def measured_of(run: Run, energy_model: EnergyModel | None = None) -> RunPart | None:
+    """Return the part of a run that is measured (`bfio.decode.measured`); None if it has none."""
+    which = None if run.measured is None else run.measured.steps(run)
+    if run.measured is None or which is None:
+        return None
+    requests = np.arange(run.measured.first, run.measured.last)
+    return RunPart(run, which, energy_model or EnergyModel(), requests)
+
+
 def measure_steady(
     run: Run,
     energy_model: EnergyModel | None = None,
@@ -44,19 +53,10 @@ def measure_steady(
     table: MetricTable[RunPart] = METRICS,
 ) -> dict[str, Value] | None:
     """Return every metric over the steady steps (`Run.steady_mask`), or None without any."""
-    return measure_steps(run, run.steady_mask(warm_up), energy_model, table)
-
-
-def measure_steps(
-    run: Run,
-    which: BoolArray | None,
-    energy_model: EnergyModel | None = None,
-    table: MetricTable[RunPart] = METRICS,
-) -> dict[str, Value] | None:
-    """Return every metric over some steps, shape (K,), or None without any."""
-    if which is None:
-        return None
-    return table.measure(_part(run, np.flatnonzero(which), energy_model))
+    which = run.steady_mask(warm_up)
+    return (
+        None if which is None else table.measure(_part(run, np.flatnonzero(which), energy_model))
+    )
 
 
 def half_widths(run: Run, which: BoolArray | None) -> dict[str, float | None]:

@@ -12,8 +12,8 @@ def _milliseconds(heading: str) -> Column:
     return Column(f"{heading}\n[ms]", factor=1e3)
 
 
-def _seconds(heading: str) -> Column:
-    return Column(f"{heading} [s]", by_default=False)
+def _seconds(heading: str, *, by_default: bool = False) -> Column:
+    return Column(f"{heading} [s]", by_default=by_default)
 
 
 @TIMES.average(
@@ -67,7 +67,7 @@ def _queueing_delay(part: RunPart) -> FloatArray:
     "s",
     "time from arrival or reveal to the first token (TTFT)",
     ending="_s",
-    shown={"mean": _seconds("TTFT\nmean"), "p95": _seconds("TTFT\nP95")},
+    shown={"mean": _seconds("TTFT\nmean"), "p95": _seconds("TTFT\nP95", by_default=True)},
 )
 def _first_token(part: RunPart) -> FloatArray:
     return part.first_tokens

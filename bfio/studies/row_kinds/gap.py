@@ -8,6 +8,7 @@ import numpy as np
 
 from bfio.decode.gap import GapObserver, GapReport, StepRegret
 from bfio.decode.replay import run_violations
+from bfio.decode.run import Run
 from bfio.step.exact import prepare
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
@@ -68,7 +69,7 @@ def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
     report, own = observer.report(), run_solves(run)
     unproven = sum(row.optimum is None for row in report.rows)
     return RowResult(
-        values=gap_values(report, run.steady_mask(plan.warm_up)),
+        values=gap_values(report, run.steady_mask(plan.warm_up), _measured_mask(run)),
         series={"regrets": [regret / report.scale for regret in report.regrets()]},
         timings={"wall_s": run.wall_s, "solve_s": sum(row.seconds for row in report.rows)},
         solves=len(report.rows) + own.asked,
@@ -79,7 +80,16 @@ def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
     )
 
 
-def gap_values(report: GapReport, steady_steps: BoolArray | None = None) -> dict[str, Value]:
+def _measured_mask(run: Run) -> BoolArray | None:
+    steps = None if run.measured is None else run.measured.steps(run)
+    return None if steps is None else np.isin(np.arange(run.steps), steps)
+
+
+def gap_values(
+    report: GapReport,
+    steady_steps: BoolArray | None = None,
+    measured_steps: BoolArray | None = None,
+) -> dict[str, Value]:
     """Return counts and distributions of the regret.
 
     Parameters
@@ -88,6 +98,8 @@ def gap_values(report: GapReport, steady_steps: BoolArray | None = None) -> dict
         Every solved decision of a run.
     steady_steps : BoolArray, optional
         Shape (K,): which steps of the run are steady, `Run.steady_mask`; None for none.
+    measured_steps : BoolArray, optional
+        Shape (K,): which steps of the run are measured (`bfio.decode.measured`); None for none.
 
     Returns
     -------
@@ -95,12 +107,15 @@ def gap_values(report: GapReport, steady_steps: BoolArray | None = None) -> dict
         ``decisions``, ``solved``, ``proven``, ``unproven``, ``proven_share``, and the certified
         gaps of all; the first decision, when all slots are free, apart under ``cold.``; the
         distribution over all later decisions
-        under plain names, over those of steady steps under ``steady.``. Regrets and optima are in
-        tokens.
+        under plain names, over those of measured steps under ``measured.``, of steady steps under
+        ``steady.``. Regrets and optima are in tokens.
     """
     first = report.rows[:1]
     later = [row for row in report.rows[1:] if row.optimum is not None]
-    steady = [row for row in later if steady_steps is not None and steady_steps[row.step]]
+    parts = {
+        prefix: [row for row in later if mask is not None and mask[row.step]]
+        for prefix, mask in (("measured.", measured_steps), ("steady.", steady_steps))
+    }
     proven = len(report.regrets())
     gaps = [gap / report.scale for gap in report.certified_gaps()]
     return {
@@ -113,7 +128,11 @@ def gap_values(report: GapReport, steady_steps: BoolArray | None = None) -> dict
         "certified_gap_max": max(gaps, default=None),
         "relative_certified_gap": report.relative_certified_gap(),
         **_distribution(later, report.scale),
-        **{f"steady.{k}": v for k, v in _distribution(steady, report.scale).items()},
+        **{
+            f"{prefix}{name}": value
+            for prefix, rows in parts.items()
+            for name, value in _distribution(rows, report.scale).items()
+        },
         **{f"cold.{k}": v for k, v in _first(first, report.scale).items()},
     }
 

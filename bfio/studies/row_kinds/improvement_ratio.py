@@ -3,22 +3,20 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
+
+import numpy as np
 
 from bfio.common.metrics import Value
-from bfio.decode.metrics import half_widths, measure, measure_steady
-from bfio.decode.replay import run_violations
+from bfio.common.statistics import half_width
 from bfio.decode.run import Run
 from bfio.studies.row import RowContext, RowResult
-from bfio.studies.row_kind import Planned, descriptions, planned_kind
+from bfio.studies.row_kind import MEASURED_PART, STEADY, Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
-from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
+from bfio.studies.row_parts.run_arguments import MEASURED_ARGUMENTS, RunPlan, run_plan, runs_digest
 from bfio.studies.row_parts.run_values import PARTS, RUN_VALUES, TIMINGS, run_solves, run_timings
-from formulations.arrays import BoolArray
+from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
-
-Measure: TypeAlias = Callable[[Run], Mapping[str, Value] | None]
-Mask: TypeAlias = Callable[[Run], BoolArray | None]
 
 DEFAULT_BASELINE = "fcfs"
 _OF = {"baseline.": "of the baseline", "policy.": "of the policy"}
@@ -34,7 +32,7 @@ VALUES = descriptions(
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
-    given = Arguments(arguments, (*ARGUMENTS, "baseline"))
+    given = Arguments(arguments, (*MEASURED_ARGUMENTS, "baseline"))
     baseline = run_plan(given, context, given.text("baseline", DEFAULT_BASELINE))
     policy = run_plan(given, context)
     if policy.cluster.workers < 2:
@@ -54,13 +52,16 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 def _compute(plans: Mapping[str, RunPlan]) -> RowResult:
     policy = plans["policy"]
     runs = {role: plan.run() for role, plan in plans.items()}
-    solves = [run_solves(run) for run in runs.values()]
+    measured = {role: plan.measured_run(runs[role]) for role, plan in plans.items()}
+    solves = [run_solves(run) for run in measured.values()]
     unproven = sum(count.unproven for count in solves)
     return RowResult(
-        values=ratio_values(runs["baseline"], runs["policy"], policy.warm_up),
+        values=ratio_values(
+            runs["baseline"], runs["policy"], policy.warm_up, tuple(measured.values())
+        ),
         timings={
             f"{role}.{name}": seconds
-            for role, run in runs.items()
+            for role, run in measured.items()
             for name, seconds in run_timings(run).items()
         },
         solves=sum(count.asked for count in solves),
@@ -68,14 +69,16 @@ def _compute(plans: Mapping[str, RunPlan]) -> RowResult:
         violations={
             f"{role}.{rule}": amount
             for role, run in runs.items()
-            for rule, amount in run_violations(run, policy.workload, policy.cluster).items()
+            for rule, amount in plans[role].violations(run, measured[role]).items()
         },
         stopped_by_clock=any(count.clocked for count in solves),
     )
 
 
-def ratio_values(baseline: Run, policy: Run, warm_up: int = 0) -> dict[str, Value]:
-    """Return the improvement ratio IIR of two runs, whole and steady, against ``√(B log G)``.
+def ratio_values(
+    baseline: Run, policy: Run, warm_up: int = 0, measured: Sequence[Run] = ()
+) -> dict[str, Value]:
+    """Return the improvement ratio IIR of two runs, whole and in part, against ``√(B log G)``.
 
     Parameters
     ----------
@@ -83,20 +86,24 @@ def ratio_values(baseline: Run, policy: Run, warm_up: int = 0) -> dict[str, Valu
         Runs on the same requests and machine.
     warm_up : int
         Steps at the beginning that the steady part leaves out.
+    measured : sequence of Run
+        The two runs of which a part is measured, if the requests were repeated for them.
 
     Returns
     -------
     dict
-        ``sqrt_b_log_g``, and for the whole run and under ``steady.``: ``iir`` (AvgImbalance of the
-        baseline over that of the policy, BF-IO, section 5; None if the latter is 0 or missing),
-        ``iir_over_sqrt_b_log_g``, its inverse ``relative_imbalance``, 0 for perfect balance, and
-        both imbalances [tokens]; for the part also ``iir.half_width``.
+        ``sqrt_b_log_g``, and for the whole run and under ``measured.`` and ``steady.``: ``iir``
+        (AvgImbalance of the baseline over that of the policy, BF-IO, section 5; None if the latter
+        is 0 or missing), ``iir_over_sqrt_b_log_g``, its inverse ``relative_imbalance``, 0 for
+        perfect balance, and both imbalances [tokens]; for the parts also ``iir.half_width``.
     """
     slots = policy.cluster.alike("slots", "improvement-ratio")
     scale = math.sqrt(slots * math.log(policy.cluster.workers))
     values: dict[str, Value] = {"sqrt_b_log_g": scale}
-    for prefix, (part, mask) in _parts(warm_up).items():
-        before, after = (_imbalance(part(run)) for run in (baseline, policy))
+    for prefix, steps_of in _parts(warm_up).items():
+        runs = measured if measured and prefix == MEASURED_PART else (baseline, policy)
+        series = [_imbalances(run, steps_of(run)) for run in runs]
+        before, after = (None if steps is None else float(steps.mean()) for steps in series)
         ratio = _quotient(before, after)
         values |= {
             f"{prefix}iir": ratio,
@@ -105,42 +112,40 @@ def ratio_values(baseline: Run, policy: Run, warm_up: int = 0) -> dict[str, Valu
             f"{prefix}baseline.avg_imbalance": before,
             f"{prefix}policy.avg_imbalance": after,
         }
-        if mask is not None:
-            values[f"{prefix}iir.half_width"] = _half_width(ratio, (baseline, policy), mask)
+        if prefix:
+            values[f"{prefix}iir.half_width"] = _half_width(ratio, series)
     return values
 
 
-def _parts(warm_up: int) -> Mapping[str, tuple[Measure, Mask | None]]:
-    """Return the parts of a run by prefix of their values: how to measure and to find them."""
+def _parts(warm_up: int) -> Mapping[str, Callable[[Run], IntArray | BoolArray | None]]:
+    """Return how to find the steps of each part of a run, by the prefix of its values."""
     return {
-        "": (measure, None),
-        "steady.": (
-            partial(measure_steady, warm_up=warm_up),
-            partial(Run.steady_mask, warm_up=warm_up),
-        ),
+        "": lambda run: np.arange(run.steps),
+        MEASURED_PART: lambda run: None if run.measured is None else run.measured.steps(run),
+        STEADY: partial(Run.steady_mask, warm_up=warm_up),
     }
 
 
-def _half_width(ratio: Value, runs: Sequence[Run], mask: Mask) -> float | None:
+def _imbalances(run: Run, steps: IntArray | BoolArray | None) -> IntArray | None:
+    """Return the imbalance of some steps [tokens]; None without any."""
+    if steps is None or run.steps == 0:
+        return None
+    imbalance: IntArray = (run.cluster.workers * run.max_load - run.total_load)[steps]
+    return imbalance
+
+
+def _half_width(ratio: Value, series: Sequence[IntArray | None]) -> float | None:
     """Propagate the intervals of two means to their ratio: relative errors add as squares.
 
     That takes the runs as independent. They serve the same requests, so it errs on the wide side.
     """
     relative = []
-    for run in runs:
-        steps = mask(run)
-        width = half_widths(run, steps)["avg_imbalance"]
-        if width is None or steps is None:
-            return None
-        imbalance = run.cluster.workers * run.max_load[steps] - run.total_load[steps]
-        if not imbalance.any():
+    for imbalance in series:
+        width = None if imbalance is None else half_width(imbalance)
+        if imbalance is None or width is None or not imbalance.any():
             return None
         relative.append(width / float(imbalance.mean()))
     return None if ratio is None else ratio * math.hypot(*relative)
-
-
-def _imbalance(metrics: Mapping[str, Value] | None) -> Value:
-    return None if metrics is None else metrics["avg_imbalance"]
 
 
 def _quotient(numerator: Value, denominator: Value) -> float | None:

@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 from bfio.decode.own_metrics import chosen_metrics, named_metrics
-from bfio.decode.replay import run_violations
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
-from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
+from bfio.studies.row_parts.run_arguments import MEASURED_ARGUMENTS, RunPlan, run_plan, runs_digest
 from bfio.studies.row_parts.run_values import (
     PARTS,
     RUN_VALUES,
@@ -36,7 +35,7 @@ VALUES = descriptions(
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
-    given = Arguments(arguments, (*ARGUMENTS, "metrics"))
+    given = Arguments(arguments, (*MEASURED_ARGUMENTS, "metrics"))
     names = named_metrics(given.optional_text("metrics")) or []
     run = replace(run_plan(given, context), metrics=tuple(names))
     if names:
@@ -53,16 +52,17 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 def _compute(plan: RunPlan, want_log: bool) -> RowResult:
     run = plan.run()
-    solves = run_solves(run)
+    measured = plan.measured_run(run)
+    solves = run_solves(measured)
     # Built-in metrics are measured anyway.
     table = chosen_metrics(plan.metrics or None, plan.options.arrivals).table
     return RowResult(
-        values=run_values(run, plan.energy, plan.warm_up, table),
+        values=run_values(run, plan.energy, plan.warm_up, table, measured),
         series=run_series(run),
-        timings=run_timings(run),
+        timings=run_timings(measured),
         solves=solves.asked,
         unproven=solves.unproven,
-        violations=run_violations(run, plan.workload, plan.cluster),
+        violations=plan.violations(run, measured),
         stopped_by_clock=solves.clocked > 0,
         log=json.dumps(dict(run.statistics)) if want_log else "",
     )
@@ -70,7 +70,7 @@ def _compute(plan: RunPlan, want_log: bool) -> RowResult:
 
 KIND = planned_kind(
     "simulate",
-    "one policy on one workload: every metric, whole and steady",
+    "one policy on one workload: every metric, of the whole run and of the measured part",
     plan,
     [*VALUES, *TIMINGS],
     PARTS,

@@ -11,12 +11,14 @@ from bfio.common.options import from_mapping, names_of
 from bfio.common.users_digest import users_digest
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
+from bfio.decode.measured import AUTO, repeats
 from bfio.decode.observers import Observer
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import NAMED_SOLVER, PolicyOptions
 from bfio.decode.policy_parsing import parse_policy, spelt_out
 from bfio.decode.policy_registry import find
 from bfio.decode.prediction import registry as predictors
+from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.setting_parts import setting_parts
 from bfio.decode.settings import (
@@ -55,6 +57,8 @@ RUN_ARGUMENTS = (
 POLICY_ARGUMENTS = ("policy", *names_of(PolicyOptions))
 #: All arguments of a run of one policy.
 ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_ARGUMENTS)
+#: The same where a part of the run is measured on requests that may be repeated.
+MEASURED_ARGUMENTS = (*ARGUMENTS, "repeat")
 #: Arguments that the line of settings tells by what they come to.
 _TOLD = frozenset(WORKLOAD_ARGUMENTS) | {
     "workers", "slots", "arrivals", "pool", "pool_per_worker", "pool_per_slot", "rate_scale",
@@ -85,6 +89,8 @@ class RunPlan:
         Constants of the energy metrics.
     warm_up : int
         Steps at the beginning that the steady part leaves out.
+    repeat : int or "auto"
+        How often the requests come in the run that is measured, see `bfio.decode.measured.repeats`.
     choice : WorkloadChoice
         The requests.
     metrics : tuple of str
@@ -101,6 +107,7 @@ class RunPlan:
     options: RunOptions
     energy: EnergyModel
     warm_up: int
+    repeat: int | str
     choice: WorkloadChoice
     metrics: tuple[str, ...] = ()
     others: Mapping[str, Value] = field(default_factory=dict)
@@ -135,7 +142,7 @@ class RunPlan:
         return (
             spelt_out(self.policy, self.policy_options),
             replace(self.options, predictor="none"),
-            *(predictor, self.cluster, self.engine, self.energy, self.warm_up),
+            *(predictor, self.cluster, self.engine, self.energy, self.warm_up, self.repeat),
             *(self.choice, self.metrics),
         )
 
@@ -213,6 +220,20 @@ class RunPlan:
         predicts = predictors.draws(self.options.predictor)
         return spec.draws or (predicts and spec.uses_horizon)
 
+    def measured_run(self, run: Run) -> Run:
+        """Return the run that is measured: ``run``, or one of its requests repeated."""
+        passes = repeats(self.workload, self.cluster, self.options, self.repeat)
+        return run if passes == 1 else self.run(self.workload.repeated(passes))
+
+    def violations(self, run: Run, measured: Run) -> dict[str, int]:
+        """Replay the run, and the one that is measured under names of its own if it is another."""
+        found = run_violations(run, self.workload, self.cluster)
+        if measured is run:
+            return found
+        repeated = self.workload.repeated(measured.num_requests // run.num_requests)
+        again = run_violations(measured, repeated, self.cluster)
+        return found | {f"measured.{rule}": amount for rule, amount in again.items()}
+
     def run(
         self,
         workload: Workload | None = None,
@@ -232,6 +253,11 @@ class RunPlan:
             keep_trajectory=keep_trajectory,
             options=replace(self.options, horizon=max(self.options.horizon, horizon)),
         )
+
+
+def _repeat(arguments: Arguments) -> int | str:
+    given = arguments.given.get("repeat", 1)
+    return given if given == AUTO else arguments.whole("repeat", 1, minimum=1)
 
 
 def run_plan(arguments: Arguments, context: RowContext, policy: str | None = None) -> RunPlan:
@@ -263,6 +289,7 @@ def run_plan(arguments: Arguments, context: RowContext, policy: str | None = Non
         options=_options(arguments, cluster),
         energy=from_mapping(EnergyModel, arguments.given),
         warm_up=arguments.whole("warm_up", 0),
+        repeat=_repeat(arguments),
         choice=workload_choice(arguments, cluster.total_slots, context),
         others={n: v for n, v in arguments.given.items() if n not in _TOLD},
     )

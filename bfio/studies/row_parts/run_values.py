@@ -7,15 +7,25 @@ import numpy as np
 from bfio.common.metrics import MetricTable
 from bfio.common.statistics import batch_means
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.metrics import METRICS, RunPart, half_widths, measure, measure_steady
+from bfio.decode.metrics import (
+    METRICS,
+    RunPart,
+    half_widths,
+    measure,
+    measure_steady,
+    measured_of,
+)
 from bfio.decode.run import Run
 from bfio.decode.simulation import second_proven_share
 from bfio.studies.row import MAX_POINTS, Value
-from bfio.studies.row_kind import STEADY, described_metrics, descriptions
+from bfio.studies.row_kind import MEASURED_PART, STEADY, described_metrics, descriptions
 
 #: The metrics of a run, and the parts of it that they are also measured over.
 RUN_VALUES = described_metrics(METRICS)
-PARTS = {STEADY: "over the steady part of the run"}
+PARTS = {
+    MEASURED_PART: "over the measured part of the run",
+    STEADY: "over the steady part of the run",
+}
 TIMINGS = descriptions(
     """
     decide_s | s | wall-clock time of the decisions, a timing
@@ -35,9 +45,13 @@ class Solves:
 
 
 def run_values(
-    run: Run, energy: EnergyModel, warm_up: int = 0, table: MetricTable[RunPart] = METRICS
+    run: Run,
+    energy: EnergyModel,
+    warm_up: int = 0,
+    table: MetricTable[RunPart] = METRICS,
+    measured: Run | None = None,
 ) -> dict[str, Value]:
-    """Return every metric of the whole run and of its steady part, with intervals of the latter.
+    """Return every metric of the whole run and of its parts, with intervals of the latter.
 
     Parameters
     ----------
@@ -49,11 +63,13 @@ def run_values(
         Steps at the beginning that the steady part leaves out.
     table : MetricTable
         The metrics.
+    measured : Run, optional
+        The run of which a part is measured, if the requests were repeated for it.
 
     Returns
     -------
     dict
-        ``NAME``; ``steady.NAME``, None without such a part; ``steady.NAME.half_width`` of a 95 %
+        ``NAME``; ``measured.NAME`` and ``steady.NAME``, None without such a part; each with ``.half_width`` of a 95 %
         interval by batch means; ``is_drained``; ``proven_share`` of the steps solved,
         and ``second_proven_share`` if a second objective chose among their optima.
     """
@@ -61,8 +77,13 @@ def run_values(
     no_part: dict[str, Value] = dict.fromkeys(entry.name for entry in table)
     steady = measure_steady(run, energy, warm_up, table) or no_part
     widths = half_widths(run, run.steady_mask(warm_up))
+    part = measured_of(measured or run, energy)
+    inside = no_part if part is None else table.measure(part)
+    inner = dict.fromkeys(widths) if part is None else table.half_widths(part)
     return {
         **measure(run, energy, table),
+        **{f"measured.{name}": value for name, value in inside.items()},
+        **{f"measured.{name}.half_width": width for name, width in inner.items()},
         **{f"steady.{name}": value for name, value in steady.items()},
         **{f"steady.{name}.half_width": width for name, width in widths.items()},
         "is_drained": run.is_drained,

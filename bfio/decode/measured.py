@@ -1,0 +1,253 @@
+"""The part of a run that is measured: which steps and which requests count, fixed before the run.
+
+It is computed from the requests, the machine and the options alone, so no policy can move it, and
+all policies of a comparison have the same one.
+
+**Warm-up.** A run starts empty, and its first requests all start at once. The warm-up ends when
+both have been forgotten:
+
+- By step W, 99 % of the tokens of a slot in equilibrium come of requests that started within W
+  steps: ``Σ_{x >= W} P(o > x) <= 0.01 E[o]`` for output lengths o (by renewal theory the age of the
+  request in a slot has the distribution ``P(o > x)/E[o]``).
+- Equal starts make the ends of requests come in waves. After k lives the first harmonic of these
+  waves is left with ``exp(-2 π² c² k)``, where c is the coefficient of variation of o. It is below
+  5 % from ``k = 0.152/c²`` on, that is after k·E[o] steps; at most 10 lives are waited for.
+
+**End.** With a pool, steps count up to the first at which some policy could have seen the last
+request: every slot emits at most one token a step, and a policy can hold back at most the requests
+of pool and slots. With timed arrivals, steps count that start before the last arrival.
+
+**Requests.** Times of requests are over a fixed set: with timed arrivals those that arrive in the
+part; with a pool those by number that are revealed and completed in it if slots are always full.
+They count whenever they complete, so a policy cannot improve its times by putting requests off.
+
+**Length.** The interval of a mean needs a part that is long beside the memory of the run, which is
+the mean remaining life ``τ = E[o²]/(2 E[o])`` of a request in a slot: 20 τ and 2,000 steps are
+wanted, fewer than 500 are not measured. Repeating the requests makes a part as long as wanted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, log, pi, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bfio.common.statistics import mser
+from bfio.decode.offered_load import full_step_s, rate_factor
+from bfio.decode.options import ArrivalMode, RunOptions
+from formulations.errors import InputError
+from formulations.scalars import integer
+
+if TYPE_CHECKING:
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.run import Run
+    from bfio.workloads.workload import Workload
+    from formulations.arrays import IntArray
+
+#: Steps that a part must have to be measured, and that it has where requests are repeated.
+LEAST_STEPS, WANTED_STEPS = 500, 2000
+#: The same in mean remaining lives.
+WANTED_LIVES = 20
+#: Repeats the requests as often as the measured part wants.
+AUTO = "auto"
+#: Share of a slot's tokens in equilibrium that may come of requests older than the warm-up.
+_OLDER = 0.01
+#: What may be left of the waves that equal starts make, and for how many lives to wait at most.
+_WAVE, _MOST_LIVES = 0.05, 10
+
+
+@dataclass(frozen=True)
+class MeasuredPart:
+    """Which steps and requests of a run count.
+
+    Parameters
+    ----------
+    is_timed : bool
+        Whether ``begin`` and ``end`` are times [s]; otherwise they are numbers of steps.
+    begin, end : float
+        Steps count that begin at or after the one and before the other.
+    first, last : int
+        Requests count from ``first`` up to but without ``last``.
+    why_not : str
+        Why there is no such part, and what would make one; empty if there is one.
+    """
+
+    is_timed: bool
+    begin: float
+    end: float
+    first: int
+    last: int
+    why_not: str = ""
+
+    def steps(self, run: Run) -> IntArray | None:
+        """Return the indices of the steps of a run that count; None if it has no such part.
+
+        A run that was stopped before the end of the part has none.
+        """
+        if self.why_not or not self.is_covered_by(run):
+            return None
+        at = run.start_s if self.is_timed else np.arange(run.steps)
+        which = np.flatnonzero((at >= self.begin) & (at < self.end))
+        return which if len(which) else None
+
+    def is_covered_by(self, run: Run) -> bool:
+        """Whether a run reaches the end of the part."""
+        if run.steps == 0:
+            return False
+        reached = run.start_s[-1] + run.duration_s[-1] if self.is_timed else run.steps
+        return bool(reached >= self.end)
+
+    def mser_steps(self, run: Run) -> int:
+        """Return how long a warm-up MSER-5 asks for, of the imbalance up to the part's end."""
+        steps = self.steps(run)
+        end = run.steps if steps is None else int(steps[-1]) + 1
+        return mser((run.cluster.workers * run.max_load - run.total_load)[:end])
+
+    @property
+    def text(self) -> str:
+        """What counts, in words."""
+        if self.is_timed:
+            return f"from {self.begin:,.5g} s to {self.end:,.5g} s"
+        return f"steps {self.begin:,.0f} to {self.end:,.0f}"
+
+
+class _Outputs:
+    """Output lengths of requests, each length once."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.lengths, self.counts = np.unique(workload.output_tokens, return_counts=True)
+        self.total = workload.total_output_tokens
+        self.mean = self.total / len(workload)
+        squares = float((self.lengths.astype(np.float64) ** 2) @ self.counts) / len(workload)
+        #: Mean remaining life of the request in a slot in equilibrium [steps].
+        self.life = squares / (2 * self.mean)
+        self.variation = sqrt(max(squares / self.mean**2 - 1, 0.0))
+
+    def warm_up(self) -> int:
+        """Return W: by then a run that is never out of work has forgotten its start."""
+        waves = 2 * (pi * self.variation) ** 2
+        lives = min(log(1 / _WAVE) / waves, _MOST_LIVES) if waves else _MOST_LIVES
+        # Σ_{x >= W} P(o > x) = E[max(o - W, 0)], which falls in W.
+        low, high = 0, int(self.lengths[-1])
+        while low < high:
+            middle = (low + high) // 2
+            if int(np.maximum(self.lengths - middle, 0) @ self.counts) <= _OLDER * self.total:
+                high = middle
+            else:
+                low = middle + 1
+        return max(low, ceil(lives * self.mean))
+
+    def wanted(self) -> int:
+        """Return how many steps a measured part is to have."""
+        return max(WANTED_STEPS, ceil(WANTED_LIVES * self.life))
+
+    def longest(self, number: int, repeat: int) -> int:
+        """Return the tokens of the longest requests, of so many passes."""
+        counts = np.minimum(np.cumsum(self.counts[::-1] * repeat), number)
+        return int(np.diff(counts, prepend=0) @ self.lengths[::-1])
+
+
+def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> MeasuredPart:
+    """Return which part of a run is measured, for any policy.
+
+    Parameters
+    ----------
+    workload : Workload
+        The requests.
+    cluster : Cluster
+        The machine.
+    options : RunOptions
+        How the run is made.
+    """
+    if len(workload) == 0:
+        return MeasuredPart(False, 0, 0, 0, 0, "there are no requests")
+    outputs, is_timed = _Outputs(workload), options.arrivals is ArrivalMode.TIMED
+    warm_up = outputs.warm_up()
+    if is_timed:
+        times = workload.exact_arrivals().scaled(1 / rate_factor(workload, cluster, options))
+        arrivals = times.seconds()
+        step_s = full_step_s(workload, cluster, options.drift)
+        begin = float(arrivals[0]) + warm_up * step_s
+        end = float(arrivals[0]) + _end_s(float(arrivals[-1] - arrivals[0]), cluster, options)
+        first, last = (int(k) for k in np.searchsorted(arrivals, (begin, end)))
+        steps = (end - begin) / step_s if step_s else 0.0
+    else:
+        begin, end = warm_up, _end_step(outputs, cluster, options)
+        served = cluster.total_slots / outputs.mean
+        first, last = ceil(begin * served) + cluster.total_slots + options.pool, int(end * served)
+        steps = end - begin
+    why_not = ""
+    if steps < LEAST_STEPS:
+        enough = _repeats(workload, cluster, options, warm_up + LEAST_STEPS)
+        remedy = f"requests repeated {enough} times would do"
+        if options.steps is not None:
+            remedy = "a run of more steps may do"
+        why_not = (
+            f"{len(workload):,} requests keep all slots busy for {max(0, int(steps + warm_up)):,} "
+            f"steps, and {warm_up:,} of warm-up and {LEAST_STEPS} to measure are needed; {remedy}"
+        )
+    return MeasuredPart(is_timed, begin, end, first, max(first, last), why_not)
+
+
+def repeats(
+    workload: Workload, cluster: Cluster, options: RunOptions, asked: int | str = AUTO
+) -> int:
+    """Return how often the requests come in a run that is measured.
+
+    Parameters
+    ----------
+    workload, cluster, options
+        Of one pass.
+    asked : int or "auto"
+        ``auto``: as often as the measured part needs to be as long as wanted.
+
+    Raises
+    ------
+    InputError
+        If it is neither ``auto`` nor a whole number of at least 1.
+    """
+    if isinstance(asked, str) and asked != AUTO:
+        raise InputError("repeat", f"{asked!r:.40} is unknown", "give a whole number, or auto")
+    if asked != AUTO:
+        return integer(asked, "repeat", minimum=1)
+    if len(workload) == 0:
+        return 1
+    outputs = _Outputs(workload)
+    return _repeats(workload, cluster, options, outputs.warm_up() + outputs.wanted())
+
+
+def _repeats(workload: Workload, cluster: Cluster, options: RunOptions, steps: int) -> int:
+    """Return the least number of passes with which the part ends after so many steps."""
+    if options.steps is not None:
+        # More requests do not move a limit on the steps.
+        steps = min(steps, options.steps)
+    if options.arrivals is ArrivalMode.TIMED:
+        times = workload.exact_arrivals()
+        span = float(times[-1] - times[0]) / float(rate_factor(workload, cluster, options))
+        period = span * len(workload) / max(len(workload) - 1, 1)
+        asked_s = steps * full_step_s(workload, cluster, options.drift)
+        return 1 + max(0, ceil((asked_s - span) / period)) if period else 1
+    repeat, outputs, free = 1, _Outputs(workload), replace(options, steps=None)
+    while (short := steps - _end_step(outputs, cluster, free, repeat)) > 0:
+        # A pass adds at most the steps of all its tokens.
+        repeat += max(1, short * cluster.total_slots // outputs.total)
+    return repeat
+
+
+def _end_step(outputs: _Outputs, cluster: Cluster, options: RunOptions, repeat: int = 1) -> int:
+    """Return the first step at which some policy could have seen the last request."""
+    slots = cluster.total_slots
+    # Interrupted requests wait again, beside those that the pool has revealed.
+    held = outputs.longest(options.pool + 2 * slots, repeat)
+    end = (repeat * outputs.total - held) // slots
+    return end if options.steps is None else min(end, options.steps)
+
+
+def _end_s(span_s: float, cluster: Cluster, options: RunOptions) -> float:
+    """Return when the part ends, from the first arrival on [s]."""
+    if options.steps is None:
+        return span_s
+    # No step is shorter than one without load, so every policy comes so far.
+    return min(span_s, options.steps * float(cluster.worker_times()[0].max()))
