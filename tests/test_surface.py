@@ -113,7 +113,7 @@ def test_tables_of_notebooks() -> None:
     table = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE, pool=16)._repr_html_()
     assert "demo: 60 requests drawn with seed 1, 2x4" in table
     assert table.count("<tr>") == 3
-    assert "policy (steady part)" in table
+    assert "policy (measured part)" in table
 
 
 def test_plots() -> None:
@@ -132,7 +132,7 @@ def test_frames() -> None:
         return
     frame = found.to_frame()
     assert list(frame["policy"]) == ["fcfs", "fcfs", "br-0", "br-0"]
-    assert list(frame["part"]) == ["whole", "steady"] * 2
+    assert list(frame["part"]) == ["whole", "measured"] * 2
     assert len(bfio.measure_gap(WORKLOAD, "br-0", MACHINE).to_frame()) > 0
 
 
@@ -225,4 +225,4 @@ def test_every_result_is_a_frame_a_table_and_a_picture() -> None:
     assert tuple(solved.to_frame()["starts"]) == solved.starts
     timed = bfio.compare(WORKLOAD, "fcfs", MACHINE, arrivals="timed")._repr_html_()
     assert "TTFT" in timed
-    assert "steady part" in timed
+    assert "measured part" in timed

@@ -111,7 +111,7 @@ class Column:
     by_default: bool = True
 
     def text(self, value: float | None, half_width: float | None = None) -> str:
-        """Return a value as the column shows it, ± half the width of its interval if it has one."""
+        """Return a value as the column shows it, ± half the width of its interval if any."""
         if value is None or half_width is None:
             return self._plain(value)
         if self.is_share:

@@ -7,8 +7,8 @@ all policies of a comparison have the same one.
 both have been forgotten:
 
 - By step W, 99 % of the tokens of a slot in equilibrium come of requests that started within W
-  steps: ``Σ_{x >= W} P(o > x) <= 0.01 E[o]`` for output lengths o (by renewal theory the age of the
-  request in a slot has the distribution ``P(o > x)/E[o]``).
+  steps: ``Σ_{x >= W} P(o > x) <= 0.01 E[o]`` for output lengths o (by renewal theory the age of
+  the request in a slot has the distribution ``P(o > x)/E[o]``).
 - Equal starts make the ends of requests come in waves. After k lives the first harmonic of these
   waves is left with ``exp(-2 π² c² k)``, where c is the coefficient of variation of o. It is below
   5 % from ``k = 0.152/c²`` on, that is after k·E[o] steps; at most 10 lives are waited for.

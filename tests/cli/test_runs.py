@@ -25,11 +25,19 @@ SMALL = ("--workers", "4", "--slots", "8", "--requests", "150", "--pool", "16")
 
 
 def test_simulate_prints_the_documented_keys(bfio: Bfio) -> None:
-    """Every metric, whole and steady, and how the run was made."""
-    answer = bfio("simulate", "--policy", "br-0", *SMALL, "--json").json
+    """Every metric, of the whole run and of its parts, and how the run was made."""
+    answer = bfio("simulate", "--policy", "br-0", *SMALL, "--repeat", "auto", "--json").json
     names = {entry.name for entry in METRICS}
     assert names <= set(answer)
     assert names == set(answer["steady"])
+    assert names | {"half_widths", "proven_share"} == set(answer["measured"])
+    part = answer["measured_part"]
+    assert part["repeat"] > 1
+    assert answer["measured"]["steps"] == part["end"] - part["begin"]
+    once = bfio("simulate", "--policy", "br-0", *SMALL, "--json").json
+    assert once["measured"] is None
+    assert "repeated" in once["measured_part"]["why_not"]
+    assert all(once[name] == answer[name] for name in names)
     assert answer["policy"] == "br-0"
     assert answer["completed"] == 150
     assert answer["workload"]["seed"] == 0

@@ -1,25 +1,19 @@
 """The line of settings above tables, and what is said below them."""
 
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bfio.cli.main import main
 from bfio.decode.cluster import Cluster
 from bfio.decode.comparison import compare
 from bfio.decode.drift import parse_drift
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.metrics import METRICS, measure
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.settings import (
-    by_the_clock,
     drain_share,
     load_drift,
-    no_steady_part,
     remarks,
     settings,
 )
@@ -218,177 +212,58 @@ def test_requests_drawn_with_another_seed_say_so() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("workload", "slots", "options", "reason"),
-    [
-        (LONG, 3, RunOptions(pool=8), None),
-        (LONG, 3, RunOptions(), "all 12 requests were there at once"),
-        (LONG, 13, RunOptions(), "12 requests never fill 26 slots"),
-        (LONG, 6, RunOptions(pool=6), "no request waited while all slots were full"),
-        (LONG, 3, RunOptions(steps=0), "no step was run"),
-        (
-            TIMED,
-            1,
-            RunOptions(arrivals=ArrivalMode.TIMED),
-            "at their arrival times, requests never waited",
-        ),
-    ],
-)
-def test_why_there_is_no_steady_part(
-    workload: Workload, slots: int, options: RunOptions, reason: str | None
-) -> None:
-    """One sentence, true of the run."""
-    run = simulate(workload, "fcfs", Cluster(2, slots), options=options)
-    found = no_steady_part(run)
-    assert (found is None) == (reason is None)
-    if reason is not None:
-        assert reason in str(found)
-        assert any(reason in remark for remark in remarks(workload, [run]))
+def test_why_nothing_is_measured() -> None:
+    """One sentence, with what would do."""
+    run = simulate(LONG, "fcfs", Cluster(2, 3), pool=8)
+    (said,) = [text for text in remarks(LONG, [run]) if "measured" in text]
+    assert said.startswith("No part of the run is measured: 12 requests keep all slots busy for")
+    assert "times would do" in said
 
 
 def test_the_drain_is_explained() -> None:
     """The share of steps after the last request was shown."""
-    runs = compare(LONG, ["fcfs", "br-0"], Cluster(1, 3), pool=4).runs
+    runs = compare(LONG, ["fcfs", "br-0"], Cluster(1, 3), pool=4, repeat=1).runs
     last = int(runs[0].reveal_step.max())
     assert drain_share(runs[0]) == pytest.approx(1 - (last + 1) / runs[0].steps)
-    (remark,) = remarks(LONG, runs)
-    assert remark.startswith("The whole run includes its end, ")
+    said = list(remarks(LONG, runs))[-1]
+    assert f"In the last {100 * drain_share(runs[0]):.0f} % of the steps" in said
+    assert "nothing refills the pool" in said
 
 
 def _growing(factor: int) -> Workload:
-    """200 short requests, then 200 that are ``factor`` times as large."""
-    prompts = np.repeat([100, 100 * factor], 200)
-    return Workload(prompts, np.full(400, 4), name="growing")
+    """4,000 short requests, then as many that are ``factor`` times as large."""
+    prompts = np.repeat([100, 100 * factor], 4000)
+    return Workload(prompts, np.arange(8000) % 4 + 1, name="growing")
 
 
-def test_a_steady_part_that_drifts_is_told() -> None:
-    """With the mean loads by hand: 4 slots of 100 tokens and of 300, which grow to 4 more."""
+def test_a_measured_part_that_drifts_is_told() -> None:
+    """With the mean loads by hand: 4 slots of 100 tokens and of 300, and at most 3 more each."""
     workload, cluster = _growing(3), Cluster(2, 4)
-    runs = compare(workload, ["fcfs", "jsq"], cluster, pool=12).runs
-    drift = load_drift(runs[0])
-    assert drift is not None
-    assert 400 <= drift[0] < 420
-    assert 1200 <= drift[1] < 1220
+    runs = compare(workload, ["fcfs", "jsq"], cluster, pool=12).measured
+    part = runs[0].measured
+    assert part is not None
+    steps = part.steps(runs[0])
+    assert steps is not None
+    first, last = load_drift(runs[0], steps)
+    assert 400 <= first < 412
+    assert 1200 <= last < 1212
     (said,) = [text for text in remarks(workload, runs) if "not stationary" in text]
-    assert f"{drift[0]:,.0f} tokens in its first fifth and {drift[1]:,.0f} in its last" in said
+    assert f"{first:,.0f} tokens in its first fifth and {last:,.0f} in its last" in said
     assert "(2 of 2 runs drift so)" in said
 
 
-@pytest.mark.parametrize(("factor", "steps"), [(1, None), (3, 40)])
-def test_a_steady_part_that_does_not_drift_or_is_short(factor: int, steps: int | None) -> None:
-    """Nothing is said of equal requests, nor of a few steps."""
-    workload = _growing(factor)
-    run = simulate(workload, "fcfs", Cluster(2, 4), pool=12, steps=steps)
-    assert (load_drift(run) is None) == (steps is not None)
-    assert not any("not stationary" in text for text in remarks(workload, [run]))
+def test_a_measured_part_that_does_not_drift() -> None:
+    """Nothing is said of equal requests; the warm-up is judged."""
+    workload = _growing(1)
+    run = simulate(workload, "fcfs", Cluster(2, 4), pool=12)
+    said = list(remarks(workload, [run]))
+    assert not any("not stationary" in text for text in said)
+    assert any(text.startswith("Warm-up: ") and "MSER-5" in text for text in said)
 
 
-def test_a_run_that_is_cut_has_no_end() -> None:
-    """Nothing is said of an end that was not reached."""
-    run = simulate(LONG, "fcfs", Cluster(1, 3), pool=4, steps=3)
-    assert run.steady_mask() is not None
-    assert list(remarks(LONG, [run])) == []
-
-
-def test_timed_runs_are_told_what_their_steady_part_is() -> None:
-    """It is the congested part: times of all requests are those of the whole run."""
-    times = tuple(map(Fraction, [0] * 6 + list(range(100, 104))))
-    workload = Workload(np.full(10, 5), np.full(10, 4), times, name="burst")
-    run = simulate(workload, "fcfs", Cluster(1, 2), arrivals="timed")
-    (remark,) = remarks(workload, [run])
-    assert "times of all requests are those of the whole run" in remark
-
-
-def test_a_run_goes_by_the_name_of_its_policy() -> None:
-    """In both engines."""
-    for engine in ("reference", "compiled"):
-        assert simulate(LONG, "br-0", Cluster(1, 3), engine=engine).policy == "br-0"
-
-
-def test_unused_arrival_times_are_told() -> None:
-    """With the flag that uses them."""
-    pooled = simulate(TIMED, "fcfs", Cluster(1, 1))
-    assert any("--arrivals timed uses them" in remark for remark in remarks(TIMED, [pooled]))
-    timed = simulate(TIMED, "fcfs", Cluster(1, 1), arrivals="timed")
-    assert not any("--arrivals" in remark for remark in remarks(TIMED, [timed]))
-
-
-def test_time_to_first_token() -> None:
-    """It ends with the first step of a request, latency with its last."""
-    run = simulate(
-        TIMED, "fcfs", Cluster(1, 1, step_overhead_s=1.0, token_time_s=0.0), arrivals="timed"
-    )
-    found = measure(run)
-    assert found["ttft_mean_s"] == 1
-    assert found["ttft_p95_s"] == 1
-    assert found["latency_mean_s"] == 2
-    assert found["queueing_delay_mean_s"] == 0
-
-
-def test_chosen_metrics(capsys: pytest.CaptureFixture[str]) -> None:
-    """Only what is asked for is shown; a slip is told before anything runs."""
-    small = ["compare", "--requests", "40", "--workers", "2", "--slots", "4", "--no-plots"]
-    assert main([*small, "--policies", "fcfs,br-0", "--metrics", "ttft_p95_s,max_waiting"]) == 0
-    shown = capsys.readouterr().out
-    assert "TTFT" in shown
-    assert "max_waiting" in shown
-    assert "AvgImbalance" not in shown
-    assert "÷" not in shown
-    assert main([*small, "--metrics", "latency_meen_s"]) == 2
-    assert (
-        "unknown metric 'latency_meen_s'; did you mean latency_mean_s" in capsys.readouterr().err
-    )
-
-
-def test_timed_arrivals_show_latencies(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Latency, time to first token and queueing delay, without being asked for."""
-    monkeypatch.setenv("COLUMNS", "200")
-    small = ["compare", "--requests", "40", "--workers", "2", "--slots", "4", "--no-plots"]
-    assert main([*small, "--policies", "fcfs", "--arrivals", "timed"]) == 0
-    shown = capsys.readouterr().out
-    for name in ("latency", "TTFT", "queueing"):
-        assert name in shown
-    assert {name for name, _ in METRICS.columns()}.isdisjoint({"ttft_mean_s"})
-
-
-def test_a_column_of_arrivals_that_jumps_is_doubted() -> None:
-    """Such as one of lengths taken for times; a few rows out of order are as logs are."""
-    for rows, told in ((0, False), (2, True)):
-        load = replace(TIMED, provenance={"out_of_order_rows": rows})
-        run = simulate(load, "fcfs", Cluster(1, 1))
-        said = any("whether the column of arrivals holds times" in r for r in remarks(load, [run]))
-        assert said is told
-
-
-def test_limits_are_part_of_the_settings() -> None:
-    """Ticks, or seconds by the clock; a policy without a solver has none."""
-    limits: list[dict[str, object]] = [
-        {},
-        {"work_limit": 1_000_000, "time_limit": None},
-        {"work_limit": None, "time_limit": 2.0},
-    ]
-    line = settings(LONG, Cluster(2, 3), [RunOptions()] * 3, limits)
-    assert ", at most 1,000,000 ticks a solve, at most 2 s by the clock a solve, bfio" in line
-
-
-def test_numbers_that_a_clock_may_change_are_told() -> None:
-    """Whether it struck or not; a work limit needs no such words."""
-    (struck,) = by_the_clock("bf-io", {"time_limit": 2.0}, 3, 20)
-    assert struck.startswith("bf-io: the time limit of 2 s cut 3 of 20 solves short; the numbers")
-    (spared,) = by_the_clock("bf-io", {"time_limit": 2.0}, 0, 20)
-    assert "which struck in none of 20 here" in spared
-    assert not list(by_the_clock("bf-io", {"work_limit": 5}, 0, 20))
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"), [({"time_limit": 1e-6}, 1), ({"work_limit": 0}, 0)]
-)
-def test_runs_say_what_the_clock_decided(options: dict[str, float], expected: int) -> None:
-    """A run whose solves are cut short by the clock says so below its table, others do not."""
-    workload = Workload(np.arange(7, 47) ** 2 % 97 + 1, np.arange(40) % 5 + 1, name="short")
-    chosen = PolicyOptions(backend="cp-sat", **options)  # type: ignore[arg-type]
-    run = simulate(workload, "bf-io", Cluster(3, 3), policy_options=chosen)
-    said = [text for text in remarks(workload, [run]) if "machine to machine" in text]
-    assert len(said) == expected
+def test_slots_that_are_never_all_busy_are_told() -> None:
+    """A request of 4 tokens each 10 steps of about 5 ms: at most one of six slots is busy."""
+    times = tuple(Fraction(k, 20) for k in range(4000))
+    workload = Workload(np.full(4000, 5), np.arange(4000) % 4 + 1, times, name="sparse")
+    run = simulate(workload, "fcfs", Cluster(2, 3), arrivals="timed")
+    assert "The slots are never all busy: at most 17 % of them." in remarks(workload, [run])

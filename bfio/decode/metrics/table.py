@@ -1,6 +1,6 @@
 """All metrics of decode runs, and what measures a run by them.
 
-A metric looks at a `RunPart`: the whole run, or the part that is measured (`bfio.decode.measured`).
+A metric looks at a `RunPart`: the whole run, or its measured part (`bfio.decode.measured`).
 To add one, write a function in the module of its subject: under ``.metric``; under ``.average`` if
 it averages over steps or requests and is to have an interval; under ``.distribution`` if it is one
 value each. Tables, JSON, studies and documentation read the table.

@@ -90,7 +90,7 @@ class RunPlan:
     warm_up : int
         Steps at the beginning that the steady part leaves out.
     repeat : int or "auto"
-        How often the requests come in the run that is measured, see `bfio.decode.measured.repeats`.
+        How often the requests come in the run that is measured (`bfio.decode.measured.repeats`).
     choice : WorkloadChoice
         The requests.
     metrics : tuple of str

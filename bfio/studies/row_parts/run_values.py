@@ -69,9 +69,10 @@ def run_values(
     Returns
     -------
     dict
-        ``NAME``; ``measured.NAME`` and ``steady.NAME``, None without such a part; each with ``.half_width`` of a 95 %
-        interval by batch means; ``is_drained``; ``proven_share`` of the steps solved,
-        and ``second_proven_share`` if a second objective chose among their optima.
+        ``NAME``; ``measured.NAME`` and ``steady.NAME``, None without such a part; each of these
+        with ``.half_width`` of a 95 % interval by batch means; ``is_drained``; ``proven_share``
+        of the steps solved, and ``second_proven_share`` if a second objective chose among their
+        optima.
     """
     solves = run_solves(run)
     no_part: dict[str, Value] = dict.fromkeys(entry.name for entry in table)
