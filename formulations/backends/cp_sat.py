@@ -3,7 +3,7 @@
 The *reach* of a program is the largest sum of |coefficient| times |value| that a row or the
 objective can have. CP-SAT 9.15 calls wrong values optimal, feasible programs infeasible, and gives
 bounds above the optimum: its presolve errs on reaches of 1.6 · 2^31 and more (or-tools issue
-5293). Two ranges were compared with enumeration (tests/formulations/test_proofs.py):
+5293). Two ranges were compared with enumeration (tests/formulations/proofs):
 
 - reach below 2^30: with presolve;
 - from there to 2^50: without presolve.
