@@ -17,12 +17,26 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from formulations.arrays import FloatArray, integer
-from formulations.backends import SolveLimits, WrittenProgram, backend, check_method, run_backend
+from formulations.backends import (
+    Outcome,
+    SolveLimits,
+    WrittenProgram,
+    backend,
+    check_method,
+    run_backend,
+)
 from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, ProgramResult, Termination, own_solver
 from formulations.standard_form import StandardForm, compile_model
-from formulations.trust import is_proven, proof_of, trusted_bound, trusted_termination
+from formulations.trust import (
+    is_proven,
+    name_of,
+    proof_of,
+    trusted_bound,
+    trusted_outcome,
+    trusted_termination,
+)
 from formulations.words import Words
 from formulations.work import checked_work_limit
 
@@ -181,10 +195,14 @@ class Formulation(ABC, Generic[P, S, R]):
                 replace(limits, time_limit=deadline, found=found),
                 lambda: None if hint is None else self.point_of(hint),
             )
+            outcome = self._confirmed(outcome, replace(limits, time_limit=deadline))
         except OutOfTime:
             return self._nothing(method, lower)
         solution = None if outcome.values is None else self.solution_at(outcome.values)
         objective = None if solution is None else self.objective_value(solution)
+        known = (self._checked_value(one) for one in (solution, hint))
+        least = min((value for value in known if value is not None), default=None)
+        outcome = trusted_outcome(outcome, least)
         bound, kind = trusted_bound(outcome, lower, objective)
         return self.answer(
             solution,
@@ -195,10 +213,33 @@ class Formulation(ABC, Generic[P, S, R]):
             method=method,
             seconds=outcome.seconds,
             compile_seconds=compile_seconds,
-            solver=outcome.details,
+            solver=dict(outcome.details)
+            | {"finished": outcome.termination is Termination.OPTIMAL},
             proof=proof_of(outcome, bound, lower),
             ticks=outcome.ticks,
         )
+
+    def _checked_value(self, solution: S | None) -> int | None:
+        """Return the objective of a solution, if it is one."""
+        if solution is None or self.violations(solution):
+            return None
+        return self.objective_value(solution)
+
+    def _confirmed(self, outcome: Outcome, limits: SolveLimits) -> Outcome:
+        """Ask CP-SAT too where a solver whose word is no proof says that there is no solution."""
+        unproven = outcome.bound_kind is not BoundKind.INTEGER
+        if outcome.termination is not Termination.INFEASIBLE or not unproven:
+            return outcome
+        form = self.standard_form
+        any_point = WrittenProgram(replace(form, objective=np.zeros(form.num_columns)))
+        try:
+            asked = backend("cp-sat").solve(any_point, replace(limits, found=None), None)
+        except CapabilityError:
+            return outcome
+        if asked.termination is not Termination.INFEASIBLE:
+            return outcome
+        details = {**outcome.details, "confirmed_by": name_of(asked)}
+        return replace(outcome, bound_kind=asked.bound_kind, details=details)
 
     def _listener(
         self, deadline: Deadline, method: str, bound: int | None

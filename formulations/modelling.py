@@ -5,6 +5,7 @@ to have their names at hand; that takes longer than Pyomo itself. scipy finds th
 somebody asks for them.
 """
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,3 +36,6 @@ with _spared():
     bool(scipy_available)
 
 import pyomo.environ as pyo  # noqa: E402
+
+# It also writes to stdout what it raises, such as the end of time within a rule.
+logging.getLogger("pyomo").setLevel(logging.CRITICAL)

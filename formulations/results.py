@@ -54,6 +54,19 @@ class TieRule(StrEnum):
 S = TypeVar("S")
 
 
+def check_bound(method: str, objective: Any, bound: Any, *, checked: bool) -> None:
+    """Refuse a lower bound above the objective of a checked solution.
+
+    Raises
+    ------
+    InputError
+        If there is such a bound: one of our own methods errs.
+    """
+    if checked and objective is not None and bound is not None and bound > objective:
+        what = f"its bound {bound} is above the objective {objective} of a checked solution"
+        raise InputError(method, what, "report this error of the toolkit; use another --method")
+
+
 def own_solver(**details: object) -> dict[str, object]:
     """Return the solver of a result that one of our own methods found."""
     return {"name": "bfio", "version": _own_version(), **details}
@@ -65,10 +78,28 @@ def _own_version() -> str:
     return version("bfio")
 
 
-def origin(solver: Mapping[str, object], proof: str | None) -> str:
-    """Return in a line which solver ran, and what proves its answer."""
+def origin(solver: Mapping[str, object], proof: str | None, *, bounded: bool = False) -> str:
+    """Return in a line which solver ran, and what proves its answer.
+
+    Parameters
+    ----------
+    solver : mapping
+        Of a result.
+    proof : str, optional
+        What proves the answer.
+    bounded : bool
+        Whether a bound is proven in integers, though it proves no optimum.
+    """
     ran = " ".join(str(solver[key]) for key in ("name", "version") if solver.get(key))
-    return f"solver {ran or 'unknown'}; {f'proven by {proof}' if proof else 'nothing proven'}"
+    if proof:
+        said = f"proven by {proof}"
+    elif solver.get("refuted"):
+        said = "what it claims is refuted by a checked solution; not proven in integers"
+    elif solver.get("finished"):
+        said = "finished: optimal by its own word; not proven in integers"
+    else:
+        said = "the optimum is not proven, the bound is" if bounded else "nothing proven"
+    return f"solver {ran or 'unknown'}; {said}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +181,7 @@ class ProgramResult(Solved, Generic[S]):
             and not self.violations
         ):
             raise ValueError("optimal needs an equal integer bound and a feasible solution")
+        check_bound(self.method, self.objective, self.bound, checked=not self.violations)
         parts = [getattr(self, name) for name in self.solution_fields]
         if len({value is None for value in (self.objective, *parts)}) > 1:
             raise ValueError(f"objective, {', '.join(self.solution_fields)} come together")
@@ -162,6 +194,11 @@ class ProgramResult(Solved, Generic[S]):
         single = len(cls.solution_fields) == 1
         parts: Any = (solution,) if single else solution
         return dict(zip(cls.solution_fields, parts, strict=True))
+
+    def origin(self) -> str:
+        """Return in a line which solver ran, and what proves its answer."""
+        bounded = self.bound is not None and self.bound_kind is BoundKind.INTEGER
+        return origin(self.solver or {"name": self.method}, self.proof, bounded=bounded)
 
     @property
     def solution(self) -> S | None:

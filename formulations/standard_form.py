@@ -91,6 +91,18 @@ class StandardForm:
         whole = (self.matrix.data % 1 == 0).all() and (self.objective % 1 == 0).all()
         return bool(self.integral.all() and whole)
 
+    def row_reach(self) -> float:
+        """Return what no row's sum exceeds in size."""
+        return float((abs(self.matrix) @ self._largest()).max(initial=0.0))
+
+    def reach(self) -> float:
+        """Return what no row's sum, and no objective, exceeds in size."""
+        return max(self.row_reach(), float(np.abs(self.objective) @ self._largest()))
+
+    def _largest(self) -> FloatArray:
+        largest: FloatArray = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        return largest
+
     def column_index(self) -> dict[str, int]:
         """Return the position of each column by name."""
         return {name: j for j, name in enumerate(self.column_names)}

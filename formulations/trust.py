@@ -1,12 +1,39 @@
 """What may be believed of a backend's answer: the rules every program's solve shares."""
 
 import math
+from dataclasses import replace
 
 from formulations.backends import Outcome
 from formulations.results import BoundKind, Termination
 
 #: What a `lower_bound` of ours is called where it proves an answer.
 COMBINATORIAL = "a combinatorial bound, derived in integers"
+
+
+def trusted_outcome(outcome: Outcome, known: int | None) -> Outcome:
+    """Return what a backend left, without the claims that a checked solution refutes.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What the backend said.
+    known : int, optional
+        Least objective of the checked solutions in hand, whoever found them.
+
+    Returns
+    -------
+    Outcome
+        A word that there is no solution stands only where it counts as proven, and none is known.
+        A bound above a known objective is dropped, and the details say so.
+    """
+    in_integers = outcome.bound_kind is BoundKind.INTEGER
+    if outcome.termination is Termination.INFEASIBLE and not (in_integers and known is None):
+        outcome = replace(outcome, termination=Termination.FAILED, bound=None)
+        if known is None:
+            return outcome
+    elif not in_integers or known is None or outcome.bound is None or outcome.bound <= known:
+        return outcome
+    return replace(outcome, bound=None, details={**outcome.details, "refuted": True})
 
 
 def trusted_bound(outcome: Outcome, own: int, objective: int | None) -> tuple[int, BoundKind]:
@@ -51,12 +78,17 @@ def proof_of(outcome: Outcome, bound: int, own: int) -> str:
     own : int
         Our bound.
     """
-    name = f"{outcome.details.get('name')} {outcome.details.get('version')}"
+    name = str(outcome.details.get("confirmed_by") or name_of(outcome))
     if outcome.termination is Termination.INFEASIBLE:
         return f"{name}, which finds no solution"
     if bound == own:
         return COMBINATORIAL
     return f"the bound of {name}, derived in integers"
+
+
+def name_of(outcome: Outcome) -> str:
+    """Return name and version of the solver."""
+    return f"{outcome.details.get('name')} {outcome.details.get('version')}"
 
 
 def is_proven(objective: int | None, bound: int, kind: BoundKind) -> bool:

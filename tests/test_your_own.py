@@ -225,22 +225,17 @@ def test_a_backend_is_checked(tmp_path: Path, body: str, words: str) -> None:
         bfio.solve_step(PROBLEM, method=f"{file}:Mine")
 
 
-@pytest.mark.parametrize(
-    ("line", "kind"), [("", BoundKind.FLOAT), ("proves_integers = True", BoundKind.INTEGER)]
-)
-def test_a_bound_of_ones_own_is_a_proof_only_if_it_says_so(
-    tmp_path: Path, line: str, kind: BoundKind
-) -> None:
+def test_a_bound_of_ones_own_is_no_proof(tmp_path: Path) -> None:
     """Whatever the outcome calls it."""
     file = tmp_path / "solver.py"
     file.write_text(
         "from formulations.backends import Outcome\n"
         "from formulations.results import Termination as T, BoundKind as B\n"
-        f"class Mine:\n    {line}\n    def solve(self, program, limits, hint):\n"
+        "class Mine:\n    def solve(self, program, limits, hint):\n"
         "        return Outcome(T.OPTIMAL, None, 7, B.INTEGER, 0.0)\n"
     )
     outcome = backend(f"{file}:Mine").solve(StepProgram(PROBLEM), SolveLimits(), None)
-    assert (outcome.bound, outcome.bound_kind) == (7, kind)
+    assert (outcome.bound, outcome.bound_kind) == (7, BoundKind.FLOAT)
 
 
 def test_bf_io_asks_a_backend_of_ones_own(tmp_path: Path) -> None:

@@ -1,4 +1,17 @@
-"""CP-SAT through ortools: integer arithmetic throughout, so its optimum is a proof."""
+"""CP-SAT through ortools: integer arithmetic, trusted in the range where enumeration confirms it.
+
+The *reach* of a program is the largest sum of |coefficient| times |value| that a row or the
+objective can have. CP-SAT 9.15 calls wrong values optimal, feasible programs infeasible, and gives
+bounds above the optimum: its presolve errs on reaches of 1.6 · 2^31 and more (or-tools issue
+5293). Two ranges were compared with enumeration (tests/formulations/proofs):
+
+- reach below 2^30: with presolve;
+- from there to 2^50: without presolve.
+
+From 2^50 on its word proves nothing, as without presolve it errs from 2^53 on; from 2^62 on the
+program is refused. A claim that a checked solution refutes is no proof in any range
+(`formulations.trust`).
+"""
 
 import importlib.util
 import time
@@ -11,23 +24,21 @@ from formulations.backends.interface import Outcome, Program, SolveLimits, requi
 from formulations.deadline import Deadline
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, Termination
-from formulations.standard_form import StandardForm
+from formulations.standard_form import EXACT_LIMIT, StandardForm
 from formulations.work import CP_SAT_SECOND
 
 #: CP-SAT keeps sums in 64-bit integers and refuses models that could leave them.
 _MAX_SUM = 2.0**62
-#: From here on a verdict of presolve is checked: CP-SAT 9.15 calls programs of sums from 10^13 on
-#: infeasible that are not.
-_LARGE_SUM = 2.0**40
-#: Deterministic time of that check: without presolve a search may not end.
-_CHECKED = 1.0
+#: Presolve is left out from this reach on.
+_PRESOLVED_REACH = 2.0**30
+#: From this reach on nothing is proven.
+_PROVEN_REACH = 2.0**50
 
 
 class CpSat:
     """The backend ``cp-sat``."""
 
     name = "cp-sat"
-    proves_integers = True
     continuous = False
 
     def available(self) -> bool:
@@ -47,22 +58,18 @@ class CpSat:
         form = program.standard_form
         with deadline.interrupting():
             require_integer_form(form, self.name)
-            largest = _largest_sum(form)
+            reach = _reach(form)
             model, columns = _build(form)
             if hint is not None:
                 for variable, value in zip(columns, hint.tolist(), strict=True):
                     model.add_hint(variable, round(value))
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = limits.threads
-        solver.parameters.random_seed = limits.seed
-        # Ctrl-C is for the caller; CP-SAT would swallow it and return what it has.
-        solver.parameters.catch_sigint_signal = False
+        solver = trusted_solver(reach, limits)
         if deadline.left_or_none is not None:
             solver.parameters.max_time_in_seconds = deadline.left
         if limits.work_limit is not None:
             solver.parameters.max_deterministic_time = limits.work_limit / CP_SAT_SECOND
         began = time.perf_counter()
-        status = checked_solve(solver, model, largest, _listening(columns, limits))
+        status = solver.solve(model, _listening(columns, limits))
         seconds = time.perf_counter() - began
         if status == cp_model.MODEL_INVALID:
             raise CapabilityError(
@@ -74,44 +81,51 @@ class CpSat:
             termination=_termination(solver.status_name(status), deadline, limits.work_limit),
             values=values if in_hand else None,
             bound=_integer_bound(solver, form, status == cp_model.OPTIMAL),
-            bound_kind=BoundKind.INTEGER,
+            bound_kind=BoundKind.INTEGER if is_trusted(reach) else BoundKind.FLOAT,
             seconds=seconds,
             details={
                 "name": "CP-SAT",
                 "version": __version__,
                 "status": solver.status_name(status),
-                "options": {"num_workers": limits.threads, "random_seed": limits.seed},
+                "options": {
+                    "num_workers": limits.threads,
+                    "random_seed": limits.seed,
+                    "cp_model_presolve": solver.parameters.cp_model_presolve,
+                },
             },
             ticks=round(solver.response_proto.deterministic_time * CP_SAT_SECOND),
         )
 
 
-def checked_solve(solver: Any, model: Any, largest: float, listening: Any = None) -> Any:
-    """Solve a model; if it is said to be infeasible and its sums are large, without presolve too.
+def is_trusted(reach: float) -> bool:
+    """Return whether what `trusted_solver` proves counts for a program of this reach."""
+    return reach < _PROVEN_REACH
+
+
+def trusted_solver(reach: float, limits: SolveLimits) -> Any:
+    """Return CP-SAT with the parameters under which its word counts for a program.
 
     Parameters
     ----------
-    solver, model
-        Of CP-SAT.
-    largest : float
-        What no sum of the model exceeds.
-    listening : optional
-        Callback that hears of solutions.
+    reach : float
+        What no sum of the program exceeds.
+    limits : SolveLimits
+        Seed and threads.
 
     Returns
     -------
-    CpSolverStatus
-        The status that counts; unknown where the check does not end.
+    CpSolver
+        Without limits of time and work.
     """
     from ortools.sat.python import cp_model
 
-    status = solver.solve(model, listening)
-    if status == cp_model.INFEASIBLE and largest >= _LARGE_SUM:
-        limit = solver.parameters.max_deterministic_time
-        solver.parameters.max_deterministic_time = min(limit, _CHECKED)
-        solver.parameters.cp_model_presolve = False
-        status = solver.solve(model, listening)
-    return status
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = limits.threads
+    solver.parameters.random_seed = limits.seed
+    solver.parameters.cp_model_presolve = reach < _PRESOLVED_REACH
+    # Ctrl-C is for the caller; CP-SAT would swallow it and return what it has.
+    solver.parameters.catch_sigint_signal = False
+    return solver
 
 
 def _listening(columns: list[Any], limits: SolveLimits) -> Any:
@@ -137,9 +151,6 @@ def _termination(status: str, deadline: Deadline, work_limit: int | None) -> Ter
         return Termination.OPTIMAL
     if status == "INFEASIBLE":
         return Termination.INFEASIBLE
-    if deadline.left_or_none is None and work_limit is None:
-        # The check of a doubtful verdict did not end.
-        return Termination.FAILED
     late = work_limit is None or deadline.is_over
     return Termination.TIME_LIMIT if late else Termination.WORK_LIMIT
 
@@ -168,16 +179,14 @@ def _build(form: StandardForm) -> tuple[Any, list[Any]]:
     return model, columns
 
 
-def _largest_sum(form: StandardForm) -> float:
-    """Return what no row's sum exceeds; refuse a program whose sums overflow CP-SAT's integers."""
-    reach = np.maximum(np.abs(form.lower), np.abs(form.upper))
-    rows = abs(form.matrix) @ reach
-    largest = max(float(rows.max(initial=0.0)), float(np.abs(form.objective) @ reach))
-    if largest >= _MAX_SUM:
+def _reach(form: StandardForm) -> float:
+    """Return the reach; refuse a program whose sums overflow CP-SAT's integers."""
+    reach = form.reach()
+    if reach >= _MAX_SUM:
         raise CapabilityError(
-            "program", f"sums could reach {largest:.1e}", "use smaller loads or weights"
+            "program", f"sums could reach {reach:.1e}", "use smaller loads or weights"
         )
-    return largest
+    return reach
 
 
 def _clipped(bound: float) -> int:
@@ -190,6 +199,6 @@ def _integer_bound(solver: Any, form: StandardForm, proven: bool) -> int | None:
     """Return the lower bound, offset included; only its printing makes CP-SAT's a float."""
     bound = float(solver.objective_value if proven else solver.best_objective_bound)
     # A float64 holds the integer exactly below 2^53; beyond, a claim would rest on rounding.
-    if not np.isfinite(bound) or abs(bound) >= 2.0**53:
+    if not abs(bound) < EXACT_LIMIT:
         return None
     return round(bound) + int(form.offset)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import FloatArray
-from formulations.backends.interface import Outcome, Program, SolveLimits
+from formulations.backends.interface import Outcome, Program, SolveLimits, require_float_range
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
 from formulations.work import ITERATION, NODE, count_within
@@ -37,7 +37,6 @@ class Highs:
     """
 
     name = "highs"
-    proves_integers = False
     continuous = True
 
     def __init__(self, *, challenge: bool = True) -> None:
@@ -54,6 +53,7 @@ class Highs:
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve the standard form by branch and cut (or simplex, if it is continuous)."""
         form = program.standard_form
+        require_float_range(form, "HiGHS")
         limits = replace(limits, time_limit=limits.deadline)
         outcome = _run(form, _options(limits), hint, limits.found)
         if self._challenges and form.is_integer:

@@ -98,7 +98,8 @@ class Outcome:
     bound : float or int, optional
         Lower bound on the objective, offset included.
     bound_kind : BoundKind
-        Whether that bound was derived in integers.
+        Whether that bound, or the word that there is no solution, counts as proven: it was derived
+        in integers, in a range that enumeration has confirmed.
     seconds : float
         Wall-clock time of the solve itself.
     details : mapping
@@ -120,8 +121,6 @@ class Backend(Protocol):
     """A solver behind the common interface."""
 
     name: str
-    #: Derives its bounds in integers, so that it alone can prove an optimum.
-    proves_integers: bool
     #: Takes continuous variables.
     continuous: bool
 
@@ -133,6 +132,28 @@ class Backend(Protocol):
 
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve, starting from ``hint`` (shape (n,)) where the solver takes one."""
+
+
+#: Row sums up to which a solver in floating point is asked about integers. Beyond, HiGHS returns
+#: points far from the optimum, calls feasible programs infeasible, and misses its time limit.
+_FLOAT_REACH = 2.0**28
+
+
+def require_float_range(form: StandardForm, name: str) -> None:
+    """Refuse a program of integers that are too large for a solver in floating point.
+
+    Raises
+    ------
+    CapabilityError
+        If a row's sum could reach `_FLOAT_REACH`.
+    """
+    reach = form.row_reach()
+    if form.integral.any() and reach >= _FLOAT_REACH:
+        raise CapabilityError(
+            "program",
+            f"sums could reach {reach:.1e}, beyond the 2.7e8 that {name} resolves",
+            "use --method exact or cp-sat, or smaller numbers",
+        )
 
 
 def require_integer_form(form: StandardForm, name: str) -> None:

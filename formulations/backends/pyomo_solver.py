@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import FloatArray
-from formulations.backends.interface import Outcome, Program, SolveLimits
+from formulations.backends.interface import Outcome, Program, SolveLimits, require_float_range
 from formulations.deadline import Deadline
 from formulations.errors import CapabilityError, use_one_of
 from formulations.results import BoundKind, Termination
@@ -28,7 +28,6 @@ class PyomoSolver:
         Pyomo's name of the solver; by default the first of `PREFERRED` that is installed.
     """
 
-    proves_integers = False
     continuous = True
 
     def __init__(self, solver: str | None = None) -> None:
@@ -46,6 +45,7 @@ class PyomoSolver:
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
         """Solve the Pyomo model; hint and seed are not passed on."""
         solver = self._opened()
+        require_float_range(program.standard_form, self.name)
         _limit(solver, limits.deadline)
         solver.config.threads = limits.threads
         if limits.work_limit is not None:

@@ -17,7 +17,7 @@ class UsersBackend:
     """What a name stands for, as a `Backend`.
 
     Only ``solve`` is needed. What it leaves goes through the program's own checker, and counts as
-    optimal only if it says ``proves_integers = True`` or the program's own bound proves it.
+    optimal only if the program's own bound proves it: nobody has tested its word.
 
     Parameters
     ----------
@@ -38,7 +38,6 @@ class UsersBackend:
         check_call(made.solve, f"{name}.solve", "program", "limits", "hint")  # type: ignore[attr-defined]
         self._made: Backend = made  # type: ignore[assignment]
         self.name = name
-        self.proves_integers = bool(getattr(made, "proves_integers", False))
         self.continuous = bool(getattr(made, "continuous", True))
 
     def available(self) -> bool:
@@ -69,9 +68,7 @@ class UsersBackend:
             remedy = "use a formulations.results.Termination"
             raise InputError(where, f"termination {outcome.termination!r:.40}", remedy)
         values = _checked(outcome.values, program.standard_form.num_columns, where)
-        # Only who says so proves anything in integers.
-        kind = outcome.bound_kind if self.proves_integers else BoundKind.FLOAT
-        return replace(outcome, values=values, bound_kind=kind)
+        return replace(outcome, values=values, bound_kind=BoundKind.FLOAT)
 
 
 def _checked(values: object, columns: int, where: str) -> FloatArray | None:

@@ -116,12 +116,15 @@ def _highs_raw(text: str) -> SolutionFile:
     begin = next((k for k, line in enumerate(lines) if line.startswith("# Primal")), len(lines))
     if begin + 1 >= len(lines) or lines[begin + 1].strip() == "None":
         raise _nothing(status)
-    claimed, pairs = None, []
+    claimed, pairs = None, list[tuple[int, str, str]]()
     for number, line in enumerate(lines[begin + 2 :], begin + 3):
         if line.startswith(("# Rows", "# Dual", "# Basis")):
             break
         if line.startswith("Objective "):
             claimed = line.removeprefix("Objective ").strip() or None
+        elif line.startswith("# Columns"):
+            # What stands above is about the solution, whatever more a version tells.
+            pairs.clear()
         elif line.strip() and not line.startswith("#"):
             pairs.append((number, *_pair(number, line)))
     return SolutionFile("highs-raw", _values(pairs), claimed, status)

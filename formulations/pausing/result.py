@@ -8,7 +8,7 @@ from typing import Any
 from formulations.frames import fields_frame
 from formulations.pausing.problem import PausingProblem
 from formulations.rationals import plain_number
-from formulations.results import ProgramResult, Solved
+from formulations.results import ProgramResult, Solved, check_bound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,7 @@ class PausingResult(Solved):
         """Refuse a result that contradicts itself."""
         if self.is_optimal and (self.objective != self.bound or self.violations):
             raise ValueError("optimal needs an equal exact bound and a feasible step")
+        check_bound(self.method, self.objective, self.bound, checked=not self.violations)
 
     @property
     def objective(self) -> Fraction | None:

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from formulations.deadline import OutOfTime
+from formulations.modelling import pyo
 from tests.processes import PATIENCE_S
 
 _USE = """
@@ -33,3 +35,15 @@ def test_statistics_are_loaded_by_who_asks(before: str) -> None:
         check=True,
     )
     assert done.stdout.splitlines() == ["1", "{'pyomo.repn'}", "0.5 2.0", "5.0"]
+
+
+def test_a_statement_cut_short_writes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """Time ends within a rule: it is raised, and a JSON document on stdout stays one."""
+
+    def rule(model: pyo.ConcreteModel, i: int) -> object:
+        raise OutOfTime
+
+    model = pyo.ConcreteModel()
+    with pytest.raises(OutOfTime):
+        model.rows = pyo.Constraint([0], rule=rule)
+    assert capfd.readouterr() == ("", "")

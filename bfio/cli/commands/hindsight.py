@@ -151,8 +151,6 @@ def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, 
 
 def _lines(answer: dict[str, Any]) -> list[str]:
     """Return what a person reads."""
-    from formulations.results import origin
-
     if answer["objective"] is None:
         why = answer.get("reason") or answer["termination"]
         return [f"{answer['method']}: no schedule ({why})"]
@@ -166,18 +164,27 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     more = f" and {len(starts) - _SHOWN_STARTS} more" if len(starts) > _SHOWN_STARTS else ""
     lines = [head, f"request@start: {shown or 'none'}{more}"]
     if "proof" in answer:
-        lines.insert(1, origin(answer["solver"], answer["proof"]))
+        lines.insert(1, _origin(answer))
     if answer.get("cleared"):
         lines.append(f"{answer['cleared']} starts cleared in {answer['overflows']} overflows")
     return lines
 
 
+def _origin(answer: dict[str, Any]) -> str:
+    from formulations.results import origin
+
+    return origin(answer["solver"], answer["proof"], bounded=_is_proven_bound(answer))
+
+
 def _trust(answer: dict[str, Any]) -> str:
     """Return how far a bound is to be trusted."""
+    return "proven in integers" if _is_proven_bound(answer) else "a float solver's word"
+
+
+def _is_proven_bound(answer: dict[str, Any]) -> bool:
     from formulations.results import BoundKind
 
-    proven = answer["bound_kind"] == BoundKind.INTEGER.value
-    return "proven in integers" if proven else "a float solver's word"
+    return answer["bound"] is not None and answer["bound_kind"] == BoundKind.INTEGER.value
 
 
 def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:

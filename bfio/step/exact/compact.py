@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from bfio.step.exact.effort import Effort
-from formulations.backends.cp_sat import checked_solve
+from formulations.backends import SolveLimits
+from formulations.backends.cp_sat import is_trusted, trusted_solver
 from formulations.step.problem import Objective, StepProblem
-from formulations.step.share_bound import largest_objective
 from formulations.work import CP_SAT_SECOND, OPERATIONS
 
 
@@ -87,17 +87,14 @@ def solve_compact(
         model.add(program.of_loads >= least_of_loads)
     if hint is not None:
         program.add_hint(hint)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = 0
-    # Ctrl-C is for the caller; CP-SAT would leave the process without its handler.
-    solver.parameters.catch_sigint_signal = False
+    reach = program.reach()
+    solver = trusted_solver(reach, SolveLimits())
     # The clock also ran while the program was written.
     if (seconds := effort.clock.left_or_none) is not None:
         solver.parameters.max_time_in_seconds = seconds
     if (ticks := effort.ticks_left) is not None:
         solver.parameters.max_deterministic_time = ticks / CP_SAT_SECOND
-    status = checked_solve(solver, model, largest_objective(problem))
+    status = solver.solve(model)
     used = round(solver.response_proto.deterministic_time * CP_SAT_SECOND)
     effort.spend(used * OPERATIONS)
     if status in (cp_model.UNKNOWN, cp_model.FEASIBLE):
@@ -107,9 +104,26 @@ def solve_compact(
     found = None
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         found = program.assignment(solver)
-    if status == cp_model.INFEASIBLE:
+    is_infeasible = status == cp_model.INFEASIBLE
+    bound = lower if is_infeasible else _valid_bound(solver, lower)
+    known = None if hint is None else _known(problem, hint, first_peak)
+    if not is_trusted(reach) or (known is not None and (is_infeasible or bound > known)):
+        # Its word is no proof here, or the hint refutes it.
+        return CompactResult(found, lower, finished=False)
+    if is_infeasible:
         return CompactResult(None, None, True)
-    return CompactResult(found, _valid_bound(solver, lower), status == cp_model.OPTIMAL)
+    return CompactResult(found, bound, status == cp_model.OPTIMAL)
+
+
+def _known(
+    problem: StepProblem, hint: tuple[int | None, ...], first_peak: tuple[int, int] | None
+) -> int | None:
+    """Return the objective of a hint; None where the range of the first peak leaves it out."""
+    if first_peak is not None:
+        low, high = first_peak
+        if not low <= int(problem.loads(hint)[:, 0].max()) <= high:
+            return None
+    return problem.objective_value(hint)
 
 
 class _Program:
@@ -196,6 +210,19 @@ class _Program:
             total = self._weighted(admitted, h)
             value += weight * (problem.num_workers * self.peaks[h] - base - total)
         return int(problem.time_weights[0]) * value
+
+    def reach(self) -> float:
+        """Return what no row's sum, and no objective, exceeds in size."""
+        problem = self.problem
+        counts, capacity = self.counts[:, None], problem.capacity[self.workers]
+        most = np.minimum(counts, capacity).sum(axis=1).astype(np.float64)
+        admitted = most @ self.rows
+        steps = problem.num_steps
+        peaks = problem.base.max(axis=0) + admitted[:steps]
+        each = problem.num_workers * peaks + problem.base.sum(axis=0) + admitted[:steps]
+        of_loads = float(each @ np.array(problem.weights, dtype=np.float64))
+        rows = float((peaks + admitted[:steps]).max())
+        return max(rows, float(problem.time_weights[0]) * of_loads + float(admitted[steps:].sum()))
 
     def add_hint(self, assignment: tuple[int | None, ...]) -> None:
         """Start from an assignment."""

@@ -14,6 +14,7 @@ _PROOFS = {
     "bound": "reachable or priced sums",
     "columns": "a search to its end",
     "enumeration": "a search to its end",
+    "brute-force": "enumeration of all solutions",
     "cp-sat": "the bound of CP-SAT",
 }
 
@@ -42,7 +43,8 @@ class ExactResult:
     method : str
         ``closed-form`` (bound met at once), ``bound`` (met by reachable or priced sums),
         ``columns`` (search through near-best subsets, or cases, exhausted), ``enumeration``
-        (search through all placements exhausted), or the fallback's name.
+        (search through all placements exhausted), ``brute-force`` (a tiny problem that was left
+        open), or the fallback's name.
     assignment : tuple of (int or None), optional
         Worker of each request; None as a whole if nothing was found.
     objective : int, optional
@@ -111,6 +113,8 @@ class ExactResult:
         if not (self.proven or self.infeasible):
             return None
         certified = "" if self.certificate is None else ", which a certificate re-derives"
+        if self.infeasible:
+            certified = ""
         return f"{_PROOFS.get(self.method, self.method)}, in integers{certified}"
 
     def _termination(self) -> Termination:

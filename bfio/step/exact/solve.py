@@ -13,10 +13,11 @@ from bfio.step.exact.prepare import prepare
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.windows.prepare import prepare_windows
 from formulations.backends import backend
-from formulations.deadline import Deadline, TimeLimit
+from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError, InputError
 from formulations.results import BoundKind, Termination, TieRule
 from formulations.step.bound import lower_bound
+from formulations.step.brute_force import brute_force
 from formulations.step.certificate import Certificate
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
@@ -24,6 +25,8 @@ from formulations.work import OPERATIONS, checked_work_limit
 
 #: Nodes of the enumeration by default, some tens of milliseconds.
 DEFAULT_NODE_LIMIT = 200_000
+#: Assignments of a tiny problem, which is enumerated before another solver is asked: 0.2 s.
+_TINY = 20_000
 
 
 def solve_exact(
@@ -51,7 +54,8 @@ def solve_exact(
     hint : sequence of int or None, optional
         A feasible assignment to start from; an infeasible one is ignored.
     fallback : str, optional
-        Backend for what stays open; None leaves it open.
+        Backend for what stays open; None leaves it open. Tiny problems that stay open are
+        enumerated instead.
     node_limit : int, optional
         Nodes of the enumeration; 0 skips it.
     skip : iterable of str, optional
@@ -135,6 +139,8 @@ def _searched(
     result = search.run(start, nodes)
     if result.proven or fallback is None or effort.is_over:
         return result
+    if (closed := _enumerated(problem, effort)) is not None:
+        return _merged(result, closed)
     effort.clock.found(lambda: replace(result, stopped_by_time=True).to_step_result(problem))
     if fallback != "cp-sat":
         return _merged(result, _delegated(problem, result.assignment, effort, fallback))
@@ -155,16 +161,17 @@ def _windowed(
     from bfio.step.exact.windows.solve import solve_window
 
     own = solve_window(problem, start, effort)
+    is_open = own is None or not (own.proven or own.infeasible)
+    if is_open and fallback is not None and not effort.is_over:
+        closed = _enumerated(problem, effort)
+        if closed is not None:
+            return closed if own is None or own.objective is None else _merged(own, closed)
     if own is None:
         return _delegated(problem, start, effort, fallback)
-    if own.proven or own.infeasible or fallback is None or effort.is_over:
+    if not is_open or fallback is None or effort.is_over:
         return own
     effort.clock.found(lambda: replace(own, stopped_by_time=True).to_step_result(problem))
-    try:
-        other = _delegated(problem, own.assignment, effort, fallback)
-    except CapabilityError:
-        # Numbers beyond what the fallback takes: ours is the answer.
-        return own
+    other = _delegated(problem, own.assignment, effort, fallback)
     return other if own.objective is None else _merged(own, other)
 
 
@@ -179,6 +186,8 @@ def _beneficial(
     own = with_benefit(problem, of_loads, start, effort)
     if own.proven or own.infeasible or fallback is None or effort.is_over:
         return own
+    if (closed := _enumerated(problem, effort)) is not None:
+        return closed if own.objective is None else _merged(own, closed)
     effort.clock.found(lambda: replace(own, stopped_by_time=True).to_step_result(problem))
     if fallback == "cp-sat" and own.objective is not None and can_be_compact(problem):
         with effort.clock.stopped():
@@ -205,6 +214,26 @@ def _levelled(
     if start is not None and problem.objective_value(start) <= problem.objective_value(found):
         return start
     return found
+
+
+def _enumerated(problem: StepProblem, effort: Effort) -> ExactResult | None:
+    """Look at every assignment of a tiny problem; None if it is none, or time is up."""
+    size = (problem.num_workers + 1) ** problem.num_requests
+    if size > _TINY:
+        return None
+    began = time.perf_counter()
+    effort.spend(size * CALL // 10)
+    try:
+        with effort.clock.interrupting():
+            best = brute_force(problem)
+    except OutOfTime:
+        return None
+    seconds = Seconds(fallback=time.perf_counter() - began)
+    if best is None:
+        bound = lower_bound(problem)
+        return ExactResult("brute-force", None, None, bound, seconds=seconds, infeasible=True)
+    value, assignment = best
+    return ExactResult("brute-force", tuple(assignment), value, value, seconds=seconds)
 
 
 def _check_limits(node_limit: int | None) -> None:
@@ -299,13 +328,19 @@ def _delegated(
     watched = effort.clock.mapped(
         lambda found: ours if found.objective is None else replace(found, method="exact")
     )
-    found = solve(
-        problem,
-        backend=fallback,
-        time_limit=watched,
-        work_limit=effort.ticks_left,
-        hint=start,
-    )
+    try:
+        found = solve(
+            problem,
+            backend=fallback,
+            time_limit=watched,
+            work_limit=effort.ticks_left,
+            hint=start,
+        )
+    except CapabilityError:
+        if start is None:
+            raise
+        # Numbers beyond what the fallback takes: ours is the answer.
+        return own
     effort.spend((found.ticks or 0) * OPERATIONS)
     effort.stopped_by_time |= found.termination is Termination.TIME_LIMIT
     effort.stopped_by_work |= found.termination is Termination.WORK_LIMIT

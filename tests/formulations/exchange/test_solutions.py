@@ -107,6 +107,13 @@ FILES = {
 }
 
 
+def test_what_newer_versions_of_highs_tell_is_passed_over() -> None:
+    """Version 1.16 writes a bound and a gap below the objective."""
+    more = "Objective 6\nObjective_bound 0\nMIP_rel_gap 0\n"
+    file = parse_solution(HIGHS_RAW.replace("Objective 6\n", more))
+    assert file == parse_solution(HIGHS_RAW)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_every_format_is_known_by_its_content(name: str) -> None:
     """All say the same: request 0 on worker 1, request 1 on worker 0, objective 6."""

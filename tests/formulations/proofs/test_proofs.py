@@ -1,0 +1,313 @@
+"""Nothing false is called optimal, infeasible or a bound, by any method of any program."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfio.hindsight.latency import solve_latency
+from bfio.hindsight.makespan import solve_makespan
+from bfio.pausing.solve import solve_pausing
+from bfio.step.solve import solve_step
+from formulations import batch_composition, thresholds
+from formulations.backends import Outcome, SolveLimits
+from formulations.backends.cp_sat import CpSat
+from formulations.errors import CapabilityError, InputError
+from formulations.hindsight_latency import LatencyProblem, LatencyProgram
+from formulations.hindsight_makespan import MakespanProgram
+from formulations.results import BoundKind, Termination, origin
+from formulations.second import Second
+from formulations.step import StepProblem, StepProgram, StepResult
+from formulations.trust import trusted_outcome
+from tests.formulations.proofs import cases
+
+SEEDS = st.integers(0, 2**40)
+#: Seconds for a solver on a tiny problem: where it does not end, it must not claim.
+LIMIT = 0.5
+
+
+def assert_true(result: Any, right: Any) -> None:
+    """Whatever a result calls proven is so; ``right`` is None where there is no solution."""
+    assert not result.violations
+    if result.termination is Termination.INFEASIBLE:
+        assert right is None
+        return
+    if result.objective is not None:
+        assert right is not None
+        assert result.objective >= right
+    if result.is_optimal:
+        assert result.objective == right
+    kind = getattr(result, "bound_kind", BoundKind.INTEGER)
+    if result.bound is not None and kind is BoundKind.INTEGER and right is not None:
+        assert result.bound <= right
+
+
+def solved(solve: Callable[..., Any], problem: Any, method: str) -> Any:
+    """Return the result; None where the method says that the problem is beyond it."""
+    try:
+        return solve(problem, method=method, time_limit=LIMIT)
+    except CapabilityError:
+        return None
+
+
+def check(solve: Callable[..., Any], problem: Any, method: str, right: Any) -> None:
+    """Solve, and compare with what enumeration says."""
+    result = solved(solve, problem, method)
+    if result is not None:
+        assert_true(result, right)
+
+
+#: Where CP-SAT's presolve, and HiGHS, were found wrong: document and optimum.
+FOUND: list[tuple[dict[str, Any], int]] = [
+    (
+        {
+            "capacity": [2, 3],
+            "base": [[4932125], [2027961]],
+            "contribution": [[2870443], [1821623], [4970260]],
+            "objective": "gap",
+            "token_time": [50262, 73376],
+        },
+        4_624_973_718,
+    ),
+    (
+        {
+            "capacity": [2, 2, 2],
+            "base": [[51638444], [60902921], [39499255]],
+            "contribution": [[57198620], [28618228]],
+            "objective": "gap",
+            "token_time": [100, 200, 100],
+        },
+        4_154_917_000,
+    ),
+    (
+        {
+            "capacity": [2, 1],
+            "base": [[29910], [36295]],
+            "contribution": [[11337], [10540], [52747]],
+            "token_time": [100525, 73376],
+        },
+        1_327_657_617,
+    ),
+    (
+        {
+            "capacity": [1, 4],
+            "base": [[3147825], [2793700]],
+            "contribution": [[5840342], [4129213], [15007994], [10220419]],
+            "objective": "gap",
+            "token_time": [100, 100],
+        },
+        482_785_500,
+    ),
+    (
+        {
+            "capacity": [2, 1000],
+            "base": [[29033221], [41776203]],
+            "contribution": [[17571912], [79084216], [83834961], [5859410]],
+            "token_time": [3, 4],
+        },
+        115_559_034,
+    ),
+    # Without presolve CP-SAT calls it infeasible: a reach beyond 2^53.
+    (
+        {
+            "capacity": [2],
+            "base": [[115652681136]],
+            "contribution": [[35866142964], [19675365201]],
+            "objective": "max-load",
+            "token_time": [73601],
+            "benefit": [[4113488132], [10131092336]],
+        },
+        12_600_049_282_162_433,
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "right"), FOUND)
+def test_found_instances_are_optimal(document: dict[str, Any], right: int) -> None:
+    """The default method proves them; the oracle agrees."""
+    problem = StepProblem.from_mapping(document)
+    assert cases.least_of_step(problem) == right
+    result = solve_step(problem)
+    assert result.is_optimal
+    assert result.objective == right
+
+
+@pytest.mark.parametrize("method", ["cp-sat", "highs", "pyomo", "two-stage"])
+@pytest.mark.parametrize(("document", "right"), FOUND)
+def test_no_method_claims_what_is_false(document: dict[str, Any], right: int, method: str) -> None:
+    """Solvers in floating point say that the numbers are beyond them."""
+    check(solve_step, StepProblem.from_mapping(document), method, right)
+
+
+def test_a_solver_in_floating_point_names_its_range() -> None:
+    """29 % above the optimum, it would be called feasible."""
+    problem = StepProblem.from_mapping(FOUND[4][0])
+    with pytest.raises(CapabilityError, match=r"sums could reach 1\.7e\+09"):
+        solve_step(problem, method="highs")
+
+
+@pytest.mark.parametrize("method", ["exact", "cp-sat"])
+@given(seed=SEEDS)
+def test_steps(method: str, seed: int) -> None:
+    """With every option."""
+    problem = cases.drawn(cases.step, seed)
+    check(solve_step, problem, method, cases.least_of_step(problem))
+
+
+@pytest.mark.parametrize("method", ["highs", "pyomo:highs", "two-stage", "brute-force"])
+@given(seed=SEEDS)
+def test_steps_by_other_methods(method: str, seed: int) -> None:
+    """Floats, the heuristic and the enumeration of the package."""
+    problem = cases.drawn(cases.step, seed)
+    check(solve_step, problem, method, cases.least_of_step(problem))
+
+
+@given(seed=SEEDS)
+def test_tiny_steps_are_settled(seed: int) -> None:
+    """The default method leaves no tiny problem open, whatever its numbers."""
+    problem = cases.drawn(cases.step, seed)
+    result = solve_step(problem)
+    right = cases.least_of_step(problem)
+    assert result.termination is (Termination.INFEASIBLE if right is None else Termination.OPTIMAL)
+
+
+@given(seed=SEEDS, second=st.sampled_from([Second.AGE, Second.SMALLEST, Second.GAP]))
+def test_second_objectives(seed: int, second: Second) -> None:
+    """Both objectives."""
+    problem = cases.drawn(cases.step, seed).without_benefit()
+    result: Any = solve_step(problem, second=second, time_limit=LIMIT)
+    assert_true(result, cases.least_of_step(problem))
+    if result.second_proven:
+        assert result.chosen.objective == cases.least_second(problem, second)
+
+
+@pytest.mark.parametrize("method", ["exact", "cp-sat", "highs"])
+@given(seed=SEEDS)
+def test_latencies(method: str, seed: int) -> None:
+    """Hindsight of one cache."""
+    problem = cases.drawn(cases.latency, seed)
+    check(solve_latency, problem, method, LatencyProgram(problem).brute_force()[0])
+
+
+@pytest.mark.parametrize("method", ["exact", "cp-sat", "highs"])
+@given(seed=SEEDS)
+def test_makespans(method: str, seed: int) -> None:
+    """Hindsight of workers in lockstep."""
+    problem = cases.drawn(cases.makespan, seed)
+    best = MakespanProgram(problem).brute_force()
+    check(solve_makespan, problem, method, None if best is None else best[0])
+
+
+@pytest.mark.parametrize("method", ["exact", "cp-sat", "highs"])
+@given(seed=SEEDS)
+def test_pauses(method: str, seed: int) -> None:
+    """Least time per token."""
+    problem = cases.drawn(cases.pausing, seed)
+    check(solve_pausing, problem, method, solve_pausing(problem, method="brute-force").objective)
+
+
+@pytest.mark.parametrize("method", ["auto", "cp-sat", "highs"])
+@given(seed=SEEDS)
+def test_batches(method: str, seed: int) -> None:
+    """The batch of one iteration."""
+    problem = cases.drawn(cases.batch, seed)
+    check(batch_composition.solve, problem, method, batch_composition.brute_force(problem)[0])
+
+
+@pytest.mark.parametrize("method", ["cp-sat", "highs"])
+@given(seed=SEEDS)
+def test_thresholds(method: str, seed: int) -> None:
+    """Least thresholds, by their iteration in rationals."""
+    problem = cases.drawn(cases.wait, seed)
+    check(thresholds.solve, problem, method, thresholds.solve(problem).objective)
+
+
+def test_where_our_search_gives_up_cp_sat_goes_on() -> None:
+    """A memory of thousands of tokens is beyond our own search."""
+    rows = np.array([[0, 7000, 3], [0, 5000, 1], [0, 3000, 2]])
+    result = solve_latency(LatencyProblem(9000, rows[:, 0], rows[:, 1], rows[:, 2]))
+    assert result.is_optimal
+    assert result.objective == 8
+
+
+# Planted faults: a solver that lies.
+
+SMALL = StepProblem(np.array([1, 1]), np.array([[9], [0]]), np.array([[5], [2], [1]]))
+#: Requests 0 and 1 on workers 0 and 1: far from the optimum.
+BAD = np.array([1, 0, 0, 1, 0, 0, 14], dtype=np.float64)
+
+
+@pytest.mark.parametrize("kind", list(BoundKind))
+@pytest.mark.parametrize("said", [Termination.OPTIMAL, Termination.INFEASIBLE])
+def test_a_users_backend_that_lies_proves_nothing(
+    tmp_path: Path, said: Termination, kind: BoundKind
+) -> None:
+    """Neither an optimum nor that there is no solution, whatever it declares."""
+    file = tmp_path / "liar.py"
+    point = BAD.tolist() if said is Termination.OPTIMAL else None
+    file.write_text(
+        "from formulations.backends import Outcome\n"
+        "from formulations.results import BoundKind, Termination\n"
+        "class Liar:\n"
+        "    proves_integers = True\n"
+        "    def solve(self, program, limits, hint):\n"
+        f"        said, kind = Termination({said.value!r}), BoundKind({kind.value!r})\n"
+        f"        return Outcome(said, {point}, 16, kind, 0.0)\n"
+    )
+    problem = StepProblem(
+        SMALL.capacity, SMALL.base, SMALL.contribution, token_capacity=np.array([90, 90])
+    )
+    result = solve_step(problem, method=f"{file}:Liar")
+    expected = Termination.FEASIBLE if said is Termination.OPTIMAL else Termination.FAILED
+    assert result.termination is expected
+    assert result.proof is None
+    assert_true(result, cases.least_of_step(problem))
+
+
+def _lying(monkeypatch: pytest.MonkeyPatch, *, bound: int | None, said: Termination) -> None:
+    def solve(self: CpSat, program: Any, limits: SolveLimits, hint: object) -> Outcome:
+        values = BAD if said is Termination.OPTIMAL else None
+        return Outcome(said, values, bound, BoundKind.INTEGER, 0.0, {"name": "CP-SAT"})
+
+    monkeypatch.setattr(CpSat, "solve", solve)
+
+
+@pytest.mark.parametrize("said", [Termination.OPTIMAL, Termination.INFEASIBLE])
+def test_a_claim_against_a_known_solution_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, said: Termination
+) -> None:
+    """A bound above the hint's objective, or no solution beside it."""
+    _lying(monkeypatch, bound=100, said=said)
+    best = solve_step(SMALL, method="brute-force")
+    result = StepProgram(SMALL).solved("cp-sat", hint=best.assignment)
+    assert result.solver["refuted"] is True
+    assert_true(result, best.objective)
+    assert "refuted by a checked solution" in result.origin()
+
+
+def test_a_result_whose_bound_is_above_its_objective_is_an_error() -> None:
+    """Whoever made it."""
+    with pytest.raises(InputError, match=r"bound 7 is above the objective 5"):
+        StepResult(
+            method="exact",
+            termination=Termination.FEASIBLE,
+            objective=5,
+            bound=7,
+            assignment=(None,),
+        )
+
+
+def test_a_word_of_floats_is_no_proof() -> None:
+    """HiGHS calls feasible programs infeasible."""
+    said = Outcome(Termination.INFEASIBLE, None, None, BoundKind.FLOAT, 0.0)
+    assert trusted_outcome(said, None).termination is Termination.FAILED
+
+
+def test_what_is_proven_is_said_once() -> None:
+    """A proven bound beside 'nothing proven' would contradict it."""
+    assert origin({}, None, bounded=True).endswith("the optimum is not proven, the bound is")
+    assert origin({"finished": True}, None).endswith("by its own word; not proven in integers")
