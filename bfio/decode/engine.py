@@ -274,9 +274,6 @@ class _Interpreted:
         self.seen = self.decision = None
         if state.settings.delay > 0:
             decide_late(state)
-            if self.refresh is not None:
-                # The policy is to see what is predicted of those that have just started.
-                self.refresh.admitted(state)
         if state.settings.immediate:
             if counters[WAITING] > 0:
                 self.bind()

@@ -128,19 +128,6 @@ def workloads(draw: st.DrawFn, max_requests: int = 25) -> Workload:
     return Workload(prompts, outputs, tuple(times), block_hashes=hashes)  # type: ignore[arg-type]
 
 
-@st.composite
-def small_workloads(draw: st.DrawFn) -> Workload:
-    """Draw 5 to 40 requests of small prompts, many of them equal, that come closely together."""
-    n, rng = draw(st.integers(5, 40)), np.random.default_rng(draw(st.integers(0, 2**32)))
-    prompts = rng.integers(1, draw(st.sampled_from([4, 60, 700])), n)
-    outputs = np.minimum(rng.geometric(draw(st.sampled_from([0.1, 0.3])), n), 40)
-    times = np.cumsum(rng.choice([0, 0, 1, 7], n)).tolist()
-    turns = [np.array(rng.integers(1, 3, -(-prompt // 512))) for prompt in prompts.tolist()]
-    hashes = [np.cumsum(turn * 3 ** np.arange(len(turn))) for turn in turns]
-    arrivals = tuple(Fraction(t) for t in times)
-    return Workload(prompts, outputs, arrivals, block_hashes=hashes)
-
-
 def block_hashes(prompt: int) -> st.SearchStrategy[list[int]]:
     """Few different prefixes; long prompts do not tell theirs."""
     if prompt > 2100:
@@ -152,9 +139,9 @@ def block_hashes(prompt: int) -> st.SearchStrategy[list[int]]:
 
 
 @st.composite
-def clusters(draw: st.DrawFn, largest: int, small: bool = False) -> Cluster:
+def clusters(draw: st.DrawFn, largest: int) -> Cluster:
     """Draw a machine, mostly of equal workers; if memory is limited each holds any request."""
-    workers = draw(st.integers(2, 4) if small else st.integers(1, 5))
+    workers = draw(st.integers(1, 5))
 
     def one_or_each(values: st.SearchStrategy[Any]) -> Any:
         each = st.lists(values, min_size=workers, max_size=workers).map(tuple)
@@ -162,7 +149,7 @@ def clusters(draw: st.DrawFn, largest: int, small: bool = False) -> Cluster:
 
     return Cluster(
         workers=workers,
-        slots=one_or_each(st.integers(1, 3 if small else 4)),
+        slots=one_or_each(st.integers(1, 4)),
         step_overhead_s=one_or_each(st.sampled_from([0.3, 1.0])),
         # Step programs of unequal workers have no meaning where a token takes no time.
         token_time_s=draw(st.sampled_from([0.0, 0.07])) if workers == 1 else 0.07,
@@ -230,12 +217,11 @@ def scenarios(
     delays: bool = False,
     prefill: bool = False,
     telemetry: bool = False,
-    small: bool = False,
 ) -> Scenario:
-    """Draw any workload on any small machine with any options; ``small`` ones are crowded."""
+    """Draw any workload on any small machine with any options."""
     arrivals = draw(st.sampled_from(["pool", "timed"]))
-    requests, drift = draw(small_workloads() if small else workloads()), draw(drifts())
-    cluster = draw(clusters(int(peaks(requests, drift, leaves=True).max(initial=1)), small))
+    requests, drift = draw(workloads()), draw(drifts())
+    cluster = draw(clusters(int(peaks(requests, drift, leaves=True).max(initial=1))))
     overflow = draw(st.sampled_from(["recompute", "swap", "reserve"]))
     events = draw(failures(cluster.workers))
     overflows = cluster.memory is not None and overflow != "reserve"
@@ -246,7 +232,7 @@ def scenarios(
     dispatch = draw(st.sampled_from(["pooled", "immediate"]))
     options = {
         "arrivals": arrivals,
-        "pool": draw(st.integers(1, 12 if small else 30)) if arrivals == "pool" else 128,
+        "pool": draw(st.integers(1, 30)) if arrivals == "pool" else 128,
         "rate_scale": draw(st.sampled_from([1, Fraction(7, 3)])) if arrivals == "timed" else 1,
         "dispatch": dispatch,
         "margin": draw(st.none() | st.integers(0, 3)) if dispatch == "immediate" else None,
@@ -259,7 +245,7 @@ def scenarios(
         "overflow": overflow,
         "swap_time_s": draw(st.sampled_from([0.0, 0.01])),
         "failures": events,
-        "steps": None if drained else draw(st.none() | st.integers(0, 60 if small else 20)),
+        "steps": None if drained else draw(st.none() | st.integers(0, 20)),
         "cancellations": leave,
         "prefill": draw(tiers(arrivals, requests)) if prefill else None,
         "telemetry": draw(reports()) if telemetry else None,
@@ -330,9 +316,9 @@ def crowded_tiers(draw: st.DrawFn, pooled: bool = False) -> Scenario:
 
 
 @st.composite
-def compiled_scenarios(draw: st.DrawFn, small: bool = False) -> Scenario:
+def compiled_scenarios(draw: st.DrawFn) -> Scenario:
     """Draw anything that kernels know: no late reports where memory is limited."""
-    scenario = draw(scenarios(delays=True, prefill=True, telemetry=True, small=small))
+    scenario = draw(scenarios(delays=True, prefill=True, telemetry=True))
     if scenario.cluster.memory is None:
         return scenario
     return replace(scenario, options=scenario.options | {"telemetry": None})

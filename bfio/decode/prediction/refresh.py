@@ -56,7 +56,10 @@ class Refresh:
     def remaining(self, state: State) -> IntArray:
         """Return the predicted remaining steps of the running requests, in their order."""
         step, active = state.counters[STEP], _running(state)
-        if not self._holds:
+        if self._holds:
+            # Late decisions may have taken effect in this step already.
+            self.admitted(state)
+        else:
             self._ask(active, ages_of(state, active), step)
         left: IntArray = self._last[active] - step + 1
         return left

@@ -87,8 +87,7 @@ def _compiled_as(function: Any) -> Any:
 
 
 def _plain_loop(loop: whole_run.Loop) -> Callable[..., int]:
-    decide = whole_run.kernel_of(loop.members[0]).decide
-    assert decide is not None
+    decide = whole_run.decide_of(loop)
 
     def step(*args: Any) -> int:
         with patch.object(kernel, "decide", decide):

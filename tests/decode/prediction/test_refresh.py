@@ -104,61 +104,6 @@ def test_requests_are_asked_about_at_multiples_of_q_and_at_the_floor(q: int, see
     assert ages == expected
 
 
-PREDICTORS = st.one_of(
-    st.builds(
-        "survival:refresh={}:refit={}:window={}:gate={}:anchor={}".format,
-        st.integers(1, 9),
-        st.integers(1, 7),
-        st.integers(1, 20),
-        st.sampled_from(["0", "1/3", "1/2", "1"]),
-        st.sampled_from(["hold", "decrement"]),
-    ),
-    st.builds(
-        "exact-match:refresh={}:refit={}:least={}:buckets={}".format,
-        st.integers(1, 9),
-        st.integers(1, 7),
-        st.integers(1, 4),
-        st.integers(1, 4),
-    ),
-    st.sampled_from(
-        [
-            "noisy-oracle:0.7",
-            "noisy-oracle:model=lognormal:error=1.5",
-            "noisy-oracle:model=bias:error=1/2",
-            "noisy-oracle:model=quantile:buckets=3",
-            "noisy-oracle:model=shuffled",
-        ]
-    ),
-)
-
-
-def _assert_same(scenario: Scenario, predictor: str, horizon: int, past: int) -> None:
-    options = scenario.options | {"horizon": 0, "predictor": predictor}
-    options |= {"dispatch": "pooled", "margin": None}
-    history = scenario.workload.head(past) if past else None
-    compiled, reference = both_engines(
-        scenario.workload,
-        "br-h",
-        scenario.cluster,
-        PolicyOptions(horizon=horizon),
-        history=history,
-        **options,
-    )
-    # Prompts of 10^12 tokens can overflow a score in 64 bits.
-    if compiled is None:
-        assert scenario.workload.prompt_tokens.max() > 10**6
-    else:
-        assert differences(compiled, reference) == []
-
-
-@given(scenarios(), PREDICTORS, st.integers(1, 12), st.integers(0, 9))
-def test_both_engines_predict_alike(
-    scenario: Scenario, predictor: str, horizon: int, past: int
-) -> None:
-    """Calendar and ring of compiled runs give what whole arrays give, bit by bit."""
-    _assert_same(scenario, predictor, horizon, past)
-
-
 @pytest.mark.parametrize(
     "predictor",
     [
@@ -180,15 +125,6 @@ def test_both_engines_predict_alike_in_a_long_run(predictor: str, horizon: int) 
     for window_knows, options in (("active", {}), ("all", {"projection": "growing"})):
         given = {"predictor": predictor, "pool": 10, "window_knows": window_knows, **options}
         assert_same_run(load, "br-h", Cluster(3, 4), PolicyOptions(horizon=horizon), **given)
-
-
-@pytest.mark.deep
-@given(scenarios(), PREDICTORS, st.integers(1, 12), st.integers(0, 9))
-def test_both_engines_predict_alike_in_thousands_of_runs(
-    scenario: Scenario, predictor: str, horizon: int, past: int
-) -> None:
-    """The same, deeply."""
-    _assert_same(scenario, predictor, horizon, past)
 
 
 def test_a_request_that_starts_again_is_asked_q_tokens_later() -> None:
