@@ -31,7 +31,9 @@ def stalled(policy: str, state: State) -> InputError:
             f"{_named(failed)}",
             "let workers recover, or limit the run by --steps",
         )
-    what = f"stalled: nothing runs, nothing can arrive, {waits} requests wait and none was admitted"
+    what = (
+        f"stalled: nothing runs, nothing can arrive, {waits} requests wait and none was admitted"
+    )
     remedy = "admit at least one request when no worker is busy"
     if failed:
         what += f"; workers never recover: {_named(failed)}"

@@ -1,14 +1,11 @@
 """Compiled runs of `adaptive` decide what the readable policy decides, rehearsals included."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.replay import run_violations
-from tests.decode.cases import Scenario, scenarios
-from tests.decode.machine.equality import assert_same_run, both_engines, differences
+from tests.decode.machine.equality import assert_same_run
 from tests.decode.machine.test_greedy import lengths
 
 NAME = "adaptive"

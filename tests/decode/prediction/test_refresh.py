@@ -19,7 +19,7 @@ from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from tests.decode.cases import Scenario, first_come, least_projected, scenarios, workload
-from tests.decode.machine.equality import assert_same_run, both_engines, differences
+from tests.decode.machine.equality import assert_same_run
 from tests.decode.reference import Reference
 from tests.decode.test_reference import Recorder, assert_same_states
 
