@@ -1,7 +1,5 @@
 """When predictors are asked, and what holds in between, in both engines."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,10 +16,10 @@ from bfio.decode.prediction.registry import build
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
-from tests.decode.cases import Scenario, first_come, least_projected, scenarios, workload
+from tests.decode.cases import Scenario, first_come, least_projected, workload
 from tests.decode.machine.equality import assert_same_run
-from tests.decode.reference import Reference
-from tests.decode.test_reference import Recorder, assert_same_states
+from tests.decode.machine.test_every_policy import Drawing, drawings
+from tests.decode.test_reference import Recorder, assert_same_states, reference
 
 
 class Erratic:
@@ -45,37 +43,27 @@ class Erratic:
         return int(rng.integers(1, horizon + 2))
 
 
-def _naive(scenario: Scenario, policy: Recorder, predictor: Erratic) -> Reference:
-    options = dict(scenario.options)
-    timed, rate = options.pop("arrivals") == "timed", options.pop("rate_scale")
-    horizon = options["horizon"]
-    for name in ("failures", "cancellations"):
-        options[name] = () if options[name] == "none" else options[name]
-    return Reference(
-        scenario.workload,
-        policy,
-        scenario.cluster,
-        **{**options, "pool": None if timed else options["pool"]},
-        arrival_s=[float(t / rate) for t in scenario.workload.arrival_times or ()],
-        ask=lambda request, age: predictor.answer(request, age, horizon),
-        refresh=predictor.refresh,
-        counts_down=predictor.counts_down,
-    ).simulate()
-
-
-@given(scenarios(), st.integers(0, 99), st.integers(1, 6), st.booleans())
+@given(drawings(), st.integers(0, 99), st.integers(1, 6), st.booleans())
 def test_what_policies_see_is_what_was_predicted(
-    scenario: Scenario, seed: int, refresh: int, counts_down: bool
+    drawing: Drawing, seed: int, refresh: int, counts_down: bool
 ) -> None:
     """Against a naive engine: after q tokens and at the floor, one step less with each token."""
-    scenario = replace(
-        scenario, options={**scenario.options, "horizon": max(1, scenario.options["horizon"])}
-    )
+    run, horizon = drawing.run("jsq"), drawing.whole(1, 7)
+    options = run.options | {"horizon": horizon, "rate_scale": 1}
+    # The naive engine knows neither.
+    del options["history"], options["stragglers"]
+    scenario = Scenario(run.workload, run.cluster, options)
     seen, expected = Recorder(least_projected), Recorder(least_projected)
     predictor = Erratic(seed, refresh, counts_down)
-    run = scenario.simulate(seen, predictor=predictor)
-    naive = _naive(scenario, expected, predictor)
-    assert run.finish_step.tolist() == [job.finish for job in naive.jobs]
+    found = scenario.simulate(seen, predictor=predictor)
+    naive = reference(
+        scenario,
+        expected,
+        ask=lambda request, age: predictor.answer(request, age, horizon),
+        refresh=refresh,
+        counts_down=counts_down,
+    )
+    assert found.finish_step.tolist() == [job.finish for job in naive.jobs]
     assert_same_states(seen.states, expected.states)
 
 
