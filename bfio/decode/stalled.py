@@ -31,11 +31,14 @@ def stalled(policy: str, state: State) -> InputError:
             f"{_named(failed)}",
             "let workers recover, or limit the run by --steps",
         )
-    return InputError(
-        f"policy {policy}, step {step}",
-        f"stalled: nothing runs, nothing can arrive, {waits} requests wait and none was admitted",
-        "admit at least one request when no worker is busy",
+    what = (
+        f"stalled: nothing runs, nothing can arrive, {waits} requests wait and none was admitted"
     )
+    remedy = "admit at least one request when no worker is busy"
+    if failed:
+        what += f"; workers never recover: {_named(failed)}"
+        remedy = f"let workers recover, limit the run by --steps, or {remedy}"
+    return InputError(f"policy {policy}, step {step}", what, remedy)
 
 
 def _failed(state: State) -> list[tuple[int, float]]:

@@ -142,7 +142,6 @@ class Reference:
             admitted = self.pause() if self.max_pauses is not None else self.admit()
             if not self.active and self.delay:
                 admitted = self.hurry()
-            self.predict(admitted)
             if self.active:
                 self.run(admitted)
             elif any(job.finish < 0 and job.cancel < 0 for job in self.jobs):
@@ -411,6 +410,7 @@ class Reference:
         job.start = self.step if job.emitted == 0 else job.start
         self.waiting.remove(job)
         self.active.append(job)
+        self.predict([job])
 
     def send(self) -> None:
         """Ask the policy, and hold slots and memory for those that it sends."""

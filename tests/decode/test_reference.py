@@ -1,6 +1,7 @@
 """The engine against a naive one: same states shown, same trajectories."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,8 +42,8 @@ class Recorder:
         return self.policy(state)
 
 
-def reference(scenario: Scenario, policy: Policy) -> Reference:
-    """Run the naive engine on a scenario."""
+def reference(scenario: Scenario, policy: Policy, **asked: Any) -> Reference:
+    """Run the naive engine on a scenario; ``asked`` says what a predictor is asked, and when."""
     options = dict(scenario.options)
     timed, rate = options.pop("arrivals") == "timed", options.pop("rate_scale")
     pool = None if timed else options["pool"]
@@ -55,7 +56,7 @@ def reference(scenario: Scenario, policy: Policy) -> Reference:
         scenario.workload,
         policy,
         scenario.cluster,
-        **{**options, "pool": pool},
+        **{**options, "pool": pool, **asked},
         arrival_s=times,
     ).simulate()
 

@@ -28,7 +28,6 @@ from bfio.decode.machine.state import (
     ACTIVE,
     COMPLETED,
     GROWS,
-    KNOWN,
     REVEALED,
     SLOTS,
     STEP,
@@ -37,7 +36,14 @@ from bfio.decode.machine.state import (
     most_waiting,
 )
 from bfio.decode.machine.two_stage import MAX_CONTRIBUTIONS
-from bfio.decode.machine.window import Window, left_of, remaining_running
+from bfio.decode.machine.window import (
+    Window,
+    grow_alike,
+    left_of,
+    remaining_running,
+    remaining_waiting,
+    waiting_requests,
+)
 
 
 def memory(task: KernelTask) -> Memory | None:
@@ -112,7 +118,7 @@ def write_past(state: State, column: np.ndarray, request: int, ahead: int) -> No
         column[LENGTH], column[IS_OPEN] = step - start + min(left, ahead), int(left > ahead)
 
 
-@compilable
+@compilable(allocates=True)
 def loads_grow(state: State) -> bool:
     """Whether the window shows a waiting request larger at the next step."""
     settings, step = state.settings, state.counters[STEP]
@@ -120,13 +126,9 @@ def loads_grow(state: State) -> bool:
     grows = gained(state.gains, since + 1) > gained(state.gains, since)
     if not (grows and state.sight[GROWS] and settings.horizon > 0):
         return False
-    if not (state.sight[KNOWN] and settings.waiting_ends):
+    if grow_alike(state):
         return True
-    first = first_waiting(state)
-    for i in range(state.counters[WAITING]):
-        if state.requests.output[state.pool[first + i]] > 1:
-            return True
-    return False
+    return bool((remaining_waiting(state, waiting_requests(state)) > 1).any())
 
 
 KERNEL = Kernel(memory, decide=decide, reads_window=True, statistics=statistics)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from bfio.decode.policy_options import PolicyOptions
     from bfio.workloads.workload import Workload
 
-#: What a chunk returns instead of a number of steps: the kernel could not decide exactly, or
-#: nothing runs and nothing can arrive. Then the run is interpreted.
+#: What a chunk returns instead of a number of steps: the kernel could not decide exactly, and the
+#: run is interpreted; or nothing runs and nothing can arrive.
 NOT_EXACT = -1
 STALLED = -2
 

@@ -48,8 +48,7 @@ def predict(state: State, request: int, age: int) -> None:
     # One that is further away comes into the window before it can end.
     due = last + 1 if in_ring else last - horizon
     if prediction.learns:
-        if age == 0 or step >= prediction.turn[request]:
-            prediction.turn[request] = step + prediction.refresh
+        prediction.turn[request] = step + prediction.refresh - age % prediction.refresh
         due = min(due, int(prediction.turn[request]))
     enlist(prediction, request, due, step)
 

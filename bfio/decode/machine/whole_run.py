@@ -16,7 +16,7 @@ from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.greedy import one_of, serving
-from bfio.decode.machine.kernel import Kernel, KernelTask, compiled_loop
+from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, compiled_loop
 from bfio.decode.machine.phases import is_over
 from bfio.decode.machine.records import Chunks, finished_run, step_view
 from bfio.decode.machine.state import Record, State, most_waiting, new_state
@@ -28,6 +28,7 @@ from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction.registry import lengths_of, made
 from bfio.decode.predictor import LengthSource
 from bfio.decode.run import Run
+from bfio.decode.stalled import stalled
 from bfio.workloads.workload import Workload
 from formulations.named_objects import load_object
 
@@ -115,11 +116,16 @@ def greedy_policies() -> tuple[PolicySpec, ...]:
 @cache
 def machine_code_of(loop: Loop) -> Callable[..., int]:
     """Return a loop, compiled with its first call."""
+    return compiled_loop(loop.name, decide_of(loop))
+
+
+def decide_of(loop: Loop) -> Callable[..., bool]:
+    """Return what decides in a loop, as `Kernel.decide` says, as plain Python."""
     kernels = [kernel_of(member) for member in loop.members]
     chooses = [kernel.choose for kernel in kernels if kernel.choose is not None]
     decide = serving(one_of(chooses)) if chooses else kernels[0].decide
     assert decide is not None
-    return compiled_loop(loop.name, decide)
+    return decide
 
 
 def compile_loop(spec: PolicySpec) -> None:
@@ -164,13 +170,14 @@ def _prepared(spec: PolicySpec, task: KernelTask) -> _Prepared | None:
     horizon = getattr(task.policy, "horizon", 0) if kernel.reads_window else 0
     source = lengths_of(options.predictor)
     prediction = None
-    if source is LengthSource.COMPILED and horizon > 0:
-        # A prediction is about the window of the run, which may be longer than the policy's.
+    if source is LengthSource.COMPILED:
         predictor = made(options.predictor, workload, options.seed, task.history)
         options = replace(options, predictor=predictor.name)
-        prediction = predictor.compiled(horizon) if horizon == options.horizon else None
-        if prediction is None:
-            return None
+        # A prediction is about the window of the run, which may be longer than the policy's.
+        if horizon > 0:
+            prediction = predictor.compiled(horizon) if horizon == options.horizon else None
+            if prediction is None:
+                return None
     known = source is LengthSource.KNOWN
     state = new_state(
         workload, cluster, options, horizon=horizon, known=known, prediction=prediction
@@ -227,7 +234,7 @@ def run_compiled(
     if prepared is None:
         return None
     chunks = Chunks.of(prepared.state, watching.keep_trajectory)
-    if not _run_chunks(prepared, chunks, watching):
+    if not _run_chunks(prepared, chunks, watching, spec.name):
         return None
     return finished_run(
         policy=spec.name,
@@ -241,7 +248,7 @@ def run_compiled(
     )
 
 
-def _run_chunks(prepared: _Prepared, chunks: Chunks, watching: Watching) -> bool:
+def _run_chunks(prepared: _Prepared, chunks: Chunks, watching: Watching, policy: str) -> bool:
     """Run until the end or a stop; False if that is not exact."""
     num_steps = min(FIRST_CHUNK_STEPS, chunks.most_steps)
     while not watching.is_stopped():
@@ -249,7 +256,9 @@ def _run_chunks(prepared: _Prepared, chunks: Chunks, watching: Watching) -> bool
         began = perf_counter()
         rows = prepared.step(record)
         seconds = perf_counter() - began
-        if rows < 0:
+        if rows == STALLED:
+            raise stalled(policy, prepared.state)
+        if rows == NOT_EXACT:
             return False
         chunks.keep(record, rows, prepared.state)
         for observer in watching.observers if rows else ():

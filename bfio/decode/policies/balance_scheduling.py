@@ -16,8 +16,8 @@ def assign(state: DecodeState) -> list[int | None]:
     """Hold admission back while any worker's running queue is at its cap; then fill all of them.
 
     The counts compared are those at the end of the last step, so that within a step workers fill
-    up to the cap. A full worker has requests that end, so a run never stalls. Requests go to the
-    worker with fewest of them.
+    up to the cap. A full worker has requests that end, so a run stalls only where a worker fails
+    and never recovers: its cap is 0. Requests go to the worker with fewest of them.
     """
     if not state.free_slots.all():
         return [None] * state.num_waiting

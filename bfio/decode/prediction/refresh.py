@@ -31,9 +31,12 @@ class Refresh:
         # With q = 1 nothing holds for longer than a step: it is enough to ask when one decides.
         self._holds = predictor.refresh > 1
         self._last = np.full(num_requests, -1, dtype=np.int64)
+        # Requests that started with this step and were asked about.
+        self._asked = 0
 
     def begin_step(self, state: State) -> None:
         """Ask about running requests whose turn it is."""
+        self._asked = 0
         if not self._holds:
             return
         step, active = state.counters[STEP], _running(state)
@@ -44,15 +47,19 @@ class Refresh:
         self._ask(active[due], ages[due], step)
 
     def admitted(self, state: State) -> None:
-        """Ask about requests that start with this step."""
+        """Ask about requests that have started since the last call in this step."""
         if self._holds:
-            started = state.lists.started[: state.counters[ADMITTED]]
+            started = state.lists.started[self._asked : state.counters[ADMITTED]]
+            self._asked += len(started)
             self._ask(started, state.requests.emitted[started], state.counters[STEP])
 
     def remaining(self, state: State) -> IntArray:
         """Return the predicted remaining steps of the running requests, in their order."""
         step, active = state.counters[STEP], _running(state)
-        if not self._holds:
+        if self._holds:
+            # Late decisions may have taken effect in this step already.
+            self.admitted(state)
+        else:
             self._ask(active, ages_of(state, active), step)
         left: IntArray = self._last[active] - step + 1
         return left

@@ -1,13 +1,18 @@
-"""When two runs are the same run."""
+"""When two runs are the same run, and compiled ones without a compiler."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.machine import kernel, whole_run
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import specs
+from bfio.decode.prediction import length_history
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
@@ -83,3 +88,37 @@ def assert_same_run(
     assert compiled is not None
     assert differences(compiled, reference) == []
     return compiled
+
+
+@contextmanager
+def as_plain_python() -> Iterator[None]:
+    """Run kernels as they are written, not compiled."""
+    run = whole_run.run_compiled
+
+    def run_plainly(*args: Any, **options: Any) -> Any:
+        with (
+            patch.object(length_history, "steps_left", _compiled_as(length_history.steps_left)),
+            patch.object(length_history, "total", _compiled_as(length_history.total)),
+        ):
+            return run(*args, **options)
+
+    with (
+        patch.object(whole_run, "run_compiled", run_plainly),
+        patch.object(whole_run, "compile_loop", lambda _: None),
+        patch.object(whole_run, "machine_code_of", _plain_loop),
+    ):
+        yield
+
+
+def _compiled_as(function: Any) -> Any:
+    return function.__recipe__.compiled_as
+
+
+def _plain_loop(loop: whole_run.Loop) -> Callable[..., int]:
+    decide = whole_run.decide_of(loop)
+
+    def step(*args: Any) -> int:
+        with patch.object(kernel, "decide", decide):
+            return kernel.run_chunk(*args)
+
+    return step

@@ -6,7 +6,6 @@ the floor. Kernels run as plain Python, with what machine code has in place of w
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import chain, product
 from types import ModuleType
@@ -17,10 +16,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from bfio.common.patience import patience
-from bfio.decode.machine import kernel, prediction, refresh, whole_run
+from bfio.decode.machine import adaptive, prediction, refresh
 from bfio.decode.prediction import estimates, length_history, walks
 from bfio.decode.prediction import refresh as asking
 from bfio.decode.prediction.predictors import exact_match, survival
+from tests.decode.machine import test_every_policy
+from tests.decode.machine.equality import as_plain_python
 from tests.decode.prediction import test_length_history, test_no_future, test_refresh
 from tests.mutants import Mutant, mutants
 from tests.prediction import test_evaluation
@@ -62,41 +63,6 @@ EQUIVALENT = {
 }
 
 
-@contextmanager
-def as_plain_python() -> Iterator[None]:
-    """Run kernels as they are written, not compiled."""
-    run = whole_run.run_compiled
-
-    def run_plainly(*args: Any, **options: Any) -> Any:
-        with (
-            patch.object(length_history, "steps_left", _compiled_as(length_history.steps_left)),
-            patch.object(length_history, "total", _compiled_as(length_history.total)),
-        ):
-            return run(*args, **options)
-
-    with (
-        patch.object(whole_run, "run_compiled", run_plainly),
-        patch.object(whole_run, "compile_loop", lambda _: None),
-        patch.object(whole_run, "machine_code_of", _plain_loop),
-    ):
-        yield
-
-
-def _compiled_as(function: Any) -> Any:
-    return function.__recipe__.compiled_as
-
-
-def _plain_loop(loop: whole_run.Loop) -> Callable[..., int]:
-    decide = whole_run.kernel_of(loop.members[0]).decide
-    assert decide is not None
-
-    def step(*args: Any) -> int:
-        with patch.object(kernel, "decide", decide):
-            return kernel.run_chunk(*args)
-
-    return step
-
-
 def _battery(module: ModuleType) -> Iterator[Callable[[], object]]:
     """Yield the tests of predictions, those first that may notice a mistake in a module."""
     walked = _cases(test_evaluation.test_a_walk_has_every_kth_age)
@@ -104,6 +70,7 @@ def _battery(module: ModuleType) -> Iterator[Callable[[], object]]:
         yield from walked
         return
     yield from _all_of(MODULES[module])
+    yield from _cases(test_every_policy.test_policies_see_the_same)
     for tests in {test_refresh, test_length_history} - {MODULES[module]}:
         yield from _all_of(tests)
     yield from _cases(test_no_future.test_lengths_of_the_future_change_no_decision)
@@ -170,6 +137,25 @@ def _fails(test: Callable[[], object]) -> bool:
             test_refresh.test_both_engines_predict_alike_in_a_long_run,
         ),
         (
+            refresh,
+            "predict: prediction.turn[request] = step + prediction.refresh - age % "
+            "prediction.refresh -> prediction.turn[request] = step + prediction.refresh + age % "
+            "prediction.refresh",
+            test_every_policy.test_policies_see_the_same,
+        ),
+        (
+            asking,
+            "Refresh.remaining: self.admitted(state) -> pass",
+            test_every_policy.test_policies_see_the_same,
+        ),
+        (
+            adaptive,
+            "loads_grow: return bool((remaining_waiting(state, waiting_requests(state)) > 1)"
+            ".any()) -> return bool((remaining_waiting(state, waiting_requests(state)) >= 1)"
+            ".any())",
+            test_every_policy.test_policies_see_the_same,
+        ),
+        (
             asking,
             "Refresh.remaining: left: IntArray = self._last[active] - step + 1 "
             "-> left: IntArray = self._last[active] - step + 2",
@@ -195,7 +181,16 @@ def _fails(test: Callable[[], object]) -> bool:
             test_refresh.test_both_engines_predict_alike_in_a_long_run,
         ),
     ],
-    ids=["turn and floor", "decrement", "floor", "gate", "gate of kernels"],
+    ids=[
+        "turn and floor",
+        "restart",
+        "late start",
+        "growth",
+        "decrement",
+        "floor",
+        "gate",
+        "gate of kernels",
+    ],
 )
 def test_a_mistake_is_noticed(module: ModuleType, place: str, test: Callable[..., object]) -> None:
     """By the test of the property that it breaks."""

@@ -1,7 +1,5 @@
 """When predictors are asked, and what holds in between, in both engines."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,10 +16,10 @@ from bfio.decode.prediction.registry import build
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
-from tests.decode.cases import Scenario, first_come, least_projected, scenarios, workload
-from tests.decode.machine.equality import assert_same_run, both_engines, differences
-from tests.decode.reference import Reference
-from tests.decode.test_reference import Recorder, assert_same_states
+from tests.decode.cases import Scenario, first_come, least_projected, workload
+from tests.decode.machine.equality import assert_same_run
+from tests.decode.machine.test_every_policy import Drawing, drawings
+from tests.decode.test_reference import Recorder, assert_same_states, reference
 
 
 class Erratic:
@@ -45,37 +43,27 @@ class Erratic:
         return int(rng.integers(1, horizon + 2))
 
 
-def _naive(scenario: Scenario, policy: Recorder, predictor: Erratic) -> Reference:
-    options = dict(scenario.options)
-    timed, rate = options.pop("arrivals") == "timed", options.pop("rate_scale")
-    horizon = options["horizon"]
-    for name in ("failures", "cancellations"):
-        options[name] = () if options[name] == "none" else options[name]
-    return Reference(
-        scenario.workload,
-        policy,
-        scenario.cluster,
-        **{**options, "pool": None if timed else options["pool"]},
-        arrival_s=[float(t / rate) for t in scenario.workload.arrival_times or ()],
-        ask=lambda request, age: predictor.answer(request, age, horizon),
-        refresh=predictor.refresh,
-        counts_down=predictor.counts_down,
-    ).simulate()
-
-
-@given(scenarios(), st.integers(0, 99), st.integers(1, 6), st.booleans())
+@given(drawings(), st.integers(0, 99), st.integers(1, 6), st.booleans())
 def test_what_policies_see_is_what_was_predicted(
-    scenario: Scenario, seed: int, refresh: int, counts_down: bool
+    drawing: Drawing, seed: int, refresh: int, counts_down: bool
 ) -> None:
     """Against a naive engine: after q tokens and at the floor, one step less with each token."""
-    scenario = replace(
-        scenario, options={**scenario.options, "horizon": max(1, scenario.options["horizon"])}
-    )
+    run, horizon = drawing.run("jsq"), drawing.whole(1, 7)
+    options = run.options | {"horizon": horizon, "rate_scale": 1}
+    # The naive engine knows neither.
+    del options["history"], options["stragglers"]
+    scenario = Scenario(run.workload, run.cluster, options)
     seen, expected = Recorder(least_projected), Recorder(least_projected)
     predictor = Erratic(seed, refresh, counts_down)
-    run = scenario.simulate(seen, predictor=predictor)
-    naive = _naive(scenario, expected, predictor)
-    assert run.finish_step.tolist() == [job.finish for job in naive.jobs]
+    found = scenario.simulate(seen, predictor=predictor)
+    naive = reference(
+        scenario,
+        expected,
+        ask=lambda request, age: predictor.answer(request, age, horizon),
+        refresh=refresh,
+        counts_down=counts_down,
+    )
+    assert found.finish_step.tolist() == [job.finish for job in naive.jobs]
     assert_same_states(seen.states, expected.states)
 
 
@@ -104,61 +92,6 @@ def test_requests_are_asked_about_at_multiples_of_q_and_at_the_floor(q: int, see
     assert ages == expected
 
 
-PREDICTORS = st.one_of(
-    st.builds(
-        "survival:refresh={}:refit={}:window={}:gate={}:anchor={}".format,
-        st.integers(1, 9),
-        st.integers(1, 7),
-        st.integers(1, 20),
-        st.sampled_from(["0", "1/3", "1/2", "1"]),
-        st.sampled_from(["hold", "decrement"]),
-    ),
-    st.builds(
-        "exact-match:refresh={}:refit={}:least={}:buckets={}".format,
-        st.integers(1, 9),
-        st.integers(1, 7),
-        st.integers(1, 4),
-        st.integers(1, 4),
-    ),
-    st.sampled_from(
-        [
-            "noisy-oracle:0.7",
-            "noisy-oracle:model=lognormal:error=1.5",
-            "noisy-oracle:model=bias:error=1/2",
-            "noisy-oracle:model=quantile:buckets=3",
-            "noisy-oracle:model=shuffled",
-        ]
-    ),
-)
-
-
-def _assert_same(scenario: Scenario, predictor: str, horizon: int, past: int) -> None:
-    options = scenario.options | {"horizon": 0, "predictor": predictor}
-    options |= {"dispatch": "pooled", "margin": None}
-    history = scenario.workload.head(past) if past else None
-    compiled, reference = both_engines(
-        scenario.workload,
-        "br-h",
-        scenario.cluster,
-        PolicyOptions(horizon=horizon),
-        history=history,
-        **options,
-    )
-    # Prompts of 10^12 tokens can overflow a score in 64 bits.
-    if compiled is None:
-        assert scenario.workload.prompt_tokens.max() > 10**6
-    else:
-        assert differences(compiled, reference) == []
-
-
-@given(scenarios(), PREDICTORS, st.integers(1, 12), st.integers(0, 9))
-def test_both_engines_predict_alike(
-    scenario: Scenario, predictor: str, horizon: int, past: int
-) -> None:
-    """Calendar and ring of compiled runs give what whole arrays give, bit by bit."""
-    _assert_same(scenario, predictor, horizon, past)
-
-
 @pytest.mark.parametrize(
     "predictor",
     [
@@ -180,15 +113,6 @@ def test_both_engines_predict_alike_in_a_long_run(predictor: str, horizon: int) 
     for window_knows, options in (("active", {}), ("all", {"projection": "growing"})):
         given = {"predictor": predictor, "pool": 10, "window_knows": window_knows, **options}
         assert_same_run(load, "br-h", Cluster(3, 4), PolicyOptions(horizon=horizon), **given)
-
-
-@pytest.mark.deep
-@given(scenarios(), PREDICTORS, st.integers(1, 12), st.integers(0, 9))
-def test_both_engines_predict_alike_in_thousands_of_runs(
-    scenario: Scenario, predictor: str, horizon: int, past: int
-) -> None:
-    """The same, deeply."""
-    _assert_same(scenario, predictor, horizon, past)
 
 
 def test_a_request_that_starts_again_is_asked_q_tokens_later() -> None:
