@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from bfio.common.number_text import percentage
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
@@ -302,7 +303,7 @@ def _not_stationary(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _percents(shares: Sequence[float]) -> str:
-    lowest, highest = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    lowest, highest = (percentage(share, 0) for share in (min(shares), max(shares)))
     return lowest if lowest == highest else f"{lowest} to {highest}"
 
 
