@@ -7,6 +7,7 @@ from typing import Any
 
 import bfio
 from benchmarks.readme import COMMIT, RESULTS
+from bfio.common.number_text import percent
 from bfio.common.provenance import commit
 
 POLICIES = ("fcfs", "br-0", "bf-io")
@@ -45,11 +46,11 @@ def _lines(folder: Path) -> Iterator[list[str]]:
 def _cells(document: Mapping[str, Any], baseline: float) -> list[str]:
     steady, counts = document["steady"], document.get("statistics") or {}
     ratio = baseline / steady["avg_imbalance"]
-    proven = f"{100 * counts['proven_steps'] / counts['steps']:.1f} %" if counts else ""
+    proven = percent(counts["proven_steps"] / counts["steps"]) if counts else ""
     return [
         f"{steady['avg_imbalance']:,.0f}",
         "1" if ratio == 1 else f"{ratio:.1f}",
-        f"{100 * steady['idle_fraction']:.1f} %",
+        percent(steady["idle_fraction"]),
         f"{steady['throughput_tokens_per_s']:,.0f}",
         f"{1000 * steady['tpot_mean_s']:.2f}",
         proven,

@@ -28,6 +28,7 @@ PAGES = (
     "docs/findings.md",
     "docs/geometric-outputs.md",
     "docs/library.md",
+    "docs/paper-tables.md",
     "docs/performance.md",
 )
 #: Pages with results of one numbered study.

@@ -11,6 +11,19 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{float(text):,.{digits}g}" if "e" not in text else text
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | None, digits: int = 1) -> str:
     """Write a share in percent; a dash for None."""
-    return "–" if value is None else f"{100 * value:.1f} %"
+    return "–" if value is None else f"{percentage(value, digits)} %"
+
+
+def percentage(value: float, digits: int = 1) -> str:
+    """Write a share in percent without the sign.
+
+    A share between none and all is never written as 0 or 100: ``> 99.9`` stands for 0.99996.
+    """
+    text, unit = f"{100 * value:.{digits}f}", 10.0**-digits
+    if 0 < value < 1 and float(text) == 100:
+        return f"> {100 - unit:.{digits}f}"
+    if 0 < value < 1 and float(text) == 0:
+        return f"< {unit:.{digits}f}"
+    return text

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from bfio.common.figure_style import STYLE
+from bfio.common.number_text import percent
 from bfio.decode.power import power_over_time
 from formulations.errors import InputError
 
@@ -152,9 +153,9 @@ def regret_figure(report: "GapReport", label: str) -> ShownFigure:
             edges = np.geomspace(positive.min(), positive.max() * 1.0001, 40)
             axes.hist(positive, bins=edges.tolist(), color="C0")
             axes.set_xscale("log")
-        share = 100 * np.mean(regrets == 0) if len(regrets) else 0.0
+        share = percent(float(np.mean(regrets == 0)) if len(regrets) else 0.0)
         axes.set_title(
-            f"{label}: {share:.1f} % of {len(regrets)} proven steps decided optimally; the others:"
+            f"{label}: {share} of {len(regrets)} proven steps decided optimally; the others:"
         )
         axes.set_xlabel("regret: objective minus optimum [tokens]")
         axes.set_ylabel("steps")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from bfio.common.number_text import percentage
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
@@ -290,7 +291,7 @@ def _of_measured_part(runs: Sequence[Run]) -> Iterator[str]:
     busiest = max(float(run.active[steps].max()) for run, steps in found)
     share = busiest / runs[0].cluster.total_slots
     if share < 1:
-        yield f"The slots are never all busy: at most {100 * share:.0f} % of them."
+        yield f"The slots are never all busy: at most {percentage(share, 0)} % of them."
     yield from _not_stationary(found)
 
 
@@ -319,7 +320,7 @@ def _not_stationary(found: Sequence[tuple[Run, IntArray]]) -> Iterator[str]:
 
 
 def _percents(shares: Sequence[float]) -> str:
-    lowest, highest = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    lowest, highest = (percentage(share, 0) for share in (min(shares), max(shares)))
     return lowest if lowest == highest else f"{lowest} to {highest}"
 
 

@@ -23,6 +23,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from bfio.common.number_text import percent
 from bfio.studies.report.statistics import geometric_mean
 
 OUTPUTS = {
@@ -157,7 +158,7 @@ def _cell(ax: Axes, x: int, y: int, cell: Best) -> None:
     alpha = 0.75 if cell.is_ahead else 0.2
     ax.add_patch(Rectangle((x - 0.49, y - 0.48), 0.98, 0.96, color=colour, alpha=alpha, lw=0))
     away = abs(cell.ratio - 1)
-    text = f"{name}\n{100 * away:.1f} % to {POLICIES[cell.runner_up][0]}"
+    text = f"{name}\n{percent(away)} to {POLICIES[cell.runner_up][0]}"
     ax.text(x, y, text, ha="center", va="center", fontsize=7.5)
 
 

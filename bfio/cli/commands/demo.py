@@ -26,10 +26,17 @@ Four policies decide which waiting request goes where, on the same 4,000 request
   bf-io       the integer program of every step, solved to proven optimality
 """
 _MEANING = """\
-How to read it: AvgImbalance is the load the workers lack, in tokens, to be as full as the fullest
-one, and ÷ how many times less that is than under fcfs; idle is how far the average worker's load
-is below the fullest one's; barrier is the share of worker time spent waiting for the fullest. Less
-imbalance makes shorter steps: more tokens per second, less time per token (TPOT).
+How to read it:
+
+  AvgImbalance  sum over workers of (maximum load - load), averaged over steps; ÷ is fcfs's over it
+  idle          1 - mean load / maximum load, averaged over steps
+  barrier       share of worker time spent waiting for the most loaded worker
+
+A step lasts as long as its maximum load, which is (total load + imbalance) / workers. So at equal
+total load less imbalance makes a shorter step. The total load differs between policies: it depends
+on which requests each starts, with long or short prompts, and on how many run at once. Tokens per
+second are counted over steps, TPOT is averaged over completed requests. So a policy can have less
+imbalance and more tokens per second than another, and yet a higher mean TPOT.
 """
 #: What to type next after the name of the program, and what for.
 _NEXT = (

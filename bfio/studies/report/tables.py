@@ -34,6 +34,7 @@ from bfio.studies.report.traced import (
     estimated,
     origin,
     traced,
+    traced_share,
     written,
 )
 from bfio.studies.report_check import check_present
@@ -383,7 +384,7 @@ def _coverages(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
             if estimate.interval is None or estimate.count in seen:
                 continue
             marks = origin(keys_of(rows), name)
-            share = traced(100 * estimate.interval.coverage, "coverage-percent", marks, 1)
+            share = traced_share(estimate.interval.coverage, "coverage-percent", marks)
             number = traced(estimate.count, "defined", marks)
             seen[estimate.count] = (share, " % with ", number, " rows")
     if seen:

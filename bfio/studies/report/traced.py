@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
+from bfio.common.number_text import percentage
 from bfio.studies.report.selection import DASH
 from bfio.studies.report.statistics import Estimate, Number
 
@@ -110,6 +111,14 @@ def traced(
     return Traced(
         written(value, decimals), repr(value), {**attributes, "data-statistic": statistic}
     )
+
+
+def traced_share(
+    share: float, statistic: str, attributes: Mapping[str, str] = _NOTHING, decimals: int = 1
+) -> Traced:
+    """Return a traced share in percent."""
+    text = percentage(share, decimals)
+    return Traced(text, repr(100 * share), {**attributes, "data-statistic": statistic})
 
 
 def counted(keys: str, value: str, statistic: str = "count", **more: str) -> Traced:

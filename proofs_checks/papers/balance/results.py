@@ -55,7 +55,8 @@ SCOREBOARD = Scoreboard(
             ProofStatus.MENDED,
             ("balance.lemma4",),
             ("balance.lemma4-tail", "balance.lemma4-average"),
-            "proven here for (IO) too, with s_max − s_min in place of s_max/p (own.lemma4-smax)",
+            "s_max − s_min + ρ in place of s_max/p; for (IO) the imbalance is at most G − 1 "
+            "times that, and the gap is not bounded (own.lemma4-smax)",
         ),
         NumberedResult(
             "Theorem 2",
@@ -69,8 +70,8 @@ SCOREBOARD = Scoreboard(
                 "balance.maximum",
                 "balance.theorem2-remainder",
             ),
-            "B ≥ B_0(G, p, s_max), as the proof of Lemma 4 has it; better by 1/p, and for (IO) "
-            "with any tie-break, with own.lemma4-smax",
+            "B ≥ B_0(G, p, s_max), as the proof of Lemma 4 has it; from there on without the "
+            "factor p, and for (IO) with any tie-break (own.lemma4-smax)",
         ),
         NumberedResult(
             "Lemma 5",

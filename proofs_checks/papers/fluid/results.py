@@ -26,7 +26,8 @@ SCOREBOARD = Scoreboard(
             ProofStatus.MENDED,
             ("fluid.proposition3",),
             (),
-            "the paper has no proof; a walk without drift is one (fluid.proposition3)",
+            "the paper has no proof; a walk without drift is one, for TTFT of policies that "
+            "evict nobody (fluid.proposition3)",
         ),
         NumberedResult(
             "Proposition 4",
@@ -40,8 +41,8 @@ SCOREBOARD = Scoreboard(
             ProofStatus.MENDED,
             ("fluid.proposition5",),
             (),
-            "a proof for the sketch, if paused prompts count toward C; else the instance has no "
-            "gap (fluid.proposition5-batch)",
+            "a proof for the sketch at d0 = 1/2, 1/4 and 1/10, if paused prompts count toward C; "
+            "else the instance has no gap (fluid.proposition5-batch)",
         ),
         NumberedResult(
             "Theorem 1",

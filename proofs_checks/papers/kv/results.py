@@ -16,7 +16,8 @@ SCOREBOARD = Scoreboard(
             ProofStatus.FAILS,
             ("kv.theorem4.2", "kv.theorem4.2-limit"),
             ("kv.theorem4.2-exchange", "kv.checkpoints", "kv.eq1", "kv.eq2"),
-            "optimal for up to three requests only; the later version no longer claims it",
+            "optimal for up to three requests as far as enumerated (M up to 19), not for four; "
+            "the later version no longer claims it",
         ),
         NumberedResult(
             "Theorem 5.3",

@@ -32,14 +32,14 @@ class Number:
     def shown(self) -> float:
         """The number displayed."""
         text = self.text.replace(",", "").replace("−", "-").replace("∞", "inf")
-        return float(text)
+        return float(text.lstrip("<> "))
 
     @property
     def slack(self) -> float:
-        """Half a unit of the last digit displayed."""
+        """Half a unit of the last digit displayed, a whole one of what is less or more."""
         digits, _, exponent = self.text.partition("e")
         decimals = len(digits.partition(".")[2])
-        return 0.5 * 10.0 ** (int(exponent or 0) - decimals)
+        return (1 if self.text[0] in "<>" else 0.5) * 10.0 ** (int(exponent or 0) - decimals)
 
 
 class _Parser(HTMLParser):

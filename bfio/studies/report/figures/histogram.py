@@ -28,7 +28,16 @@ from bfio.studies.report.figures.common import (
     short_number,
 )
 from bfio.studies.report.selection import Group
-from bfio.studies.report.traced import Body, Cell, Column, DataTable, Line, traced, written
+from bfio.studies.report.traced import (
+    Body,
+    Cell,
+    Column,
+    DataTable,
+    Line,
+    traced,
+    traced_share,
+    written,
+)
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
 from formulations.arrays import FloatArray, IntArray
@@ -169,8 +178,8 @@ def _body(plan: Figure, group: Group[Row], edges: Sequence[float], pool: _Pool) 
 
 
 def _line(keys: Sequence[Cell], place: str, count: int, total: int, low: str, high: str) -> Line:
-    share = 100 * count / total if total else 0.0
-    numbers = traced(count, "entries"), traced(share, "entries-percent")
+    share = count / total if total else 0.0
+    numbers = traced(count, "entries"), traced_share(share, "entries-percent", decimals=2)
     cells = [*keys, ((place,),), *(((number,),) for number in numbers)]
     return Line(cells, {"data-from": low, "data-to": high})
 

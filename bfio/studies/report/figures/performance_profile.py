@@ -31,7 +31,7 @@ from bfio.studies.report.figures.common import (
 from bfio.studies.report.figures.points import has_values
 from bfio.studies.report.selection import Group, keys_of, number_of, varying
 from bfio.studies.report.statistics import Number
-from bfio.studies.report.traced import Body, Column, DataTable, Line, Phrase, counted, traced
+from bfio.studies.report.traced import Body, Column, DataTable, Line, Phrase, counted, traced_share
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
 
@@ -69,7 +69,7 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
         for (axes, panel), profiles in zip(grid, found, strict=True):
             everyone = [row for curve in panel.curves for row in curve.items]
             for index, profile in enumerate(profiles):
-                shares = [_share(profile, factor) for factor in grid_of_factors]
+                shares = [100 * _share(profile, factor) for factor in grid_of_factors]
                 _draw_curve(axes, grid_of_factors, shares, index, profile)
                 if profile.group.items:
                     bodies.append(_body(plan, profile, grid_of_factors, everyone, names))
@@ -153,7 +153,7 @@ def _grid(profiles: Sequence[_Profile]) -> list[float]:
 
 def _share(profile: _Profile, factor: float) -> float:
     within = sum(own <= factor * (1 + _SLACK) for own in profile.factors)
-    return 100 * within / len(profile.factors)
+    return within / len(profile.factors)
 
 
 def _draw_curve(
@@ -194,7 +194,7 @@ def _body(
     keys = key_cells(plan, profile.group.items)
     lines = []
     for factor in factors:
-        share = traced(_share(profile, factor), "within-percent", decimals=1)
+        share = traced_share(_share(profile, factor), "within-percent")
         lines.append(
             Line([*keys, ((f"{factor:.4g}",),), ((share,),)], {"data-factor": repr(factor)})
         )

@@ -1,6 +1,7 @@
 """What the claims of the KV-cache paper compute with, against the engines and enumeration."""
 
 from fractions import Fraction
+from math import exp
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.exact_laws import binomial
-from proofs_checks.papers.kv.arrivals import ArrivalWindow
+from proofs_checks.exact_laws import binomial, mean
+from proofs_checks.papers.kv.arrivals import ArrivalWindow, tail
 from proofs_checks.papers.kv.equal_streams import (
     EqualRequests,
     mean_wait,
@@ -277,3 +278,9 @@ def test_what_is_left_at_the_start_is_the_optimum(seed: int) -> None:
     end = max(p + o for p, o in zip(path, problem.output.tolist(), strict=True))
     assert least_left(problem, path, 0) == total_latency(problem, list(path))
     assert least_left(problem, path, end) == 0
+
+
+def test_hoeffding_fails_over_the_printed_interval() -> None:
+    """C = 1: two rounds, one arrival in each, half of them short; δ = 1, so both must be short."""
+    two_rounds = binomial(2, Fraction(1, 2))
+    assert tail(two_rounds, 2 * mean(two_rounds)) == Fraction(1, 4) > exp(-2)

@@ -1,14 +1,15 @@
 """What our own claims compute with, against brute force and hand-made values."""
 
 from fractions import Fraction
-from itertools import product
-from math import exp, isclose
+from itertools import permutations, product
+from math import exp, isclose, log, sqrt
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proofs_checks.papers.balance.separation import Step
+from proofs_checks.papers.balance.theorem1 import C
 from proofs_checks.papers.own.gap_floor import (
     distance_bound,
     floor,
@@ -111,3 +112,25 @@ def test_three_requests_of_three_sizes_do_not_balance() -> None:
     assert threshold(3, 2) == 1
     assert not is_perfect((2, 1, (1, 1, 1)))
     assert is_perfect((2, 1, (2, 1, 1)))
+
+
+def test_ties_of_one_step_leave_a_gap_above_the_spread() -> None:
+    """The step of lemma4-smax.md: minimisers of the imbalance have the gaps 3, 4 and 5; w = 4."""
+    pool = (1, 3, 4, 5, 5, 5)
+    assert Step((0, 5, 5), (1, 1, 1), pool).overloaded
+    reached = {
+        tuple(a + s for a, s in zip((0, 5, 5), chosen, strict=True))
+        for chosen in permutations(pool, 3)
+    }
+    least = min(3 * max(loads) - sum(loads) for loads in reached)
+    optima = [loads for loads in reached if 3 * max(loads) - sum(loads) == least]
+    assert least == 5
+    assert {max(loads) - min(loads) for loads in optima} == {3, 4, 5}
+    assert (5, 10, 10) in optima
+
+
+def test_the_mended_constant_for_fcfs() -> None:
+    """The constant c'' of lemma4-smax.md from log G = 4 on: G is 55 at least."""
+    workers = 55
+    assert log(workers) >= 4 > log(workers - 1)
+    assert C - 0.75 ** (workers - 1) / (2 * sqrt(log(workers))) >= max(C - 5e-8, 0.067)
