@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import bfio
-from benchmarks.readme import COMMIT, RESULTS
+from benchmarks.readme import CODE, COMMIT, RESULTS
+from bfio.common.import_closure import ROOT, closure_digest
 from bfio.common.provenance import commit
 
+#: Trace cuts, where they lie beside the checkout.
+DATA = ROOT.parent / "shared" / "data"
 POLICIES = ("fcfs", "br-0", "bf-io")
 #: How a trace is called in the table, and its file.
 TRACES = {
@@ -18,17 +21,24 @@ TRACES = {
 _POOL = 64
 _HEADER = (
     f"16 workers x 72 slots, pool {_POOL}, steady part",
-    "AvgImbalance [tokens]", "÷ fcfs", "idle", "tokens/s", "TPOT [ms]", "steps proven", COMMIT,
+    "AvgImbalance [tokens]", "÷ fcfs", "idle", "tokens/s", "TPOT [ms]", "steps proven",
+    COMMIT, CODE,
 )  # fmt: skip
 
 
 def measure_table(folder: Path) -> Path:
     """Measure all lines with the traces of a folder and write them beside the other results."""
     path = RESULTS / "compare.csv"
-    lines = list(_lines(folder))
+    lines = measured(folder)
     with path.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows([_HEADER, *lines])
+        csv.writer(stream, lineterminator="\n").writerows(lines)
     return path
+
+
+def measured(folder: Path) -> list[list[str]]:
+    """Measure all lines with the traces of a folder and return them below the header."""
+    code = [(commit() or "unknown")[:7], closure_digest(__name__)]
+    return [[*_HEADER], *([*line, *code] for line in _lines(folder))]
 
 
 def _lines(folder: Path) -> Iterator[list[str]]:
@@ -39,7 +49,7 @@ def _lines(folder: Path) -> Iterator[list[str]]:
         first = documents[0]["steady"]["avg_imbalance"]
         for policy, document in zip(POLICIES, documents, strict=True):
             name = f"{trace}: `{policy}`" if document is documents[0] else f"`{policy}`"
-            yield [name, *_cells(document, first), (commit() or "unknown")[:7]]
+            yield [name, *_cells(document, first)]
 
 
 def _cells(document: Mapping[str, Any], baseline: float) -> list[str]:

@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bfio.common.table_text import TextTable
 from bfio.studies.kinds import heading, present_name, with_unit
@@ -81,7 +82,9 @@ def _rows(results: Results) -> Iterator[Mapping[str, Value]]:
         "cpu_s": round(sum(row.cpu_s for row in results.done)),
     }
     origin = {
-        "commit": {str(e.get("commit"))[:7] for e in environments},
+        "commit": {_citable(e) for e in environments},
+        # All planned rows are of one code: it is part of their keys.
+        "code": {task.code for task in results.tasks},
         "processor": {str(e.get("machine", {}).get("processor")) for e in environments},
         "date": {max((row.finished_at[:10] for row in results.done), default="")},
     }
@@ -89,6 +92,12 @@ def _rows(results: Results) -> Iterator[Mapping[str, Value]]:
         yield {"table": ROWS, "value": name, "estimate": count}
     for name, words in origin.items():
         yield {"table": ROWS, "value": name, "words": ", ".join(sorted(words))}
+
+
+def _citable(environment: Mapping[str, Any]) -> str:
+    """Return the commit of a row; sources that differed from it are in no commit."""
+    changed = " with changes" if environment.get("dirty") else ""
+    return f"{str(environment.get('commit'))[:7]}{changed}"
 
 
 def parsed_records(text: str) -> list[Record]:
