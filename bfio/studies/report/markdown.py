@@ -17,7 +17,7 @@ from bfio.studies.kinds import heading, present_name, with_unit
 from bfio.studies.report.files import csv_text, write_text
 from bfio.studies.report.selection import DASH, label
 from bfio.studies.report.statistics import Estimate, Interval
-from bfio.studies.report.tables import build, ratio_heading
+from bfio.studies.report.tables import build, exponent_heading, ratio_heading
 from bfio.studies.report.traced import decimals_of, written
 from bfio.studies.report_plan import Shown, Table
 from bfio.studies.results import Results
@@ -245,6 +245,8 @@ def _cells(plan: Table, record: Record, computes: str) -> Iterator[tuple[str, st
     value = record["value"]
     is_labelled = value in plan.labels
     name = _labelled(plan, value) if is_labelled else with_unit(computes, value)
+    if plan.against and not is_labelled:
+        name = exponent_heading(heading(computes, value), plan.against)
     if plan.show is not Shown.RATIO:
         yield _heading(plan, record, name), _value_text(record)
     is_divided = plan.show is not Shown.VALUE and record["value"] in plan.divided
