@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.provenance import BY_HAND, CURRENT, Result, chosen, headlines
+from benchmarks.provenance import BY_HAND, CHANGED, CURRENT, Result, chosen, headlines
 from benchmarks.readme import write_all
 from benchmarks.remake import MAX_SHOWN, remake_all, sample
 from bfio.cli.command import DONE
@@ -57,12 +57,14 @@ def refusals(result: Result) -> list[str]:
     unless they measure speed, or there is no trace to make them from.
     """
     found = [f"commit {name} does not exist" for name in result.lost_commits()]
-    if result.state() not in (CURRENT, BY_HAND) and not result.is_timed:
+    judged = "code of today" if result.state() == CURRENT else "by its commit only"
+    if result.state() == CHANGED and not result.is_timed:
         try:
             found += sample(result)
+            judged = "by a sample"
         except InputError as error:
-            say(f"{result.name}: not computed: {error}")
-    say(f"{result.name}: {'refused' if found else 'passed'}")
+            judged = f"by its commit only ({error})"
+    say(f"{result.name}: {'refused' if found else 'passed'}, {judged}")
     for line in found[:MAX_SHOWN]:
         say(f"  {line}")
     return found

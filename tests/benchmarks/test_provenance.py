@@ -12,6 +12,7 @@ from bfio.cli.command import BAD_INPUT, DONE
 from bfio.common.provenance import has_commit
 from bfio.studies.code import code_version
 from bfio.studies.report.markdown import parsed_records
+from formulations.errors import InputError
 
 STUDY = """
 name = "tiny"
@@ -97,6 +98,24 @@ def test_a_planted_commit_is_refused(made: Path, tmp_path: Path) -> None:
         result = _planted(made, tmp_path, commit, planted)
         assert planted in result.lost_commits()
         assert f"commit {planted} does not exist" in refusals(result)
+
+
+def test_a_commit_that_history_lost_is_renamed(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the digest is today's, so is the code of today's commit: nothing is computed again."""
+    if has_commit("HEAD") is None:
+        pytest.skip("not in a checkout with its history")
+    commit = _result(made).commits[0]
+    result = _planted(made, tmp_path, commit.split()[0], "0123abc")
+    monkeypatch.setattr("benchmarks.remake.is_dirty", lambda *folders: True)
+    with pytest.raises(InputError, match="commit them first"):
+        remake(result, tmp_path, 1)
+    monkeypatch.setattr("benchmarks.remake.is_dirty", lambda *folders: False)
+    assert remake(result, tmp_path, 1) == []
+    assert "0123abc" not in result.path.read_text(encoding="utf-8")
+    assert not _result(tmp_path).lost_commits()
+    assert not list(tmp_path.glob("*.sqlite"))
 
 
 def test_a_planted_number_of_older_code_is_refused(made: Path, tmp_path: Path) -> None:
