@@ -11,9 +11,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compare_table import measure_table
+from benchmarks.compare_table import DATA, measure_table
 from benchmarks.library.command import add_library
 from benchmarks.readme import write_all
+from benchmarks.results_command import add_results
 from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED
 from bfio.cli.one_line import OneLineParser, say
 from bfio.cli.study_progress import StudyProgress
@@ -31,8 +32,6 @@ from formulations.errors import InputError, did_you_mean
 #: Exit status if rows failed, or contradict each other.
 ROWS_FAILED = 1
 FILES = Path(__file__).parent
-#: Trace cuts, where they lie beside the checkout.
-_DATA = ROOT.parent / "shared" / "data"
 #: One run gives so many warm steps before the next run is needed.
 _RUNS = 10
 _DESCRIPTION = "Measure speeds as rows of studies, and report them; see benchmarks/README.md."
@@ -61,9 +60,10 @@ def _parser() -> argparse.ArgumentParser:
     ).set_defaults(act=_readme)
     compared = chooser.add_parser("compare", help="measure the table of the README anew")
     compared.set_defaults(act=_compare)
-    compared.add_argument("--data", type=Path, metavar="DIR", default=_DATA,
+    compared.add_argument("--data", type=Path, metavar="DIR", default=DATA,
                           help="trace files (%(default)s)")  # fmt: skip
-    add_library(chooser.add_parser("library", help="make and improve the library"), _DATA)
+    add_results(chooser)
+    add_library(chooser.add_parser("library", help="make and improve the library"), DATA)
     for name, act, text in (
         ("run", _run, "measure rows; those already there are skipped"),
         ("report", _report, "report the same rows: tables here, one HTML page in the folder"),

@@ -1,15 +1,19 @@
 """The table of the README: three policies on two traces, measured anew by one command."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import bfio
-from benchmarks.readme import COMMIT, RESULTS
-from bfio.common.number_text import percent
+from benchmarks.readme import CODE, COMMIT, RESULTS
+from bfio.cli.tables import imbalance_ratios, measured_text
+from bfio.common.import_closure import ROOT, closure_digest
+from bfio.common.number_text import number, percent
 from bfio.common.provenance import commit
+from bfio.decode.metrics import METRICS
 
+#: Trace cuts, where they lie beside the checkout.
+DATA = ROOT.parent / "shared" / "data"
 POLICIES = ("fcfs", "br-0", "bf-io")
 #: How a trace is called in the table, and its file.
 TRACES = {
@@ -17,19 +21,31 @@ TRACES = {
     "BurstGPT (4,800 requests)": "bfio_burstgpt_8000_untimed.csv.gz",
 }
 _POOL = 64
+#: Metrics of the measured part, and how the table calls them.
+_SHOWN = {
+    "avg_imbalance": "AvgImbalance [tokens]", "idle_fraction": "idle",
+    "throughput_tokens_per_s": "tokens/s", "tpot_mean_s": "TPOT [ms]",
+    "ttft_p95_s": "TTFT P95 [s]",
+}  # fmt: skip
 _HEADER = (
-    f"16 workers x 72 slots, pool {_POOL}, steady part",
-    "AvgImbalance [tokens]", "÷ fcfs", "idle", "tokens/s", "TPOT [ms]", "steps proven", COMMIT,
+    f"16 workers x 72 slots, pool {_POOL}", *_SHOWN.values(), "÷ fcfs", "steps proven",
+    "AvgImbalance, whole run", COMMIT, CODE,
 )  # fmt: skip
 
 
 def measure_table(folder: Path) -> Path:
     """Measure all lines with the traces of a folder and write them beside the other results."""
     path = RESULTS / "compare.csv"
-    lines = list(_lines(folder))
+    lines = measured(folder)
     with path.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows([_HEADER, *lines])
+        csv.writer(stream, lineterminator="\n").writerows(lines)
     return path
+
+
+def measured(folder: Path) -> list[list[str]]:
+    """Measure all lines with the traces of a folder and return them below the header."""
+    code = [(commit() or "unknown")[:7], closure_digest(__name__)]
+    return [[*_HEADER], *([*line, *code] for line in _lines(folder))]
 
 
 def _lines(folder: Path) -> Iterator[list[str]]:
@@ -37,21 +53,11 @@ def _lines(folder: Path) -> Iterator[list[str]]:
         workload = bfio.read_trace(folder / file)
         found = bfio.compare(workload, POLICIES, bfio.Cluster(workers=16, slots=72), pool=_POOL)
         documents = found.documents()
-        first = documents[0]["steady"]["avg_imbalance"]
-        for policy, document in zip(POLICIES, documents, strict=True):
-            name = f"{trace}: `{policy}`" if document is documents[0] else f"`{policy}`"
-            yield [name, *_cells(document, first), (commit() or "unknown")[:7]]
-
-
-def _cells(document: Mapping[str, Any], baseline: float) -> list[str]:
-    steady, counts = document["steady"], document.get("statistics") or {}
-    ratio = baseline / steady["avg_imbalance"]
-    proven = percent(counts["proven_steps"] / counts["steps"]) if counts else ""
-    return [
-        f"{steady['avg_imbalance']:,.0f}",
-        "1" if ratio == 1 else f"{ratio:.1f}",
-        percent(steady["idle_fraction"]),
-        f"{steady['throughput_tokens_per_s']:,.0f}",
-        f"{1000 * steady['tpot_mean_s']:.2f}",
-        proven,
-    ]
+        parts = [document["measured"] for document in documents]
+        cells = [texts for _, texts in METRICS.cells(parts, tuple(_SHOWN))]
+        names = [f"`{policy}`" for policy in POLICIES]
+        names[0] = f"{trace}, {measured_text(documents)}: {names[0]}"
+        whole = [number(document["avg_imbalance"]) for document in documents]
+        proven = ["" if d["proven_share"] is None else percent(d["proven_share"]) for d in parts]
+        columns = [names, *cells, list(imbalance_ratios(parts)), proven, whole]
+        yield from map(list, zip(*columns, strict=True))

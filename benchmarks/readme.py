@@ -7,7 +7,7 @@ all tables anew.
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.library.page import library_tables
@@ -16,8 +16,8 @@ from bfio.studies.report.files import write_text
 from bfio.studies.report.markdown import filled, markdown_tables, read_records
 from bfio.studies.study_file import read_study
 
-#: Says by which code a line of a plain table was measured; not shown.
-COMMIT = "commit"
+#: Say by which code a line of a plain table was measured; not shown.
+COMMIT, CODE = "commit", "code"
 
 
 #: What the README and pages of the project are made of.
@@ -75,12 +75,21 @@ def tables_of(folder: Path) -> dict[str, str]:
 
 def plain_table(path: Path) -> str:
     """Return a plain table as Markdown, its first column left, all others right."""
+    header, *lines = shown(plain_lines(path))
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in (header, rule, *lines))
+
+
+def shown(lines: Sequence[list[str]]) -> list[list[str]]:
+    """Return the lines of a plain table without what says by which code they were measured."""
+    places = [place for place, name in enumerate(lines[0]) if name not in (COMMIT, CODE)]
+    return [[line[place] for place in places] for line in lines]
+
+
+def plain_lines(path: Path) -> list[list[str]]:
+    """Return the lines of a plain table, its header first."""
     with path.open(encoding="utf-8", newline="") as stream:
-        header, *lines = list(csv.reader(stream))
-    shown = [place for place, name in enumerate(header) if name != COMMIT]
-    rule = ["---", *["---:"] * (len(shown) - 1)]
-    cells = [[line[place] for place in shown] for line in (header, *lines)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in (cells[0], rule, *cells[1:]))
+        return list(csv.reader(stream))
 
 
 def made_anew(document: Path, folder: Path) -> str:

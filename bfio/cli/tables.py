@@ -108,7 +108,7 @@ def _tables(
         columns = _columns(parts, metrics)
         headings = [heading for heading, _ in columns]
         if (heading := metrics.table.column("avg_imbalance").heading) in headings:
-            columns.insert(headings.index(heading) + 1, ("÷", list(_ratios(parts))))
+            columns.insert(headings.index(heading) + 1, ("÷", list(imbalance_ratios(parts))))
         yield f"Measured: {measured_text(documents)}; ± 95 %", columns
     yield (
         "Whole run: the requests as they are, from the first step to the last",
@@ -135,7 +135,7 @@ def _columns(documents: Sequence[Document], metrics: MetricChoice) -> list[Cells
     return columns
 
 
-def _ratios(parts: Sequence[Document]) -> Iterator[str]:
+def imbalance_ratios(parts: Sequence[Document]) -> Iterator[str]:
     """Yield how many times less imbalance each run has than the first, with its interval."""
     first, *_ = values = [
         (part.get("avg_imbalance"), part.get("half_widths", {}).get("avg_imbalance"))

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from bfio.common.number_text import number, percent
+from bfio.common.number_text import number, percent, percentage
 from bfio.common.statistics import half_width
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError, use_one_of
@@ -115,7 +115,7 @@ class Column:
         if value is None or half_width is None:
             return self._plain(value)
         if self.is_share:
-            return f"{100 * value:.1f} ± {100 * half_width:.1f} %"
+            return f"{percentage(value)} ± {100 * half_width:.1f} %"
         return f"{self._plain(value)} ± {number(half_width * self.factor, 2)}"
 
     def _plain(self, value: float | None) -> str:

@@ -88,6 +88,13 @@ def commit() -> str | None:
     return _git("rev-parse", "HEAD")
 
 
+def has_commit(name: str) -> bool | None:
+    """Return whether the checkout has a commit of this name; None if it cannot know."""
+    if _git("rev-parse", "--is-shallow-repository") != "false":
+        return None
+    return _git("cat-file", "-e", f"{name}^{{commit}}") is not None
+
+
 def is_dirty(*folders: str) -> bool | None:
     """Return whether the checkout differs from its commit in these folders (git's pathspecs)."""
     changed = _git("status", "--porcelain", "--", *folders)

@@ -72,6 +72,8 @@ class Table:
         In Markdown: what arguments, their values and names of values are called.
     ratios : sequence of str
         Values whose ratio to the baseline is shown; all by default.
+    against : str
+        An argument: values are exponents of their power laws in it, not a statistic.
     """
 
     title: str
@@ -87,10 +89,13 @@ class Table:
     show: Shown = Shown.ALL
     labels: Mapping[str, Any] = field(default_factory=dict)
     ratios: Sequence[str] = ()
+    against: str = ""
 
     def __post_init__(self) -> None:
         if not self.rows or not self.values:
             raise InputError(self.place, "rows or values empty", "name at least one each")
+        if self.against:
+            self._check_exponents()
         named = [("baseline", name) for name in self.baseline]
         for what, name in [*named, *([("across", self.across)] if self.across else [])]:
             if name not in self.rows:
@@ -116,6 +121,15 @@ class Table:
                         use_one_of(name, [*self.rows, *self.values, "source"]),
                     )
 
+    def _check_exponents(self) -> None:
+        if self.against in self.rows:
+            what, remedy = f"against is {self.against}, one of its rows", "leave it out of rows"
+        elif self.baseline or self.statistic is not Statistic.MEAN:
+            what, remedy = "against leaves no statistic and no ratio", "leave these out"
+        else:
+            return
+        raise InputError(self.place, what, remedy)
+
     @property
     def divided(self) -> Sequence[str]:
         """Values whose ratio to the baseline is asked for."""
@@ -136,6 +150,8 @@ class Table:
         for field_name in ("rows", "baseline", "where"):
             for name in getattr(self, field_name):
                 yield field_name, name
+        if self.against:
+            yield "against", self.against
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bfio.common.table_text import TextTable
 from bfio.studies.kinds import heading, present_name, with_unit
 from bfio.studies.report.files import csv_text, write_text
 from bfio.studies.report.selection import DASH, label
 from bfio.studies.report.statistics import Estimate, Interval
-from bfio.studies.report.tables import build, ratio_heading
+from bfio.studies.report.tables import build, exponent_heading, ratio_heading
 from bfio.studies.report.traced import decimals_of, written
 from bfio.studies.report_plan import Shown, Table
 from bfio.studies.results import Results
@@ -81,7 +82,9 @@ def _rows(results: Results) -> Iterator[Mapping[str, Value]]:
         "cpu_s": round(sum(row.cpu_s for row in results.done)),
     }
     origin = {
-        "commit": {str(e.get("commit"))[:7] for e in environments},
+        "commit": {_citable(e) for e in environments},
+        # All planned rows are of one code: it is part of their keys.
+        "code": {task.code for task in results.tasks},
         "processor": {str(e.get("machine", {}).get("processor")) for e in environments},
         "date": {max((row.finished_at[:10] for row in results.done), default="")},
     }
@@ -89,6 +92,12 @@ def _rows(results: Results) -> Iterator[Mapping[str, Value]]:
         yield {"table": ROWS, "value": name, "estimate": count}
     for name, words in origin.items():
         yield {"table": ROWS, "value": name, "words": ", ".join(sorted(words))}
+
+
+def _citable(environment: Mapping[str, Any]) -> str:
+    """Return the commit of a row; sources that differed from it are in no commit."""
+    changed = " with changes" if environment.get("dirty") else ""
+    return f"{str(environment.get('commit'))[:7]}{changed}"
 
 
 def parsed_records(text: str) -> list[Record]:
@@ -236,6 +245,8 @@ def _cells(plan: Table, record: Record, computes: str) -> Iterator[tuple[str, st
     value = record["value"]
     is_labelled = value in plan.labels
     name = _labelled(plan, value) if is_labelled else with_unit(computes, value)
+    if plan.against and not is_labelled:
+        name = exponent_heading(heading(computes, value), plan.against)
     if plan.show is not Shown.RATIO:
         yield _heading(plan, record, name), _value_text(record)
     is_divided = plan.show is not Shown.VALUE and record["value"] in plan.divided

@@ -7,6 +7,7 @@ from typing import Any
 from bfio.studies.kinds import describe, heading
 from bfio.studies.matching import identity
 from bfio.studies.report.pairing import Baseline, Pairing, Ratio, pair, ratio
+from bfio.studies.report.power_laws import fitted
 from bfio.studies.report.selection import (
     DASH,
     Group,
@@ -143,6 +144,9 @@ def _columns(plan: Table, divided: Sequence[str], computes: str) -> list[Column]
     columns = [Column(name, is_number=False) for name in plan.rows] + [Column("rows")]
     for name in plan.values:
         shown = heading(computes, name)
+        if plan.against:
+            columns.append(Column(exponent_heading(shown, plan.against)))
+            continue
         columns.append(Column(shown, describe(computes, name).unit))
         if name in divided:
             columns.append(Column(ratio_heading(shown, map(label, plan.baseline.values()))))
@@ -152,6 +156,11 @@ def _columns(plan: Table, divided: Sequence[str], computes: str) -> list[Column]
 def ratio_heading(value: str, baseline: Iterable[str]) -> str:
     """Return the heading of the ratio of a value to that of the baseline."""
     return f"{value} / that of {', '.join(baseline)}"
+
+
+def exponent_heading(value: str, against: str) -> str:
+    """Return the heading of the exponents of a value, which have no unit."""
+    return f"{value}: exponent in {against}"
 
 
 def _lines(plan: Table, entries: Sequence[_Entry], divided: Sequence[str]) -> Iterator[Line]:
@@ -200,11 +209,15 @@ def _record(entry: _Entry, name: str) -> dict[str, Value]:
     return {
         **{f"argument.{argument}": value for argument, value in values},
         "value": name,
-        "statistic": entry.plan.statistic.value,
+        "statistic": _statistic(entry.plan),
         "rows_planned": len(entry.group.items),
         "rows_done": len(entry.done),
         **{name: count for name, count in reserved.items() if count},
     }
+
+
+def _statistic(plan: Table) -> str:
+    return "exponent" if plan.against else plan.statistic.value
 
 
 def _rows_cell(entry: _Entry) -> Cell:
@@ -232,19 +245,25 @@ def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
         cell = _words(rows, name)
         record["words"] = ", ".join(f"{word}{number.text}" for word, number in cell)
         return cell
-    estimate = estimate_of(entry.done, name, entry.plan.statistic)
+    against = entry.plan.against
+    fit = fitted(entry.done, against, name) if against else None
+    if fit is not None:
+        estimate, marks = fit.exponent(), origin(keys_of(fit.used), name, x=against)
+    else:
+        estimate = estimate_of(entry.done, name, entry.plan.statistic)
+        marks = origin(keys_of(rows), name)
     record["estimate"], record["undefined"] = estimate.value, estimate.undefined
     if estimate.why_none:
         record["no_interval"] = estimate.why_none
     if estimate.interval is not None:
         record["lower"], record["upper"] = estimate.interval.lower, estimate.interval.upper
         record["coverage"] = estimate.interval.coverage
-    keys = keys_of(rows)
-    marks = origin(keys, name)
-    lines: list[Phrase] = list(estimated(estimate, entry.plan.statistic.value, marks))
-    if estimate.undefined:
+    lines: list[Phrase] = list(estimated(estimate, _statistic(entry.plan), marks))
+    if fit is not None and fit.refused:
+        lines.append((counted(keys_of(fit.refused), name, "not-positive"), " not positive"))
+    elif estimate.undefined:
         undefined = traced(estimate.undefined, "undefined", marks)
-        lines.append((undefined, " of ", counted(keys, "done"), " undefined"))
+        lines.append((undefined, " of ", counted(keys_of(rows), "done"), " undefined"))
     return lines
 
 
@@ -337,7 +356,8 @@ def _notes(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
         return
     averaged = varying([t for e in entries for t in e.group.items], plan.rows)
     over = f" The rows of a line differ in {', '.join(averaged)}." if averaged else ""
-    yield (f"{_METHODS[plan.statistic]}{over}",)
+    method = f"{_EXPONENTS} of {plan.against}." if plan.against else _METHODS[plan.statistic]
+    yield (f"{method}{over}",)
     for remark in study_remarks([task for entry in entries for task in entry.group.items]):
         yield (remark,)
     if any(num_repeated(entry.done) for entry in entries):
@@ -358,6 +378,10 @@ def _notes(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
             yield (f"No row that is done has a value {name}.",)
 
 
+_EXPONENTS = (
+    "Exponents by least squares in the logarithms of all rows, below them 95 % Student-t "
+    "intervals: powers"
+)
 _METHODS = {
     Statistic.MEAN: (
         "Mean, below it its 95 % Student-t interval (of logarithms for what is 0 or more, of log "

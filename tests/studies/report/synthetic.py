@@ -59,6 +59,7 @@ TABLES = (
         statistic=Statistic.MEDIAN,
     ),
     Table("Work", ("workers",), ("solves",), statistic=Statistic.SUM),
+    Table("Growth", ("policy",), ("avg_imbalance",), against="workers"),
     Table("Largest", ("policy",), ("avg_imbalance",), statistic=Statistic.MAXIMUM),
     Table(
         "Smallest",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -212,3 +213,30 @@ def test_any_number_can_be_written(value: float, half: float) -> None:
         assert isinstance(piece, Traced)
         back = float(piece.text.replace(",", "").replace("−", "-"))
         assert back == pytest.approx(value, rel=1e-3, abs=max(half, 1e-300))
+
+
+def test_exponents_are_those_of_power_laws() -> None:
+    """3·x² with noise has exponent 2; a zero has no logarithm, and is counted."""
+    study = Study("growth", "?", "made-up", (Grid({"policy": ["a"], "x": [1, 2, 4, 8, 16]}),))
+    values = [3.0001, 12, 48.001, 192, 0]
+    rows = [
+        synthetic.done(task, {"y": value})
+        for task, value in zip(synthetic.tasks(study), values, strict=True)
+    ]
+    view = build(Table("t", ("policy",), ("y",), against="x"), synthetic.results(study, rows))
+    assert view.data.columns[-1].label == "y: exponent in x"
+    (record,) = view.records
+    assert record["estimate"] == pytest.approx(2, abs=1e-4)
+    assert record["lower"] < 2 < record["upper"]  # type: ignore[operator]
+    assert (record["statistic"], record["undefined"]) == ("exponent", 1)
+    assert lines(view)[0][2].endswith("1 not positive")
+
+
+@pytest.mark.parametrize(
+    "options", [{"rows": ("x",)}, {"statistic": Statistic.SUM}, {"baseline": {"policy": "a"}}]
+)
+def test_exponents_take_no_statistic_and_no_ratio(options: dict[str, Any]) -> None:
+    """What would have no meaning is refused."""
+    given = {"title": "t", "rows": ("policy",), "values": ("y",), **options}
+    with pytest.raises(InputError, match="against"):
+        Table(**given, against="x")

@@ -1,7 +1,6 @@
 """Scaling: how does a value grow with an argument? Log-log, with a fitted power law."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,8 +29,9 @@ from bfio.studies.report.figures.points import (
     points,
     without_interval,
 )
-from bfio.studies.report.selection import Group, keys_of, number_of
-from bfio.studies.report.statistics import Estimate, PowerLaw, as_number, power_law
+from bfio.studies.report.power_laws import Fit, fitted
+from bfio.studies.report.selection import Group, keys_of
+from bfio.studies.report.statistics import PowerLaw
 from bfio.studies.report.traced import (
     Body,
     DataTable,
@@ -47,15 +47,6 @@ from bfio.studies.row import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """A power law fitted to the rows of a curve, and the rows that have no logarithm."""
-
-    law: PowerLaw | None
-    used: Sequence[Row]
-    refused: Sequence[Row]
 
 
 def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
@@ -74,7 +65,7 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
         for axes, panel in grid:
             for index, curve in enumerate(panel.curves):
                 found = list(points(plan, curve, places))
-                fit = _fit(plan, curve)
+                fit = fitted(curve.items, plan.x, plan.y)
                 name = _name(curve, fit.law if len(parts) == 1 else None)
                 _draw_curve(axes, found, places, fit, Look.of(index), name)
                 lines += [line(plan, point) for point in found]
@@ -90,21 +81,8 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     return Drawing(figure, DataTable(columns(plan, done), [Body(lines)]), caption, notes)
 
 
-def _fit(plan: Figure, curve: Group[Row]) -> _Fit:
-    used, refused, x, y = [], [], [], []
-    for row in curve.items:
-        across, up = as_number(row.task.arguments.get(plan.x)), number_of(row, plan.y)
-        if across is None or up is None or up <= 0:
-            refused.append(row)
-        else:
-            used.append(row)
-            x.append(across)
-            y.append(up)
-    return _Fit(power_law(x, y), used, refused)
-
-
 def _draw_curve(
-    axes: "Axes", found: Sequence[Point], places: Places, fit: _Fit, style: Look, name: str
+    axes: "Axes", found: Sequence[Point], places: Places, fit: Fit, style: Look, name: str
 ) -> None:
     # A mean that is not positive has no place on a logarithmic axis; the data table has it.
     drawn = [p for p in found if p.estimate.value is not None and p.estimate.value > 0]
@@ -126,12 +104,12 @@ def _name(curve: Group[Row], law: PowerLaw | None) -> str:
     return name if law is None else f"{name}  ({law.exponent:.2f})"
 
 
-def _said(plan: Figure, panel: str, curve: Group[Row], fit: _Fit) -> list[Phrase]:
+def _said(plan: Figure, panel: str, curve: Group[Row], fit: Fit) -> list[Phrase]:
     """Return what is found of a curve: its exponent, or that there is none."""
     name = ", ".join(text for text in (panel, curve.label) if text) or plan.y
     sentences: list[Phrase] = []
     if fit.law is not None:
-        sentences.append((f"{name}: ", *_exponent(plan, fit.law, keys_of(fit.used)), "."))
+        sentences.append((f"{name}: ", *_exponent(plan, fit, fit.law), "."))
     if fit.refused:
         left_out = counted(keys_of(fit.refused), plan.y, "not-positive")
         sentences.append(
@@ -140,10 +118,10 @@ def _said(plan: Figure, panel: str, curve: Group[Row], fit: _Fit) -> list[Phrase
     return sentences
 
 
-def _exponent(plan: Figure, law: PowerLaw, keys: str) -> list[str | Traced]:
+def _exponent(plan: Figure, fit: Fit, law: PowerLaw) -> list[str | Traced]:
+    keys = keys_of(fit.used)
     attributes = origin(keys, plan.y, x=plan.x)
-    estimate = Estimate(law.exponent, law.interval, law.count)
-    cell = estimated(estimate, "exponent", attributes)
+    cell = estimated(fit.exponent(), "exponent", attributes)
     found: list[str | Traced] = ["exponent ", *cell[0]]
     if len(cell) > 1:
         found += [" (", *cell[1], ")"]
