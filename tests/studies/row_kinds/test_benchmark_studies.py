@@ -26,10 +26,8 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     # General solvers use up their time limit on nearly every row.
     "06-strength-of-the-bound/large": 3,
     "06-strength-of-the-bound/small": (4, 10),
-    "07-arrival-models/common-prompt": 30,
-    "07-arrival-models/study": 30,
     "07-arrival-models/variations": (6, 20, 60),
-    "07-arrival-models/warm-start": 5,
+    "07-arrival-models/warm-start": 3,
     "09-protection/alpha": 5,
     "09-protection/beta": 5,
     "11-lower-bounds/study": 1,
