@@ -15,6 +15,7 @@ from benchmarks.compare_table import DATA, measure_table
 from benchmarks.library.command import add_library
 from benchmarks.readme import write_all
 from benchmarks.results_command import add_results
+from benchmarks.trace_cuts import CUTS, make_cuts
 from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED
 from bfio.cli.one_line import OneLineParser, say
 from bfio.cli.study_progress import StudyProgress
@@ -64,6 +65,12 @@ def _parser() -> argparse.ArgumentParser:
                           help="trace files (%(default)s)")  # fmt: skip
     add_results(chooser)
     add_library(chooser.add_parser("library", help="make and improve the library"), DATA)
+    cuts = chooser.add_parser("cuts", help="make the trace cuts of the published files")
+    cuts.set_defaults(act=_cuts)
+    cuts.add_argument("--from", dest="source", type=Path, metavar="DIR", required=True,
+                      help="folder of the published files, see docs/trace-cuts.md")  # fmt: skip
+    cuts.add_argument("--to", type=Path, metavar="DIR", default=DATA,
+                      help="folder of the cuts (%(default)s)")  # fmt: skip
     for name, act, text in (
         ("run", _run, "measure rows; those already there are skipped"),
         ("report", _report, "report the same rows: tables here, one HTML page in the folder"),
@@ -107,6 +114,13 @@ def _compare(args: argparse.Namespace) -> int:
     print(measure_table(args.data))
     write_all()
     return DONE
+
+
+def _cuts(args: argparse.Namespace) -> int:
+    failures = make_cuts(args.source, args.to, CUTS)
+    for failure in failures:
+        _say(f"error: {failure}", BAD_INPUT)
+    return BAD_INPUT if failures else DONE
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -55,6 +55,9 @@ class StudyRunOptions:
 #: Called with the planned tasks and the rows there are, before the first row is computed.
 OnStart = Callable[[Results], None]
 
+#: Of a file that is not in a study's data folder.
+_REMEDY = "correct `data` or the name; docs/trace-cuts.md says how to make the trace cuts"
+
 
 def plan(study: Study) -> list[Task]:
     """Return the rows of a study with their keys, every argument checked.
@@ -80,7 +83,8 @@ def _planned(study: Study) -> list[Task]:
         try:
             planned = kind.planned(arguments, context)
         except InputError as error:
-            raise InputError(f"{study.name}: {error.where}", error.what, error.remedy) from None
+            remedy = _REMEDY if _is_missing(error.where, study) else error.remedy
+            raise InputError(f"{study.name}: {error.where}", error.what, remedy) from None
         key = row_key(study.computes, arguments, planned.instance, code)
         own = {name: f"{name} {label(value)}" for name, value in arguments.items()}
         setting = dict(planned.setting) or own
@@ -99,6 +103,13 @@ def _planned(study: Study) -> list[Task]:
             )
         )
     return tasks
+
+
+def _is_missing(where: str, study: Study) -> bool:
+    """Return whether an error is about a file of a study's data folder that does not exist."""
+    path = Path(where)
+    apart = study.folder != study.home
+    return apart and path.is_relative_to(study.folder) and not path.exists()
 
 
 def run_study(

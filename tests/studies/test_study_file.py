@@ -271,6 +271,23 @@ def test_a_trace_that_is_not_there_is_told_with_its_folder(tmp_path: Path) -> No
         plan(_read(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("data", "workers", "names_recipe"),
+    [("cuts", 16, True), ("absent", 16, True), (".", 16, False), ("absent", -1, False)],
+)
+def test_a_missing_trace_cut_is_told_how_to_make_it(
+    data: str, workers: int, names_recipe: bool, tmp_path: Path
+) -> None:
+    """Where the study names a folder of data, with or without the folder; no other error."""
+    (tmp_path / "cuts").mkdir()
+    text = _GOOD.replace('data = "data"', f'data = "{data}"')
+    text = text.replace("workers = 16", f'workers = {workers}\ntrace = "none.csv"')
+    with pytest.raises(InputError) as found:
+        plan(_read(tmp_path, text))
+    assert ("docs/trace-cuts.md" in found.value.remedy) is names_recipe
+    assert ("none.csv" in found.value.where) is (workers == 16)
+
+
 def test_a_missing_file_and_a_wrong_name() -> None:
     """Before anything else happens."""
     with pytest.raises(InputError, match="cannot be read"):

@@ -33,6 +33,8 @@ VALUES = descriptions(
     mc_sf_latency | rounds | total latency of MC-SF
     incumbent | rounds | total latency of the schedule that the method found; None: none
     own_gap | share | (schedule that the method found - bound) over the former
+    mc_sf_ratio | 1 | MC-SF over the schedule that the method found
+    mc_sf_stands | | whether the method found no schedule better than MC-SF's
     below_mc_sf | share | (MC-SF - bound) over MC-SF
     closed | | whether the method's bound meets its schedule, in floats perhaps
     relaxation | rounds | value of the linear relaxation, as a float solver has it
@@ -123,6 +125,8 @@ def enclosure_values(
         "incumbent": own,
         "optimum_gap": _gap(found.bound, upper),
         "own_gap": None if own is None else _gap(found.bound, own),
+        "mc_sf_ratio": None if usual is None or not own else usual / own,
+        "mc_sf_stands": None if usual is None else own is None or own >= usual,
         "below_mc_sf": None if usual is None else _gap(found.bound, usual),
         "proven": found.in_integers and own is not None and own == found.bound,
         "closed": own is not None and own == found.bound,
@@ -157,9 +161,12 @@ def _relaxation(problem: LatencyProblem, limit: float) -> Enclosure:
     return Enclosure(max(area, claimed), claimed <= area, None, {}, {"solve_s": seconds})
 
 
-def _backend(name: str) -> Callable[[LatencyProblem, float], Enclosure]:
+def _backend(
+    name: str, *, from_mc_sf: bool = False
+) -> Callable[[LatencyProblem, float], Enclosure]:
     def enclose(problem: LatencyProblem, limit: float) -> Enclosure:
-        found = solve(problem, backend=name, time_limit=limit)
+        hint = tuple(serve(problem, "mc-sf").start.tolist()) if from_mc_sf else None
+        found = solve(problem, backend=name, time_limit=limit, hint=hint)
         bound = lower_bound(problem) if found.bound is None else found.bound
         return Enclosure(
             bound,
@@ -177,6 +184,7 @@ _METHODS: dict[str, Callable[[LatencyProblem, float], Enclosure]] = {
     "exact": _exact,
     "lp": _relaxation,
     "highs": _backend("highs"),
+    "highs-from-mc-sf": _backend("highs", from_mc_sf=True),
     "cp-sat": _backend("cp-sat"),
 }
 

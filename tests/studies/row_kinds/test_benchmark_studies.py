@@ -23,17 +23,24 @@ REPLICATES = ("seed", "window")
 REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     # Wide grids of a few minutes, as their READMEs say.
     "03-look-ahead/study": 4,
-    "07-arrival-models/common-prompt": 200,
-    "07-arrival-models/study": 200,
+    # General solvers use up their time limit on nearly every row.
+    "06-strength-of-the-bound/large": 3,
+    "06-strength-of-the-bound/small": (4, 10),
+    "07-arrival-models/variations": (6, 20, 60),
+    "07-arrival-models/warm-start": 3,
+    "09-protection/alpha": 3,
+    "09-protection/beta": 3,
     "11-lower-bounds/study": 1,
     "12-price-of-myopia/eight-workers": 6,
     "12-price-of-myopia/large": 6,
     "12-price-of-myopia/memory": 6,
     "12-price-of-myopia/small": 6,
+    "14-nested-wait/study": 3,
     "15-segments-and-memory/buffer": 1,
     "15-segments-and-memory/simulated": 50,
     "16-scaling-of-the-gap/heavy-traffic": 64,
     "16-scaling-of-the-gap/horizon": 64,
+    "17-traces-with-unknown-lengths/study": 3,
     # Exact steps over windows: so many fit a run of minutes, and its README says so.
     "18-active-look-ahead/exact": 3,
     "19-which-optimum/study": 3,

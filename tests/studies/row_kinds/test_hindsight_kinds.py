@@ -157,15 +157,32 @@ def test_all_methods_enclose_one_optimum() -> None:
     assert rows["lp"].values["incumbent"] is rows["lp"].values["own_gap"] is None
 
 
+def test_a_start_is_kept_until_something_better_is_found() -> None:
+    """Without time the schedule of MC-SF is all there is; with time it is the optimum."""
+    given = {**TINY, "count": 6, "memory": 9}
+    for seed in range(4):
+        stopped, finished = (
+            compute("hindsight-bound", method="highs-from-mc-sf", seed=seed, **{**given, **limit})
+            for limit in ({"time_limit": 0}, {})
+        )
+        optimum, _ = brute_force(drawn(**given, seed=seed))
+        assert stopped.values["incumbent"] in {None, stopped.values["mc_sf_latency"]}
+        assert stopped.values["mc_sf_stands"] is True
+        assert finished.values["incumbent"] == optimum
+
+
 def test_enclosure_values_by_hand() -> None:
     """Bound 90, own schedule 120, MC-SF 100, relaxation 90.5: gaps 1/10 and 1/4."""
     problem = drawn(**TINY)
     values = enclosure_values(problem, Enclosure(90, True, 120), 100, 90.5)
     assert (values["optimum_gap"], values["own_gap"], values["below_mc_sf"]) == (0.1, 0.25, 0.1)
     assert (values["optimum_at_most"], values["incumbent"]) == (100, 120)
+    assert (values["mc_sf_ratio"], values["mc_sf_stands"]) == (100 / 120, True)
     assert (values["proven"], values["beats_relaxation"]) == (False, False)
     floats = enclosure_values(problem, Enclosure(100, False, 100), 100, 90.5)
     assert (floats["proven"], floats["closed"], floats["beats_relaxation"]) == (False, True, True)
+    better = enclosure_values(problem, Enclosure(80, False, 80), 100, 90.5)
+    assert (better["mc_sf_ratio"], better["mc_sf_stands"]) == (1.25, False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -197,7 +214,7 @@ def test_bad_settings_are_refused_in_one_line(
 
 def test_unknown_methods_and_algorithms_are_refused() -> None:
     """Each by the kind that has it."""
-    with pytest.raises(InputError, match="use one of exact, lp, highs, cp-sat"):
+    with pytest.raises(InputError, match="use one of exact, lp, highs, highs-from-mc-sf, cp-sat"):
         kinds.find("hindsight-bound").instance({"method": "gurobi"}, HERE)
     with pytest.raises(InputError, match="did you mean mc-sf"):
         kinds.find("hindsight-ratio").instance({"algorithm": "mcsf"}, HERE)
