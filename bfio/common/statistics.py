@@ -142,15 +142,37 @@ class Line:
     count: int
 
 
-def fit_line(x: Sequence[float] | FloatArray, y: Sequence[float] | FloatArray) -> Line:
-    """Fit a line to points, of which at least two differ in x."""
+def fit_line(
+    x: Sequence[float] | FloatArray,
+    y: Sequence[float] | FloatArray,
+    others: Sequence[Sequence[float]] = (),
+) -> Line:
+    """Fit a line to points, of which at least two differ in x.
+
+    Parameters
+    ----------
+    x, y : sequence of float
+        The points.
+    others : sequence of sequence of float
+        Further regressors of the same regression: the slope is that of x with these held fixed.
+    """
     across, up = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    centred = across - across.mean()
+    centred, residuals = (_without(values, others) for values in (across, up))
     spread = float(centred @ centred)
-    slope = float(centred @ up) / spread
-    residuals = up - up.mean() - slope * centred
-    half = None
-    if len(across) > 2:
-        error = (float(residuals @ residuals) / (len(across) - 2) / spread) ** 0.5
-        half = student_t(len(across) - 2) * error
+    slope = float(centred @ residuals) / spread
+    residuals = residuals - slope * centred
+    half, degrees = None, len(across) - 2 - len(others)
+    if degrees > 0:
+        error = (float(residuals @ residuals) / degrees / spread) ** 0.5
+        half = student_t(degrees) * error
     return Line(slope, float(up.mean() - slope * across.mean()), half, len(across))
+
+
+def _without(values: FloatArray, others: Sequence[Sequence[float]]) -> FloatArray:
+    """Return what a constant and other regressors do not explain of values, by least squares."""
+    centred: FloatArray = values - values.mean()
+    if not others:
+        return centred
+    known = np.column_stack([np.ones(len(values)), *others])
+    left: FloatArray = centred - known @ np.linalg.lstsq(known, centred, rcond=None)[0]
+    return left

@@ -73,7 +73,10 @@ class Table:
     ratios : sequence of str
         Values whose ratio to the baseline is shown; all by default.
     against : str
-        An argument: values are exponents of their power laws in it, not a statistic.
+        An argument, or ``ln`` and an argument: values are exponents of their power laws in it, not
+        a statistic.
+    beside : sequence of str
+        Further ones of the same regression, whose exponents are not shown.
     """
 
     title: str
@@ -90,6 +93,7 @@ class Table:
     labels: Mapping[str, Any] = field(default_factory=dict)
     ratios: Sequence[str] = ()
     against: str = ""
+    beside: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not self.rows or not self.values:
@@ -122,8 +126,9 @@ class Table:
                     )
 
     def _check_exponents(self) -> None:
-        if self.against in self.rows:
-            what, remedy = f"against is {self.against}, one of its rows", "leave it out of rows"
+        fitted = {name.removeprefix("ln ") for name in (self.against, *self.beside)}
+        if taken := sorted(fitted & set(self.rows)):
+            what, remedy = f"against is {taken[0]}, one of its rows", "leave it out of rows"
         elif self.baseline or self.statistic is not Statistic.MEAN:
             what, remedy = "against leaves no statistic and no ratio", "leave these out"
         else:

@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 
 from bfio.studies.report.selection import number_of
-from bfio.studies.report.statistics import Estimate, PowerLaw, as_number, power_law
+from bfio.studies.report.statistics import Estimate, Number, PowerLaw, as_number, power_law
 from bfio.studies.row import Row
+
+#: Before the name of an argument whose logarithm is meant.
+LOGARITHM = "ln "
 
 
 @dataclass(frozen=True)
@@ -24,16 +28,27 @@ class Fit:
         return Estimate(self.law.exponent, self.law.interval, self.law.count, undefined)
 
 
-def fitted(rows: Sequence[Row], x: str, y: str) -> Fit:
-    """Fit the value ``y`` of rows over their argument ``x``."""
+def fitted(rows: Sequence[Row], x: str, y: str, beside: Sequence[str] = ()) -> Fit:
+    """Fit the value ``y`` of rows over their argument ``x``, in one regression with others.
+
+    An argument may be preceded by ``ln``: its logarithm stands for it.
+    """
     used: list[Row] = []
     refused: list[Row] = []
     points = []
     for row in rows:
-        across, up = as_number(row.task.arguments.get(x)), number_of(row, y)
-        if across is None or up is None or min(across, up) <= 0:
+        point = [_factor(row, x), number_of(row, y), *(_factor(row, name) for name in beside)]
+        numbers = [number for number in point if number is not None and number > 0]
+        if len(numbers) < len(point):
             refused.append(row)
         else:
             used.append(row)
-            points.append((across, up))
+            points.append(numbers)
     return Fit(power_law(*zip(*points, strict=True)) if points else None, used, refused)
+
+
+def _factor(row: Row, name: str) -> Number | None:
+    value = as_number(row.task.arguments.get(name.removeprefix(LOGARITHM)))
+    if value is None or not name.startswith(LOGARITHM):
+        return value
+    return log(value) if value > 0 else None

@@ -268,11 +268,17 @@ class PowerLaw:
     count: int
 
 
-def power_law(x: Sequence[Number], y: Sequence[Number]) -> PowerLaw | None:
-    """Fit a power law to positive points; None if x takes fewer than two values."""
+def power_law(
+    x: Sequence[Number], y: Sequence[Number], *others: Sequence[Number]
+) -> PowerLaw | None:
+    """Fit a power law to positive points; None if x takes fewer than two values.
+
+    The exponent is that of x in one regression with the powers of ``others``.
+    """
     if len(set(x)) < 2:
         return None
-    line = fit_line([math.log(value) for value in x], [math.log(value) for value in y])
+    across, up, *beside = ([math.log(value) for value in values] for values in (x, y, *others))
+    line = fit_line(across, up, beside)
     interval = None
     # Logarithms of points on a curve lie on a line but for rounding.
     if line.half_width is not None and line.half_width > _ON_THE_LINE:

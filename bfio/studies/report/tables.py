@@ -246,7 +246,7 @@ def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
         record["words"] = ", ".join(f"{word}{number.text}" for word, number in cell)
         return cell
     against = entry.plan.against
-    fit = fitted(entry.done, against, name) if against else None
+    fit = fitted(entry.done, against, name, entry.plan.beside) if against else None
     if fit is not None:
         estimate, marks = fit.exponent(), origin(keys_of(fit.used), name, x=against)
     else:

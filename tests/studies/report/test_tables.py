@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import log
 from typing import Any
 
 import pytest
@@ -230,6 +231,24 @@ def test_exponents_are_those_of_power_laws() -> None:
     assert record["lower"] < 2 < record["upper"]  # type: ignore[operator]
     assert (record["statistic"], record["undefined"]) == ("exponent", 1)
     assert lines(view)[0][2].endswith("1 not positive")
+
+
+def test_two_exponents_of_one_regression() -> None:
+    """3·x²·√(ln z) over a lopsided grid: alone the exponent in x takes some of z's growth."""
+    cells = [(1, 4), (2, 4), (2, 16), (4, 64), (8, 64), (8, 256), (16, 4)]
+    study = Study("growth", "?", "made-up", tuple(Grid({"x": [x], "z": [z]}) for x, z in cells))
+    rows = [
+        synthetic.done(task, {"y": 3 * x**2 * log(z) ** 0.5, "p": "a"})
+        for task, (x, z) in zip(synthetic.tasks(study), cells, strict=True)
+    ]
+
+    def exponent(against: str, *beside: str) -> object:
+        table = Table("t", ("p",), ("y",), against=against, beside=beside)
+        return build(table, synthetic.results(study, rows)).records[0]["estimate"]
+
+    assert exponent("x", "ln z") == pytest.approx(2)
+    assert exponent("ln z", "x") == pytest.approx(0.5)
+    assert exponent("x") != pytest.approx(2)
 
 
 @pytest.mark.parametrize(
