@@ -80,6 +80,13 @@ class Result:
         """Whether its rows measure speed, so that they are to run alone."""
         return self.study is not None and self.study.computes.startswith("benchmarks.")
 
+    @property
+    def script(self) -> str:
+        """The script in its folder that writes this plain table; empty if there is none."""
+        scripts = () if self.study is not None else sorted(self.path.parent.glob("*.py"))
+        named = (s.name for s in scripts if self.path.name in s.read_text(encoding="utf-8"))
+        return next(named, "")
+
     def lost_commits(self) -> list[str]:
         """Return the commits it names that the checkout does not have."""
         return [name for name in self.commits if has_commit(name) is False]

@@ -100,7 +100,7 @@ def _facts(result: Result) -> tuple[str, ...]:
     commits = [f"{name} (does not exist)" if name in lost else name for name in result.commits]
     is_known = result.seconds > 0
     return (
-        result.state(),
+        f"by {result.script}" if result.script else result.state(),
         f"commit {', '.join(commits)}" if commits else "no commit",
         result.origin.get("date", ""),
         f"{result.seconds:,.0f} s on {result.origin['processor']}" if is_known else "",

@@ -1,5 +1,6 @@
 """Results know their code: planted digests, commits and numbers are noticed."""
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from bfio.common.provenance import has_commit
 from bfio.studies.code import code_version
 from bfio.studies.report.markdown import parsed_records
 from formulations.errors import InputError
+from tests.places import STUDIES
 
 STUDY = """
 name = "tiny"
@@ -40,11 +42,11 @@ baseline = { policy = "fcfs" }
 #: Results whose commits are in no history: made before it was rewritten, to be made anew.
 LOST = {
     "results/compare", "results/dispatch-stages", "results/library-times",
-    "20-better-policy/exact", "21-predictors/filter", "21-predictors/study",
+    "20-better-policy/exact", "21-predictors/study",
     "22-adaptive/choice", "23-balance-route-table-1/pool", "23-balance-route-table-1/timed",
-    "24-useless-signal/anchor", "24-useless-signal/classifier", "24-useless-signal/useless",
+    "24-useless-signal/anchor", "24-useless-signal/useless",
     "25-robustness/study", "26-throughput-and-imbalance/study",
-    "27-scaling-of-look-ahead/classifier", "27-scaling-of-look-ahead/noise",
+    "27-scaling-of-look-ahead/noise",
     "27-scaling-of-look-ahead/workers",
 }  # fmt: skip
 
@@ -118,6 +120,15 @@ def test_a_commit_that_history_lost_is_renamed(
     assert not list(tmp_path.glob("*.sqlite"))
 
 
+def test_fewer_rows_than_before_are_not_written(made: Path, tmp_path: Path) -> None:
+    """A busy machine, on which rows run out of time, spoils no result."""
+    result = _planted(made, tmp_path, "rows,,done,4,", "rows,,done,5,")
+    before = result.path.read_bytes()
+    with pytest.raises(InputError, match="4 rows are done, where 5 were before"):
+        remake(result, tmp_path, 1)
+    assert result.path.read_bytes() == before
+
+
 def test_a_planted_number_of_older_code_is_refused(made: Path, tmp_path: Path) -> None:
     """Whichever line the sample takes, a wrong number in it is found; remaking corrects it."""
     lines = (made / "tiny.csv").read_text(encoding="utf-8").splitlines()
@@ -155,6 +166,19 @@ def test_results_are_all_there_is() -> None:
     pages = {result.name for result in headlines()}
     assert pages < set(states)
     assert {"results/compare", "results/gap", "01-paper-table/study"} <= pages
+
+
+def test_derived_tables_are_those_of_their_script(tmp_path: Path) -> None:
+    """Study 37's tables without runs come out of the script beside them."""
+    folder = STUDIES / "37-saturation"
+    script = tmp_path / "derived.py"
+    script.write_bytes((folder / script.name).read_bytes())
+    runpy.run_path(str(script), run_name="__main__")
+    made = sorted(tmp_path.glob("*.csv"))
+    assert [path.stem for path in made] == ["capacity", "groups-derived", "vllm"]
+    for path in made:
+        assert path.read_text(encoding="utf-8") == (folder / path.name).read_text(encoding="utf-8")
+        assert Result(folder / path.name, None).script == script.name
 
 
 def test_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
