@@ -6,7 +6,7 @@ import pytest
 
 from proofs_checks.evidence import Data
 from proofs_checks.papers.kv.adversary_costs import verify_costs, verify_ratio
-from proofs_checks.papers.kv.arrivals import verify_mean, verify_tail
+from proofs_checks.papers.kv.arrivals import verify_tail
 from proofs_checks.papers.kv.checkpoints import verify_count, verify_listed
 from proofs_checks.papers.kv.clearing import verify_margin
 from proofs_checks.papers.kv.coupling import within_memory
@@ -145,7 +145,6 @@ FINE: list[tuple[Callable[[Data], str | None], Data]] = [
     (verify_stability, {"memory": 6, "prompt": 1, "output": 1}),
     (verify_regret, {"memory": 6, "prompt": 1, "output": 1, "per_round": 3}),
     (verify_negligible_prompt, {"memory": 6, "prompt": 1, "output": 1, "requests": 30}),
-    (verify_mean, {"rounds": 1, "most": 2, "longest": 2, "below": 2}),
     (verify_tail, {"tenths": 10}),
     (verify_minimum, {"memory": 3, "longest": 2, "per_round": 2, "now": 0}),
     (verify_costs, {"steps": 2, "multiple": 1}),
