@@ -128,7 +128,7 @@ def test_workers_that_never_recover_are_named(engine: str) -> None:
     with pytest.raises(InputError, match=r"policy nobody, step 0: stalled: .* worker 0 failed at"):
         simulate(requests, nobody, EXACT, failures=((0.0, 0, "fail"),))
     said = (
-        r"policy balance-scheduling, step 1: stalled: .*; workers never recover: worker 0 failed"
+        r"policy balance-scheduling, step 5: stalled: .*; workers never recover: worker 0 failed"
     )
     with pytest.raises(InputError, match=said):
         simulate(requests, "balance-scheduling", EXACT, failures=events[:1], engine=engine)

@@ -117,7 +117,7 @@ class Drawing:
         outputs = np.minimum(rng.geometric(self.one_of(0.05, 0.2, 0.5, 0.8), n), 40)
         times = np.cumsum(rng.choice([0, 0, 1, 5], n)).tolist()
         turns = [rng.integers(1, 3, -(-prompt // 512)) for prompt in prompts.tolist()]
-        hashes = [np.cumsum(turn * 3 ** np.arange(len(turn))) for turn in turns]
+        hashes = [np.cumsum(turn * 3 ** np.arange(len(turn))).tolist() for turn in turns]
         return Workload(prompts, outputs, tuple(map(Fraction, times)), block_hashes=hashes)
 
     def cluster(self, requests: Workload, workers: int, drift: Drift, alike: bool) -> Cluster:

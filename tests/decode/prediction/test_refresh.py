@@ -115,19 +115,43 @@ def test_both_engines_predict_alike_in_a_long_run(predictor: str, horizon: int) 
         assert_same_run(load, "br-h", Cluster(3, 4), PolicyOptions(horizon=horizon), **given)
 
 
-def test_a_request_that_starts_again_is_asked_q_tokens_later() -> None:
-    """However long ago it was asked the last time."""
+def test_a_request_that_starts_again_is_asked_at_the_next_multiple_of_q() -> None:
+    """However long ago it was asked the last time: with 3 tokens out, at 4, one step later."""
     load = Workload(np.array([5]), np.array([30]), history=Workload(np.array([5]), np.array([40])))
     predictor = build("survival:refresh=4", load, history=load.history)
     prediction = predictor.compiled(3)
     state = new_state(load, Cluster(1, 1), RunOptions(), horizon=3, prediction=prediction)
     dues = []
-    for step in (0, 2):
+    for step, age in ((0, 0), (2, 0), (7, 3)):
         state.counters[STEP] = step
-        predict(state, 0, 0)
+        predict(state, 0, age)
         dues.append(int(state.prediction.due[0]))
         forget(state, 0)
-    assert dues == [4, 6]
+    assert dues == [4, 6, 8]
+
+
+def test_what_starts_late_is_predicted_before_the_policy_looks() -> None:
+    """Four requests of 9 tokens, one sent per step, a step late, and nothing learnt yet.
+
+    At step 2 the first has 10 + 2 tokens and the second, which has just started, 20: neither is
+    known to end.
+    """
+    seen = Recorder(lambda state: [0] + [None] * (state.num_waiting - 1))
+    load, options = workload([10, 20, 30, 40], [9] * 4), {"delay": 1, "horizon": 3}
+    simulate(load, seen, Cluster(1, 4), predictor="survival", **options)
+    shown = {state.step: state.projected_loads.tolist() for state in seen.states}
+    assert shown[2] == [[32, 32, 32, 32]]
+
+
+def test_tables_are_fitted_when_enough_have_finished_and_not_when_first_asked_for() -> None:
+    """With q = 1 nobody may ask before some have finished: they count after a refit alone."""
+    load = Workload(np.ones(4, dtype=np.int64), np.full(4, 2))
+    predictor = build("survival:refresh=1:refit=2", load)
+    first, ages = np.array([0]), np.array([0])
+    predictor.finished(first, np.array([2]))
+    assert predictor.remaining(first, ages, 5).tolist() == [6]
+    predictor.finished(first, np.array([2]))
+    assert predictor.remaining(first, ages, 5).tolist() == [2]
 
 
 @given(st.integers(1, 9), st.integers(1, 3), st.integers(0, 12))

@@ -111,12 +111,17 @@ class SurvivalPredictor:
         gate = options.gate.numerator, options.gate.denominator
         self.history = new_history(count, options.window, options.refit, least, gate)
         self._tables: dict[int, IntArray] = {}
+        #: Lengths and classes that have come since tables were last made.
+        self._fresh: list[tuple[int, int]] = []
         for length, kind in zip(past, past_kinds, strict=True):
             keep(self.history, length, kind)
         self.history.counters[FRESH] = 0
 
     def table(self, horizon: int) -> IntArray:
-        """Return predicted remaining steps, shape (classes, ages); fitted again as it is used."""
+        """Return predicted remaining steps, shape (classes, ages).
+
+        It is fitted to the outputs kept, whenever it is first asked for, and again with them.
+        """
         if horizon not in self._tables:
             self._tables[horizon] = new_table(self.history, horizon)
         return self._tables[horizon]
@@ -128,7 +133,8 @@ class SurvivalPredictor:
         return left
 
     def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
-        """Return both stages; beyond the longest output seen ``p̂`` is 0."""
+        """Return both stages, from all outputs so far; beyond the longest one ``p̂`` is 0."""
+        self._keep_fresh()
         probability, mean = np.zeros(len(requests)), np.zeros(len(requests))
         kinds = self.kinds[requests]
         for kind in np.unique(kinds):
@@ -149,13 +155,18 @@ class SurvivalPredictor:
         )
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Keep the outputs, in the order of the requests; fit again when enough have come."""
-        for request, length in zip(requests, outputs, strict=True):
-            keep(self.history, length, self.kinds[request])
-            if self.history.counters[FRESH] >= self.history.refit:
-                self.history.counters[FRESH] = 0
+        """Keep the outputs, in the order of the requests, and fit again, when enough have come."""
+        for length, kind in zip(outputs.tolist(), self.kinds[requests].tolist(), strict=True):
+            self._fresh.append((length, kind))
+            if len(self._fresh) >= self.history.refit:
+                self._keep_fresh()
                 for horizon, table in self._tables.items():
                     fit(self.history, table, horizon)
+
+    def _keep_fresh(self) -> None:
+        for length, kind in self._fresh:
+            keep(self.history, length, kind)
+        self._fresh.clear()
 
 
 PREDICTOR = PredictorSpec(
