@@ -103,6 +103,10 @@ class Run:
         of these prompts was computed before.
     statistics : mapping
         What the policy says of itself.
+    policy_options, predictor_options : mapping
+        Options of a named policy and of a named predictor, with the values in force; None for one
+        that varies within the run, such as ``beta`` of `br-0`. Of a policy that is not built in:
+        those that were given.
     engine : str
         Which engine ran it, ``"compiled"`` or ``"reference"``.
     wall_s, decide_s : float
@@ -145,6 +149,8 @@ class Run:
     max_pauses: int | None = None
     chunks: IntArray | None = None
     statistics: Mapping[str, object] = field(default_factory=dict)
+    policy_options: Mapping[str, object] = field(default_factory=dict)
+    predictor_options: Mapping[str, object] = field(default_factory=dict)
     engine: str = "reference"
     wall_s: float = 0.0
     decide_s: float = 0.0
