@@ -239,10 +239,11 @@ def check_policies(
     from bfio.decode.policy_parsing import check_options_are_read
     from bfio.decode.prediction.registry import check
 
-    for read in (cluster_from, energy_from, run_options_from):
+    for read in (cluster_from, energy_from):
         read(args)
+    dispatch = run_options_from(args).dispatch
     check(args.predictor)
-    check_options_are_read(policies, policy_options_from(args), others)
+    check_options_are_read(policies, policy_options_from(args), others, dispatch=dispatch)
 
 
 def run_options_from(args: argparse.Namespace) -> RunOptions:

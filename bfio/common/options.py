@@ -40,12 +40,18 @@ class OptionKind:
         What a value may be in a document.
     from_value : callable
         Makes a value of one in a document.
+    draws : callable
+        Whether something is drawn from the seed of a run if an option has this value.
+    is_file : callable
+        Whether a value is the name of a file.
     """
 
     name: str
     from_text: Callable[[str], Any]
     types: tuple[type, ...]
     from_value: Callable[[Any], Any]
+    draws: Callable[[Any], bool] = lambda value: False
+    is_file: Callable[[Any], bool] = lambda value: False
 
 
 WHOLE = OptionKind("integer", int, (int,), int)
@@ -141,6 +147,14 @@ def _declared(owner: Any) -> tuple[Option, ...]:
         )
         for entry in fields(owner)
         if "kind" in entry.metadata
+    )
+
+
+def drawing(options: Any) -> frozenset[str]:
+    """Return the options whose values make a run draw from its seed."""
+    table = options_of(type(options))
+    return frozenset(
+        entry.name for entry in table if entry.kind.draws(getattr(options, entry.field))
     )
 
 

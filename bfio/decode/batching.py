@@ -244,6 +244,6 @@ def check_routing(policy: Policy, name: str, options: RunOptions, lengths: Lengt
     if max_pauses_of(policy) is not None:
         what = "says who rests, and under a token budget batches do"
         raise InputError(f"policy {name}", what, "use another policy, or no token budget")
-    if options.horizon > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
+    if options.look_ahead > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
         what = "predictors count steps without rests, and prompts take some"
         raise InputError("token_budget", what, "use horizon 0, or predictor none or oracle")

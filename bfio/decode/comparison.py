@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,11 +13,11 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.measured import AUTO, repeats
 from bfio.decode.observers import ProgressObserver, StepView
-from bfio.decode.options import RunOptions
+from bfio.decode.options import Dispatch, RunOptions
 from bfio.decode.own_metrics import ChosenMetric, MetricChoice, chosen_metrics
 from bfio.decode.policy import Policy, policy_name
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import spelt_out
+from bfio.decode.policy_parsing import check_options_are_read, own_options, spelt_out
 from bfio.decode.power import DEFAULT_PARTS, power_over_time
 from bfio.decode.run import Run
 from bfio.decode.settings import remarks, settings
@@ -144,7 +144,9 @@ class Comparison:
         first = self.runs[0]
         options = [run.options for run in self.runs]
         limits = [run.statistics for run in self.runs]
-        return settings(self.workload, first.cluster, options, limits, self.energy_model)
+        used = [run.policy_options for run in self.runs]
+        policies = list(zip(self.labels, used, strict=True))
+        return settings(self.workload, first.cluster, options, limits, self.energy_model, policies)
 
     def documents(self) -> list[dict[str, Any]]:
         """Return one JSON document per policy; see `bfio.decode.simulation.describe_run`."""
@@ -268,11 +270,14 @@ class RunTask:
         observers = []
         if progress is not None:
             observers.append(ProgressObserver(_reporter(label_of(policy), progress, before)))
+        given, dispatch = self.policy_options or PolicyOptions(), self.options.dispatch
         return simulate(
             workload,
             policy,
             self.cluster,
-            policy_options=self.policy_options,
+            policy_options=own_options(policy, given, dispatch)
+            if isinstance(policy, str)
+            else given,
             engine=self.engine,
             observers=observers,
             options=self.options,
@@ -287,7 +292,10 @@ def compare_each(
     progress: Progress | None = None,
 ) -> Iterator[RunPair]:
     """Yield the runs of each policy as soon as it and those before it are done; see `compare`."""
-    _check_names(policies, task.policy_options or PolicyOptions())
+    given, dispatch = task.policy_options or PolicyOptions(), task.options.dispatch
+    _check_names(policies, given, dispatch)
+    named = [policy for policy in policies if isinstance(policy, str)]
+    check_options_are_read(named, given, dispatch=dispatch, place=str)
     integer(jobs, "jobs", minimum=1, maximum=MAX_JOBS)
     if jobs == 1:
         for policy in policies:
@@ -305,11 +313,13 @@ def _reporter(label: str, progress: Progress, before: int) -> Callable[[StepView
     return lambda view: progress(label, before + view.completed)
 
 
-def _check_names(policies: Sequence[str | Policy], options: PolicyOptions) -> None:
+def _check_names(
+    policies: Sequence[str | Policy], options: PolicyOptions, dispatch: Dispatch
+) -> None:
     if not policies:
         raise InputError("policies", "none named", "name at least one, e.g. fcfs,br-0")
     labels = list(map(label_of, policies))
-    seen: dict[tuple[str, PolicyOptions], str] = {}
+    seen: dict[Hashable, str] = {}
     for policy, label in zip(policies, labels, strict=True):
         if labels.count(label) > 1:
             raise InputError("policies", f"{label} is named twice", "name each policy once")
@@ -318,7 +328,7 @@ def _check_names(policies: Sequence[str | Policy], options: PolicyOptions) -> No
             if "," in policy:
                 what = f"{policy!r:.60} is one text"
                 raise InputError("policies", what, 'give a list: ["fcfs", "br-0"]')
-            first = seen.setdefault(spelt_out(policy, options), label)
+            first = seen.setdefault(spelt_out(policy, options, dispatch), label)
             if first != label:
                 what = f"{label} and {first} are one policy, spelt twice"
                 raise InputError("policies", what, "name each policy once")

@@ -84,10 +84,12 @@ from formulations.errors import InputError
 from formulations.named_objects import users_code
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bfio.decode.cluster import Cluster
     from bfio.decode.observers import Watching
     from bfio.decode.options import RunOptions
-    from bfio.decode.policy import Policy
+    from bfio.decode.policy import Assignment, Policy
     from bfio.decode.predictor import CheckedPredictor
     from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
@@ -137,7 +139,7 @@ def run_interpreted(
         workload,
         cluster,
         checked,
-        horizon=checked.horizon,
+        horizon=checked.look_ahead,
         known=lengths is LengthSource.KNOWN,
         pauses=rests,
     )
@@ -145,6 +147,7 @@ def run_interpreted(
     prefixes = Prefixes(state, workload)
     run = _Interpreted(state, policy, cluster, checked, lengths, predictor, chunks, prefixes)
     run.name = name
+    run.askers = [each.on_ask for each in watching.observers if hasattr(each, "on_ask")]
     if max_pauses is not None:
         run.rests, run.step_units = Rests(len(workload), max_pauses), cluster.step_units()
     if batches:
@@ -189,7 +192,7 @@ def check_pauses(policy: str, options: RunOptions, lengths: LengthSource) -> Non
     if options.telemetry is not None:
         what = "pauses, and is to know requests that run by reports of workers alone"
         raise InputError(where, what, "use no telemetry")
-    if options.horizon > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
+    if options.look_ahead > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
         what = "pauses, and predictors count steps without rests"
         raise InputError(where, what, "use horizon 0, or predictor none or oracle")
 
@@ -205,7 +208,7 @@ def run_options(policy: Policy, options: RunOptions) -> RunOptions:
     margin = options.margin
     if options.dispatch is Dispatch.IMMEDIATE and margin is None:
         margin = margin_of(policy)
-    horizon = max(options.horizon, getattr(policy, "horizon", 0))
+    horizon = max(options.look_ahead, getattr(policy, "horizon", 0))
     return replace(options, horizon=horizon, margin=margin)
 
 
@@ -223,7 +226,7 @@ class _Interpreted:
         chunks: Chunks,
         prefixes: Prefixes,
     ) -> None:
-        G, H = len(state.workers.load), options.horizon
+        G, H = len(state.workers.load), options.look_ahead
         self.state = state
         self.policy, self.name = policy, policy_name(policy)
         self.predictor: CheckedPredictor | None = None
@@ -245,6 +248,7 @@ class _Interpreted:
         self.batching: Batching | None = None
         self.resting = np.zeros(0, dtype=np.int64)
         self.step_units: tuple[IntArray, IntArray] | None = None
+        self.askers: list[Callable[[Assignment], None]] = []
         self.decide_s = 0.0
         self.seen: DecodeState | None = None
         self.decision: tuple[int | None, ...] | None = None
@@ -420,6 +424,8 @@ class _Interpreted:
             answer = self.policy(self.seen)
         self.decide_s += perf_counter() - began
         self.decision = checked_decision(answer, len(requests), len(free), self.name, step)
+        for tell in self.askers:
+            tell(self.decision)
         if self.rests is None:
             check_nobody_rests(answer, self.name, step)
         else:
@@ -545,7 +551,7 @@ def _check_growth(cluster: Cluster, options: RunOptions) -> None:
 def _check_telemetry(cluster: Cluster, options: RunOptions) -> None:
     """Refuse reports so old that there is no room for them here."""
     if options.telemetry is not None:
-        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * options.horizon + 7)
+        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * options.look_ahead + 7)
         if entries > MAX_REPORTED:
             what = f"more than {MAX_REPORTED} numbers are on their way"
             raise InputError("telemetry", what, "use a shorter delay or look-ahead")

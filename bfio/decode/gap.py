@@ -1,14 +1,17 @@
 """How far each decision of a policy is from the proven optimum of its step.
 
 A run is replayed unchanged; an observer states every step the policy decided as the integer
-program (IO) and solves it. The *regret* of a step is the objective of the decision minus the
-optimum, in tokens. Steps whose optimum is not proven are counted apart, with the interval in which
-their regret lies; they are never dropped. The *certified gap* of any step is the objective of the
-decision minus the best proven bound: the regret where the optimum is proven, and no less than it
-elsewhere.
+program (IO) and solves it. Where the program looks ahead, the decisions of the run are made again
+with that look-ahead in a second run: the policy never sees the window of the program. The *regret*
+of a step is the objective of the decision minus the optimum, in tokens. Steps whose optimum is not
+proven are counted apart, with the interval in which their regret lies; they are never dropped. The
+*certified gap* of any step is the objective of the decision minus the best proven bound: the
+regret where the optimum is proven, and no less than it elsewhere.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -20,10 +23,12 @@ from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import Observer, StepView
 from bfio.decode.options import Dispatch, RunOptions
-from bfio.decode.policy import Policy
+from bfio.decode.policy import Assignment, Policy
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import built_in
+from bfio.decode.run import Run
 from bfio.decode.simulation import check_arguments, simulate
+from bfio.decode.state import DecodeState
 from bfio.decode.unseen_events import unseen_events
 from bfio.decode.worst_steps import WorstSteps
 from bfio.step.interval_bound import interval_bound
@@ -385,7 +390,8 @@ def measure_gap(
     workload, policy, cluster, policy_options, engine, observers, options
         As `bfio.simulate` takes them.
     observer : GapObserver, optional
-        Which program to solve and how; by default the imbalance of the current step, exactly.
+        Which program to solve and how; by default the imbalance, exactly, with the look-ahead
+        ``horizon`` of the options, or of the current step alone.
 
     Returns
     -------
@@ -406,23 +412,90 @@ def measure_gap(
     if cluster is not None and cluster.token_budget is not None:
         what = "loads of a step are those of batches, and the step program knows none"
         raise InputError("token_budget", what, "measure gaps without token budgets")
-    gaps, asked = observer or GapObserver(), options or RunOptions()
+    asked = options or RunOptions()
+    gaps = observer or GapObserver(horizon=asked.look_ahead)
     if asked.dispatch is Dispatch.IMMEDIATE:
         what = "the program decides who starts, and immediate dispatch binds requests before"
         raise InputError("dispatch", what, "use dispatch pooled")
+    run = observed_run(
+        workload,
+        policy,
+        cluster,
+        gaps,
+        policy_options=policy_options,
+        engine=engine,
+        observers=observers,
+        options=asked,
+    )
+    return replace(gaps.report(), unseen=tuple(unseen_events([run])))
+
+
+def observed_run(
+    workload: Workload,
+    policy: str | Policy,
+    cluster: Cluster | None,
+    gaps: GapObserver,
+    *,
+    policy_options: PolicyOptions | None,
+    engine: str,
+    options: RunOptions,
+    observers: Sequence[Observer] = (),
+) -> Run:
+    """Run a policy as `bfio.simulate` does, and show an observer the windows of its program.
+
+    Parameters
+    ----------
+    workload, policy, cluster, policy_options, engine, options
+        As `bfio.simulate` takes them.
+    gaps : GapObserver
+        What solves the steps.
+    observers : sequence of Observer
+        What else watches, with the same windows.
+    """
+    decisions, watching = _Decisions(), [*observers, gaps]
+    again = deepcopy(options.predictor)
     run = simulate(
         workload,
         policy,
         cluster,
         policy_options=policy_options,
         engine=engine,
-        observers=[*observers, gaps],
+        observers=[decisions] if gaps.horizon else watching,
         keep_trajectory=False,
-        options=replace(asked, horizon=max(gaps.horizon, asked.horizon)),
+        options=options,
     )
     if run.rests is not None:
         raise _rests(run.policy)
-    return replace(gaps.report(), unseen=tuple(unseen_events([run])))
+    if gaps.horizon:
+        horizon = max(gaps.horizon, run.options.look_ahead)
+        simulate(
+            workload,
+            decisions.again,
+            cluster,
+            observers=watching,
+            keep_trajectory=False,
+            options=replace(options, horizon=horizon, predictor=again),
+        )
+    return run
+
+
+class _Decisions:
+    """Keeps what a policy answers, to answer the same in a second run."""
+
+    def __init__(self) -> None:
+        self._answers: deque[Assignment] = deque()
+
+    def on_ask(self, decision: Assignment) -> None:
+        """Keep an answer."""
+        self._answers.append(decision)
+
+    def on_step(self, view: StepView) -> None:
+        """Look at no step."""
+
+    def again(self, state: DecodeState) -> Assignment:
+        """Give the next answer again."""
+        del state
+        return self._answers.popleft()
 
 
 def _rests(policy: str) -> InputError:

@@ -52,7 +52,11 @@ class StepView:
 
 
 class Observer(Protocol):
-    """Anything that wants to see each step."""
+    """Anything that wants to see each step.
+
+    One with a method ``on_ask(decision)`` is told every answer of the policy as well, also those
+    after which nothing runs, so that no step is executed.
+    """
 
     def on_step(self, view: StepView) -> None:
         """Look at one executed step."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,10 @@ _POOL = 128
 #: Time for which a token swapped out is away [s]: half a MiB of KV cache per token, out and in
 #: again over a link of 50 GB/s.
 SWAP_TIME_S = 2e-5
+#: A schedule in which nothing ever happens.
+NO_EVENTS = "none"
+#: A schedule drawn with the seed of the run, with its options behind it.
+RANDOM = "random"
 #: How batches are formed under a token budget unless something else is said.
 BATCHING = "sarathi"
 #: Largest look-ahead.
@@ -40,6 +44,27 @@ MAX_DELAY = 10**6
 MAX_MARGIN = 10**9
 #: Largest seed.
 MAX_SEED = 2**63 - 1
+
+
+def is_drawn(schedule: object) -> bool:
+    """Whether a schedule is drawn with the seed of the run."""
+    return isinstance(schedule, str) and schedule.partition(":")[0] == RANDOM
+
+
+def is_schedule_file(schedule: object) -> bool:
+    """Whether a schedule is the name of a file."""
+    return isinstance(schedule, str) and schedule != NO_EVENTS and not is_drawn(schedule)
+
+
+def _predictor_draws(predictor: Any) -> bool:
+    from bfio.decode.prediction.registry import draws
+
+    return draws(predictor)
+
+
+_SCHEDULE = replace(TEXT, draws=is_drawn, is_file=is_schedule_file)
+_PREDICTOR = replace(TEXT, draws=_predictor_draws)
+_TELEMETRY = replace(TEXT, draws=lambda given: given is not None and given.loss > 0)
 
 
 class ArrivalMode(StrEnum):
@@ -118,8 +143,10 @@ class RunOptions:
         (BalanceRoute, D.6). By default what the policy takes, see `bfio.decode.policy`.
     delay : int
         Steps after which a decision takes effect (BF-IO, section 7.3); 0 by default.
-    horizon : int
-        Look-ahead ``H`` offered to the policy; if it asks for a longer one, that is used.
+    horizon : int, optional
+        Look-ahead ``H``: that of a named policy that looks ahead, unless its own options name
+        one. A policy of one's own is offered it, or the longer one that it asks for. In the
+        record of a run: what was used.
     projection : Projection
         How loads move over the window.
     predictor : str or Predictor
@@ -195,7 +222,7 @@ class RunOptions:
         "default 2 or any number: docs/cluster.md)",
     )
     delay: int = option(0, WHOLE, "D", "steps after which a decision takes effect (0)")
-    horizon: int = 0
+    horizon: int | None = None
     projection: Projection = option(
         Projection.CONSTANT,
         TEXT,
@@ -204,7 +231,7 @@ class RunOptions:
     )
     predictor: str | Predictor = option(
         "none",
-        TEXT,
+        _PREDICTOR,
         "P",
         "output lengths: none (default), survival, exact-match or learned (from requests that "
         "have finished), oracle, noisy-oracle:0.5 or noisy-classifier (docs/predictors.md)",
@@ -242,15 +269,15 @@ class RunOptions:
         "sjf, with options such as sarathi:kp=4, or your own module:function (docs/batching.md)",
     )
     failures: str | tuple[tuple[float, int, str], ...] = option(
-        "none",
-        TEXT,
+        NO_EVENTS,
+        _SCHEDULE,
         "F",
         "workers that fail: none (default), random:mtbf=3600:mttr=60 [s], or a CSV file of "
         "time_s,worker,event",
     )
     stragglers: str | tuple[tuple[float, int, float], ...] = option(
-        "none",
-        TEXT,
+        NO_EVENTS,
+        _SCHEDULE,
         "S",
         "workers that are slow for a while: none (default), random:mtbf=3600:mttr=60:factor=2 "
         "[s], or a CSV file of time_s,worker,factor",
@@ -262,8 +289,8 @@ class RunOptions:
         "limits of a request that goodput counts by [s], e.g. ttft=2,tpot=0.05 (default: none)",
     )
     cancellations: str | tuple[tuple[float, int], ...] = option(
-        "none",
-        TEXT,
+        NO_EVENTS,
+        _SCHEDULE,
         "C",
         "with timed arrivals, clients that give up: none (default), random:patience=30 [s] or a "
         "CSV file of time_s,request",
@@ -277,7 +304,7 @@ class RunOptions:
     )
     telemetry: Telemetry | None = option(
         None,
-        TEXT,
+        _TELEMETRY,
         "T",
         "loads that policies see are old or lost, e.g. delay=4,loss=0.1 [steps, share] (default: "
         "none)",
@@ -304,12 +331,12 @@ class RunOptions:
             "window_knows": member(WindowKnows, self.window_knows, "window_knows"),
             "drift": drift if isinstance(drift, Drift) else parse_drift(str(drift), "drift"),
             "steps": None if self.steps is None else integer(self.steps, "steps"),
-            "horizon": integer(self.horizon, "horizon", maximum=MAX_HORIZON),
+            "horizon": _horizon(self.horizon),
             "overflow": member(Overflow, self.overflow, "overflow"),
             "swap_time_s": _swap_time(self.swap_time_s),
             "batching": _text(self.batching, "batching"),
-            "failures": self.failures or "none",
-            "stragglers": self.stragglers or "none",
+            "failures": self.failures or NO_EVENTS,
+            "stragglers": self.stragglers or NO_EVENTS,
             "slo": service_level(self.slo),
             "cancellations": _cancellations(self.cancellations, self.arrivals),
             "prefill": _timed(prefill_tier(self.prefill), "prefill", self.arrivals),
@@ -318,6 +345,11 @@ class RunOptions:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def look_ahead(self) -> int:
+        """``H``, 0 if nothing says it."""
+        return self.horizon or 0
 
     def generator(self) -> np.random.Generator:
         """Return the generator of policies that draw.
@@ -339,6 +371,10 @@ def _pool(value: int, arrivals: str) -> int:
     return pool
 
 
+def _horizon(value: object) -> int | None:
+    return None if value is None else integer(value, "horizon", maximum=MAX_HORIZON)
+
+
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise InputError(name, f"{value!r:.40} is no text", "name a rule, or module:function")
@@ -348,8 +384,8 @@ def _text(value: object, name: str) -> str:
 def _cancellations(
     given: str | tuple[tuple[float, int], ...], arrivals: str
 ) -> str | tuple[tuple[float, int], ...]:
-    given = given or "none"
-    if given != "none" and arrivals != ArrivalMode.TIMED:
+    given = given or NO_EVENTS
+    if given != NO_EVENTS and arrivals != ArrivalMode.TIMED:
         what = "a client's patience begins when its request arrives, which a pool does not know"
         raise InputError("cancellations", what, "use arrivals timed")
     return given

@@ -9,7 +9,7 @@ from bfio.decode.options import Dispatch
 from bfio.decode.tally import Key, ServingOrder, assign_to_least, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from bfio.decode.machine.kernel import Kernel
     from bfio.decode.policy import Policy
@@ -45,8 +45,14 @@ class PolicySpec:
         Look-ahead if its options name none, told without making the policy.
     defaults : mapping of str to object
         What other options are if none is named, so that two ways to spell one policy are known.
+    reads : callable
+        Which options it reads, from the options: some are read beside another one alone.
+    pooled_reads : tuple of str
+        Those of them that it does not read with immediate dispatch.
     draws : bool
         Whether its decisions depend on the seed; assumed of policies that are not registered.
+    draws_with : callable
+        Whether its decisions depend on the seed with these options, if not always.
     interruptible : bool
         Whether it copes with requests that leave their worker before they are done.
     needs_caches : callable
@@ -72,7 +78,10 @@ class PolicySpec:
     kernel: Kernel | str | None = None
     default_horizon: int = 0
     defaults: Mapping[str, object] = field(default_factory=dict, hash=False)
+    reads: Callable[[PolicyOptions], Collection[str]] = lambda options: ()
+    pooled_reads: tuple[str, ...] = ()
     draws: bool = False
+    draws_with: Callable[[PolicyOptions], bool] = lambda options: False
     interruptible: bool = True
     needs_caches: Callable[[PolicyOptions], bool] = lambda options: False
     pauses: bool = False

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from bfio.common.number_text import exact
 from bfio.common.options import NUMBER, WHOLE, read_pairs
 from bfio.decode.cluster import MAX_TIME_S
 from formulations.errors import InputError
@@ -88,7 +89,7 @@ class PrefillTier:
         """What it is given as, without what is as by default."""
         values = {name: getattr(self, field) for name, field in _NAMES.items()}
         kept = {n: v for n, v in values.items() if v != getattr(type(self), _NAMES[n], None)}
-        return ",".join(f"{name}={value:g}" for name, value in kept.items())
+        return ",".join(f"{name}={exact(value)}" for name, value in kept.items())
 
 
 def prefill_tier(given: str | PrefillTier | None) -> PrefillTier | None:

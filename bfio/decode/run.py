@@ -106,6 +106,10 @@ class Run:
         Which of its steps and requests are measured; `bfio.simulate` says it.
     statistics : mapping
         What the policy says of itself.
+    policy_options, predictor_options : mapping
+        Options of a named policy and of a named predictor, with the values in force; None for one
+        that varies within the run, such as ``beta`` of `br-0`. Of a policy that is not built in:
+        those that were given.
     engine : str
         Which engine ran it, ``"compiled"`` or ``"reference"``.
     wall_s, decide_s : float
@@ -149,6 +153,8 @@ class Run:
     chunks: IntArray | None = None
     measured: MeasuredPart | None = None
     statistics: Mapping[str, object] = field(default_factory=dict)
+    policy_options: Mapping[str, object] = field(default_factory=dict)
+    predictor_options: Mapping[str, object] = field(default_factory=dict)
     engine: str = "reference"
     wall_s: float = 0.0
     decide_s: float = 0.0

@@ -10,12 +10,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from bfio.common.options import NUMBER, OptionKind, read_texts, split_options
+from bfio.decode.options import NO_EVENTS, RANDOM, is_drawn
 from formulations.errors import InputError
 
-#: Nothing ever happens.
-NO_EVENTS = "none"
-#: A schedule drawn with the seed of the run, with its options behind it.
-RANDOM = "random"
 #: Most events that are drawn.
 MOST_EVENTS = 2_000_000
 #: Time for which events are drawn, unless ``until`` says otherwise [s].
@@ -73,7 +70,7 @@ class ScheduleOption(Generic[Row]):
             return check(list(given), self.name)
         if given == NO_EVENTS:
             return check([], self.name)
-        if given.partition(":")[0] == RANDOM:
+        if is_drawn(given):
             return draw(given)
         return check(self._file(given), given)
 

@@ -13,6 +13,10 @@ from bfio.step.two_stage.limits import Limits
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
 
+#: Options by which requests are chosen that start: one that is bound alone is no choice.
+POOLED_OPTIONS = ("threshold", "candidates", "key", "max_wait")
+#: All that the heuristic reads.
+SCORE_OPTIONS = (*POOLED_OPTIONS, "alpha", "beta", "benefit")
 #: Most that a placement may be worth [tokens], so that its millionths are 64-bit integers.
 MAX_WORTH = 2**42
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bfio.common.number_text import percentage
+from bfio.common.number_text import exact, percentage
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
@@ -10,12 +10,19 @@ from bfio.decode.options import ArrivalMode, Overflow, Projection, RunOptions, W
 from bfio.decode.policy_registry import built_in
 from bfio.decode.predictor import LengthSource
 from bfio.decode.run import Run
-from bfio.decode.setting_parts import energy_part, length_source, predictor_name, setting_parts
+from bfio.decode.setting_parts import (
+    NamedPolicy,
+    length_source,
+    predictor_name,
+    setting_parts,
+)
 from bfio.decode.unseen_events import unseen_events
 from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 
+#: Where a solve stops: options of policies, and what these say of themselves.
+LIMITS = ("work_limit", "time_limit")
 #: Share of rows out of order from which on a column of arrivals is doubted.
 _DISORDER = 0.2
 #: A measured part whose mean load differs by this share between its first and its last fifth is
@@ -29,6 +36,7 @@ def settings(
     options: Sequence[RunOptions],
     limits: Sequence[Mapping[str, object]] = (),
     energy: EnergyModel | None = None,
+    policies: Sequence[NamedPolicy] = (),
 ) -> str:
     """Return one line that says what runs on one workload and machine are made of.
 
@@ -44,31 +52,33 @@ def settings(
         Where solves stop, as ``work_limit`` and ``time_limit``; those without are passed over.
     energy : EnergyModel, optional
         Constants of energies that the table shows.
+    policies : sequence of (str, mapping)
+        The policies as they were named, each with its options and the values in force.
     """
     requests, drawn = requests_used(workload), workload.provenance.get("seed")
     # The seed of a run is not that of its requests; a command has one for both.
     if drawn not in (None, options[0].seed):
         requests += f" drawn with seed {drawn}"
-    parts = setting_parts(requests, cluster, options)
+    parts = setting_parts(requests, cluster, options, policies, energy)
     if nobody_asks(options):
         parts["predictor"] = f"predictor {predictor_name(options[0].predictor)} (not asked)"
     solving = dict.fromkeys(_solve_limits(entry) for entry in limits if "work_limit" in entry)
-    power = energy_part(energy or EnergyModel())
-    said = [*parts.values(), power, *solving, version_and_commit()]
-    return ", ".join(part for part in said if part)
+    if len(solving) == 1:
+        parts = {name: text for name, text in parts.items() if name not in LIMITS}
+    return ", ".join([*parts.values(), *solving, version_and_commit()])
 
 
 def nobody_asks(options: Sequence[RunOptions]) -> bool:
     """Whether a predictor was given that changes nothing, as no run looks ahead."""
     return predictor_name(options[0].predictor) != "none" and not any(
-        entry.horizon for entry in options
+        entry.look_ahead for entry in options
     )
 
 
 def _solve_limits(limits: Mapping[str, object]) -> str:
-    ticks, seconds = limits["work_limit"], limits.get("time_limit")
+    ticks, seconds = map(limits.get, LIMITS)
     parts = [] if ticks is None else [f"{ticks:,} ticks"]
-    parts += [] if seconds is None else [f"{seconds:g} s by the clock"]
+    parts += [] if seconds is None else [f"{exact(seconds)} s by the clock"]
     return f"at most {' or '.join(parts)} a solve"
 
 
@@ -226,7 +236,7 @@ def unused(workload: Workload, options: Sequence[RunOptions]) -> Iterator[str]:
     yield from unused_window_knows(first)
     if nobody_asks(options):
         yield unasked_predictor(first)
-    if not any(entry.horizon for entry in options):
+    if not any(entry.look_ahead for entry in options):
         yield from unused_projection(first)
     elif is_blind(first):
         yield blind_windows()

@@ -21,7 +21,11 @@ from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import parse_policy
+from bfio.decode.policy_parsing import (
+    check_options_are_read,
+    in_force,
+    parse_policy,
+)
 from bfio.decode.policy_registry import built_in, find
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
@@ -130,33 +134,34 @@ def _run(
     if not isinstance(policy, str):
         if engine == "compiled":
             raise _not_compiled("a policy of your own")
-        return run_interpreted(workload, policy, machine, asked, watching, history)
-    name, chosen = parse_policy(policy, policy_options)
+        run = run_interpreted(workload, policy, machine, asked, watching, history)
+        return replace(run, predictor_options=predictors.in_force(asked.predictor))
+    dispatch = asked.dispatch
+    name, chosen = parse_policy(policy, policy_options, dispatch)
+    check_options_are_read([policy], policy_options, dispatch=dispatch, place=str)
     spec = find(name)
     check_dispatch(name, spec, asked)
     _check_books(name, spec, machine, asked)
     check_caches(name, spec, chosen, machine)
     _check_mean_time(name, spec, machine)
-    asked = _asked_options(name, spec, chosen, asked)
-    run = None
+    if spec.uses_horizon or ":" in name:
+        # The policy's own option goes before that of the run, and both are one from here on.
+        horizon = asked.horizon if chosen.horizon is None else chosen.horizon
+        chosen, asked = replace(chosen, horizon=horizon), replace(asked, horizon=horizon)
+    found = None
     if engine != "reference" and can_compile(spec, asked.predictor, watching.observers):
-        run = _run_compiled(workload, spec, chosen, machine, asked, watching, engine, history)
-    if run is not None:
-        return run
-    if engine == "compiled":
-        what = why_interpreted(machine, asked) or "these options"
-        raise _not_compiled(f"policy {name} with {what}")
-    made = spec.factory(chosen)
-    return run_interpreted(workload, made, machine, asked, watching, history, name)
-
-
-def _asked_options(
-    name: str, spec: PolicySpec, chosen: PolicyOptions, options: RunOptions
-) -> RunOptions:
-    """Return options with the look-ahead that those of the policy ask for, if it reads them."""
-    if not spec.uses_horizon and ":" not in name:
-        return options
-    return replace(options, horizon=max(options.horizon, chosen.horizon or 0))
+        found = _run_compiled(workload, spec, chosen, machine, asked, watching, engine, history)
+    if found is None:
+        if engine == "compiled":
+            what = why_interpreted(machine, asked) or "these options"
+            raise _not_compiled(f"policy {name} with {what}")
+        made = spec.factory(chosen)
+        found = run_interpreted(workload, made, machine, asked, watching, history, name)
+    return replace(
+        found,
+        policy_options=in_force(name, chosen, dispatch),
+        predictor_options=predictors.in_force(asked.predictor),
+    )
 
 
 def planned_horizon(policy: str, policy_options: PolicyOptions) -> int:
@@ -173,13 +178,12 @@ def planned_horizon(policy: str, policy_options: PolicyOptions) -> int:
         If the policy does not exist, or is one's own and cannot be made.
     """
     name, chosen = parse_policy(policy, policy_options)
-    spec = find(name)
-    asked = _asked_options(name, spec, chosen, RunOptions())
     if name not in built_in():
-        return run_options(spec.factory(chosen), asked).horizon
+        asked = RunOptions(horizon=chosen.horizon)
+        return run_options(find(name).factory(chosen), asked).look_ahead
     # Making one of ours would load compiled kernels.
-    by_default = spec.uses_horizon and chosen.horizon is None
-    return spec.default_horizon if by_default else asked.horizon
+    values = in_force(name, chosen)
+    return max(int(str(values.get(n) or 0)) for n in ("horizon", "second_horizon"))
 
 
 def check_arguments(workload: object, policy: object, cluster: object, form: str) -> None:
@@ -361,7 +365,14 @@ def describe_run(
         "statistics": dict(run.statistics),
         "wall_s": run.wall_s,
         "decide_s": run.decide_s,
-        "options": plain_options(run.cluster, run.options) | _limits(run.statistics),
+        "options": plain_options(
+            run.cluster,
+            run.options,
+            energy_model or EnergyModel(),
+            policy=run.policy_options,
+            predictor=run.predictor_options,
+        )
+        | _limits(run.statistics),
     }
 
 
@@ -406,13 +417,28 @@ def _limits(statistics: Mapping[str, object]) -> dict[str, object]:
     return {name: statistics[name] for name in ("work_limit", "time_limit") if name in statistics}
 
 
-def plain_options(cluster: Cluster, options: RunOptions) -> dict[str, Any]:
-    """Return every field of the machine and of the options of a run, as JSON has it."""
-    return {
-        entry.name: _plain(getattr(owner, entry.name))
-        for owner in (cluster, options)
-        for entry in fields(owner)
-    }
+def plain_options(
+    cluster: Cluster,
+    options: RunOptions,
+    energy: EnergyModel,
+    *,
+    policy: Mapping[str, object],
+    predictor: Mapping[str, object],
+) -> dict[str, Any]:
+    """Return every option that a run used, as JSON has it.
+
+    Parameters
+    ----------
+    cluster, options, energy
+        Every field of these.
+    policy, predictor : mapping
+        Options of policy and predictor with the values in force, see `Run`.
+    """
+    owners = (cluster, options, energy)
+    fixed = {entry.name: getattr(owner, entry.name) for owner in owners for entry in fields(owner)}
+    # Of two look-aheads of one's own policy that of the run is the one that was used.
+    named = {name: _plain(value) for name, value in {**policy, **fixed}.items()}
+    return named | {"predictor_options": {n: _plain(v) for n, v in predictor.items()}}
 
 
 def _plain(value: object) -> object:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bfio.common.number_text import exact
 from bfio.common.options import NUMBER, WHOLE, read_pairs
 from formulations.errors import InputError
 from formulations.keywords import known_fields
@@ -60,7 +61,7 @@ class Telemetry:
     def text(self) -> str:
         """What it is given as."""
         pairs = (("delay", self.delay), ("loss", self.loss))
-        return ",".join(f"{name}={value:g}" for name, value in pairs if value)
+        return ",".join(f"{name}={exact(value)}" for name, value in pairs if value)
 
 
 def telemetry_of(given: str | Telemetry | None) -> Telemetry | None:

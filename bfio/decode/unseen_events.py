@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bfio.decode.failures import failures_of
+from bfio.decode.options import NO_EVENTS
 from bfio.decode.run import Run
-from bfio.decode.schedules import NO_EVENTS
 from bfio.decode.stragglers import stragglers_of
 from formulations.arrays import FloatArray
 

@@ -12,8 +12,8 @@ from formulations.frames import data_frame
 
 #: What is said of rows that repeat another one.
 SEED_CHANGES_NOTHING = (
-    "the seed changes nothing there: every seed gives the same requests, and neither policy nor "
-    "predictor draws; for replicates of a trace set resample = true, or windows"
+    "the seed changes nothing there: every seed gives the same requests, and nothing in the run "
+    "draws; for replicates of a trace set resample = true, or windows"
 )
 
 

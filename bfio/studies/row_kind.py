@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from bfio.common.metrics import Domain, MetricTable
 from bfio.studies.row import Compute, Instance, RowContext, RowResult, Value
+from formulations.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,6 +48,9 @@ class Planned:
     meaning : hashable
         What it comes to, however that is spelt: rows of which this is equal are one. None: no
         more is known.
+    unread : mapping of str to InputError
+        Arguments that the row does not read, with what is wrong: a study refuses those that none
+        of its rows reads.
     """
 
     instance: str
@@ -56,6 +60,7 @@ class Planned:
     remarks: Sequence[str] = ()
     refuted: Sequence[str] = ()
     meaning: Hashable = None
+    unread: Mapping[str, InputError] = field(default_factory=dict)
 
 
 def _no_instance(arguments: Mapping[str, Any], context: RowContext) -> str:

@@ -78,13 +78,15 @@ def _planned(study: Study) -> list[Task]:
         check_values(study.report, study.computes)
     kind, code = find(study.computes), code_version(study.computes)
     context = RowContext(study.folder)
-    tasks = []
+    tasks, read, unread = [], set[str](), dict[str, InputError]()
     for arguments in study.rows():
         try:
             planned = kind.planned(arguments, context)
         except InputError as error:
             remedy = _REMEDY if _is_missing(error.where, study) else error.remedy
             raise InputError(f"{study.name}: {error.where}", error.what, remedy) from None
+        read.update(name for name in arguments if name not in planned.unread)
+        unread = {**planned.unread, **unread}
         key = row_key(study.computes, arguments, planned.instance, code)
         own = {name: f"{name} {label(value)}" for name, value in arguments.items()}
         setting = dict(planned.setting) or own
@@ -102,6 +104,10 @@ def _planned(study: Study) -> list[Task]:
                 planned.meaning,
             )
         )
+    # A small size may lack the rows that read something.
+    for name, wrong in unread.items():
+        if name not in read and not study.is_small:
+            raise InputError(f"{study.name}: {wrong.where}", wrong.what, wrong.remedy)
     return tasks
 
 

@@ -129,13 +129,13 @@ def test_a_history_that_nobody_learns_from_is_told() -> None:
 
 
 def test_whose_lengths_the_window_knows_is_told() -> None:
-    """Beside the predictor; without one it changes nothing, which is said and not shown."""
+    """Beside the predictor; without one it changes nothing, which is said as well."""
     known = compare(LONG, "br-h", Cluster(1, 3), predictor="oracle", window_knows="all")
     assert "predictor oracle (known lengths of all requests)" in known.settings
     assert not any("window knows" in remark for remark in known.remarks())
     assert known.documents()[0]["options"]["window_knows"] == "all"
     without = compare(LONG, "br-h", Cluster(1, 3), window_knows="all")
-    assert "predictor none (unknown lengths), seed" in without.settings
+    assert "predictor none (unknown lengths of all requests), seed" in without.settings
     assert any(r.startswith("It changes nothing that the window") for r in without.remarks())
     with pytest.raises(InputError, match="window_knows: 'waiting' is unknown; use one of active"):
         compare(LONG, "fcfs", window_knows="waiting")

@@ -11,10 +11,47 @@ from formulations.errors import InputError
 SMALL = ["--requests", "30", "--workers", "2", "--slots", "4"]
 
 
+NAMES = tuple(vars(PolicyOptions()))
+
+
+def _watched(name: str, options: PolicyOptions) -> frozenset[str]:
+    """Return the options that a policy is seen to read when it is made from these."""
+    seen = set()
+
+    class Watched(PolicyOptions):
+        def __getattribute__(self, name: str) -> object:
+            if name in NAMES:
+                seen.add(name)
+            return super().__getattribute__(name)
+
+    watched = object.__new__(Watched)
+    for field in NAMES:
+        object.__setattr__(watched, field, getattr(options, field))
+    built_in()[name].factory(watched)
+    return frozenset(seen)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        PolicyOptions(),
+        PolicyOptions(second="age"),
+        PolicyOptions(second="window", base="power-of-2"),
+        PolicyOptions(base="minimum-tokens", pausing_method="exact"),
+        PolicyOptions(base="program"),
+    ],
+)
+def test_what_a_policy_declares_to_read_it_reads(options: PolicyOptions) -> None:
+    """No more and no less."""
+    for name, spec in built_in().items():
+        assert options_read(name, options) == _watched(name, options)
+        assert spec.uses_horizon == ("horizon" in spec.reads(options))
+
+
 def test_what_each_policy_reads() -> None:
     """As docs/policies.md says; every option is read by some policy."""
     second = PolicyOptions(second="window")
-    read = {name: options_read(spec, second) for name, spec in built_in().items()}
+    read = {name: options_read(name, second) or frozenset() for name in built_in()}
     assert read["fcfs"] == set()
     assert read["power-of-2"] == {"choices"}
     assert read["throttled"] == {"cap_threshold"}
@@ -38,7 +75,8 @@ def test_what_each_policy_reads() -> None:
     assert {"backend", "objective", "time_limit", "horizon", "gamma"} <= read["bf-io"]
     assert set().union(*read.values()) == set(vars(PolicyOptions()))
     of_second = {"slack", "second_proof", "second_horizon"}
-    assert options_read(built_in()["bf-io"], PolicyOptions()) == read["bf-io"] - of_second
+    assert options_read("bf-io", PolicyOptions()) == read["bf-io"] - of_second
+    assert options_read("module:function", second) is None
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bfio.decode.options import RunOptions
     from bfio.workloads.workload import Workload
 
+#: Options of policies that the gap is taken with.
+_OF_GAP = ("gamma", "objective", "work_limit", "time_limit")
 #: Most steps that one run is asked for.
 _MOST_STEPS = 10_000
 _DESCRIPTION = """\
@@ -71,8 +73,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     folder = plot_folder(args)
-    # The gap is taken with the objective and the discount of these options.
-    options.check_policies(args, [args.policy], ("gamma", "objective", "work_limit", "time_limit"))
+    options.check_policies(args, [args.policy], _OF_GAP)
     workload = options.workload_from(args)
     observer = _observer(args)
     if args.dump_steps:
@@ -125,13 +126,14 @@ def _replay(
 ) -> "GapReport":
     from bfio.decode.gap import measure_gap
     from bfio.decode.observers import ProgressObserver
+    from bfio.decode.policy_parsing import own_options
 
     report = measure_gap(
         workload,
         args.policy,
         options.cluster_from(args),
         observer=observer,
-        policy_options=options.policy_options_from(args),
+        policy_options=own_options(args.policy, options.policy_options_from(args)),
         observers=[ProgressObserver(lambda view: tell(view.completed), every=10)],
         engine=args.engine,
         options=options.run_options_from(args),
@@ -167,12 +169,12 @@ def _show(
         plots = [_write_plot(folder, args.policy, report)]
     if args.json:
         from bfio.common.provenance import citable_versions
-        from bfio.decode.simulation import plain_options
 
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}
+        head |= {"objective": args.objective, "gamma": args.gamma or "1"}
         tail: dict[str, Any] = {"workload": dict(workload.provenance), "dumped": steps}
         tail["plots"] = [str(path) for path in plots]
-        tail["run_options"] = plain_options(options.cluster_from(args), _made(args)) | limits
+        tail["run_options"] = _run_options(args) | limits
         tail |= {"versions": citable_versions()} | interruption(interrupted)
         print_json(head | document | limits | tail)
         return
@@ -212,10 +214,31 @@ def _made(args: argparse.Namespace) -> "RunOptions":
     return run_options(build(name, chosen), options.run_options_from(args))
 
 
+def _run_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return every option of the run."""
+    from bfio.decode.prediction.registry import in_force
+    from bfio.decode.simulation import plain_options
+
+    return plain_options(
+        options.cluster_from(args),
+        _made(args),
+        options.energy_from(args),
+        policy=_policy_options(args),
+        predictor=in_force(args.predictor),
+    )
+
+
+def _policy_options(args: argparse.Namespace) -> dict[str, object]:
+    """Return the options of the policy with the values in force."""
+    from bfio.decode.policy_parsing import in_force, parse_policy
+
+    return in_force(*parse_policy(args.policy, options.policy_options_from(args)))
+
+
 def _seen(args: argparse.Namespace) -> "RunOptions":
     """Return the same with the look-ahead that policy and gap have together."""
     made = _made(args)
-    return replace(made, horizon=max(made.horizon, args.gap_horizon))
+    return replace(made, horizon=max(made.look_ahead, args.gap_horizon))
 
 
 def _limits(observer: "GapObserver") -> dict[str, float | None]:
@@ -226,8 +249,16 @@ def _limits(observer: "GapObserver") -> dict[str, float | None]:
 def _settings(args: argparse.Namespace, workload: "Workload", observer: "GapObserver") -> str:
     from bfio.decode.settings import settings
 
-    cluster = options.cluster_from(args)
-    return settings(workload, cluster, [_seen(args)], [_limits(observer)])
+    given, made = options.policy_options_from(args), _made(args)
+    program = {"horizon": observer.horizon} | {name: getattr(given, name) for name in _OF_GAP}
+    return settings(
+        workload,
+        options.cluster_from(args),
+        [made, replace(made, horizon=observer.horizon)],
+        [_limits(observer)],
+        options.energy_from(args),
+        [(args.policy, _policy_options(args)), ("gap", program)],
+    )
 
 
 def _dumped(

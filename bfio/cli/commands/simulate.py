@@ -88,7 +88,10 @@ def _run(args: argparse.Namespace) -> int:
         )
     else:
         limits = [run.statistics]
-        print_sentences(settings(workload, run.cluster, [run.options], limits, energy_model))
+        policies = [(args.policy, run.policy_options)]
+        print_sentences(
+            settings(workload, run.cluster, [run.options], limits, energy_model, policies)
+        )
         _print(document, metrics.table, args.metrics and metrics.shown)
         for remark in remarks(workload, [run], [measured]):
             print_sentences(remark)

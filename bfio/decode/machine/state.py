@@ -16,6 +16,7 @@ from bfio.decode.machine.start_order import StartOrder, new_start_order
 from bfio.decode.machine.tier import Tier, new_tier
 from bfio.decode.offered_load import rate_factor
 from bfio.decode.options import (
+    NO_EVENTS,
     ArrivalMode,
     Dispatch,
     Overflow,
@@ -23,7 +24,6 @@ from bfio.decode.options import (
     RunOptions,
     WindowKnows,
 )
-from bfio.decode.schedules import NO_EVENTS
 from bfio.decode.stragglers import stragglers_of
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray

@@ -196,6 +196,7 @@ SPEC = PolicySpec(
     source="this toolkit, docs/adaptive.md",
     uses_horizon=True,
     default_horizon=DEFAULT_HORIZON,
+    reads=lambda options: ("horizon", "threshold", "candidates", "key"),
     kernel="bfio.decode.machine.adaptive:KERNEL",
     interruptible=False,
     why_pooled="it chooses by rehearsals, which are of pooled dispatch",

@@ -94,5 +94,6 @@ SPEC = PolicySpec(
     kernel=greedy_kernel(
         choose, numbers=lambda options: (options.timeout_steps, options.batching_steps, 0, 0)
     ),
+    reads=lambda options: ("timeout_steps", "batching_steps"),
     why_pooled="it holds starts back, which workers do not once a request is bound to them",
 )

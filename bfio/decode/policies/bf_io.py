@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_options import NO_SECOND, PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
 from bfio.decode.second_choice import second_choice
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
 from formulations.results import Termination, TieRule
+from formulations.second.problem import Second
 from formulations.step.check import violations
 from formulations.step.problem import StepProblem
 from formulations.work import work_limit_beside
@@ -220,6 +221,14 @@ def _program_solver(backend: str, time_limit: float | None, work_limit: int | No
     return solve
 
 
+def _reads(options: PolicyOptions) -> list[str]:
+    read = ["horizon", "gamma", "objective", "benefit", "max_wait", "threshold", "key"]
+    read += ["backend", "time_limit", "work_limit", "second"]
+    if options.second != NO_SECOND:
+        read += ["slack", "second_proof"]
+    return [*read, "second_horizon"] if options.second == Second.WINDOW else read
+
+
 SPEC = PolicySpec(
     name="bf-io",
     factory=BFIO,
@@ -228,5 +237,6 @@ SPEC = PolicySpec(
     dispatch=BOTH_DISPATCHES,
     uses_horizon=True,
     defaults={"gamma": Fraction(1)},
+    reads=_reads,
     needs_caches=lambda options: options.benefit > 0,
 )

@@ -3,7 +3,14 @@
 from bfio.decode.policy import MARGIN
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
-from bfio.decode.score_choice import bound_by_score, cache_worth, overdue, two_stage_of
+from bfio.decode.score_choice import (
+    POOLED_OPTIONS,
+    SCORE_OPTIONS,
+    bound_by_score,
+    cache_worth,
+    overdue,
+    two_stage_of,
+)
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 
@@ -55,6 +62,8 @@ SPEC = PolicySpec(
     factory=BR0,
     summary="two-stage F-score heuristic without look-ahead",
     source="BalanceRoute, section 3",
+    reads=lambda options: SCORE_OPTIONS,
+    pooled_reads=POOLED_OPTIONS,
     dispatch=BOTH_DISPATCHES,
     kernel="bfio.decode.machine.two_stage:KERNEL",
     needs_caches=lambda options: options.benefit > 0,

@@ -5,7 +5,14 @@ from fractions import Fraction
 from bfio.decode.policy import MARGIN
 from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
-from bfio.decode.score_choice import bound_by_score, cache_worth, overdue, two_stage_of
+from bfio.decode.score_choice import (
+    POOLED_OPTIONS,
+    SCORE_OPTIONS,
+    bound_by_score,
+    cache_worth,
+    overdue,
+    two_stage_of,
+)
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 from formulations.step.problem import geometric_weights
@@ -72,6 +79,8 @@ SPEC = PolicySpec(
     uses_horizon=True,
     default_horizon=DEFAULT_HORIZON,
     defaults={"beta": DEFAULT_BETA, "gamma": DEFAULT_GAMMA},
+    reads=lambda options: (*SCORE_OPTIONS, "gamma", "horizon"),
+    pooled_reads=POOLED_OPTIONS,
     dispatch=BOTH_DISPATCHES,
     kernel="bfio.decode.machine.two_stage:KERNEL",
     needs_caches=lambda options: options.benefit > 0,

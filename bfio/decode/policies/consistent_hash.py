@@ -103,6 +103,7 @@ SPEC = PolicySpec(
         choose, numbers=lambda options: guard_numbers(options, NO_GUARD), table=table
     ),
     defaults={"max_load_skew": NO_GUARD},
+    reads=lambda options: ("max_load_skew", "key_blocks", "virtual_nodes"),
     unled=lambda tells_prompts, caches: (
         ""
         if tells_prompts

@@ -14,4 +14,5 @@ SPEC = PolicySpec(
     dispatch=BOTH_DISPATCHES,
     kernel=reports_kernel(REPORT_EVERY, growth=0),
     defaults={"report_every": REPORT_EVERY},
+    reads=lambda options: ("report_every",),
 )

@@ -136,11 +136,29 @@ def _base(options: PolicyOptions) -> Policy:
     return spec.factory(options)
 
 
+def _reads(options: PolicyOptions) -> list[str]:
+    from bfio.decode.policy_registry import built_in
+
+    spec = built_in().get(options.base)
+    read = ["base", "max_pauses", "pausing_method"]
+    read += ["time_limit"] if options.pausing_method == "exact" else []
+    return read if spec is None or spec is SPEC else [*read, *spec.reads(options)]
+
+
+def _base_draws(options: PolicyOptions) -> bool:
+    from bfio.decode.policy_registry import built_in
+
+    spec = built_in().get(options.base)
+    return spec is not None and spec.draws
+
+
 SPEC = PolicySpec(
     name="pausing",
     factory=Pausing,
     summary="another policy routes, a program of each step says who rests (--max-pauses)",
     source="DyntraLB (vllm-ascend pull request 12292), as a program",
     why_pooled="it decides about a step as a whole, not about one request",
+    reads=_reads,
+    draws_with=_base_draws,
     pauses=True,
 )

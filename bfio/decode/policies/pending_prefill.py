@@ -59,4 +59,5 @@ SPEC = PolicySpec(
     dispatch=BOTH_DISPATCHES,
     uses_horizon=True,
     default_horizon=DEFAULT_HORIZON,
+    reads=lambda options: ("horizon",),
 )

@@ -87,5 +87,6 @@ SPEC = PolicySpec(
     kernel=greedy_kernel(
         choose, numbers=lambda options: (options.choices,), supports=is_sampled_alike
     ),
+    reads=lambda options: ("choices",),
     draws=True,
 )

@@ -84,6 +84,7 @@ SPEC = PolicySpec(
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(choose, numbers=lambda options: guard_numbers(options, MAX_LOAD_SKEW)),
     defaults={"max_load_skew": MAX_LOAD_SKEW},
+    reads=lambda options: ("max_load_skew",),
     unled=lambda tells_prompts, caches: (
         ""
         if caches

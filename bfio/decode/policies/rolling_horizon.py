@@ -61,6 +61,7 @@ SPEC = PolicySpec(
     uses_horizon=True,
     default_horizon=DEFAULT_HORIZON,
     defaults={"moves": DEFAULT_MOVES},
+    reads=lambda options: ("horizon", "moves"),
     kernel="bfio.decode.machine.rolling_horizon:KERNEL",
     why_pooled="it plans who fills which slot when, and a bound request is past planning",
 )

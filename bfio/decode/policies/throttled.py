@@ -94,4 +94,5 @@ SPEC = PolicySpec(
     source="BF-IO, appendix A.1.1",
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(choose, numbers=lambda options: (options.cap_threshold or 0, 0)),
+    reads=lambda options: ("cap_threshold",),
 )

@@ -1,11 +1,12 @@
 """Names to predictors: the built-in ones, installed ones, and a user's own ``module:object``."""
 
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from functools import cache
 from typing import Any, cast
 
 import bfio.decode.prediction.predictors
-from bfio.common.options import from_texts, split_options
+from bfio.common.options import from_texts, options_of, split_options
 from bfio.common.patience import patience
 from bfio.common.plugins import installed, members
 from bfio.decode.predictor import (
@@ -95,6 +96,14 @@ def spelt_out(name: str) -> tuple[str, object]:
     spec, option = find(name)
     options = read_options(spec, name)
     return spec.name, option if options is None else options
+
+
+def in_force(predictor: str | Predictor) -> dict[str, object]:
+    """Return all options of a predictor with their values; none of one given as an object."""
+    _, options = spelt_out(predictor) if isinstance(predictor, str) else ("", "")
+    if is_dataclass(options):
+        return {e.name: getattr(options, e.field) for e in options_of(type(options))}
+    return {"option": options} if options else {}
 
 
 def is_own(name: str) -> bool:

@@ -3,12 +3,11 @@
 import numpy as np
 
 from bfio.common.metrics import exact_sum
-from bfio.decode.options import ArrivalMode
+from bfio.decode.options import NO_EVENTS, ArrivalMode
 from bfio.decode.replay.counting import count, number
 from bfio.decode.replay.profiles import total_work
 from bfio.decode.replay.record import Replay
 from bfio.decode.replay.rule_table import ROUNDING, RuleTable
-from bfio.decode.schedules import NO_EVENTS
 from bfio.decode.stints import Cause
 from bfio.decode.stragglers import stragglers_of
 

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.decode.drift import LLM
+from bfio.decode.options import NO_EVENTS
 from bfio.decode.run import Run
-from bfio.decode.schedules import NO_EVENTS
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.hindsight_makespan import (

@@ -18,6 +18,7 @@ from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
 from bfio.studies.row_parts.batching_offer import BatchingOffer, offer_of
+from bfio.studies.row_parts.cache_arguments import algorithm_digest
 from bfio.studies.row_parts.workload_arguments import lengths_digest
 from formulations.errors import InputError
 from formulations.rationals import plain_number
@@ -68,7 +69,8 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         return RowResult(values, series=series, violations=_violations(run))
 
     document = json.dumps(scenario.network.to_mapping(), sort_keys=True)
-    return Planned(digest_of(document, *_listed(scenario)), compute)
+    source = algorithm_digest(scenario.serving.name)
+    return Planned(digest_of(f"{document}{source}", *_listed(scenario)), compute)
 
 
 def _listed(scenario: Scenario) -> list[str]:

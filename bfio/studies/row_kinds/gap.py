@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bfio.decode.gap import GapObserver, GapReport, StepRegret
+from bfio.common.options import from_mapping
+from bfio.decode.gap import GapObserver, GapReport, StepRegret, observed_run
+from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.step.exact import prepare
@@ -50,22 +52,31 @@ VALUES = descriptions(
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*ARGUMENTS, "method", "gap_horizon", "gap_gamma", "every"))
-    run = run_plan(given, context)
-    make = partial(_observer, given, run)
+    run = run_plan(given, context, reads=("objective", "work_limit", "time_limit"))
+    make = partial(_observer, given)
     horizon = make().horizon
     return Planned(
         runs_digest(run),
         lambda: _compute(run, make(), context.want_log),
-        run.draws,
+        run.draws_with(horizon),
         run.setting,
         *run.told(horizon=horizon),
+        unread=run.unread,
     )
 
 
 def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
     # Loading kernels is no part of any step's solve, nor of its time limit.
     prepare()
-    run = plan.run(observers=[observer], keep_trajectory=False, horizon=observer.horizon)
+    run = observed_run(
+        plan.workload,
+        plan.policy,
+        plan.cluster,
+        observer,
+        policy_options=plan.policy_options,
+        engine=plan.engine,
+        options=plan.found_options,
+    )
     report, own = observer.report(), run_solves(run)
     unproven = sum(row.optimum is None for row in report.rows)
     return RowResult(
@@ -177,8 +188,8 @@ def _line(row: StepRegret) -> str:
     )
 
 
-def _observer(given: Arguments, plan: RunPlan) -> GapObserver:
-    options = plan.policy_options
+def _observer(given: Arguments) -> GapObserver:
+    options = from_mapping(PolicyOptions, given.given)
     return GapObserver(
         method=given.text("method", "exact"),
         horizon=given.whole("gap_horizon", 0, maximum=MAX_HORIZON),

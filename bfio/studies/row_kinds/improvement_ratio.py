@@ -46,6 +46,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         policy.setting_beside(baseline),
         *policy.told(baseline),
         (baseline.meaning, policy.meaning),
+        {name: error for name, error in policy.unread.items() if name in baseline.unread},
     )
 
 

@@ -74,6 +74,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     return Planned(
         with_sources(instance_digest(instance), *run.sources),
         partial(_compute, run, instance, criteria),
+        unread=run.unread,
     )
 
 

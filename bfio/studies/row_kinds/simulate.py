@@ -47,6 +47,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         run.setting,
         *run.told(),
         run.meaning,
+        run.unread,
     )
 
 

@@ -9,7 +9,7 @@ from bfio.decode.options import Dispatch
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
-from bfio.studies.row_parts.cache_arguments import convention_of
+from bfio.studies.row_parts.cache_arguments import algorithm_digest, convention_of
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
 from bfio.worst_cases.case import Case
@@ -57,7 +57,8 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         given.whole("steps", 2000, minimum=1),
         given.whole("seed", 0),
     )
-    return Planned(digest_of(str(space)), compute, draws=method is Method.LOCAL)
+    source = algorithm_digest(given.text("policy", "fcfs"))
+    return Planned(digest_of(f"{space}{source}"), compute, draws=method is Method.LOCAL)
 
 
 def _cache(given: Arguments) -> tuple[CacheTarget, CacheSpace]:

@@ -1,21 +1,28 @@
 """Arguments of a simulated run: machine, arrivals, what policies know, and the policy."""
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 from bfio.batching.registry import is_own as is_own_batching
 from bfio.common.engine_choice import Engine
-from bfio.common.options import from_mapping, names_of
+from bfio.common.options import drawing, from_mapping, names_of, options_of
 from bfio.common.users_digest import users_digest
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.measured import AUTO, repeats
-from bfio.decode.observers import Observer
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_options import NAMED_SOLVER, PolicyOptions
-from bfio.decode.policy_parsing import parse_policy, spelt_out
+from bfio.decode.policy_parsing import (
+    in_force,
+    own_options,
+    parse_policy,
+    spelt_out,
+    unread_options,
+)
 from bfio.decode.policy_registry import find
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.replay import run_violations
@@ -59,14 +66,8 @@ POLICY_ARGUMENTS = ("policy", *names_of(PolicyOptions))
 ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_ARGUMENTS)
 #: The same where a part of the run is measured on requests that may be repeated.
 MEASURED_ARGUMENTS = (*ARGUMENTS, "repeat")
-#: Arguments that the line of settings tells by what they come to.
-_TOLD = frozenset(WORKLOAD_ARGUMENTS) | {
-    "workers", "slots", "arrivals", "pool", "pool_per_worker", "pool_per_slot", "rate_scale",
-    "load", "prefill", "telemetry", "stragglers", "steps", "token_budget",
-    "batching", "batch_token_time", "free_tokens", "dispatch", "horizon", "projection",
-    "predictor", "window_knows", "seed", "step_overhead", "token_time", "mean_time", "speed",
-    "memory", "overflow", "swap_time", "prefix_cache", "slo",
-}  # fmt: skip
+#: Arguments of which the line of settings does not tell by what they come to.
+_UNTOLD = ("policy", "engine", "warm_up")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class RunPlan:
     cluster : Cluster
         The machine.
     policy_options : PolicyOptions
-        Options of named policies.
+        Options that the policy reads, but for those that its name says.
     engine : str
         Which engine runs.
     options : RunOptions
@@ -96,8 +97,11 @@ class RunPlan:
     metrics : tuple of str
         Metrics of users' own that are measured besides.
     others : mapping of str to value
-        Arguments of the row that are none of machine, arrivals and requests, such as options of
-        policies.
+        Arguments of the row that are none of machine, run, requests and options of the policy.
+    unread : mapping of str to InputError
+        Arguments that the row does not read, with what is wrong.
+    folder : Path
+        Where the names of files start.
     """
 
     policy: str
@@ -111,6 +115,8 @@ class RunPlan:
     choice: WorkloadChoice
     metrics: tuple[str, ...] = ()
     others: Mapping[str, Value] = field(default_factory=dict)
+    unread: Mapping[str, InputError] = field(default_factory=dict)
+    folder: Path = Path()
 
     @property
     def setting(self) -> dict[str, str]:
@@ -121,7 +127,8 @@ class RunPlan:
         """Return what it and other runs of a row are made of, which differ in the policy only."""
         facts = request_facts(self.choice)
         options = [replace(plan.options, horizon=plan.horizon) for plan in (self, *others)]
-        parts = setting_parts(facts.used, self.cluster, options)
+        policies = [(plan.policy, plan.in_force) for plan in (self, *others)]
+        parts = setting_parts(facts.used, self.cluster, options, policies, self.energy)
         return parts | {name: f"{name} {label(value)}" for name, value in self.others.items()}
 
     @property
@@ -130,17 +137,23 @@ class RunPlan:
         return parse_policy(self.policy, self.policy_options)[0]
 
     @property
+    def in_force(self) -> dict[str, object]:
+        """Options that the policy reads, with their values."""
+        dispatch = self.options.dispatch
+        named = parse_policy(self.policy, self.policy_options, dispatch)
+        return in_force(*named, dispatch)
+
+    @property
     def horizon(self) -> int:
         """Look-ahead steps of the run."""
-        own = _horizon(self.policy, self.policy_options, self.sources[0])
-        return max(self.options.horizon, own)
+        return _horizon(self.policy, self.policy_options, self.sources[0])
 
     @property
     def meaning(self) -> Hashable:
         """What it comes to, whichever way policy and predictor are spelt."""
         predictor = predictors.spelt_out(str(self.options.predictor))
         return (
-            spelt_out(self.policy, self.policy_options),
+            spelt_out(self.policy, self.policy_options, self.options.dispatch),
             replace(self.options, predictor="none"),
             *(predictor, self.cluster, self.engine, self.energy, self.warm_up, self.repeat),
             *(self.choice, self.metrics),
@@ -193,18 +206,30 @@ class RunPlan:
 
         The version of the code that a row carries covers its kind only.
         """
-        policy, _ = parse_policy(self.policy, self.policy_options)
+        policy, chosen = parse_policy(self.policy, self.policy_options)
         predictor = str(self.options.predictor)
         return tuple(
             users_digest(name) if is_own(name) else ""
             for name, is_own in (
                 (policy, is_users),
                 (predictor, predictors.is_own),
-                (self.policy_options.backend, _is_own_backend),
+                (chosen.backend, _is_own_backend),
                 (self.options.batching, is_own_batching),
                 *((metric, is_users) for metric in self.metrics),
             )
         )
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """Files that options of the run name, by field."""
+        values = {entry: getattr(self.options, entry.field) for entry in options_of(RunOptions)}
+        return {e.field: self.folder / v for e, v in values.items() if e.kind.is_file(v)}
+
+    @property
+    def found_options(self) -> RunOptions:
+        """How the run is made, with files as they are found from here."""
+        found: dict[str, Any] = {name: str(path) for name, path in self.files.items()}
+        return replace(self.options, **found)
 
     @property
     def is_timed(self) -> bool:
@@ -213,12 +238,17 @@ class RunPlan:
 
     @property
     def draws(self) -> bool:
-        """Whether policy or predictor may draw from the seed; the requests are another matter."""
-        name, _ = parse_policy(self.policy, self.policy_options)
+        """Whether the run may draw from the seed; its requests are another matter."""
+        return self.draws_with(horizon=0)
+
+    def draws_with(self, horizon: int) -> bool:
+        """Return whether that or something else that looks so far ahead may draw."""
+        name, chosen = parse_policy(self.policy, self.policy_options)
         spec = find(name)
-        # Nobody asks a predictor for a policy that does not look ahead.
-        predicts = predictors.draws(self.options.predictor)
-        return spec.draws or (predicts and spec.uses_horizon)
+        # Nobody asks a predictor where nobody looks ahead.
+        asks = spec.uses_horizon or horizon > 0
+        drawn = drawing(self.options) - (frozenset() if asks else {"predictor"})
+        return spec.draws or spec.draws_with(chosen) or bool(drawn)
 
     def measured_run(self, run: Run) -> Run:
         """Return the run that is measured: ``run``, or one of its requests repeated."""
@@ -237,21 +267,15 @@ class RunPlan:
     def run(
         self,
         workload: Workload | None = None,
-        *,
-        observers: Sequence[Observer] = (),
-        keep_trajectory: bool = True,
-        horizon: int = 0,
     ) -> Run:
-        """Simulate it on its requests, or others, with a look-ahead of at least ``horizon``."""
+        """Simulate it on its requests, or others."""
         return simulate(
             self.workload if workload is None else workload,
             self.policy,
             self.cluster,
             policy_options=self.policy_options,
             engine=self.engine,
-            observers=observers,
-            keep_trajectory=keep_trajectory,
-            options=replace(self.options, horizon=max(self.options.horizon, horizon)),
+            options=self.found_options,
         )
 
 
@@ -260,7 +284,12 @@ def _repeat(arguments: Arguments) -> int | str:
     return given if given == AUTO else arguments.whole("repeat", 1, minimum=1)
 
 
-def run_plan(arguments: Arguments, context: RowContext, policy: str | None = None) -> RunPlan:
+def run_plan(
+    arguments: Arguments,
+    context: RowContext,
+    policy: str | None = None,
+    reads: Collection[str] = (),
+) -> RunPlan:
     """Read everything about a run, and check it.
 
     Parameters
@@ -271,6 +300,8 @@ def run_plan(arguments: Arguments, context: RowContext, policy: str | None = Non
         Says where relative file names start.
     policy : str, optional
         By default the argument ``policy``.
+    reads : collection of str
+        Options of policies that something else in the row reads.
 
     Raises
     ------
@@ -281,17 +312,22 @@ def run_plan(arguments: Arguments, context: RowContext, policy: str | None = Non
     if text is None:
         raise InputError("argument policy", "missing", "name a policy")
     cluster = from_mapping(Cluster, arguments.given)
+    given = from_mapping(PolicyOptions, arguments.given)
+    options = _options(arguments, cluster)
+    told = {name for name in ARGUMENTS if name not in (*_UNTOLD, *reads)}
     plan = RunPlan(
         policy=text,
         cluster=cluster,
-        policy_options=from_mapping(PolicyOptions, arguments.given),
+        policy_options=own_options(text, given, options.dispatch),
         engine=member(Engine, arguments.text("engine", "auto"), "argument engine"),
-        options=_options(arguments, cluster),
+        options=options,
         energy=from_mapping(EnergyModel, arguments.given),
         warm_up=arguments.whole("warm_up", 0),
         repeat=_repeat(arguments),
         choice=workload_choice(arguments, cluster.total_slots, context),
-        others={n: v for n, v in arguments.given.items() if n not in _TOLD},
+        others={n: v for n, v in arguments.given.items() if n not in told},
+        unread=unread_options([text], given, reads, options.dispatch, "argument {}".format),
+        folder=context.folder,
     )
     name, _ = parse_policy(plan.policy, plan.policy_options)
     check_dispatch(name, find(name), plan.options)
@@ -330,7 +366,9 @@ def runs_digest(*plans: RunPlan) -> str:
         raise InputError(
             "argument arrivals", "the requests have no arrival times", 'use arrivals = "pool"'
         )
-    return with_sources(facts.digest, *(source for plan in plans for source in plan.sources))
+    sources = [source for plan in plans for source in plan.sources]
+    files = [f"{name} {_file_digest(path, name)}" for name, path in plans[0].files.items()]
+    return with_sources(facts.digest, *sources, *files)
 
 
 def with_sources(digest: str, *sources: str) -> str:
@@ -349,6 +387,14 @@ def _options(arguments: Arguments, cluster: Cluster) -> RunOptions:
         steps=arguments.optional_whole("steps", minimum=1),
         seed=arguments.whole("seed", 0),
     )
+
+
+def _file_digest(path: Path, argument: str) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        what = f"cannot read {path.name!r}: {error.strerror}"
+        raise InputError(f"argument {argument}", what, "name a file of the data folder") from None
 
 
 def _pool(arguments: Arguments, cluster: Cluster) -> int:
