@@ -116,7 +116,9 @@ def test_policies_may_carry_options(bfio: Bfio) -> None:
         "compare", "--policies", "br-0,br-h:horizon=0:beta=4", *SMALL, "--no-plots", "--json"
     ).json
     first, second = answer["policies"]
-    skipped = ("policy", "wall_s", "decide_s")
+    skipped = ("policy", "wall_s", "decide_s", "options")
+    one, other = (document["options"] for document in (first, second))
+    assert {n for n in other if n not in one or one[n] != other[n]} == {"beta", "gamma"}
     assert {k: v for k, v in first.items() if k not in skipped} == {
         k: v for k, v in second.items() if k not in skipped
     }

@@ -41,7 +41,7 @@ def _made(given: dict[str, Any]) -> tuple[Cluster, RunOptions, EnergyModel, dict
     policy = from_mapping(PolicyOptions, given)
     used = in_force(given["policy"], policy, options.dispatch)
     # As in a run, of which the look-ahead is that of its policy.
-    options = replace(options, horizon=used.get("horizon", 0))
+    options = replace(options, horizon=policy.horizon)
     return from_mapping(Cluster, given), options, from_mapping(EnergyModel, given), used
 
 

@@ -40,7 +40,7 @@ from tests.decode.test_reference import (
 )
 
 #: What tells a run of a policy that pauses from one of its base.
-OF_PAUSING = {"policy", "rests", "max_pauses", "statistics", "options"}
+OF_PAUSING = {"policy", "rests", "max_pauses", "statistics", "options", "policy_options"}
 
 
 class Erratic:
