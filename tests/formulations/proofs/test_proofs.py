@@ -167,6 +167,15 @@ def test_steps_by_other_methods(method: str, seed: int) -> None:
 
 
 @given(seed=SEEDS)
+def test_steps_that_are_left_to_cp_sat(seed: int) -> None:
+    """As larger ones are, which are not enumerated: in classes, or as the program is stated."""
+    problem = cases.drawn(cases.step, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bfio.step.exact.solve._TINY", 0)
+        check(solve_step, problem, "exact", cases.least_of_step(problem))
+
+
+@given(seed=SEEDS)
 def test_tiny_steps_are_settled(seed: int) -> None:
     """The default method leaves no tiny problem open, whatever its numbers."""
     problem = cases.drawn(cases.step, seed)
