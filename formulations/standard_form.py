@@ -92,7 +92,7 @@ class StandardForm:
         return bool(self.integral.all() and whole)
 
     def row_reach(self) -> float:
-        """Return what no row's sum exceeds in size."""
+        """Return what no row's sum exceeds in size; unbounded variables count as 1."""
         return float((abs(self.matrix) @ self._largest()).max(initial=0.0))
 
     def reach(self) -> float:
@@ -101,7 +101,7 @@ class StandardForm:
 
     def _largest(self) -> FloatArray:
         largest: FloatArray = np.maximum(np.abs(self.lower), np.abs(self.upper))
-        return largest
+        return np.where(np.isfinite(largest), largest, 1.0)
 
     def column_index(self) -> dict[str, int]:
         """Return the position of each column by name."""

@@ -80,7 +80,8 @@ class CpSat:
         return Outcome(
             termination=_termination(solver.status_name(status), deadline, limits.work_limit),
             values=values if in_hand else None,
-            bound=_integer_bound(solver, form, status == cp_model.OPTIMAL),
+            # Without a solution CP-SAT gives 0 where it knows no bound, which says nothing.
+            bound=_integer_bound(solver, form, status == cp_model.OPTIMAL) if in_hand else None,
             bound_kind=BoundKind.INTEGER if is_trusted(reach) else BoundKind.FLOAT,
             seconds=seconds,
             details={

@@ -40,6 +40,9 @@ def run_backend(
     """
     deadline = limits.deadline
     with deadline.stopped():
+        # What writes forms is loaded too: an import that is interrupted is left half done.
+        import scipy.sparse  # noqa: F401
+
         solver.load()
     limits = replace(limits, time_limit=deadline)
     began = time.perf_counter()

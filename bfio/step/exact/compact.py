@@ -105,7 +105,8 @@ def solve_compact(
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         found = program.assignment(solver)
     is_infeasible = status == cp_model.INFEASIBLE
-    bound = lower if is_infeasible else _valid_bound(solver, lower)
+    # Without a solution CP-SAT gives 0 where it knows no bound, which says nothing.
+    bound = lower if found is None else _valid_bound(solver, lower)
     known = None if hint is None else _known(problem, hint, first_peak)
     if not is_trusted(reach) or (known is not None and (is_infeasible or bound > known)):
         # Its word is no proof here, or the hint refutes it.

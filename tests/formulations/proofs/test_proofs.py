@@ -1,6 +1,7 @@
 """Nothing false is called optimal, infeasible or a bound, by any method of any program."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from formulations.backends.cp_sat import CpSat
 from formulations.errors import CapabilityError, InputError
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram
 from formulations.hindsight_makespan import MakespanProgram
+from formulations.pausing import PausingProblem
+from formulations.pausing.problem import PricedPausing
+from formulations.pausing.solver import PricedProgram
 from formulations.results import BoundKind, Termination, origin
 from formulations.second import Second
 from formulations.step import StepProblem, StepProgram, StepResult
@@ -167,6 +171,15 @@ def test_steps_by_other_methods(method: str, seed: int) -> None:
 
 
 @given(seed=SEEDS)
+def test_steps_that_are_left_to_cp_sat(seed: int) -> None:
+    """As larger ones are, which are not enumerated: in classes, or as the program is stated."""
+    problem = cases.drawn(cases.step, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bfio.step.exact.solve._TINY", 0)
+        check(solve_step, problem, "exact", cases.least_of_step(problem))
+
+
+@given(seed=SEEDS)
 def test_tiny_steps_are_settled(seed: int) -> None:
     """The default method leaves no tiny problem open, whatever its numbers."""
     problem = cases.drawn(cases.step, seed)
@@ -224,6 +237,26 @@ def test_thresholds(method: str, seed: int) -> None:
     """Least thresholds, by their iteration in rationals."""
     problem = cases.drawn(cases.wait, seed)
     check(thresholds.solve, problem, method, thresholds.solve(problem).objective)
+
+
+@pytest.mark.parametrize("limit", [0.0, 1e-3, 1e-2, 2e-2])
+def test_cp_sat_without_a_solution_bounds_nothing(limit: float) -> None:
+    """Stopped at once it gives the bound 0, above the optimum of a priced step."""
+    problem = PausingProblem(
+        capacity=np.array([2, 0, 2]),
+        worker=np.array([2]),
+        load=np.array([25]),
+        paused=np.array([1]),
+        waiting=np.array([39, 55]),
+        max_pauses=3,
+        step_overhead=[Fraction(13)] * 3,
+        token_time=[Fraction(t) for t in (595, 739, 53)],
+    )
+    for _ in range(5):
+        assert_true(solve_pausing(problem, method="cp-sat", time_limit=limit), 1338)
+    priced = PricedProgram(PricedPausing.at(problem, Fraction(10**5)))
+    outcome = CpSat().solve(priced, SolveLimits(work_limit=0), None)
+    assert outcome.values is not None or outcome.bound is None
 
 
 def test_where_our_search_gives_up_cp_sat_goes_on() -> None:
