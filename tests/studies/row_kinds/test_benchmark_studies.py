@@ -28,7 +28,6 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "06-strength-of-the-bound/small": (4, 10),
     "07-arrival-models/variations": (6, 20, 60),
     "07-arrival-models/warm-start": 3,
-    "09-protection/alpha": 3,
     "09-protection/beta": 3,
     "11-lower-bounds/study": 1,
     "12-price-of-myopia/eight-workers": 6,
