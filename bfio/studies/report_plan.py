@@ -7,6 +7,9 @@ from typing import Any
 
 from formulations.errors import InputError, use_one_of
 
+#: Before the name of an argument whose logarithm is meant.
+LOGARITHM = "ln "
+
 
 class FigureKind(StrEnum):
     """Plots by the question they answer."""
@@ -126,14 +129,20 @@ class Table:
                     )
 
     def _check_exponents(self) -> None:
-        fitted = {name.removeprefix("ln ") for name in (self.against, *self.beside)}
-        if taken := sorted(fitted & set(self.rows)):
+        if taken := [name for _, name in self._fitted() if name in self.rows]:
             what, remedy = f"against is {taken[0]}, one of its rows", "leave it out of rows"
         elif self.baseline or self.statistic is not Statistic.MEAN:
             what, remedy = "against leaves no statistic and no ratio", "leave these out"
         else:
             return
         raise InputError(self.place, what, remedy)
+
+    def _fitted(self) -> Iterator[tuple[str, str]]:
+        """Yield the arguments that values are fitted over, with the field that names them."""
+        if self.against:
+            yield "against", self.against.removeprefix(LOGARITHM)
+        for name in self.beside:
+            yield "beside", name.removeprefix(LOGARITHM)
 
     @property
     def divided(self) -> Sequence[str]:
@@ -155,8 +164,7 @@ class Table:
         for field_name in ("rows", "baseline", "where"):
             for name in getattr(self, field_name):
                 yield field_name, name
-        if self.against:
-            yield "against", self.against
+        yield from self._fitted()
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,8 @@ from math import log
 
 from bfio.studies.report.selection import number_of
 from bfio.studies.report.statistics import Estimate, Number, PowerLaw, as_number, power_law
+from bfio.studies.report_plan import LOGARITHM
 from bfio.studies.row import Row
-
-#: Before the name of an argument whose logarithm is meant.
-LOGARITHM = "ln "
 
 
 @dataclass(frozen=True)
