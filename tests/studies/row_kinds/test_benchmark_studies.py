@@ -26,6 +26,7 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     # General solvers use up their time limit on nearly every row.
     "06-strength-of-the-bound/large": 3,
     "06-strength-of-the-bound/small": (4, 10),
+    "07-arrival-models/small-proven": 60,
     "07-arrival-models/variations": (6, 20, 60),
     "07-arrival-models/warm-start": 3,
     "09-protection/beta": 3,
