@@ -23,9 +23,7 @@ REPLICATES = ("seed", "window")
 REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     # Wide grids of a few minutes, as their READMEs say.
     "03-look-ahead/study": 4,
-    # General solvers use up their time limit on nearly every row.
-    "06-strength-of-the-bound/large": 3,
-    "06-strength-of-the-bound/small": (4, 10),
+    "07-arrival-models/small-proven": 60,
     "07-arrival-models/variations": (6, 20, 60),
     "07-arrival-models/warm-start": 3,
     "09-protection/beta": 3,
