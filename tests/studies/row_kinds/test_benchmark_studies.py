@@ -23,6 +23,8 @@ REPLICATES = ("seed", "window")
 REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     # Wide grids of a few minutes, as their READMEs say.
     "03-look-ahead/study": 4,
+    # Exact steps on up to 8,192 slots: a row takes up to ten minutes.
+    "05-improvement-ratio/grid": 1,
     "07-arrival-models/small-proven": 60,
     "07-arrival-models/variations": (6, 20, 60),
     "07-arrival-models/warm-start": 3,
@@ -87,6 +89,8 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "41-worst-cases/barrier": 1,
     "41-worst-cases/cache": (1, 2),
     "41-worst-cases/steady": 1,
+    # 100,000 requests a row.
+    "42-table-1-like-with-like/study": 5,
 }
 
 
