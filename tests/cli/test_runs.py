@@ -90,10 +90,10 @@ def test_compare_conserves_work_and_writes_plots(bfio: Bfio, tmp_path: Path) -> 
 def test_compare_prints_both_tables(
     bfio: Bfio, monkeypatch: pytest.MonkeyPatch, width: str
 ) -> None:
-    """Steady part and whole run, with units, and no line longer than the terminal."""
+    """Measured part and whole run, with units, and no line longer than the terminal."""
     monkeypatch.setenv("COLUMNS", width)
     out = bfio("compare", "--policies", "fcfs,br-0", *SMALL, "--no-plots").out
-    assert "Steady part" in out
+    assert "Measured: steps" in out
     assert "Whole run" in out
     assert "[tokens/s]" in out
     assert max(len(line) for line in out.splitlines()) <= int(width)
@@ -315,7 +315,7 @@ def test_prepare_compiles_every_kernel(bfio: Bfio) -> None:
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_an_output_that_takes_nothing_is_one_line(form: tuple[str, ...]) -> None:
     """On a full disk; Python does not complain of it again while shutting down."""
-    words = ("compare", "--policies", "fcfs", *SMALL, "--no-plots", *form)
+    words = ("compare", "--policies", "fcfs", *SMALL, "--repeat", "1", "--no-plots", *form)
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
             [sys.executable, "-m", "bfio", *words],
