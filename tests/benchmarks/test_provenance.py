@@ -41,8 +41,7 @@ baseline = { policy = "fcfs" }
 """
 #: Results whose commits are in no history: made before it was rewritten, to be made anew.
 LOST = {
-    "results/dispatch-stages", "results/library-times",
-    "20-better-policy/exact", "21-predictors/study",
+    "20-better-policy/exact",
     "22-adaptive/choice", "23-balance-route-table-1/pool", "23-balance-route-table-1/timed",
     "24-useless-signal/anchor", "24-useless-signal/useless",
     "25-robustness/study", "26-throughput-and-imbalance/study",
