@@ -115,7 +115,7 @@ class Column:
         if value is None or half_width is None:
             return self._plain(value)
         if self.is_share:
-            return f"{percentage(value)} ± {100 * half_width:.1f} %"
+            return f"{percentage(value)} ± {percentage(half_width)} %"
         return f"{self._plain(value)} ± {number(half_width * self.factor, 2)}"
 
     def _plain(self, value: float | None) -> str:

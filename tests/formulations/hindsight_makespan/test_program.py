@@ -108,6 +108,7 @@ def test_free_wall_clock_ignores_arrivals(problem: MakespanProblem) -> None:
         [(0, s, o) for s, o in rows],
         step_overhead=problem.step_overhead,
         token_time=problem.token_time,
+        memory=problem.memory,
     )
     assert brute_force(problem)[0] == brute_force(together)[0]
 
