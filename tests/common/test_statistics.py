@@ -72,10 +72,13 @@ def _coverage(phi: float, replications: int) -> tuple[float, float]:
 
 
 def test_the_width_is_that_of_the_long_run_variance() -> None:
-    """AR(1), φ = 0.5: variance of a mean of n is about 1/((1 - φ)²·n), so 4/n."""
+    """AR(1), φ = 0.5: variance of a mean of n is about 1/((1 - φ)²·n), so 4/n.
+
+    To look for correlation between batches that have none costs up to a fifth of the width.
+    """
     rng = np.random.default_rng(3)
     found = [half_width(_autoregressive(0.5, 4000, rng)) or 0 for _ in range(60)]
-    assert np.mean(found) == pytest.approx(T_19 * math.sqrt(4 / 4000), rel=0.1)
+    assert 1 <= np.mean(found) / (T_19 * math.sqrt(4 / 4000)) <= 1.2
 
 
 @pytest.mark.deep

@@ -10,7 +10,9 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine import kernel, whole_run
+from bfio.decode.options import Dispatch
 from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_parsing import own_options
 from bfio.decode.policy_registry import specs
 from bfio.decode.prediction import length_history
 from bfio.decode.run import Run
@@ -53,10 +55,15 @@ def both_engines(
     policy_options: PolicyOptions | None = None,
     **options: Any,
 ) -> tuple[Run | None, Run]:
-    """Run a policy on the compiled and on the reference engine."""
+    """Run a policy on the compiled and on the reference engine, with the options that it reads."""
     compiled = run_compiled(workload, name, policy_options, cluster, **options)
-    options |= {"policy_options": policy_options, "engine": "reference"}
+    options |= {"policy_options": _read(name, policy_options, options), "engine": "reference"}
     return compiled, simulate(workload, name, cluster, **options)
+
+
+def _read(name: str, given: PolicyOptions | None, options: dict[str, Any]) -> PolicyOptions | None:
+    dispatch = Dispatch(options.get("dispatch", "pooled"))
+    return None if given is None else own_options(name, given, dispatch)
 
 
 def run_compiled(
@@ -67,7 +74,7 @@ def run_compiled(
     **options: Any,
 ) -> Run | None:
     """Run a policy on the compiled engine; None if that declines."""
-    options |= {"policy_options": policy_options, "engine": "compiled"}
+    options |= {"policy_options": _read(name, policy_options, options), "engine": "compiled"}
     try:
         return simulate(workload, name, cluster, **options)
     except InputError as error:

@@ -24,8 +24,9 @@ from bfio.decode.machine.phases import admit_assigned, free_slots
 from bfio.decode.machine.state import ACTIVE, State, peaks
 from bfio.decode.machine.window import Window, project, remaining_running, waiting_requests
 from bfio.decode.observers import Watching
-from bfio.decode.options import RunOptions
+from bfio.decode.options import Dispatch, RunOptions
 from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_parsing import own_options
 from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prefill import PrefillTier
@@ -108,7 +109,8 @@ class Drawing:
         events = {options["failures"], options["cancellations"]} != {"none"}
         if (overflows or events) and not options["drift"].is_uniform:
             options["drift"] = replace(options["drift"], reading=DriftReading.GLOBAL_STEP)
-        return KernelRun(requests, policy, cluster, self.policy_options(policy), options)
+        given = own_options(policy, self.policy_options(policy), Dispatch(options["dispatch"]))
+        return KernelRun(requests, policy, cluster, given, options)
 
     def workload(self) -> Workload:
         """Return requests of few or many sizes, some with equal prefixes."""

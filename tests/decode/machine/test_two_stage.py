@@ -119,8 +119,8 @@ def test_windows_of_any_length_under_uneven_growth(horizon: int) -> None:
     )
 
 
-def test_a_longer_horizon_of_the_engine_changes_nothing() -> None:
-    """Columns beyond those a policy asked for are not read."""
+def test_the_horizon_of_a_run_is_that_of_its_policy() -> None:
+    """What is given is used and recorded, shorter or longer than the policy's own."""
     for horizon in (0, 30):
         run = assert_same_run(
             lengths(100, seed=10),
@@ -130,7 +130,7 @@ def test_a_longer_horizon_of_the_engine_changes_nothing() -> None:
             horizon=horizon,
             predictor="oracle",
         )
-        assert run.options.horizon == max(horizon, 20)
+        assert run.options.horizon == horizon
 
 
 def test_scores_that_overflow_are_left_to_the_reference() -> None:

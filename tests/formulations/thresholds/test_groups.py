@@ -1,5 +1,6 @@
 """Nested WAIT for several prompt lengths: one chain of segments for each, in common batches."""
 
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -81,7 +82,9 @@ def test_methods_agree(problem: NestedProblem) -> None:
     if prod(problem.conditions.upper_vector()) <= 2000:
         truth = solve(problem, method="brute-force")
         assert (truth.termination, truth.thresholds) == (ours.termination, ours.thresholds)
-    assert solve(problem, method="highs").thresholds == ours.thresholds
+    # HiGHS refuses what is beyond its range.
+    with suppress(CapabilityError):
+        assert solve(problem, method="highs").thresholds == ours.thresholds
 
 
 @given(grouped_problems(), st.lists(st.integers(1, 40), min_size=12, max_size=12))

@@ -1,5 +1,6 @@
 """Least thresholds: iteration = integer program = enumeration, by golden values and at random."""
 
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
@@ -99,8 +100,10 @@ def _agree(problem: ThresholdProblem) -> None:
     if prod(problem.conditions.upper_vector()) <= 3000:
         truth = solve(problem, method="brute-force")
         assert (truth.termination, truth.thresholds) == (ours.termination, ours.thresholds)
-    floats = solve(problem, method="highs")
-    assert (floats.thresholds, floats.objective) == (ours.thresholds, ours.objective)
+    # HiGHS refuses what is beyond its range.
+    with suppress(CapabilityError):
+        floats = solve(problem, method="highs")
+        assert (floats.thresholds, floats.objective) == (ours.thresholds, ours.objective)
 
 
 @given(wait_problems())
