@@ -40,14 +40,7 @@ values = ["avg_imbalance", "wall_s"]
 baseline = { policy = "fcfs" }
 """
 #: Results whose commits are in no history: made before it was rewritten, to be made anew.
-LOST = {
-    "20-better-policy/exact",
-    "22-adaptive/choice", "23-balance-route-table-1/pool", "23-balance-route-table-1/timed",
-    "24-useless-signal/anchor", "24-useless-signal/useless",
-    "25-robustness/study", "26-throughput-and-imbalance/study",
-    "27-scaling-of-look-ahead/noise",
-    "27-scaling-of-look-ahead/workers",
-}  # fmt: skip
+LOST = {"20-better-policy/exact"}
 
 
 @pytest.fixture(scope="module")
