@@ -143,7 +143,7 @@ def test_times_clocks_and_rounding_are_left_out() -> None:
 
 
 def test_commits_of_results_exist() -> None:
-    """Every commit that a result names is in the history, apart from those known to be lost."""
+    """Every commit that a result names is in the history."""
     if has_commit("HEAD") is None:
         pytest.skip("not in a checkout with its history")
     assert not [result.name for result in results() if result.lost_commits()]
