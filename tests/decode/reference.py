@@ -16,7 +16,7 @@ from bfio.decode.policy import Decision, max_pauses_of
 from bfio.decode.prefill import PrefillTier
 from bfio.decode.replay.prefill_tier import PrefillReplay
 from bfio.decode.state import ActiveRequests, DecodeState
-from bfio.decode.telemetry import Telemetry, losses
+from bfio.decode.telemetry import Telemetry, losses, telemetry_of
 from bfio.workloads.workload import Workload
 
 Policy = Callable[[DecodeState], Sequence[int | None]]
@@ -114,6 +114,7 @@ class Reference:
         self.known: list[dict[str, Any]] = []
         self.told: list[dict[str, Any]] = []
         self.past: dict[int, list[dict[str, Any]]] = {}
+        self.telemetry = telemetry_of(self.telemetry)
         self.lost = losses(self.telemetry or Telemetry(), self.cluster.workers, self.seed)
         # The contract: stream 1 of the seed, apart from that of generated requests.
         self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))

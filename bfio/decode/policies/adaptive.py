@@ -54,6 +54,8 @@ class Adaptive:
         from bfio.decode.adaptive import memory as kept
         from bfio.decode.adaptive.observing import is_due, look, note_decision, set_weights
 
+        if state.num_admissible == 0:
+            return [None] * state.num_waiting
         if not self._requests.follows(state):
             self._memory, self._requests = None, _Requests()
         memory = self._memory = self._memory or kept.new_memory(

@@ -57,6 +57,13 @@ def test_known_ends_bring_balance() -> None:
     assert found[1] < 0.7 * found[0]
 
 
+@pytest.mark.parametrize(("free", "sizes"), [([0, 0], []), ([0, 0], [3]), ([1, 0], [])])
+def test_no_decision_where_none_is_left(free: list[int], sizes: list[int]) -> None:
+    """A state given by hand, of which nothing was seen: nobody waits, or nothing is free."""
+    given = state([5, 7], free, sizes, running=[4, 4])
+    assert Adaptive(PolicyOptions())(given) == [None] * len(sizes)
+
+
 def test_a_state_of_another_run_starts_it_anew() -> None:
     """Asked about unrelated states it decides all the same, by its first setting."""
     policy = Adaptive(PolicyOptions())

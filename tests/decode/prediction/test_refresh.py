@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
@@ -44,6 +44,7 @@ class Erratic:
 
 
 @given(drawings(), st.integers(0, 99), st.integers(1, 6), st.booleans())
+@example(Drawing(42976), 0, 1, False)  # reports that are neither late nor lost
 def test_what_policies_see_is_what_was_predicted(
     drawing: Drawing, seed: int, refresh: int, counts_down: bool
 ) -> None:
