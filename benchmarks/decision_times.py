@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.requests import SYNTHETIC, draw
-from bfio.decode import policy_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
 from bfio.decode.policy import Policy, policy_name
+from bfio.decode.policy_parsing import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.studies.row import RowContext, RowResult
@@ -85,7 +85,7 @@ def time_decisions(
     InputError
         If the run ends before.
     """
-    made = registry.build(policy) if isinstance(policy, str) else policy
+    made = choose(policy).make()
     timed = TimedPolicy(made, cluster.total_slots, decisions)
     # A slot frees once in a mean output length: requests for the fill, the decisions and the pool.
     served = cluster.total_slots * (2 + 2 * decisions // output_mean)
@@ -112,7 +112,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments; requests are drawn from their seed."""
     del context
     given = Arguments(arguments, ARGUMENTS)
-    registry.find(given.text("policy", "br-0"))
+    choose(given.text("policy", "br-0"))
     return Planned("", lambda: measure(given))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.requests import draw
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
+from bfio.decode.policy_parsing import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from formulations.errors import InputError
@@ -105,7 +106,7 @@ def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
     num_requests = size.workers * size.slots * turnovers + 8 * size.pool
     simulate(
         draw(wanted.requests, num_requests, wanted.output_mean, wanted.seed, wanted.folder),
-        wanted.policy,
+        choose(wanted.policy, {"horizon": LONGEST}).make(),
         Cluster(size.workers, size.slots),
         pool=size.pool,
         horizon=LONGEST,

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from bfio.decode.energy_model import EnergyModel
     from bfio.decode.gap import GapReport, measure_gap
     from bfio.decode.options import RunOptions
-    from bfio.decode.policy_options import PolicyOptions
     from bfio.decode.run import Run
     from bfio.decode.simulation import simulate
     from bfio.decode.state import DecodeState
@@ -30,7 +29,6 @@ _HOMES = {
     "DecodeState": "bfio.decode.state",
     "EnergyModel": "bfio.decode.energy_model",
     "GapReport": "bfio.decode.gap",
-    "PolicyOptions": "bfio.decode.policy_options",
     "PredictorReport": "bfio.prediction.report",
     "Run": "bfio.decode.run",
     "RunOptions": "bfio.decode.options",
@@ -52,7 +50,6 @@ __all__ = [
     "DecodeState",
     "EnergyModel",
     "GapReport",
-    "PolicyOptions",
     "PredictorReport",
     "Run",
     "RunOptions",

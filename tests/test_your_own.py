@@ -243,10 +243,7 @@ def test_bf_io_asks_a_backend_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "solver.py"
     file.write_text("from formulations.backends.cp_sat import CpSat as Mine\n")
     runs = [
-        bfio.simulate(LOAD.head(12), "bf-io", CLUSTER, policy_options=options, steps=20)
-        for options in (
-            bfio.PolicyOptions(backend=f"{file}:Mine"),
-            bfio.PolicyOptions(backend="cp-sat"),
-        )
+        bfio.simulate(LOAD.head(12), "bf-io", CLUSTER, backend=backend, steps=20)
+        for backend in (f"{file}:Mine", "cp-sat")
     ]
     assert runs[0].worker.tolist() == runs[1].worker.tolist()

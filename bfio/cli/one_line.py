@@ -17,6 +17,8 @@ class OneLineParser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
+        #: Adds arguments that take long to know, from the words that are to be parsed.
+        self.add_late: Callable[[Sequence[str]], None] = lambda words: None
         self.register("type", int, _reads(int, "integer"))
         self.register("type", float, _reads(float, "number"))
 
@@ -24,6 +26,7 @@ class OneLineParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Refuse what is unknown at once: here the options that might be meant are known."""
+        self.add_late(sys.argv[1:] if args is None else args)
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             options = [word for action in self._actions for word in action.option_strings]

@@ -1,30 +1,36 @@
 """Arguments that several commands share, and what they turn into."""
 
 import argparse
-from typing import TYPE_CHECKING
+import textwrap
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
 
-from bfio.common.options import add_options, from_namespace
+import bfio.decode.policies
+from bfio.cli.one_line import OneLineParser
+from bfio.common.options import add_options, flag, from_namespace
 from bfio.common.table_text import TableForm
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_options import PolicyOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from bfio.common.options import Option
     from bfio.decode.own_metrics import MetricChoice
+    from bfio.decode.policy_parsing import ChosenPolicy
     from bfio.workloads.workload import Workload
 
-#: Part of help texts; written out, because asking the registry would import numpy.
-POLICIES = """\
-policies: fcfs, fcfs-by-index, jsq (fewest requests), jsq-tokens (least load), round-robin, random,
-power-of-2, router (4*waiting + running), min-min, max-min, longest-first, throttled, br-0, br-h,
-rolling-horizon, adaptive, bf-io (exact); of serving engines token-score, least-kv,
-minimum-tokens, total-tokens, pending-prefill, balance-scheduling, attention-dp-balance,
-prefix-affinity, consistent-hash, pausing; or module:function of your own. Options of one policy
-follow its name: br-h:horizon=40:gamma=9/10. docs/policies.md says what each does.
-"""
+#: The policies, by the names of their modules: importing them would import numpy.
+_NAMES = sorted(m.name.replace("_", "-") for m in iter_modules(bfio.decode.policies.__path__))
+#: Part of help texts.
+POLICIES = textwrap.fill(
+    f"policies: {', '.join(_NAMES)}; or module:function of your own. Options of one policy follow "
+    "its name, br-h:horizon=40:gamma=9/10; an option of several stands alone, --horizon 40. "
+    "docs/policies.md says what each does.",
+    width=99,
+    break_on_hyphens=False,
+)
 #: Requests that a synthetic workload has unless ``--requests`` says otherwise.
 _SYNTHETIC_REQUESTS = 4000
 
@@ -142,8 +148,57 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help="auto (default: compiled where possible), compiled, or reference; all agree",
     )
-    add_options(parser.add_argument_group("policy parameters"), PolicyOptions)
+    _add_policy_options(parser)
     add_common(parser)
+
+
+def _add_policy_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command have the options of policies, once it is known that they are needed.
+
+    Help lists those of the policies that are named beside ``--help``.
+    """
+    group = parser.add_argument_group(
+        "options of policies", "--help after --policy NAME or --policies A,B lists theirs"
+    )
+
+    def add_late(words: "Sequence[str]") -> None:
+        asks = not {"-h", "--help"}.isdisjoint(words)
+        named = _named_policies(words) if asks else None
+        if named == []:
+            return
+        from bfio.decode.policy_registry import all_options
+
+        for name, tables in all_options().items():
+            of = {who: entry for who, entry in tables.items() if named is None or who in named}
+            if of:
+                first = next(iter(of.values()))
+                group.add_argument(
+                    flag(name),
+                    type=first.kind.from_text,
+                    default=argparse.SUPPRESS,
+                    metavar=first.metavar,
+                    help="; ".join(_meanings(of)),
+                )
+
+    if isinstance(parser, OneLineParser):
+        parser.add_late = add_late
+
+
+def _named_policies(words: "Sequence[str]") -> list[str]:
+    """Return the names of the policies that a command line names."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("--policy", "--policies"):
+        parser.add_argument(name, default="", nargs="?")
+    found, _ = parser.parse_known_args(list(words))
+    texts = f"{found.policy or ''},{found.policies or ''}".split(",")
+    return [name for text in texts if (name := text.partition(":")[0].strip())]
+
+
+def _meanings(tables: "Mapping[str, Option]") -> "Iterator[str]":
+    """Yield what an option means to policies, those together to which it means the same."""
+    for meaning in dict.fromkeys(entry.help for entry in tables.values()):
+        names = [name for name, entry in tables.items() if entry.help == meaning]
+        yield f"{', '.join(names)}: {meaning}"
 
 
 def add_repeat(parser: argparse._ActionsContainer, default: int | str) -> None:
@@ -227,23 +282,41 @@ def energy_from(args: argparse.Namespace) -> EnergyModel:
     return from_namespace(EnergyModel, args)
 
 
-def policy_options_from(args: argparse.Namespace) -> PolicyOptions:
-    """Return the options of all policies."""
-    return from_namespace(PolicyOptions, args)
+def policy_options_from(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of policies that were given."""
+    from bfio.decode.policy_registry import all_options
+
+    return {name: getattr(args, name) for name in all_options() if hasattr(args, name)}
 
 
-def check_policies(
+def chosen_policies(
     args: argparse.Namespace, policies: "Sequence[str]", others: "Iterable[str]" = ()
-) -> None:
-    """Refuse options out of their domain, and those of policies that change nothing, at once."""
-    from bfio.decode.policy_parsing import check_options_are_read
+) -> "list[ChosenPolicy]":
+    """Return the policies with their options, all options of the run being checked first.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        With the arguments of `add_simulation`.
+    policies : sequence of str
+        Policies, perhaps with options behind their names.
+    others : iterable of str
+        Options of policies that something else reads.
+
+    Raises
+    ------
+    InputError
+        If an option is out of its domain, or nothing reads it.
+    """
+    from bfio.decode.policy_parsing import check_options_are_read, choose
     from bfio.decode.prediction.registry import check
 
-    for read in (cluster_from, energy_from):
-        read(args)
-    dispatch = run_options_from(args).dispatch
+    cluster, run, given = cluster_from(args), run_options_from(args), policy_options_from(args)
+    energy_from(args)
     check(args.predictor)
-    check_options_are_read(policies, policy_options_from(args), others, dispatch=dispatch)
+    chosen = [choose(policy, given, flag) for policy in policies]
+    check_options_are_read(chosen, given, run, cluster, others, flag)
+    return chosen
 
 
 def run_options_from(args: argparse.Namespace) -> RunOptions:

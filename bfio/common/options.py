@@ -11,14 +11,17 @@ import argparse
 import inspect
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from functools import cache, wraps
-from typing import Any, TypeVar, cast
+from functools import cache, partial, wraps
+from typing import Any, TypeAlias, TypeVar, cast
 
 from formulations.errors import InputError, use_one_of
 from formulations.keywords import check_keywords
+from formulations.scalars import integer
 
 T = TypeVar("T")
 R = TypeVar("R")
+#: From a value and the name of its field to the checked value.
+Check: TypeAlias = Callable[[Any, str], Any]
 
 
 def flag(name: str) -> str:
@@ -79,6 +82,11 @@ class Option:
         Its value unless given.
     metavar, help : str
         For the command line.
+    beside : str
+        What it is read beside: the name of an option that has another value than its default, or
+        ``name=value``; empty if it is always read.
+    check : callable, optional
+        From a value and the name of the field to the checked value.
     """
 
     field: str
@@ -87,6 +95,8 @@ class Option:
     default: Any
     metavar: str
     help: str
+    beside: str = ""
+    check: Check | None = None
 
     @property
     def flag(self) -> str:
@@ -108,7 +118,14 @@ class Option:
 
 
 def option(
-    default: Any, kind: OptionKind, metavar: str, help: str, *, name: str | None = None
+    default: Any,
+    kind: OptionKind,
+    metavar: str,
+    help: str,
+    *,
+    name: str | None = None,
+    beside: str = "",
+    check: Check | None = None,
 ) -> Any:
     """Declare a field of a dataclass as an option.
 
@@ -122,9 +139,82 @@ def option(
         For the command line.
     name : str, optional
         What users call it; by default the field's name.
+    beside : str
+        What it is read beside, see `Option`.
+    check : callable, optional
+        What `CheckedOptions` makes of a value, see `Option`.
     """
     metadata = {"kind": kind, "metavar": metavar, "help": help, "name": name}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata=metadata | {"beside": beside, "check": check})
+
+
+@dataclass(frozen=True)
+class CheckedOptions:
+    """Base of options that are checked as they are declared; on its own: no options.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming the field.
+    """
+
+    def __post_init__(self) -> None:
+        """Check every value; None is one where it is the default."""
+        for entry in options_of(type(self)):
+            value = getattr(self, entry.field)
+            if entry.check is not None and not (value is None and entry.default is None):
+                object.__setattr__(self, entry.field, entry.check(value, entry.field))
+
+
+def whole(minimum: int = 0, maximum: int = 10**9) -> Check:
+    """Return the check of an integer from ``minimum`` to ``maximum``."""
+    return lambda value, name: integer(value, name, minimum=minimum, maximum=maximum)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """The check of one of several words."""
+
+    known: tuple[str, ...]
+
+    def __call__(self, value: object, name: str) -> object:
+        """Return the word.
+
+        Raises
+        ------
+        InputError
+            If it is none of them.
+        """
+        if value not in self.known:
+            remedy = f"use one of {', '.join(self.known)}"
+            raise InputError(name, f"{value!r} is unknown", remedy)
+        return value
+
+
+def one_of(*known: str) -> Check:
+    """Return the check of one of several words."""
+    return OneOf(known)
+
+
+def is_read(entry: Option, *owners: object) -> bool:
+    """Whether something reads an option, given the options that are chosen with it.
+
+    Parameters
+    ----------
+    entry : Option
+        The option.
+    *owners : object
+        Dataclasses, one of which has the option that it is read beside.
+    """
+    name, _, wanted = entry.beside.partition("=")
+    if not name:
+        return True
+    for owner in owners:
+        for other in options_of(type(owner)):
+            if other.name == name:
+                value = getattr(owner, other.field)
+                return str(value) == wanted if wanted else value != other.default
+    raise LookupError(f"{entry.name} is read beside {name}, which is no option here")
 
 
 def options_of(owner: type[Any]) -> tuple[Option, ...]:
@@ -144,6 +234,8 @@ def _declared(owner: Any) -> tuple[Option, ...]:
             default=entry.default,
             metavar=entry.metadata["metavar"],
             help=entry.metadata["help"],
+            beside=entry.metadata["beside"],
+            check=entry.metadata["check"],
         )
         for entry in fields(owner)
         if "kind" in entry.metadata
@@ -346,7 +438,37 @@ def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:
     return replace(base, **given)  # type: ignore[type-var]
 
 
-def spelled_out(owner: type[Any]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def with_values(base: T, values: Mapping[str, Any], places: Mapping[str, str]) -> T:
+    """Return a dataclass with some options in place of its own.
+
+    Parameters
+    ----------
+    base : dataclass
+        The options.
+    values : mapping
+        Values by the names that users write; other names are passed over.
+    places : mapping
+        Where users wrote each of them.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming that place.
+    """
+    table = {entry.field: entry.name for entry in options_of(type(base))}
+    given = {field: values[name] for field, name in table.items() if name in values}
+    where = {field: places[table[field]] for field in given}
+    return _made(partial(replace, base), given, where)  # type: ignore[type-var]
+
+
+def values_of(options: Any) -> dict[str, object]:
+    """Return the options of a dataclass by the names that users write, in their order."""
+    return {e.name: getattr(options, e.field) for e in options_of(type(options))}
+
+
+def spelled_out(
+    owner: type[Any], others: Callable[[], Iterable[str]] = tuple
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Let a function that takes ``options`` take the fields of that dataclass as keywords, too.
 
     The function's signature states them all; an unknown keyword is told with the nearest one.
@@ -355,23 +477,27 @@ def spelled_out(owner: type[Any]) -> Callable[[Callable[..., R]], Callable[..., 
     ----------
     owner : type
         A dataclass with a default for every field.
+    others : callable
+        Names of the keywords that the function takes besides, as ``**keywords``.
     """
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         signature = inspect.signature(function)
         names = [entry.name for entry in fields(owner)]
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
 
         @wraps(function)
         def call(*args: Any, **keywords: Any) -> R:
             given = {name: keywords.pop(name) for name in names if name in keywords}
-            known = [*signature.parameters, *names]
+            known = [*(each.name for each in own), *names, *others()]
             check_keywords(function.__name__, keywords, known)
             if given:
                 keywords["options"] = replace(keywords.get("options") or owner(), **given)
             return function(*args, **keywords)
 
+        rest = [each for each in signature.parameters.values() if each not in own]
         call.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=[*signature.parameters.values(), *_parameters(owner)]
+            parameters=[*own, *_parameters(owner), *rest]
         )
         return call
 
@@ -391,7 +517,7 @@ def _parameters(owner: type[Any]) -> list[inspect.Parameter]:
     ]
 
 
-def _made(owner: type[T], given: Mapping[str, Any], places: Mapping[str, str]) -> T:
+def _made(owner: Callable[..., T], given: Mapping[str, Any], places: Mapping[str, str]) -> T:
     """Make the dataclass; an error about a field names the place where users wrote it."""
     try:
         return owner(**given)

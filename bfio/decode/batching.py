@@ -233,7 +233,7 @@ def check_batching(cluster: Cluster, options: RunOptions) -> None:
             raise InputError("token_budget", what, remedy)
 
 
-def check_routing(policy: Policy, name: str, options: RunOptions, lengths: LengthSource) -> None:
+def check_routing(policy: Policy, name: str, horizon: int, lengths: LengthSource) -> None:
     """Refuse what those that route to workers with token budgets cannot be told.
 
     Raises
@@ -244,6 +244,6 @@ def check_routing(policy: Policy, name: str, options: RunOptions, lengths: Lengt
     if max_pauses_of(policy) is not None:
         what = "says who rests, and under a token budget batches do"
         raise InputError(f"policy {name}", what, "use another policy, or no token budget")
-    if options.look_ahead > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
+    if horizon > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
         what = "predictors count steps without rests, and prompts take some"
         raise InputError("token_budget", what, "use horizon 0, or predictor none or oracle")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,11 +13,17 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.measured import AUTO, repeats
 from bfio.decode.observers import ProgressObserver, StepView
-from bfio.decode.options import Dispatch, RunOptions
+from bfio.decode.options import RunOptions
 from bfio.decode.own_metrics import ChosenMetric, MetricChoice, chosen_metrics
 from bfio.decode.policy import Policy, policy_name
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import check_options_are_read, own_options, spelt_out
+from bfio.decode.policy_parsing import (
+    ChosenPolicy,
+    check_options_are_read,
+    choose,
+    given_to,
+    spelt_out,
+)
+from bfio.decode.policy_registry import all_options
 from bfio.decode.power import DEFAULT_PARTS, power_over_time
 from bfio.decode.run import Run
 from bfio.decode.settings import remarks, settings
@@ -156,13 +162,12 @@ class Comparison:
         ]
 
 
-@spelled_out(RunOptions)
+@spelled_out(RunOptions, all_options)
 def compare(
     workload: Workload,
     policies: str | Policy | Sequence[str | Policy],
     cluster: Cluster | None = None,
     *,
-    policy_options: PolicyOptions | None = None,
     energy_model: EnergyModel | None = None,
     engine: str = "auto",
     jobs: int = 1,
@@ -170,6 +175,7 @@ def compare(
     metrics: ChosenMetric | Sequence[ChosenMetric] | None = None,
     repeat: int | str = AUTO,
     options: RunOptions | None = None,
+    **policy_options: object,
 ) -> Comparison:
     """Simulate each policy on the same requests, and measure the same part of each run.
 
@@ -179,7 +185,7 @@ def compare(
         The requests.
     policies : str, callable, or sequence of them
         Policies as `bfio.simulate` takes them, each once; callables go by their own name.
-    cluster, policy_options, engine, options
+    cluster, engine, options
         As `bfio.simulate` takes them.
     energy_model : EnergyModel, optional
         Constants of the energy metrics.
@@ -197,6 +203,8 @@ def compare(
         How often the requests come in the runs that are measured, one pass after the other; 1
         measures the requests as they are. By default as often as the measured part needs
         (`bfio.decode.measured`).
+    **policy_options
+        Options of the policies: each takes its own, and one of them reads each.
 
     Returns
     -------
@@ -210,7 +218,7 @@ def compare(
         raise InputError("policies", what, f"write {form}")
     asked = options or RunOptions()
     passes = repeats(workload, cluster or Cluster(), asked, repeat)
-    task = RunTask(workload, cluster, policy_options, engine, asked, passes)
+    task = RunTask(workload, cluster or Cluster(), policy_options, engine, asked, passes)
     chosen = [policies] if isinstance(policies, str) or callable(policies) else list(policies)
     has_limits = task.options.slo is not None
     shown = chosen_metrics(metrics, task.options.arrivals, has_limits=has_limits)
@@ -242,8 +250,8 @@ class RunTask:
     """What every policy of a comparison is run on, as `bfio.simulate` takes it."""
 
     workload: Workload
-    cluster: Cluster | None = None
-    policy_options: PolicyOptions | None = None
+    cluster: Cluster = field(default_factory=Cluster)
+    policy_options: Mapping[str, object] = field(default_factory=dict)
     engine: str = "auto"
     options: RunOptions = field(default_factory=RunOptions)
     repeat: int = 1
@@ -270,17 +278,15 @@ class RunTask:
         observers = []
         if progress is not None:
             observers.append(ProgressObserver(_reporter(label_of(policy), progress, before)))
-        given, dispatch = self.policy_options or PolicyOptions(), self.options.dispatch
+        given = given_to(policy, self.policy_options, self.options, self.cluster)
         return simulate(
             workload,
             policy,
             self.cluster,
-            policy_options=own_options(policy, given, dispatch)
-            if isinstance(policy, str)
-            else given,
             engine=self.engine,
             observers=observers,
             options=self.options,
+            **given,
         )
 
 
@@ -292,10 +298,10 @@ def compare_each(
     progress: Progress | None = None,
 ) -> Iterator[RunPair]:
     """Yield the runs of each policy as soon as it and those before it are done; see `compare`."""
-    given, dispatch = task.policy_options or PolicyOptions(), task.options.dispatch
-    _check_names(policies, given, dispatch)
-    named = [policy for policy in policies if isinstance(policy, str)]
-    check_options_are_read(named, given, dispatch=dispatch, place=str)
+    _check_forms(policies)
+    chosen = [choose(policy, task.policy_options) for policy in policies]
+    _check_differ(chosen, task)
+    check_options_are_read(chosen, task.policy_options, task.options, task.cluster)
     integer(jobs, "jobs", minimum=1, maximum=MAX_JOBS)
     if jobs == 1:
         for policy in policies:
@@ -313,25 +319,26 @@ def _reporter(label: str, progress: Progress, before: int) -> Callable[[StepView
     return lambda view: progress(label, before + view.completed)
 
 
-def _check_names(
-    policies: Sequence[str | Policy], options: PolicyOptions, dispatch: Dispatch
-) -> None:
+def _check_forms(policies: Sequence[str | Policy]) -> None:
     if not policies:
         raise InputError("policies", "none named", "name at least one, e.g. fcfs,br-0")
     labels = list(map(label_of, policies))
-    seen: dict[Hashable, str] = {}
     for policy, label in zip(policies, labels, strict=True):
         if labels.count(label) > 1:
             raise InputError("policies", f"{label} is named twice", "name each policy once")
-        # An unknown name is an error now, not after the policies before it have run.
         if isinstance(policy, str):
             if "," in policy:
                 what = f"{policy!r:.60} is one text"
                 raise InputError("policies", what, 'give a list: ["fcfs", "br-0"]')
-            first = seen.setdefault(spelt_out(policy, options, dispatch), label)
-            if first != label:
-                what = f"{label} and {first} are one policy, spelt twice"
-                raise InputError("policies", what, "name each policy once")
         elif not callable(policy):
             what = f"a {type(policy).__name__} is no policy"
             raise InputError("policies", what, "give a name or a function of the state")
+
+
+def _check_differ(policies: Sequence[ChosenPolicy], task: RunTask) -> None:
+    seen: dict[Hashable, str] = {}
+    for chosen in policies:
+        first = seen.setdefault(spelt_out(chosen, task.options, task.cluster), chosen.text)
+        if first != chosen.text:
+            what = f"{chosen.text} and {first} are one policy, spelt twice"
+            raise InputError("policies", what, "name each policy once")

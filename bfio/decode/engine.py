@@ -70,7 +70,7 @@ from bfio.decode.machine.window import (
     show_projection,
 )
 from bfio.decode.options import Dispatch
-from bfio.decode.policy import binds_together, margin_of, max_pauses_of, policy_name
+from bfio.decode.policy import binds_together, margin_of, max_pauses_of
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
@@ -107,46 +107,51 @@ MAX_DRAIN_STEPS = 10**8
 def run_interpreted(
     workload: Workload,
     policy: Policy,
+    name: str,
+    horizon: int,
     cluster: Cluster,
     options: RunOptions,
     watching: Watching,
     history: Workload | None = None,
-    name: str = "",
 ) -> Run:
     """Run any policy step by step; `bfio.decode.simulation.simulate` states arguments and errors.
 
     Parameters
     ----------
-    workload, policy, cluster, options, watching, history
-        What is run, and how; the policy is no name but what it stands for.
+    workload, cluster, watching, history
+        What is run.
+    policy : Policy
+        What decides, made for this run.
     name : str
-        What it is called; its own name by default.
+        What it is called.
+    horizon : int
+        Look-ahead steps that it is shown.
+    options : RunOptions
+        How it runs, its margin filled in.
     """
     began = perf_counter()
-    asked = run_options(policy, options)
-    lengths = predictors.lengths_of(asked.predictor)
-    predictor = predictors.made(asked.predictor, workload, asked.seed, history)
-    checked = replace(asked, predictor=predictor.name)
-    name, max_pauses = name or policy_name(policy), max_pauses_of(policy)
+    lengths = predictors.lengths_of(options.predictor)
+    predictor = predictors.made(options.predictor, workload, options.seed, history)
+    checked = replace(options, predictor=predictor.name)
+    max_pauses = max_pauses_of(policy)
     batches = cluster.token_budget is not None
     rests = bool(max_pauses) or batches
-    check_run(workload, cluster, checked, pauses=rests)
+    check_run(workload, cluster, checked, horizon, pauses=rests)
     if batches:
-        check_routing(policy, name, checked, lengths)
+        check_routing(policy, name, horizon, lengths)
     if max_pauses is not None:
-        check_pauses(name, checked, lengths)
+        check_pauses(name, checked, horizon, lengths)
     state = new_state(
         workload,
         cluster,
         checked,
-        horizon=checked.look_ahead,
+        horizon=horizon,
         known=lengths is LengthSource.KNOWN,
         pauses=rests,
     )
     chunks = Chunks.of(state, watching.keep_trajectory)
     prefixes = Prefixes(state, workload)
-    run = _Interpreted(state, policy, cluster, checked, lengths, predictor, chunks, prefixes)
-    run.name = name
+    run = _Interpreted(state, policy, name, cluster, checked, lengths, predictor, chunks, prefixes)
     run.askers = [each.on_ask for each in watching.observers if hasattr(each, "on_ask")]
     if max_pauses is not None:
         run.rests, run.step_units = Rests(len(workload), max_pauses), cluster.step_units()
@@ -173,7 +178,7 @@ def run_interpreted(
     )
 
 
-def check_pauses(policy: str, options: RunOptions, lengths: LengthSource) -> None:
+def check_pauses(policy: str, options: RunOptions, horizon: int, lengths: LengthSource) -> None:
     """Refuse options of a run with which nobody can rest.
 
     Raises
@@ -192,24 +197,16 @@ def check_pauses(policy: str, options: RunOptions, lengths: LengthSource) -> Non
     if options.telemetry is not None:
         what = "pauses, and is to know requests that run by reports of workers alone"
         raise InputError(where, what, "use no telemetry")
-    if options.look_ahead > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
+    if horizon > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
         what = "pauses, and predictors count steps without rests"
         raise InputError(where, what, "use horizon 0, or predictor none or oracle")
 
 
-def run_options(policy: Policy, options: RunOptions) -> RunOptions:
-    """Return the options of a run of ``policy``: it may look further ahead, and have a margin.
-
-    Raises
-    ------
-    InputError
-        If it looks further than any run may.
-    """
-    margin = options.margin
-    if options.dispatch is Dispatch.IMMEDIATE and margin is None:
-        margin = margin_of(policy)
-    horizon = max(options.look_ahead, getattr(policy, "horizon", 0))
-    return replace(options, horizon=horizon, margin=margin)
+def with_margin(policy: Policy, options: RunOptions) -> RunOptions:
+    """Return the options of a run of ``policy``, which may have a margin of its own."""
+    if options.dispatch is Dispatch.IMMEDIATE and options.margin is None:
+        return replace(options, margin=margin_of(policy))
+    return options
 
 
 class _Interpreted:
@@ -219,6 +216,7 @@ class _Interpreted:
         self,
         state: State,
         policy: Policy,
+        name: str,
         cluster: Cluster,
         options: RunOptions,
         lengths: LengthSource,
@@ -226,9 +224,9 @@ class _Interpreted:
         chunks: Chunks,
         prefixes: Prefixes,
     ) -> None:
-        G, H = len(state.workers.load), options.look_ahead
+        G, H = len(state.workers.load), int(state.settings.horizon)
         self.state = state
-        self.policy, self.name = policy, policy_name(policy)
+        self.policy, self.name = policy, name
         self.predictor: CheckedPredictor | None = None
         self.refresh: Refresh | None = None
         self.predicted = np.zeros(0, dtype=np.int64)
@@ -497,7 +495,7 @@ class _Interpreted:
 
 
 def check_run(
-    workload: Workload, cluster: Cluster, options: RunOptions, pauses: bool = False
+    workload: Workload, cluster: Cluster, options: RunOptions, horizon: int, pauses: bool = False
 ) -> int:
     """Return the largest possible sum of the loads of a step [tokens].
 
@@ -505,6 +503,8 @@ def check_run(
     ----------
     workload, cluster, options
         What is run.
+    horizon : int
+        Look-ahead steps of its policy.
     pauses : bool
         Whether requests may rest, and so grow at other steps.
 
@@ -533,7 +533,7 @@ def check_run(
     _check_growth(cluster, options)
     _check_memory(workload, cluster, options, pauses)
     _check_prefixes(workload, cluster)
-    _check_telemetry(cluster, options)
+    _check_telemetry(cluster, options, horizon)
     return together
 
 
@@ -548,10 +548,10 @@ def _check_growth(cluster: Cluster, options: RunOptions) -> None:
         )
 
 
-def _check_telemetry(cluster: Cluster, options: RunOptions) -> None:
+def _check_telemetry(cluster: Cluster, options: RunOptions, horizon: int) -> None:
     """Refuse reports so old that there is no room for them here."""
     if options.telemetry is not None:
-        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * options.look_ahead + 7)
+        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * horizon + 7)
         if entries > MAX_REPORTED:
             what = f"more than {MAX_REPORTED} numbers are on their way"
             raise InputError("telemetry", what, "use a shorter delay or look-ahead")

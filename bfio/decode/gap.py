@@ -10,7 +10,7 @@ regret where the optimum is proven, and no less than it elsewhere.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bfio.common.number_text import number, percent
-from bfio.common.options import spelled_out
+from bfio.common.options import spelled_out, whole
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import Observer, StepView
 from bfio.decode.options import Dispatch, RunOptions
-from bfio.decode.policy import Assignment, Policy
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import built_in
+from bfio.decode.policy import MAX_HORIZON, Assignment, Policy
+from bfio.decode.policy_parsing import given_to, look_ahead
+from bfio.decode.policy_registry import all_options, built_in
 from bfio.decode.run import Run
 from bfio.decode.simulation import check_arguments, simulate
 from bfio.decode.state import DecodeState
@@ -371,27 +371,29 @@ def _spread(values: Sequence[float]) -> dict[str, float | int | None]:
     }
 
 
-@spelled_out(RunOptions)
+@spelled_out(RunOptions, all_options)
 def measure_gap(
     workload: Workload,
     policy: str | Policy,
     cluster: Cluster | None = None,
     *,
     observer: GapObserver | None = None,
-    policy_options: PolicyOptions | None = None,
     engine: str = "auto",
     observers: Sequence[Observer] = (),
     options: RunOptions | None = None,
+    **policy_options: object,
 ) -> GapReport:
     """Replay a policy and measure the regret of its decisions.
 
     Parameters
     ----------
-    workload, policy, cluster, policy_options, engine, observers, options
+    workload, policy, cluster, engine, observers, options
         As `bfio.simulate` takes them.
     observer : GapObserver, optional
         Which program to solve and how; by default the imbalance, exactly, with the look-ahead
-        ``horizon`` of the options, or of the current step alone.
+        ``horizon``, or of the current step alone.
+    **policy_options
+        Options of the policy. Without an observer the program reads ``horizon``, too.
 
     Returns
     -------
@@ -413,7 +415,14 @@ def measure_gap(
         what = "loads of a step are those of batches, and the step program knows none"
         raise InputError("token_budget", what, "measure gaps without token budgets")
     asked = options or RunOptions()
-    gaps = observer or GapObserver(horizon=asked.look_ahead)
+    if observer is None:
+        horizon = whole(0, MAX_HORIZON)(policy_options.get("horizon") or 0, "horizon")
+        gaps = GapObserver(horizon=horizon)
+        read = given_to(policy, policy_options, asked, cluster or Cluster())
+        if "horizon" not in read:
+            policy_options.pop("horizon", None)
+    else:
+        gaps = observer
     if asked.dispatch is Dispatch.IMMEDIATE:
         what = "the program decides who starts, and immediate dispatch binds requests before"
         raise InputError("dispatch", what, "use dispatch pooled")
@@ -422,10 +431,10 @@ def measure_gap(
         policy,
         cluster,
         gaps,
-        policy_options=policy_options,
         engine=engine,
         observers=observers,
         options=asked,
+        policy_options=policy_options,
     )
     return replace(gaps.report(), unseen=tuple(unseen_events([run])))
 
@@ -436,7 +445,7 @@ def observed_run(
     cluster: Cluster | None,
     gaps: GapObserver,
     *,
-    policy_options: PolicyOptions | None,
+    policy_options: Mapping[str, object],
     engine: str,
     options: RunOptions,
     observers: Sequence[Observer] = (),
@@ -458,23 +467,23 @@ def observed_run(
         workload,
         policy,
         cluster,
-        policy_options=policy_options,
         engine=engine,
         observers=[decisions] if gaps.horizon else watching,
         keep_trajectory=False,
         options=options,
+        **policy_options,
     )
     if run.rests is not None:
         raise _rests(run.policy)
     if gaps.horizon:
-        horizon = max(gaps.horizon, run.options.look_ahead)
         simulate(
             workload,
             decisions.again,
             cluster,
             observers=watching,
             keep_trajectory=False,
-            options=replace(options, horizon=horizon, predictor=again),
+            options=replace(options, predictor=again),
+            horizon=max(gaps.horizon, look_ahead(run.policy_options)),
         )
     return run
 

@@ -36,8 +36,6 @@ NO_EVENTS = "none"
 RANDOM = "random"
 #: How batches are formed under a token budget unless something else is said.
 BATCHING = "sarathi"
-#: Largest look-ahead.
-MAX_HORIZON = 10**5
 #: Longest delay of decisions [steps].
 MAX_DELAY = 10**6
 #: Largest in-flight margin.
@@ -143,10 +141,6 @@ class RunOptions:
         (BalanceRoute, D.6). By default what the policy takes, see `bfio.decode.policy`.
     delay : int
         Steps after which a decision takes effect (BF-IO, section 7.3); 0 by default.
-    horizon : int, optional
-        Look-ahead ``H``: that of a named policy that looks ahead, unless its own options name
-        one. A policy of one's own is offered it, or the longer one that it asks for. In the
-        record of a run: what was used.
     projection : Projection
         How loads move over the window.
     predictor : str or Predictor
@@ -222,7 +216,6 @@ class RunOptions:
         "default 2 or any number: docs/cluster.md)",
     )
     delay: int = option(0, WHOLE, "D", "steps after which a decision takes effect (0)")
-    horizon: int | None = None
     projection: Projection = option(
         Projection.CONSTANT,
         TEXT,
@@ -331,7 +324,6 @@ class RunOptions:
             "window_knows": member(WindowKnows, self.window_knows, "window_knows"),
             "drift": drift if isinstance(drift, Drift) else parse_drift(str(drift), "drift"),
             "steps": None if self.steps is None else integer(self.steps, "steps"),
-            "horizon": _horizon(self.horizon),
             "overflow": member(Overflow, self.overflow, "overflow"),
             "swap_time_s": _swap_time(self.swap_time_s),
             "batching": _text(self.batching, "batching"),
@@ -345,11 +337,6 @@ class RunOptions:
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def look_ahead(self) -> int:
-        """``H``, 0 if nothing says it."""
-        return self.horizon or 0
 
     def generator(self) -> np.random.Generator:
         """Return the generator of policies that draw.
@@ -369,10 +356,6 @@ def _pool(value: int, arrivals: str) -> int:
     if pool != _POOL and arrivals == ArrivalMode.TIMED:
         raise InputError("pool", "timed arrivals have none", "leave it out, or use arrivals pool")
     return pool
-
-
-def _horizon(value: object) -> int | None:
-    return None if value is None else integer(value, "horizon", maximum=MAX_HORIZON)
 
 
 def _text(value: object, name: str) -> str:

@@ -1,132 +1,217 @@
-"""Policy names with options of their own: ``bf-io:horizon=20:backend=cp-sat``."""
+"""Policies as users choose them: a name, options behind it, and options given to all of them."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from __future__ import annotations
 
-from bfio.common.options import flag, from_texts, split_options
-from bfio.decode.options import Dispatch
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import built_in, find
-from formulations.errors import InputError
-from formulations.second.problem import Second
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-_NAMES = tuple(entry.name for entry in fields(PolicyOptions))
-_PLAIN = PolicyOptions()
-#: Options that are read beside another one alone, and that one.
-_BESIDE = {
-    "slack": "second",
-    "second_proof": "second",
-    "second_horizon": f"second={Second.WINDOW}",
-}
+from bfio.common.options import (
+    RATIONAL,
+    Option,
+    flag,
+    is_read,
+    options_of,
+    read_texts,
+    split_options,
+    with_values,
+)
+from bfio.decode.cluster import Cluster
+from bfio.decode.options import RunOptions
+from bfio.decode.policy_registry import OwnOptions, all_options, built_in, find, own, shown
+from formulations.errors import InputError, use_one_of
 
-
-def parse_policy(
-    text: str, defaults: PolicyOptions, dispatch: Dispatch = Dispatch.POOLED
-) -> tuple[str, PolicyOptions]:
-    """Split a policy's name from the options written after it.
-
-    ``name:option=value:...`` overrides ``defaults`` for this policy only; ``module:function`` may
-    be followed by options in the same way.
-
-    Raises
-    ------
-    InputError
-        If the policy or an option is unknown, a value is unreadable, or the policy does not read
-        an option that is written after its name.
-    """
-    name, texts = split_options(text)
-    where = f"policy {text}"
-    options = from_texts(defaults, texts, where)
-    find(name)
-    own = options_read(name, options, dispatch)
-    for option in (key.replace("-", "_") for key in texts):
-        if own is not None and option not in own:
-            raise _changes_nothing(where, option, [name], options, dispatch) or InputError(
-                where,
-                f"{name} reads no {option}",
-                f"it reads {', '.join(sorted(own))}" if own else "it has none",
-            )
-    return name, options
+if TYPE_CHECKING:
+    from bfio.decode.policy import Policy
+    from bfio.decode.policy_spec import PolicySpec
 
 
-def options_read(
-    name: str, options: PolicyOptions, dispatch: Dispatch = Dispatch.POOLED
-) -> frozenset[str] | None:
-    """Return the options that a policy reads if it is made from these; None if nobody knows.
-
-    What a policy that is not built in reads, and when, only its authors know.
-    """
-    spec = built_in().get(name)
-    if spec is None:
-        return None
-    unread = spec.pooled_reads if dispatch == Dispatch.IMMEDIATE else ()
-    return frozenset(spec.reads(options)).difference(unread)
-
-
-def own_options(
-    text: str, given: PolicyOptions, dispatch: Dispatch = Dispatch.POOLED
-) -> PolicyOptions:
-    """Return those options given to several policies that one of them reads."""
-    read = options_read(*parse_policy(text, given, dispatch), dispatch)
-    return given if read is None else PolicyOptions(**{n: getattr(given, n) for n in read})
-
-
-def usual(name: str, option: str) -> object:
-    """Return the value that an option of a policy has if none is given; None if it varies."""
-    spec = built_in().get(name)
-    if spec is not None and spec.uses_horizon and option == "horizon":
-        return spec.default_horizon
-    return (spec.defaults if spec else {}).get(option, getattr(_PLAIN, option))
-
-
-def in_force(
-    name: str, options: PolicyOptions, dispatch: Dispatch = Dispatch.POOLED
-) -> dict[str, object]:
-    """Return the options that a policy reads with their values, in the order of the table.
-
-    Of a policy that is not built in: those that are given.
-    """
-    read = options_read(name, options, dispatch)
-    if read is None:
-        read = frozenset(_given(options))
-    values = {n: getattr(options, n) for n in _NAMES if n in read}
-    return {n: usual(name, n) if value is None else value for n, value in values.items()}
-
-
-def spelt_out(
-    text: str, defaults: PolicyOptions, dispatch: Dispatch = Dispatch.POOLED
-) -> Hashable:
-    """Return a policy's name and `in_force`: texts of which this is equal are one policy.
-
-    Raises
-    ------
-    InputError
-        As `parse_policy`.
-    """
-    name, options = parse_policy(text, defaults, dispatch)
-    return name, tuple(in_force(name, options, dispatch).items())
-
-
-def check_options_are_read(
-    policies: Sequence[str],
-    given: PolicyOptions,
-    others: Iterable[str] = (),
-    *,
-    dispatch: Dispatch = Dispatch.POOLED,
-    place: Callable[[str], str] = flag,
-) -> None:
-    """Refuse options that change nothing: those of all policies that none of them reads.
+@dataclass(frozen=True)
+class ChosenPolicy:
+    """A policy with its options.
 
     Parameters
     ----------
-    policies : sequence of str
-        Policies, perhaps with options of their own.
-    given : PolicyOptions
-        Options of all of them.
+    text : str
+        As it was written.
+    name : str
+        Without options.
+    spec : PolicySpec
+        The policy.
+    options : CheckedOptions
+        Its options.
+    written : tuple of str
+        Those that stand behind its name.
+    """
+
+    text: str
+    name: str
+    spec: PolicySpec
+    options: Any
+    written: tuple[str, ...] = ()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it says nothing of its options, as one's own need not."""
+        return isinstance(self.options, OwnOptions)
+
+    @property
+    def parts(self) -> tuple[ChosenPolicy, ...]:
+        """The policy that routes for it, if there is one, and itself."""
+        router = getattr(self.options, "router", None)
+        return (self,) if router is None else (router, self)
+
+    @property
+    def table(self) -> dict[str, Option]:
+        """Its options by name, with those of the policy that routes for it."""
+        return {e.name: e for part in self.parts for e in options_of(type(part.options))}
+
+    @property
+    def draws(self) -> bool:
+        """Whether its decisions may depend on the seed."""
+        return any(part.spec.draws for part in self.parts)
+
+    @property
+    def look_ahead(self) -> int:
+        """Look-ahead steps that it asks for."""
+        if self.is_own:
+            return shown(self.make(), self.options)
+        return look_ahead(self.in_force())
+
+    def make(self) -> Policy:
+        """Make the policy anew, for one run."""
+        return self.spec.factory(self.options)
+
+    def in_force(
+        self, run: RunOptions | None = None, cluster: Cluster | None = None
+    ) -> dict[str, object]:
+        """Return the options that something reads in such a run, with their values.
+
+        Parameters
+        ----------
+        run, cluster
+            How the run is made, and the machine; the usual ones by default.
+        """
+        run, cluster = run or RunOptions(), cluster or Cluster()
+        return {
+            entry.name: getattr(part.options, entry.field)
+            for part in self.parts
+            for entry in options_of(type(part.options))
+            if is_read(entry, part.options, run, cluster)
+        }
+
+
+def look_ahead(in_force: Mapping[str, object]) -> int:
+    """Return the look-ahead steps of a policy with such options."""
+    return max(int(str(in_force.get(name) or 0)) for name in ("horizon", "second_horizon"))
+
+
+def choose(
+    policy: str | Policy,
+    given: Mapping[str, object] | None = None,
+    place: Callable[[str], str] = str,
+) -> ChosenPolicy:
+    """Return a policy with its options.
+
+    Parameters
+    ----------
+    policy : str or callable
+        A name, perhaps with options behind it (``br-h:horizon=40``), which go before those given;
+        ``module:function``, likewise; or any policy as an object.
+    given : mapping, optional
+        Options that are given to several policies, each of which takes its own; None counts as
+        not given.
+    place : callable
+        Where users write such an option.
+
+    Raises
+    ------
+    InputError
+        If the policy or an option behind its name is unknown, or a value is unreadable or breaks
+        its rule.
+    """
+    values = {name: value for name, value in (given or {}).items() if value is not None}
+    if not isinstance(policy, str):
+        spec = own(policy)
+        return _chosen(spec.name, spec.name, spec, {}, values, place)
+    name, texts = split_options(policy)
+    chosen = _chosen(policy, name, find(name), texts, values, place)
+    for word in map(_name, texts):
+        if word in chosen.table:
+            continue
+        where = f"policy {policy}: {word}"
+        if word in all_options():
+            raise _no_such_option(where, word, [name])
+        remedy = use_one_of(word, chosen.table) if chosen.table else f"{name} has none"
+        raise InputError(where, "unknown option", remedy)
+    return replace(chosen, written=tuple(map(_name, texts)))
+
+
+def _chosen(
+    text: str,
+    name: str,
+    spec: PolicySpec,
+    texts: Mapping[str, str],
+    given: Mapping[str, object],
+    place: Callable[[str], str],
+) -> ChosenPolicy:
+    """Give a policy, and the one that routes for it, those of some options that are its own."""
+    where = f"policy {text}"
+    table = {entry.name: entry for entry in options_of(type(spec.options))}
+    kinds = {name: entry.kind for name, entry in table.items()}
+    mine = {word: value for word, value in texts.items() if _name(word) in table}
+    read = read_texts(kinds, mine, where)
+    values = {n: _exact(table[n], given[n]) for n in table if n in given} | read
+    places = {n: f"{where}: {n}" if n in read else place(n) for n in values}
+    options: Any = with_values(spec.options, values, places)
+    router = built_in().get(getattr(options, "base", ""))
+    if router is not None and router is not spec:
+        options = replace(options, router=_chosen(text, router.name, router, texts, given, place))
+    return ChosenPolicy(text, name, spec, options)
+
+
+def _name(word: str) -> str:
+    return word.replace("-", "_")
+
+
+def _exact(entry: Option, value: object) -> object:
+    """Return a value; a decimal where a rational number is wanted is taken as printed."""
+    return str(value) if isinstance(value, float) and entry.kind is RATIONAL else value
+
+
+def given_to(
+    policy: str | Policy, given: Mapping[str, object], run: RunOptions, cluster: Cluster
+) -> dict[str, object]:
+    """Return those of the options given to several policies that one of them reads."""
+    read = choose(policy, given).in_force(run, cluster)
+    return {name: value for name, value in given.items() if name in read}
+
+
+def spelt_out(chosen: ChosenPolicy, run: RunOptions, cluster: Cluster) -> Hashable:
+    """Return a policy's name and options in force: of which this is equal are one policy."""
+    return chosen.name, tuple(chosen.in_force(run, cluster).items())
+
+
+def check_options_are_read(
+    policies: Sequence[ChosenPolicy],
+    given: Mapping[str, object],
+    run: RunOptions,
+    cluster: Cluster,
+    others: Iterable[str] = (),
+    place: Callable[[str], str] = str,
+) -> None:
+    """Refuse options that nothing reads.
+
+    Parameters
+    ----------
+    policies : sequence of ChosenPolicy
+        Each reads what stands behind its name.
+    given : mapping
+        Options of all of them; one of them reads each.
+    run, cluster
+        How the run is made, and the machine.
     others : iterable of str
         Options that something else reads.
-    dispatch : Dispatch
-        When they decide.
     place : callable
         Where users write an option.
 
@@ -135,65 +220,45 @@ def check_options_are_read(
     InputError
         Naming the option, and policies that read it.
     """
-    for error in unread_options(policies, given, others, dispatch, place).values():
+    for chosen in policies:
+        for option in chosen.written:
+            if option not in chosen.in_force(run, cluster):
+                raise _changes_nothing(f"policy {chosen.text}: {option}", chosen.table[option])
+    for error in unread_options(policies, given, run, cluster, others, place).values():
         raise error
 
 
 def unread_options(
-    policies: Sequence[str],
-    given: PolicyOptions,
-    others: Iterable[str],
-    dispatch: Dispatch,
-    place: Callable[[str], str],
-) -> Mapping[str, InputError]:
-    """Return the error of each option that none of some policies reads; see above."""
-    read = set(others)
-    for text in policies:
-        own = options_read(*parse_policy(text, given, dispatch), dispatch)
-        if own is None:
-            return {}
-        read |= own
-    names = [name for name in _given(given) if name not in read]
-    return dict(_errors(names, policies, given, dispatch, place))
+    policies: Sequence[ChosenPolicy],
+    given: Mapping[str, object],
+    run: RunOptions,
+    cluster: Cluster,
+    others: Iterable[str] = (),
+    place: Callable[[str], str] = flag,
+) -> dict[str, InputError]:
+    """Return the error of each option given to policies that none of them reads; see above."""
+    read = set(others).union(*(chosen.in_force(run, cluster) for chosen in policies))
+    tables = [chosen.table for chosen in policies]
+    errors = {}
+    for name, value in given.items():
+        if value is None or name in read:
+            continue
+        able = [table[name] for table in tables if name in table]
+        errors[name] = (
+            _changes_nothing(place(name), able[0])
+            if able
+            else _no_such_option(place(name), name, [chosen.text for chosen in policies])
+        )
+    return errors
 
 
-def _errors(
-    names: Iterable[str],
-    policies: Sequence[str],
-    given: PolicyOptions,
-    dispatch: Dispatch,
-    place: Callable[[str], str],
-) -> Iterator[tuple[str, InputError]]:
-    for name in names:
-        own = [split_options(text)[0] for text in policies]
-        error = _changes_nothing(place(name), name, own, given, dispatch)
-        if error is None:
-            verb = "reads" if len(policies) == 1 else "read"
-            asked = replace(given, second=Second.WINDOW) if name in _BESIDE else given
-            able = [each for each in built_in() if name in (options_read(each, asked) or ())]
-            error = InputError(
-                place(name),
-                f"{', '.join(policies) or 'no policy here'} {verb} no such option",
-                f"leave it out, or run one that does: {', '.join(able)}",
-            )
-        yield name, error
-
-
-def _changes_nothing(
-    where: str, option: str, names: Iterable[str], given: PolicyOptions, dispatch: Dispatch
-) -> InputError | None:
-    """Return why an option is not read by policies that may read it, or None if none may."""
-    asked = replace(given, second=Second.WINDOW) if option in _BESIDE else given
-    if not any(option in (options_read(name, asked) or ()) for name in names):
-        return None
-    if option in _BESIDE:
-        what = f"{option} changes nothing without {_BESIDE[option]}"
-        remedy = "leave it out, or say which second objective (docs/second.md)"
-    else:
-        what = f"{option} changes nothing with {dispatch} dispatch"
-        remedy = "leave it out, or use pooled dispatch"
+def _no_such_option(where: str, name: str, policies: Sequence[str]) -> InputError:
+    verb = "reads" if len(policies) == 1 else "read"
+    what = f"{', '.join(policies) or 'no policy here'} {verb} no such option"
+    remedy = f"leave it out, or run one that does: {', '.join(all_options()[name])}"
     return InputError(where, what, remedy)
 
 
-def _given(options: PolicyOptions) -> Iterator[str]:
-    return (name for name in _NAMES if getattr(options, name) != getattr(_PLAIN, name))
+def _changes_nothing(where: str, entry: Option) -> InputError:
+    what = f"{entry.name} changes nothing without {entry.beside}"
+    return InputError(where, what, f"leave it out, or give {entry.beside}")

@@ -1,18 +1,35 @@
 """Names to policies: the built-in ones, installed ones, and users' own (``module:function``)."""
 
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint
 
 import bfio.decode.policies
+from bfio.common.options import WHOLE, CheckedOptions, Option, option, options_of, whole
 from bfio.common.plugins import installed, loading, members
-from bfio.decode.policy import Policy
-from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy import MAX_SHOWN, Policy, policy_name
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, make_object
+from formulations.scalars import integer
 
 #: Entry-point group through which other packages add policies (a `PolicySpec` or a callable).
 GROUP = "bfio.policies"
+
+
+@dataclass(frozen=True)
+class OwnOptions(CheckedOptions):
+    """Options of policies that say nothing of theirs.
+
+    Parameters
+    ----------
+    horizon : int, optional
+        Look-ahead steps that it is shown, if it does not ask for more by its ``horizon``.
+    """
+
+    horizon: int | None = option(
+        None, WHOLE, "H", "look-ahead steps (what it asks for)", check=whole(0, MAX_SHOWN)
+    )
 
 
 def names() -> list[str]:
@@ -47,22 +64,46 @@ def find(name: str) -> PolicySpec:
     raise InputError(name, "unknown policy", use_one_of(name, names(), OR_YOUR_OWN))
 
 
-def build(name: str, options: PolicyOptions | None = None) -> Policy:
-    """Make a fresh policy for one run.
-
-    Raises
-    ------
-    InputError
-        See `find`.
-    """
-    return find(name).factory(options if options is not None else PolicyOptions())
-
-
 @cache
 def built_in() -> dict[str, PolicySpec]:
     """Return the policies of this project by name, in the order of their modules."""
     package = bfio.decode.policies
     return {spec.name: spec for _, spec in members(package.__name__, package.__path__, "SPEC")}
+
+
+@cache
+def all_options() -> dict[str, dict[str, Option]]:
+    """Return the options of all policies of this project: by name, then by policy."""
+    found: dict[str, dict[str, Option]] = {}
+    for spec in built_in().values():
+        for entry in options_of(type(spec.options)):
+            found.setdefault(entry.name, {})[spec.name] = entry
+    return found
+
+
+def own(policy: Policy) -> PolicySpec:
+    """Describe a policy that is given as an object."""
+    return PolicySpec(
+        name=policy_name(policy),
+        factory=lambda options: policy,
+        summary=_first_line(policy.__doc__),
+        source="an object",
+        options=OwnOptions(),
+        dispatch=BOTH_DISPATCHES,
+        draws=True,
+    )
+
+
+def shown(policy: Policy, options: OwnOptions) -> int:
+    """Return the look-ahead steps that a policy of one's own is shown: the more of two wishes.
+
+    Raises
+    ------
+    InputError
+        If it wishes for more than there may be.
+    """
+    own = integer(getattr(policy, "horizon", 0), "horizon", maximum=MAX_SHOWN)
+    return max(own, options.horizon or 0)
 
 
 def _from_entry_point(point: EntryPoint) -> PolicySpec:
@@ -76,7 +117,7 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
     if not isinstance(loaded, type):
         check_call(loaded, name, "state")
 
-    def factory(options: PolicyOptions) -> Policy:
+    def factory(options: object) -> Policy:
         policy = make_object(name, loaded) if isinstance(loaded, type) else loaded
         if not callable(policy):
             raise InputError(name, "its objects are not callable", "define __call__(self, state)")
@@ -88,8 +129,8 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
         factory=factory,
         summary=_first_line(loaded.__doc__),
         source=name,
+        options=OwnOptions(),
         dispatch=BOTH_DISPATCHES,
-        uses_horizon=hasattr(loaded, "horizon"),
         draws=True,
     )
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from bfio.common.options import CheckedOptions
 from bfio.decode.options import Dispatch
 from bfio.decode.tally import Key, ServingOrder, assign_to_least, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable
 
     from bfio.decode.machine.kernel import Kernel
     from bfio.decode.policy import Policy
-    from bfio.decode.policy_options import PolicyOptions
     from bfio.decode.state import DecodeState
 
+#: Options of a policy that has none.
+NO_OPTIONS = CheckedOptions()
 #: Dispatch modes of a policy that also works when requests are bound as soon as they arrive.
 BOTH_DISPATCHES = (Dispatch.POOLED, Dispatch.IMMEDIATE)
 
@@ -29,34 +31,25 @@ class PolicySpec:
     name : str
         Name on the command line.
     factory : callable
-        Makes a fresh policy, for one run, from the options.
+        Makes a fresh policy, for one run, from its options.
     summary : str
         One line for listings.
     source : str
         Where the rule comes from.
     dispatch : tuple of Dispatch
         Dispatch modes it supports.
-    uses_horizon : bool
-        Whether it reads look-ahead columns beyond the first.
+    options : CheckedOptions
+        A dataclass of its options (`bfio.common.options.option`), with the values that hold unless
+        others are given. One called ``horizon`` says how far it looks ahead. One called ``base``
+        names another policy, which takes the options that are none of its own, and which comes
+        to it as the field ``router``.
     kernel : Kernel or str, optional
         How whole runs are compiled, or where it is as ``module:object`` if loading it takes long;
         without one they are interpreted.
-    default_horizon : int
-        Look-ahead if its options name none, told without making the policy.
-    defaults : mapping of str to object
-        What other options are if none is named, so that two ways to spell one policy are known.
-    reads : callable
-        Which options it reads, from the options: some are read beside another one alone.
-    pooled_reads : tuple of str
-        Those of them that it does not read with immediate dispatch.
     draws : bool
         Whether its decisions depend on the seed; assumed of policies that are not registered.
-    draws_with : callable
-        Whether its decisions depend on the seed with these options, if not always.
     interruptible : bool
         Whether it copes with requests that leave their worker before they are done.
-    needs_caches : callable
-        Whether these options mean nothing where workers keep no prefixes.
     pauses : bool
         Whether it may let active requests rest.
     unled : callable
@@ -70,28 +63,22 @@ class PolicySpec:
     """
 
     name: str
-    factory: Callable[[PolicyOptions], Policy]
+    factory: Callable[[Any], Policy]
     summary: str
     source: str
     dispatch: tuple[Dispatch, ...] = (Dispatch.POOLED,)
-    uses_horizon: bool = False
+    options: CheckedOptions = NO_OPTIONS
     kernel: Kernel | str | None = None
-    default_horizon: int = 0
-    defaults: Mapping[str, object] = field(default_factory=dict, hash=False)
-    reads: Callable[[PolicyOptions], Collection[str]] = lambda options: ()
-    pooled_reads: tuple[str, ...] = ()
     draws: bool = False
-    draws_with: Callable[[PolicyOptions], bool] = lambda options: False
     interruptible: bool = True
-    needs_caches: Callable[[PolicyOptions], bool] = lambda options: False
     pauses: bool = False
     unled: Callable[[bool, bool], str] = lambda tells_prompts, caches: ""
     why_pooled: str = ""
     reads_reports: bool = True
 
 
-def stateless(function: Policy) -> Callable[[PolicyOptions], Policy]:
-    """Return a factory that ignores the options and gives ``function`` itself."""
+def stateless(function: Policy) -> Callable[[object], Policy]:
+    """Return a factory that ignores its argument and gives ``function`` itself."""
     return lambda options: function
 
 

@@ -107,9 +107,9 @@ class Run:
     statistics : mapping
         What the policy says of itself.
     policy_options, predictor_options : mapping
-        Options of a named policy and of a named predictor, with the values in force; None for one
-        that varies within the run, such as ``beta`` of `br-0`. Of a policy that is not built in:
-        those that were given.
+        Options of the policy and of a named predictor, with the values in force; None for one
+        that varies within the run, such as ``beta`` of `br-0`. Of a policy of one's own:
+        ``horizon``, the look-ahead steps that it was shown.
     engine : str
         Which engine ran it, ``"compiled"`` or ``"reference"``.
     wall_s, decide_s : float

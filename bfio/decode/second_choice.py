@@ -1,14 +1,75 @@
 """What a policy chooses by among the optima of its steps, and how that went."""
 
-from collections.abc import Sequence
-from fractions import Fraction
-from time import perf_counter
+from __future__ import annotations
 
-from bfio.decode.policy_options import NO_SECOND, PolicyOptions
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from bfio.common.options import TEXT, WHOLE, CheckedOptions, one_of, option, whole
+from bfio.decode.policy import MAX_HORIZON
 from bfio.decode.state import DecodeState
+from formulations.scalars import MAX_TOKENS
 from formulations.second.problem import Second, second_problem
 from formulations.step.problem import StepProblem
-from formulations.work import work_limit_beside
+from formulations.work import checked_work_limit, work_limit_beside
+
+if TYPE_CHECKING:
+    from bfio.decode.policies.bf_io import BFIOOptions
+
+#: Any of the optima of a step will do.
+NO_SECOND = "none"
+
+
+@dataclass(frozen=True)
+class SecondOptions(CheckedOptions):
+    """Which of the optima of a step is taken.
+
+    Parameters
+    ----------
+    second : str
+        What is minimised among the optima of each step: ``none``, or a
+        `formulations.second.Second`, which an own search does.
+    slack : int
+        ε: how far above the optimum the objective may be for it [tokens].
+    second_proof : int
+        Ticks of work in which CP-SAT may prove each second objective; 0 for none.
+    second_horizon : int
+        Look-ahead of the second objective ``window``.
+    """
+
+    second: str = option(
+        NO_SECOND,
+        TEXT,
+        "S",
+        "which optimum (none; docs/second.md)",
+        check=one_of(NO_SECOND, *Second),
+    )
+    slack: int = option(
+        0,
+        WHOLE,
+        "E",
+        "second may cost so much of the first (0)",
+        beside="second",
+        check=whole(0, MAX_TOKENS),
+    )
+    second_proof: int = option(
+        0,
+        WHOLE,
+        "TICKS",
+        "work to prove each second (0)",
+        beside="second",
+        check=checked_work_limit,
+    )
+    second_horizon: int = option(
+        20,
+        WHOLE,
+        "H",
+        "look-ahead of second=window (20)",
+        beside=f"second={Second.WINDOW}",
+        check=whole(0, MAX_HORIZON),
+    )
 
 
 class SecondChoice:
@@ -16,7 +77,7 @@ class SecondChoice:
 
     Parameters
     ----------
-    options : PolicyOptions
+    options : BFIOOptions
         Those that say ``second``.
 
     Attributes
@@ -25,12 +86,12 @@ class SecondChoice:
         Look-ahead steps that it reads.
     """
 
-    def __init__(self, options: PolicyOptions) -> None:
+    def __init__(self, options: BFIOOptions) -> None:
         from bfio.step.second.search import prepare_second
 
         self._second = Second(options.second)
         self._slack = options.slack
-        self._gamma = Fraction(1) if options.gamma is None else options.gamma
+        self._gamma = options.gamma
         self.horizon = options.second_horizon if self._second is Second.WINDOW else 0
         self._proof = options.second_proof
         self._time_limit = options.time_limit
@@ -111,6 +172,6 @@ class SecondChoice:
         }
 
 
-def second_choice(options: PolicyOptions) -> SecondChoice | None:
+def second_choice(options: BFIOOptions) -> SecondChoice | None:
     """Return the choice that the options name, None if they name none."""
     return None if options.second == NO_SECOND else SecondChoice(options)

@@ -20,8 +20,8 @@ from bfio.decode.options import (
     RunOptions,
     WindowKnows,
 )
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import usual
+from bfio.decode.policy_parsing import look_ahead
+from bfio.decode.policy_registry import all_options
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.service_level import ServiceLevel
@@ -50,7 +50,7 @@ def setting_parts(
         As `settings` takes them.
     """
     first = options[0]
-    alone = len({entry.look_ahead for entry in options}) == 1
+    alone = len(look_aheads(policies)) == 1
     parts = {
         "requests": requests,
         "machine": f"{cluster.shape} (workers x slots)",
@@ -71,7 +71,7 @@ def setting_parts(
         "cancellations": _schedule("cancellations", first.cancellations),
         "drift": _drift(first.drift),
         "service level": _service_level(first.slo),
-        "look-ahead": _look_ahead(options),
+        "look-ahead": _look_ahead(first, policies),
         "predictor": _information(first),
         "seed": f"seed {first.seed}",
         **policy_parts(policies, besides=("horizon",) if alone else ()),
@@ -91,12 +91,20 @@ def policy_parts(policies: Sequence[NamedPolicy], besides: Sequence[str] = ()) -
         Options that something else tells.
     """
     parts = {}
-    for name in options_of(PolicyOptions):
-        read = [(label, given[name.field]) for label, given in policies if name.field in given]
-        plain = all(usual(split_options(who)[0], name.field) == value for who, value in read)
-        if name.field not in besides and not plain:
-            parts[name.name] = f"{name.name} {', '.join(_told(read))}"
+    for name, tables in all_options().items():
+        read = [(label, given[name]) for label, given in policies if name in given]
+        plain = all(
+            (entry := tables.get(split_options(who)[0])) is not None and entry.default == value
+            for who, value in read
+        )
+        if name not in besides and not plain:
+            parts[name] = f"{name} {', '.join(_told(read))}"
     return parts
+
+
+def look_aheads(policies: Sequence[NamedPolicy]) -> list[int]:
+    """Return the look-aheads of some policies, in ascending order; at least one, be it 0."""
+    return sorted({look_ahead(given) for _, given in policies} or {0})
 
 
 def _told(read: Sequence[tuple[str, object]]) -> Iterator[str]:
@@ -208,10 +216,10 @@ def _arrivals(options: RunOptions) -> str:
     return f"timed arrivals{rate}"
 
 
-def _look_ahead(options: Sequence[RunOptions]) -> str:
-    horizons = sorted({entry.look_ahead for entry in options})
+def _look_ahead(options: RunOptions, policies: Sequence[NamedPolicy]) -> str:
+    horizons = look_aheads(policies)
     text = f"look-ahead {' to '.join(str(h) for h in (horizons[0], *horizons[1:][-1:]))}"
-    projection = options[0].projection
+    projection = options.projection
     told = horizons[-1] or projection is not Projection.CONSTANT
     return f"{text} ({projection} loads)" if told else text
 

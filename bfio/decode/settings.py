@@ -13,6 +13,7 @@ from bfio.decode.run import Run
 from bfio.decode.setting_parts import (
     NamedPolicy,
     length_source,
+    look_aheads,
     predictor_name,
     setting_parts,
 )
@@ -47,20 +48,21 @@ def settings(
     cluster : Cluster
         The machine.
     options : sequence of RunOptions
-        How each run is made; they differ in look-ahead and in-flight margin only.
+        How each run is made; they differ in their in-flight margin only.
     limits : sequence of mapping
         Where solves stop, as ``work_limit`` and ``time_limit``; those without are passed over.
     energy : EnergyModel, optional
         Constants of energies that the table shows.
     policies : sequence of (str, mapping)
-        The policies as they were named, each with its options and the values in force.
+        The policies as they were named, each with its options and the values in force: those who
+        look ahead among them.
     """
     requests, drawn = requests_used(workload), workload.provenance.get("seed")
     # The seed of a run is not that of its requests; a command has one for both.
     if drawn not in (None, options[0].seed):
         requests += f" drawn with seed {drawn}"
     parts = setting_parts(requests, cluster, options, policies, energy)
-    if nobody_asks(options):
+    if nobody_asks(options[0], policies):
         parts["predictor"] = f"predictor {predictor_name(options[0].predictor)} (not asked)"
     solving = dict.fromkeys(_solve_limits(entry) for entry in limits if "work_limit" in entry)
     if len(solving) == 1:
@@ -68,11 +70,9 @@ def settings(
     return ", ".join([*parts.values(), *solving, version_and_commit()])
 
 
-def nobody_asks(options: Sequence[RunOptions]) -> bool:
-    """Whether a predictor was given that changes nothing, as no run looks ahead."""
-    return predictor_name(options[0].predictor) != "none" and not any(
-        entry.look_ahead for entry in options
-    )
+def nobody_asks(options: RunOptions, policies: Sequence[NamedPolicy]) -> bool:
+    """Whether a predictor was given that changes nothing, as nobody looks ahead."""
+    return predictor_name(options.predictor) != "none" and not look_aheads(policies)[-1]
 
 
 def _solve_limits(limits: Mapping[str, object]) -> str:
@@ -225,18 +225,19 @@ def disordered_arrivals(workload: Workload) -> Iterator[str]:
         )
 
 
-def unused(workload: Workload, options: Sequence[RunOptions]) -> Iterator[str]:
+def unused(
+    workload: Workload, first: RunOptions, policies: Sequence[NamedPolicy]
+) -> Iterator[str]:
     """Yield what of requests and options changes no run, a sentence each; see `settings`."""
-    first = options[0]
     yield from unused_arrivals(workload.arrival_times is not None, first)
     yield from disordered_arrivals(workload)
     if workload.history is not None and not learns(first):
         why = f"Predictor {predictor_name(first.predictor)} learns nothing"
         yield unused_history(len(workload.history), why)
     yield from unused_window_knows(first)
-    if nobody_asks(options):
+    if nobody_asks(first, policies):
         yield unasked_predictor(first)
-    if not any(entry.look_ahead for entry in options):
+    if not look_aheads(policies)[-1]:
         yield from unused_projection(first)
     elif is_blind(first):
         yield blind_windows()
@@ -256,7 +257,7 @@ def remarks(
     measured : sequence of Run, optional
         The runs of which a part is measured, if the requests were repeated for them.
     """
-    yield from unused(workload, [run.options for run in runs])
+    yield from unused(workload, runs[0].options, [(r.policy, r.policy_options) for r in runs])
     yield from unused_overflow(runs[0].options, runs[0].cluster)
     yield from unled((run.policy for run in runs), workload, runs[0].cluster)
     yield from unread_reports((run.policy for run in runs), runs[0].options)

@@ -13,20 +13,16 @@ from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.engine import check_run, run_interpreted, run_options
+from bfio.decode.engine import check_run, run_interpreted, with_margin
+from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.machine.state import may_interrupt
 from bfio.decode.measured import measured_part
 from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady, measured_of
 from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import (
-    check_options_are_read,
-    in_force,
-    parse_policy,
-)
-from bfio.decode.policy_registry import built_in, find
+from bfio.decode.policy_parsing import ChosenPolicy, check_options_are_read, choose, look_ahead
+from bfio.decode.policy_registry import all_options, shown
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor
@@ -43,19 +39,19 @@ from formulations.problem_data import member
 EXACT_FLOAT = 2**53
 
 
-@spelled_out(RunOptions)
+@spelled_out(RunOptions, all_options)
 def simulate(
     workload: Workload,
     policy: str | Policy,
     cluster: Cluster | None = None,
     *,
-    policy_options: PolicyOptions | None = None,
     engine: str = "auto",
     observers: Sequence[Observer] = (),
     keep_trajectory: bool = True,
     stop: Callable[[], bool] | None = None,
     history: Workload | None = None,
     options: RunOptions | None = None,
+    **policy_options: object,
 ) -> Run:
     """Simulate one policy on one workload.
 
@@ -68,8 +64,6 @@ def simulate(
         ``module:function``, or any callable from `DecodeState` to an assignment.
     cluster : Cluster, optional
         The machine; by default 16 workers of 72 slots.
-    policy_options : PolicyOptions, optional
-        Options of named policies.
     engine : {"auto", "compiled", "reference"}
         ``compiled`` runs whole runs of built-in policies as machine code, ``reference`` the
         readable engine; both give the same run. ``auto`` takes the compiled one where there is
@@ -84,6 +78,10 @@ def simulate(
         Requests of the past, for named predictors that learn; by default the workload's own.
     options : RunOptions, optional
         How the run is made. Each field may be given as a keyword of its own instead.
+    **policy_options
+        Options of the policy, such as ``horizon`` and ``gamma`` of `br-h`; those behind its name
+        go before them. A policy of one's own has ``horizon``, the look-ahead that it is shown if
+        it asks for no longer one.
 
     Returns
     -------
@@ -93,29 +91,23 @@ def simulate(
     Raises
     ------
     InputError
-        If an option is unknown or out of its domain, the policy answers badly or stalls, or the
-        engine is ``compiled`` and cannot run this.
+        If an option is unknown, out of its domain, or read by nothing in the run, the policy
+        answers badly or stalls, or the engine is ``compiled`` and cannot run this.
     """
     check_arguments(workload, policy, cluster, "simulate(workload, policy, cluster)")
     watching = Watching(observers, keep_trajectory, stop)
-    run = _run(
-        workload,
-        policy,
-        cluster or Cluster(),
-        policy_options,
-        engine,
-        watching,
-        history,
-        options or RunOptions(),
-    )
+    machine, asked = cluster or Cluster(), options or RunOptions()
+    check_kind(asked, RunOptions, "options", "options=RunOptions(...)")
+    chosen = choose(policy, policy_options)
+    check_options_are_read([chosen], policy_options, asked, machine)
+    run = _run(workload, chosen, machine, engine, watching, history, asked)
     return replace(run, measured=measured_part(workload, run.cluster, run.options))
 
 
 def _run(
     workload: Workload,
-    policy: str | Policy,
+    policy: ChosenPolicy,
     machine: Cluster,
-    policy_options: PolicyOptions | None,
     engine: str,
     watching: Watching,
     history: Workload | None,
@@ -123,67 +115,31 @@ def _run(
 ) -> Run:
     """Run a policy; see `simulate`."""
     engine = member(Engine, engine, "engine")
-    check_kind(asked, RunOptions, "options", "options=RunOptions(...)")
-    policy_options = policy_options or PolicyOptions()
-    check_kind(
-        policy_options, PolicyOptions, "policy_options", "policy_options=PolicyOptions(...)"
-    )
     history = workload.history if history is None else history
     if history is not None:
         check_kind(history, Workload, "history", "history=workload")
-    if not isinstance(policy, str):
-        if engine == "compiled":
-            raise _not_compiled("a policy of your own")
-        run = run_interpreted(workload, policy, machine, asked, watching, history)
-        return replace(run, predictor_options=predictors.in_force(asked.predictor))
-    dispatch = asked.dispatch
-    name, chosen = parse_policy(policy, policy_options, dispatch)
-    check_options_are_read([policy], policy_options, dispatch=dispatch, place=str)
-    spec = find(name)
+    name, spec = policy.name, policy.spec
     check_dispatch(name, spec, asked)
     _check_books(name, spec, machine, asked)
-    check_caches(name, spec, chosen, machine)
     _check_mean_time(name, spec, machine)
-    if spec.uses_horizon or ":" in name:
-        # The policy's own option goes before that of the run, and both are one from here on.
-        horizon = asked.horizon if chosen.horizon is None else chosen.horizon
-        chosen, asked = replace(chosen, horizon=horizon), replace(asked, horizon=horizon)
+    made, in_force = policy.make(), policy.in_force(asked, machine)
+    if policy.is_own:
+        in_force["horizon"] = shown(made, policy.options)
+    horizon, asked = look_ahead(in_force), with_margin(made, asked)
     found = None
     if engine != "reference" and can_compile(spec, asked.predictor, watching.observers):
-        found = _run_compiled(workload, spec, chosen, machine, asked, watching, engine, history)
+        task = KernelTask(workload, machine, asked, policy.options, made, history)
+        found = _run_compiled(spec, task, horizon, watching, engine)
     if found is None:
         if engine == "compiled":
             what = why_interpreted(machine, asked) or "these options"
             raise _not_compiled(f"policy {name} with {what}")
-        made = spec.factory(chosen)
-        found = run_interpreted(workload, made, machine, asked, watching, history, name)
+        found = run_interpreted(workload, made, name, horizon, machine, asked, watching, history)
     return replace(
         found,
-        policy_options=in_force(name, chosen, dispatch),
+        policy_options=in_force,
         predictor_options=predictors.in_force(asked.predictor),
     )
-
-
-def planned_horizon(policy: str, policy_options: PolicyOptions) -> int:
-    """Return the look-ahead that `simulate` gives a run of a named policy, without running it.
-
-    Parameters
-    ----------
-    policy, policy_options
-        As `simulate` takes them.
-
-    Raises
-    ------
-    InputError
-        If the policy does not exist, or is one's own and cannot be made.
-    """
-    name, chosen = parse_policy(policy, policy_options)
-    if name not in built_in():
-        asked = RunOptions(horizon=chosen.horizon)
-        return run_options(find(name).factory(chosen), asked).look_ahead
-    # Making one of ours would load compiled kernels.
-    values = in_force(name, chosen)
-    return max(int(str(values.get(n) or 0)) for n in ("horizon", "second_horizon"))
 
 
 def check_arguments(workload: object, policy: object, cluster: object, form: str) -> None:
@@ -216,27 +172,19 @@ def can_compile(
 
 
 def _run_compiled(
-    workload: Workload,
-    spec: PolicySpec,
-    policy_options: PolicyOptions,
-    cluster: Cluster,
-    options: RunOptions,
-    watching: Watching,
-    engine: str,
-    history: Workload | None,
+    spec: PolicySpec, task: KernelTask, horizon: int, watching: Watching, engine: str
 ) -> Run | None:
     """Run the compiled engine, or return None if that does not pay or would not be exact."""
     from bfio.decode.machine.whole_run import pays, run_compiled
 
-    checked = run_options(spec.factory(policy_options), options)
-    most = check_run(workload, cluster, checked)
-    if why_interpreted(cluster, options):
+    most = check_run(task.workload, task.cluster, task.options, horizon)
+    if why_interpreted(task.cluster, task.options):
         return None
-    if cluster.mean_time_s > 0 and most >= EXACT_FLOAT:
+    if task.cluster.mean_time_s > 0 and most >= EXACT_FLOAT:
         return None
-    if engine == "auto" and not pays(spec, workload, cluster, checked):
+    if engine == "auto" and not pays(spec, task.workload, task.cluster, task.options):
         return None
-    return run_compiled(workload, spec, policy_options, cluster, checked, watching, history)
+    return run_compiled(spec, task, watching)
 
 
 def why_interpreted(cluster: Cluster, options: RunOptions) -> str:
@@ -308,22 +256,6 @@ def _check_mean_time(name: str, spec: PolicySpec, cluster: Cluster) -> None:
             f"policy {name}",
             "its steps last as their most loaded worker, and mean_time_s adds to that",
             "use mean_time_s 0, or another policy",
-        )
-
-
-def check_caches(name: str, spec: PolicySpec, options: PolicyOptions, cluster: Cluster) -> None:
-    """Refuse options of a policy that are about prefix caches where workers have none.
-
-    Raises
-    ------
-    InputError
-        If that is so.
-    """
-    if cluster.prefix_cache is None and spec.needs_caches(options):
-        raise InputError(
-            f"policy {name}",
-            "has a benefit of prefix caches, and there are none",
-            "give prefix_cache",
         )
 
 
@@ -436,8 +368,8 @@ def plain_options(
     """
     owners = (cluster, options, energy)
     fixed = {entry.name: getattr(owner, entry.name) for owner in owners for entry in fields(owner)}
-    # Of two look-aheads of one's own policy that of the run is the one that was used.
-    named = {name: _plain(value) for name, value in {**policy, **fixed}.items()}
+    # Who has no look-ahead sees the step at hand.
+    named = {n: _plain(value) for n, value in {"horizon": 0, **policy, **fixed}.items()}
     return named | {"predictor_options": {n: _plain(v) for n, v in predictor.items()}}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from bfio.common.memory import require_memory
 from bfio.common.options import spelled_out
-from bfio.decode.options import MAX_HORIZON
+from bfio.decode.policy import MAX_SHOWN
 from bfio.decode.prediction.estimates import Estimates, composite, expected_steps
 from bfio.decode.prediction.registry import find, made, names
 from bfio.decode.prediction.walks import Walk, walk
@@ -76,7 +76,7 @@ def evaluate_predictor(
         contract.
     """
     check_kind(workload, Workload, "workload", "evaluate_predictor(workload, predictor, horizon)")
-    integer(horizon, "horizon", minimum=1, maximum=MAX_HORIZON)
+    integer(horizon, "horizon", minimum=1, maximum=MAX_SHOWN)
     how = options or EvaluationOptions()
     history, evaluated = split(workload, how)
     if how.online >= len(evaluated):

@@ -11,11 +11,9 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import Dispatch, Projection, RunOptions, WindowKnows
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import parse_policy
-from bfio.decode.policy_registry import find
+from bfio.decode.policy_parsing import choose
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.simulation import planned_horizon, simulate
+from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from bfio.worst_cases.limits import check_counts
 from formulations.errors import InputError
@@ -193,9 +191,10 @@ class BarrierTarget:
         self._policy = policy
         self._known = member(Known, known, "known")
         self._dispatch = member(Dispatch, dispatch, "dispatch")
-        name = parse_policy(policy, PolicyOptions())[0]
-        _check(policy, find(name))
-        if self._known is not Known.NOTHING and planned_horizon(policy, PolicyOptions()) == 0:
+        chosen = choose(policy)
+        name = chosen.name
+        _check(policy, chosen.spec)
+        if self._known is not Known.NOTHING and chosen.look_ahead == 0:
             what = f"{policy} does not look ahead, and is told no lengths"
             raise InputError("known", what, "use nothing, or a policy with a horizon")
         said = [policy]

@@ -1,6 +1,6 @@
 """Small policies and the strategies that the tests of the engine share."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, Drift, DriftReading
 from bfio.decode.machine.state import peaks
+from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
+from bfio.decode.policy_parsing import choose, given_to
+from bfio.decode.policy_registry import all_options
 from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -28,6 +31,19 @@ def workload(
     """Build requests from plain lists; arrival times as decimal strings."""
     times = None if arrivals is None else tuple(Fraction(a) for a in arrivals)
     return Workload(prompts, outputs, times)  # type: ignore[arg-type]
+
+
+def build(policy: str, **options: object) -> Any:
+    """Make a policy with some options."""
+    return choose(policy, options).make()
+
+
+def what_is_read(policy: Any, cluster: Cluster, options: dict[str, Any]) -> dict[str, Any]:
+    """Return keywords of `simulate` without those options of policies that this one lacks."""
+    of_policies = {name: value for name, value in options.items() if name in all_options()}
+    run = {e.name: options[e.name] for e in fields(RunOptions) if e.name in options}
+    read = given_to(policy, of_policies, RunOptions(**run), cluster)
+    return {n: value for n, value in options.items() if n not in of_policies or n in read}
 
 
 def first_come(state: DecodeState) -> list[int | None]:
@@ -105,7 +121,8 @@ class Scenario:
 
     def simulate(self, policy: Any, **changes: Any) -> Run:
         """Simulate it."""
-        return simulate(self.workload, policy, self.cluster, **{**self.options, **changes})
+        options = what_is_read(policy, self.cluster, {**self.options, **changes})
+        return simulate(self.workload, policy, self.cluster, **options)
 
 
 def drifts() -> st.SearchStrategy[Drift]:

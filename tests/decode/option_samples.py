@@ -4,22 +4,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bfio.common.options import NUMBER, RATIONAL, WHOLE, Option, options_of
+from bfio.common.options import NUMBER, RATIONAL, WHOLE, OneOf, Option, options_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import options_read
+from bfio.decode.policy_parsing import choose
 from bfio.decode.policy_registry import built_in
 
-#: All that has options of a run.
-OWNERS = (Cluster, EnergyModel, RunOptions, PolicyOptions)
-#: Values of what is no plain number.
+#: What has options of a run, but for policies.
+OWNERS = (Cluster, EnergyModel, RunOptions)
+#: Values of what is no plain number and not one of several words.
 _VALUES: dict[str, tuple[object, ...]] = {
     "slots": (3, 4, "4,3"),
     "step_overhead": (0.01, 0.0100000001, "0.01,0.02"),
     "token_time": (1e-6, 1.000000001e-6),
-    "memory": (90_000, 90_001),
+    "memory": (90_000, 4_000),
     "speed": (2, 2.000000001, "1,2"),
     "prefix_cache": (5120, 10_240),
     "token_budget": (512, 513),
@@ -31,28 +30,27 @@ _VALUES: dict[str, tuple[object, ...]] = {
     "drift": ("constant", "2/3", "age:1,0"),
     "overflow": ("reserve", "swap"),
     "batching": ("orca", "sarathi:kp=4"),
-    "failures": ("random:mtbf=3:mttr=1", "random:mtbf=3:mttr=2"),
-    "stragglers": ("random:mtbf=3:mttr=1", "random:mtbf=3:mttr=1:factor=3"),
+    "failures": ("random:mtbf=200:mttr=60", "random:mtbf=200:mttr=70"),
+    "stragglers": ("random:mtbf=200:mttr=60", "random:mtbf=200:mttr=60:factor=3"),
     "slo": ("ttft=2", "ttft=2.000000001", "tpot=2"),
     "cancellations": ("random:patience=3", "random:patience=4"),
     "prefill": ("workers=4,token_time=5e-5", "workers=4,token_time=5.000000001e-5"),
     "telemetry": ("delay=4", "loss=0.1", "loss=0.1000000001"),
-    "key": ("product",),
     "base": ("fcfs", "random", "program"),
-    "pausing_method": ("exact",),
     "backend": ("highs", "cp-sat"),
     "objective": ("gap", "max-load"),
-    "second": ("age", "window"),
+    "swap_time": (3e-5, 0.01),
+    # So long that no clock strikes, but for `pausing`, which says nothing else of it.
+    "time_limit": (100.0, 50.0),
+    "pausing.time_limit": (100.0, 1e-9),
 }
-#: What an option needs beside it.
+#: What an option of a run needs beside it.
 _BESIDE: dict[str, dict[str, object]] = {
     **{name: {"arrivals": "timed"} for name in ("load", "rate_scale", "cancellations", "prefill")},
     "margin": {"dispatch": "immediate"},
     "batching": {"token_budget": 512},
     "batch_token_time": {"token_budget": 512},
     "free_tokens": {"token_budget": 512, "batch_token_time": 1e-6},
-    **{name: {"second": "window"} for name in ("slack", "second_proof", "second_horizon")},
-    "time_limit": {"pausing_method": "exact"},
 }
 
 
@@ -62,61 +60,85 @@ class Sample:
 
     Parameters
     ----------
-    owner : type
-        Where it is declared.
-    name : str
-        What users call it.
+    owner : str
+        Where it is declared: a class, or a policy.
+    entry : Option
+        The option.
     values : tuple
         As a study has them.
     beside : mapping
         Other options that it needs.
-    policies : tuple of str
-        Policies that read it; one that looks ahead if it is none of a policy.
+    policy : str
+        A policy that reads it; one that looks ahead if it is none of a policy.
     """
 
-    owner: type[Any]
-    name: str
+    owner: str
+    entry: Option
     values: tuple[object, ...]
     beside: dict[str, object]
-    policies: tuple[str, ...]
+    policy: str = "br-h"
+
+    @property
+    def name(self) -> str:
+        """What users call the option."""
+        return self.entry.name
 
     def __str__(self) -> str:
-        return f"{self.owner.__name__}.{self.name}"
+        return f"{self.owner}.{self.name}"
 
-    def rows(self, policy: str) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return arguments that differ in this option alone, the default first."""
-        common: dict[str, Any] = {"workers": 2, "slots": 3} | self.beside | {"policy": policy}
+        common: dict[str, Any] = {"workers": 2, "slots": 3} | self.beside
+        common |= {"policy": self.policy}
         common.pop(self.name, None)
         return [common, *({**common, self.name: value} for value in self.values)]
 
 
-def samples() -> Iterator[Sample]:
-    """Yield a sample of every option.
+def run_samples() -> Iterator[Sample]:
+    """Yield a sample of every option of machine, energies and runs.
 
     Raises
     ------
     KeyError
-        If values of a new one are neither numbers nor told above.
+        If values of a new one are neither numbers, nor words, nor told above.
     """
     for owner in OWNERS:
         for entry in options_of(owner):
             beside = _BESIDE.get(entry.name, {})
-            policies = _readers(entry.name, beside) if owner is PolicyOptions else ("br-h",)
-            yield Sample(owner, entry.name, _values(entry), beside, policies)
+            yield Sample(owner.__name__, entry, values_of(entry), beside)
 
 
-def _values(entry: Option) -> tuple[object, ...]:
+def policy_samples() -> Iterator[Sample]:
+    """Yield a sample of every option of every policy; see above."""
+    for policy in built_in():
+        table = choose(policy).table
+        for entry in table.values():
+            beside = _needed(entry, table)
+            values = _VALUES.get(f"{policy}.{entry.name}", values_of(entry))
+            yield Sample(policy, entry, values, beside, policy)
+
+
+def _needed(entry: Option, table: dict[str, Option]) -> dict[str, object]:
+    """Return what the declaration says that an option is read beside."""
+    name, _, wanted = entry.beside.partition("=")
+    if not name or wanted == "pooled":
+        return {}
+    if name in table:
+        first = values_of(table[name])[0]
+        return {name: wanted or first}
+    return {name: wanted or _VALUES[name][0]}
+
+
+def values_of(entry: Option) -> tuple[object, ...]:
+    """Return values that differ from each other and from the default."""
     if entry.name in _VALUES:
         return _VALUES[entry.name]
+    if isinstance(entry.check, OneOf):
+        return tuple(str(word) for word in entry.check.known if word != entry.default)
     if entry.kind is WHOLE:
-        return (entry.default or 5) + 2, (entry.default or 5) + 3
+        return 1, (entry.default or 5) + 2, (entry.default or 5) + 30
     if entry.kind is NUMBER:
         return (entry.default or 0.01) * 1.5, (entry.default or 0.01) * 1.500000001
     if entry.kind is RATIONAL:
         return "0.5", "1/3", "0.333333"
     return _VALUES[entry.name]
-
-
-def _readers(name: str, beside: dict[str, object]) -> tuple[str, ...]:
-    given = PolicyOptions(**beside)  # type: ignore[arg-type]
-    return tuple(each for each in built_in() if name in (options_read(each, given) or ()))

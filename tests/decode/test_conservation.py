@@ -76,6 +76,8 @@ def test_every_registered_policy_keeps_the_rules(
     rng = np.random.default_rng(7)
     load = Workload(rng.integers(1, 500, 60), rng.geometric(1 / 8, 60))
     cluster = Cluster(workers=3, slots=4)
-    run = simulate(load, registry.build(spec.name), cluster, pool=20, dispatch=dispatch, **options)
+    run = simulate(
+        load, spec.factory(spec.options), cluster, pool=20, dispatch=dispatch, **options
+    )
     assert run.is_drained
     assert run_violations(run, load, cluster) == {}

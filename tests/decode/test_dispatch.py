@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import build
 from bfio.decode.replay import run_violations
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from formulations.errors import InputError
-from tests.decode.cases import EXACT, workload
+from tests.decode.cases import EXACT, build, workload
 from tests.decode.machine.equality import assert_same_run
 from tests.decode.policies.states import states
 
@@ -91,7 +89,7 @@ def test_br_h_has_the_highest_score(s: DecodeState, factors: tuple[str, int]) ->
     """Against equation 2: reward and overflow summed over the discounted window."""
     s = first_only(bound_to(s))
     gamma, beta = factors
-    policy = build("br-h", PolicyOptions(horizon=3, gamma=gamma, beta=beta))  # type: ignore[arg-type]
+    policy = build("br-h", horizon=3, gamma=gamma, beta=beta)
     (chosen,) = policy(s)
     assert chosen is not None
     assert s.bound_loads is not None

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
-from bfio.decode.policy_registry import build
 from bfio.decode.prediction.predictors.none import NoPredictor
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads import synthetic
 from formulations.arrays import IntArray
 from formulations.errors import InputError
-from tests.decode.cases import EXACT, Scenario, first_come, nobody, scenarios, workload
+from tests.decode.cases import EXACT, Scenario, build, first_come, nobody, scenarios, workload
 
 NAN = float("nan")
 HAND = workload([3, 1, 4], [2, 3, 1])
@@ -365,7 +364,7 @@ def test_policy_attributes_reach_the_run(horizon: int, width: int) -> None:
     policy = Ahead()
     run = simulate(HAND, policy, EXACT, horizon=horizon)
     assert set(policy.widths) == {width}
-    assert run.options.horizon == width - 1
+    assert run.policy_options == {"horizon": width - 1}
     assert run.policy == "ahead"
     assert run.statistics == {"asked": 2}
     assert 0.0 <= run.decide_s <= run.wall_s

@@ -1,10 +1,12 @@
 """No request of `bf-io`, `br-0`, `br-h` starves where ``max_wait`` is given."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policy_parsing import choose
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -20,10 +22,9 @@ CLUSTER = Cluster(2, 3, step_overhead_s=1.0, token_time_s=0.1)
 def _run(
     policy: str, max_wait: int | None, engine: str = "reference", requests: Workload = REQUESTS
 ) -> Run:
-    options = PolicyOptions(max_wait=max_wait, work_limit=10**6 if policy == "bf-io" else None)
-    return simulate(
-        requests, policy, CLUSTER, policy_options=options, engine=engine, pool=15, seed=1
-    )
+    limit = 10**6 if policy == "bf-io" else None
+    given: dict[str, Any] = {"max_wait": max_wait, "work_limit": limit}
+    return simulate(requests, policy, CLUSTER, engine=engine, pool=15, seed=1, **given)
 
 
 def _jumped_queues(run: Run, max_wait: int) -> int:
@@ -78,10 +79,9 @@ def test_a_wait_that_never_ends_changes_nothing() -> None:
 def test_memory_holds_beside(policy: str) -> None:
     """With little memory and two speeds runs drain, break no rule, and agree when compiled."""
     cluster = Cluster(2, 3, 1.0, 0.1, memory=110, speed=(1.0, 2.0))
-    options = PolicyOptions(max_wait=4)
     engines = ["reference"] if policy == "bf-io" else ["reference", "compiled"]
     runs = [
-        simulate(REQUESTS, policy, cluster, policy_options=options, engine=engine, pool=15)
+        simulate(REQUESTS, policy, cluster, max_wait=4, engine=engine, pool=15)
         for engine in engines
     ]
     assert all(run.is_drained for run in runs)
@@ -92,4 +92,4 @@ def test_memory_holds_beside(policy: str) -> None:
 def test_bad_waits_are_named() -> None:
     """Below 0, and of a policy that does not read it."""
     with pytest.raises(InputError, match="max_wait: -1"):
-        PolicyOptions(max_wait=-1)
+        choose("br-0", {"max_wait": -1})

@@ -1,7 +1,7 @@
 """Every option that a run used is in its records: documents, settings, rows of studies."""
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -17,9 +17,8 @@ from bfio.decode.comparison import compare
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.gap import GapObserver, GapReport, measure_gap
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import in_force, options_read
-from bfio.decode.policy_registry import built_in
+from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import all_options, built_in
 from bfio.decode.settings import settings
 from bfio.decode.simulation import describe_run, plain_options, simulate
 from bfio.decode.state import DecodeState
@@ -28,9 +27,9 @@ from bfio.studies.row import RowContext
 from bfio.workloads import Workload, synthetic
 from formulations.errors import InputError
 from tests.decode.cases import workload
-from tests.decode.option_samples import OWNERS, Sample, samples
+from tests.decode.option_samples import OWNERS, Sample, policy_samples, run_samples
 
-SAMPLES = {str(sample): sample for sample in samples()}
+SAMPLES = {str(sample): sample for sample in (*run_samples(), *policy_samples())}
 REQUESTS = Workload(np.full(12, 5), np.full(12, 3), tuple(map(Fraction, range(12))), name="dozen")
 DEMO, MACHINE = synthetic("demo", 300, 0), Cluster(4, 6)
 
@@ -38,11 +37,9 @@ DEMO, MACHINE = synthetic("demo", 300, 0), Cluster(4, 6)
 def _made(given: dict[str, Any]) -> tuple[Cluster, RunOptions, EnergyModel, dict[str, object]]:
     """Read arguments as a study does; options of the policy with the values in force."""
     options = from_mapping(RunOptions, given, seed=given.get("seed", 0))
-    policy = from_mapping(PolicyOptions, given)
-    used = in_force(given["policy"], policy, options.dispatch)
-    # As in a run, of which the look-ahead is that of its policy.
-    options = replace(options, horizon=policy.horizon)
-    return from_mapping(Cluster, given), options, from_mapping(EnergyModel, given), used
+    cluster = from_mapping(Cluster, given)
+    used = choose(given["policy"], given).in_force(options, cluster)
+    return cluster, options, from_mapping(EnergyModel, given), used
 
 
 def _line(given: dict[str, Any]) -> str:
@@ -63,19 +60,18 @@ def _differ(texts: list[str]) -> None:
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 def test_two_runs_that_differ_in_an_option_differ_in_their_records(sample: Sample) -> None:
     """In the line of settings and in the document, for every policy that reads it."""
-    assert sample.policies
-    for policy in sample.policies:
-        _differ([_line(given) for given in sample.rows(policy)])
-        _differ([_document(given) for given in sample.rows(policy)])
+    _differ([_line(given) for given in sample.rows()])
+    _differ([_document(given) for given in sample.rows()])
 
 
 def test_fields_that_are_no_options_of_commands_are_told_as_well() -> None:
-    """Look-ahead and seed, which have other arguments; there are no others."""
+    """The seed, which has another argument; there are no others."""
     options = {entry.field for owner in OWNERS for entry in options_of(owner)}
     others = {entry.name for owner in OWNERS for entry in fields(owner)} - options
     assert others == {"seed"}
     _differ([settings(REQUESTS, MACHINE, [RunOptions(seed=seed)]) for seed in range(3)])
-    _differ([settings(REQUESTS, MACHINE, [RunOptions(horizon=h)]) for h in range(3)])
+    policies = [[("mine", {"horizon": h})] for h in range(3)]
+    _differ([settings(REQUESTS, MACHINE, [RunOptions()], policies=p) for p in policies])
 
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
@@ -88,19 +84,18 @@ def test_rows_of_studies_that_differ_in_an_option_differ_in_their_setting(
         "outputs": "geometric:mean=4",
     }
     given |= {"arrival_law": "poisson:rate=9", "requests": 12}
-    for policy in sample.policies:
-        rows = [given | row for row in sample.rows(policy)]
-        plan = kinds.find("simulate").planned
-        told = [plan(row, RowContext(tmp_path)).setting for row in rows]
-        _differ([", ".join(setting.values()) for setting in told])
+    rows = [given | row for row in sample.rows()]
+    plan = kinds.find("simulate").planned
+    told = [plan(row, RowContext(tmp_path)).setting for row in rows]
+    _differ([", ".join(setting.values()) for setting in told])
 
 
 def test_the_gamma_of_a_comparison_is_told() -> None:
     """Two tables of the same labels and other numbers name what differs."""
     plain = compare(DEMO, ["br-0", "br-h"], MACHINE, predictor="oracle")
-    given = PolicyOptions(gamma="0.3", beta=2, threshold=0)  # type: ignore[arg-type]
-    other = compare(DEMO, ["br-0", "br-h"], MACHINE, predictor="oracle", policy_options=given)
-    assert "threshold 0, beta 2, gamma 0.3, bfio " in other.settings
+    given: dict[str, Any] = {"gamma": 0.3, "beta": 2, "threshold": 0}
+    other = compare(DEMO, ["br-0", "br-h"], MACHINE, predictor="oracle", **given)
+    assert all(part in other.settings for part in (", threshold 0,", ", beta 2,", ", gamma 0.3,"))
     assert not any(word in plain.settings for word in ("threshold", "beta", "gamma"))
     of_0, of_h = (document["options"] for document in other.documents())
     assert (of_0["beta"], of_0["threshold"], "gamma" in of_0) == ("2", 0, False)
@@ -129,9 +124,7 @@ def test_the_document_of_a_run_names_every_option_it_used(policy: str) -> None:
     """Those of the policy, the energies and the predictor with the values in force."""
     run = simulate(REQUESTS, policy, MACHINE, predictor="none", steps=3)
     options = describe_run(run, energy_model=EnergyModel(parameters=7e10))["options"]
-    read = options_read(policy, PolicyOptions())
-    assert read is not None
-    assert read <= set(options)
+    assert {*choose(policy).in_force()} <= set(options)
     assert options["parameters"] == 7e10
     assert {entry.name for entry in fields(EnergyModel)} <= set(options)
     json.dumps(options)
@@ -179,23 +172,20 @@ def test_a_look_ahead_given_to_a_run_is_that_of_its_policy(policy: str) -> None:
     for horizon in (0, 5, 50):
         by_run = simulate(DEMO, policy, MACHINE, predictor="oracle", horizon=horizon)
         own = simulate(DEMO, f"{policy}:horizon={horizon}", MACHINE, predictor="oracle")
-        given = PolicyOptions(horizon=horizon)
-        by_options = simulate(DEMO, policy, MACHINE, predictor="oracle", policy_options=given)
-        for run in (by_run, by_options):
-            assert np.array_equal(run.worker, own.worker)
-            assert np.array_equal(run.start_step, own.start_step)
-        assert (by_run.options.horizon, by_run.policy_options["horizon"]) == (horizon, horizon)
+        assert np.array_equal(by_run.worker, own.worker)
+        assert np.array_equal(by_run.start_step, own.start_step)
+        assert by_run.policy_options["horizon"] == own.policy_options["horizon"] == horizon
     text = f"{policy}:horizon=7"
     both = simulate(DEMO, text, MACHINE, predictor="oracle", horizon=3)
-    assert both.options.horizon == 7
+    assert both.policy_options["horizon"] == 7
     (compared,) = compare(DEMO, text, MACHINE, predictor="oracle", horizon=3).runs
     assert np.array_equal(compared.worker, both.worker)
 
 
 def test_the_usual_look_ahead_is_that_of_the_policy() -> None:
     """Where nothing says another one; 0 is one."""
-    steps = [simulate(DEMO, "br-h", MACHINE, steps=5, horizon=h).options for h in (None, 0)]
-    assert [options.horizon for options in steps] == [20, 0]
+    steps = [simulate(DEMO, "br-h", MACHINE, steps=5, horizon=h).policy_options for h in (None, 0)]
+    assert [options["horizon"] for options in steps] == [20, 0]
 
 
 def test_a_look_ahead_given_to_a_gap_is_that_of_its_program() -> None:
@@ -272,12 +262,11 @@ def test_a_gap_of_a_policy_that_lets_the_clock_jump() -> None:
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ("fcfs:gamma=0.3:horizon=9", "policy fcfs:gamma=0.3:horizon=9: fcfs reads no gamma; it h"),
-        ("bf-io:slack=500", "policy bf-io:slack=500: slack changes nothing without second"),
-        (
-            "adaptive:gamma=0.3:beta=3",
-            "adaptive reads no gamma; it reads candidates, horizon, key",
-        ),
+        ("fcfs:gamma=0.3:horizon=9", "policy fcfs:gamma=0.3:horizon=9: gamma: fcfs reads no suc"),
+        ("bf-io:slack=500", "policy bf-io:slack=500: slack: slack changes nothing without second"),
+        ("adaptive:gamma=0.3:beta=3", "gamma: adaptive reads no such option; .*: bf-io, br-h"),
+        ("br-h:gama=0.3", "policy br-h:gama=0.3: gama: unknown option; did you mean gamma"),
+        ("fcfs:gama=0.3", "policy fcfs:gama=0.3: gama: unknown option; fcfs has none"),
     ],
 )
 def test_an_option_of_a_policy_that_nothing_reads_is_refused(policy: str, message: str) -> None:
@@ -295,13 +284,13 @@ def test_an_option_of_a_policy_that_nothing_reads_is_refused(policy: str, messag
 
 def test_an_option_of_all_policies_that_none_reads_is_refused() -> None:
     """One that some policy reads is not."""
-    given = PolicyOptions(gamma="0.3")  # type: ignore[arg-type]
+    given: dict[str, Any] = {"gamma": "0.3"}
     message = "gamma: {} no such option; leave it out, or run one that does: bf-io, br-h"
     with pytest.raises(InputError, match=message.format("fcfs reads")):
-        simulate(REQUESTS, "fcfs", MACHINE, policy_options=given)
+        simulate(REQUESTS, "fcfs", MACHINE, **given)
     with pytest.raises(InputError, match=message.format("fcfs, br-0 read")):
-        compare(REQUESTS, ["fcfs", "br-0"], MACHINE, policy_options=given)
-    assert len(compare(REQUESTS, ["fcfs", "br-h"], MACHINE, policy_options=given).runs) == 2
+        compare(REQUESTS, ["fcfs", "br-0"], MACHINE, **given)
+    assert len(compare(REQUESTS, ["fcfs", "br-h"], MACHINE, **given).runs) == 2
 
 
 @pytest.mark.parametrize("policy", ["br-0", "br-h"])
@@ -311,7 +300,7 @@ def test_an_option_without_effect_where_requests_are_bound_is_refused(
 ) -> None:
     """By name and flag alike; pooled dispatch reads it, and so may another policy."""
     name, value = option.split("=")
-    message = f"{name} changes nothing with immediate dispatch; leave it out, or use pooled dis"
+    message = f"{name} changes nothing without dispatch=pooled; leave it out, or give dispatch"
     with pytest.raises(InputError, match=message):
         simulate(REQUESTS, f"{policy}:{option}", MACHINE, dispatch="immediate")
     assert simulate(REQUESTS, f"{policy}:{option}", MACHINE).is_drained
@@ -322,5 +311,12 @@ def test_an_option_without_effect_where_requests_are_bound_is_refused(
 
 def test_names_of_options_do_not_clash() -> None:
     """One of a policy would hide one of the run in documents."""
-    names = [name for owner in OWNERS for name in names_of(owner)]
+    names = [name for owner in OWNERS for name in names_of(owner)] + [*all_options()]
     assert len(names) == len(set(names))
+
+
+def test_an_option_of_several_policies_is_written_alike() -> None:
+    """It is one flag of commands and one argument of studies."""
+    for tables in all_options().values():
+        first, *others = tables.values()
+        assert all((o.kind, o.metavar) == (first.kind, first.metavar) for o in others)

@@ -13,8 +13,6 @@ from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.gap import measure_gap
 from bfio.decode.metrics import measure
 from bfio.decode.policy import Decision
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import build
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -25,6 +23,7 @@ from formulations.errors import InputError
 from tests.decode.cases import (
     EXACT,
     Scenario,
+    build,
     capricious,
     crowded_tiers,
     first_come,
@@ -196,9 +195,8 @@ def test_without_pauses_it_is_the_base_policy(base: str, scenario: Scenario) -> 
     """With P = 0 the run of `pausing` is that of its base, to the last bit."""
     scenario = pooled(scenario)
     scenario = replace(scenario, cluster=replace(scenario.cluster, mean_time_s=0.0))
-    options = {**scenario.options, "horizon": 0, "engine": "reference"}
-    chosen = PolicyOptions(base=base, max_pauses=0)
-    paused = scenario.simulate("pausing", **options, policy_options=chosen)
+    options = {**scenario.options, "engine": "reference"}
+    paused = scenario.simulate("pausing", **options, base=base, max_pauses=0)
     plain = scenario.simulate(base, **options)
     assert set(differences(paused, plain)) <= OF_PAUSING
     assert paused.options == plain.options
@@ -224,9 +222,7 @@ def test_the_policy_keeps_the_rules(
     if base == "program" and scenario.options["overflow"] == "reserve":
         scenario = replace(scenario, options={**scenario.options, "overflow": "recompute"})
         scenario.options["drift"] = Drift((1,))
-    chosen = PolicyOptions(base=base, max_pauses=max_pauses, pausing_method=method)
-    scenario.options["horizon"] = 0
-    run = scenario.simulate("pausing", policy_options=chosen)
+    run = scenario.simulate("pausing", base=base, max_pauses=max_pauses, pausing_method=method)
     assert run_violations(run, scenario.workload, cluster) == {}
 
 
@@ -234,7 +230,7 @@ def test_the_program_decides() -> None:
     """The instance of docs/pausing.md: the load of 20 rests, and what waits starts."""
     load = workload([3, 4, 5, 19, 3], [9] * 5)
     cluster = Cluster(workers=2, slots=3, step_overhead_s=10.0, token_time_s=1.0)
-    policy = build("pausing", PolicyOptions(base="program", max_pauses=2))
+    policy = build("pausing", base="program", max_pauses=2)
     active = ActiveRequests(
         *map(np.array, ([0, 1, 2, 3], [0, 0, 1, 1], [4, 5, 6, 20], [0, 0, 0, 0]))
     )
@@ -312,7 +308,7 @@ def test_what_the_policy_refuses(policy: str, options: dict[str, Any], message: 
         (replace(EXACT, token_time_s=0.0), {}, "no step is shorter for a rest"),
         (
             replace(EXACT, memory=20),
-            {"overflow": "reserve", "policy_options": PolicyOptions(base="program")},
+            {"overflow": "reserve", "base": "program"},
             "peaks are reserved",
         ),
     ],

@@ -42,7 +42,8 @@ def test_settings_name_everything(tmp_path: Path) -> None:
     options = RunOptions(
         pool=7, seed=3, predictor="oracle", steps=1000, dispatch=Dispatch.IMMEDIATE
     )
-    line = settings(workload, Cluster(2, 3), [options, RunOptions(horizon=20)])
+    looks = [("fcfs", {}), ("br-h", {"horizon": 20})]
+    line = settings(workload, Cluster(2, 3), [options], policies=looks)
     assert line.startswith(
         "mine: 1 requests (1 without output dropped, 1 bad skipped), 2x3 (workers x slots), "
         "pool of 7, at most 1,000 steps, immediate dispatch, look-ahead 0 to 20 "

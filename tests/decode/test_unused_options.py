@@ -1,108 +1,111 @@
-"""Options that change nothing are refused; each policy's own are read."""
+"""Options that nothing reads are refused; what a policy declares it reads."""
+
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from bfio.cli.main import main
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import check_options_are_read, options_read
-from bfio.decode.policy_registry import built_in
+from bfio.common.options import names_of
+from bfio.decode.cluster import Cluster
+from bfio.decode.options import RunOptions
+from bfio.decode.policy_parsing import check_options_are_read, choose
+from bfio.decode.policy_registry import all_options, built_in
 from formulations.errors import InputError
 
 SMALL = ["--requests", "30", "--workers", "2", "--slots", "4"]
+USUAL = RunOptions(), Cluster()
 
 
-NAMES = tuple(vars(PolicyOptions()))
+def watched(options: Any) -> tuple[Any, set[str]]:
+    """Return options that note which of their fields are read."""
+    owner, seen = type(options), set[str]()
 
-
-def _watched(name: str, options: PolicyOptions) -> frozenset[str]:
-    """Return the options that a policy is seen to read when it is made from these."""
-    seen = set()
-
-    class Watched(PolicyOptions):
+    class Watched(owner):  # type: ignore[misc,valid-type]
         def __getattribute__(self, name: str) -> object:
-            if name in NAMES:
+            if name in {entry.name for entry in fields(owner)}:
                 seen.add(name)
             return super().__getattribute__(name)
 
-    watched = object.__new__(Watched)
-    for field in NAMES:
-        object.__setattr__(watched, field, getattr(options, field))
-    built_in()[name].factory(watched)
-    return frozenset(seen)
+    made = object.__new__(Watched)
+    for entry in fields(owner):
+        object.__setattr__(made, entry.name, getattr(options, entry.name))
+    return made, seen
 
 
 @pytest.mark.parametrize(
-    "options",
+    "policy",
     [
-        PolicyOptions(),
-        PolicyOptions(second="age"),
-        PolicyOptions(second="window", base="power-of-2"),
-        PolicyOptions(base="minimum-tokens", pausing_method="exact"),
-        PolicyOptions(base="program"),
+        *built_in(),
+        "bf-io:second=age",
+        "bf-io:second=window",
+        "pausing:base=power-of-2",
+        "pausing:base=program",
+        "pausing:pausing_method=exact",
     ],
 )
-def test_what_a_policy_declares_to_read_it_reads(options: PolicyOptions) -> None:
-    """No more and no less."""
-    for name, spec in built_in().items():
-        assert options_read(name, options) == _watched(name, options)
-        assert spec.uses_horizon == ("horizon" in spec.reads(options))
+def test_a_policy_reads_what_it_declares(policy: str) -> None:
+    """Every option that is in force with these; kernels read them from the same object."""
+    chosen = choose(policy)
+    options, seen = watched(chosen.options)
+    chosen.spec.factory(options)
+    own = names_of(type(chosen.options))
+    assert {name for name in chosen.in_force() if name in own} <= seen
+    cached = choose(policy).in_force(RunOptions(), Cluster(prefix_cache=512))
+    assert seen <= {*cached, "router"} | {"second_horizon", "slack", "second_proof", "time_limit"}
 
 
-def test_what_each_policy_reads() -> None:
-    """As docs/policies.md says; every option is read by some policy."""
-    second = PolicyOptions(second="window")
-    read = {name: options_read(name, second) or frozenset() for name in built_in()}
-    assert read["fcfs"] == set()
-    assert read["power-of-2"] == {"choices"}
-    assert read["throttled"] == {"cap_threshold"}
-    assert read["minimum-tokens"] == read["total-tokens"] == {"report_every"}
-    assert read["attention-dp-balance"] == {"timeout_steps", "batching_steps"}
-    assert read["prefix-affinity"] == {"max_load_skew"}
-    assert read["consistent-hash"] == {"max_load_skew", "key_blocks", "virtual_nodes"}
-    assert read["br-0"] == {
-        "threshold",
-        "candidates",
-        "alpha",
-        "beta",
-        "key",
-        "max_wait",
-        "benefit",
-    }
-    assert read["pausing"] == read["br-0"] | {"base", "max_pauses", "pausing_method"}
-    assert read["br-h"] == read["br-0"] | {"gamma", "horizon"}
-    assert read["rolling-horizon"] == {"horizon", "moves"}
-    assert read["adaptive"] == {"horizon", "threshold", "candidates", "key"}
-    assert {"backend", "objective", "time_limit", "horizon", "gamma"} <= read["bf-io"]
-    assert set().union(*read.values()) == set(vars(PolicyOptions()))
-    of_second = {"slack", "second_proof", "second_horizon"}
-    assert options_read("bf-io", PolicyOptions()) == read["bf-io"] - of_second
-    assert options_read("module:function", second) is None
+def test_options_that_are_read_beside_others() -> None:
+    """As they are declared."""
+    second = {"slack", "second_proof", "second_horizon"}
+    assert not second & {*choose("bf-io").in_force()}
+    assert second & {*choose("bf-io:second=age").in_force()} == second - {"second_horizon"}
+    assert second <= {*choose("bf-io:second=window").in_force()}
+    assert {"base", "max_pauses", "threshold"} <= {*choose("pausing").in_force()}
+    assert "choices" in choose("pausing:base=power-of-2").in_force()
+    assert "threshold" not in choose("pausing:base=fcfs").in_force()
+    assert "benefit" not in choose("br-0").in_force()
+    assert "benefit" in choose("br-0").in_force(RunOptions(), Cluster(prefix_cache=512))
+    assert "key" not in choose("br-0").in_force(RunOptions(dispatch="immediate"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("policies", "given", "message"),
     [
-        (
-            ["fcfs"],
-            {"gamma": "1/2"},
-            r"--gamma: fcfs reads no such option; .*bf-io, br-h",
-        ),
+        (["fcfs"], {"gamma": "1/2"}, r"^gamma: fcfs reads no such option; .*bf-io, br-h"),
         (["fcfs", "jsq"], {"cap_threshold": 9}, "run one that does: throttled"),
-        (["fcfs:gamma=1/2"], {}, r"policy fcfs:gamma=1/2: fcfs reads no gamma; it has none"),
-        (["power-of-2:horizon=3"], {}, "power-of-2 reads no horizon; it reads choices"),
-        (["br-0:cap-threshold=3"], {}, "br-0 reads no cap_threshold"),
-        (["bf-io"], {"slack": 3}, "--slack: slack changes nothing without second; leave it out"),
+        (["bf-io"], {"slack": 3}, "slack: slack changes nothing without second; leave it out"),
         (["fcfs", "bf-io"], {"second_proof": 9}, "second_proof changes nothing without second"),
-        (["bf-io:slack=3"], {}, "policy bf-io:slack=3: slack changes nothing without second"),
+        (["bf-io:slack=3"], {}, "policy bf-io:slack=3: slack: slack changes nothing without sec"),
         (["bf-io:second=age:second-horizon=3"], {}, "changes nothing without second=window"),
         (["bf-io"], {"second": "now", "second_horizon": 3}, "nothing without second=window"),
-        (["br-0"], {"slack": 3}, "--slack: br-0 reads no such option; .* that does: bf-io"),
+        (["br-0"], {"slack": 3}, "slack: br-0 reads no such option; .* that does: bf-io"),
+        (["br-0"], {"benefit": 3}, "benefit changes nothing without prefix_cache"),
+        # One that is given is read, be it what it would be anyway.
+        (["fcfs"], {"threshold": 7}, "threshold: fcfs reads no such option"),
+        (["pausing:base=fcfs"], {"threshold": 7}, "threshold: pausing:base=fcfs reads no such"),
     ],
 )
 def test_without_effect(policies: list[str], given: dict[str, object], message: str) -> None:
     """The option and who would read it are named."""
     with pytest.raises(InputError, match=message):
-        check_options_are_read(policies, PolicyOptions(**given))  # type: ignore[arg-type]
+        check_options_are_read([choose(p, given) for p in policies], given, *USUAL)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ("fcfs:gamma=1/2", "policy fcfs:gamma=1/2: gamma: fcfs reads no such option"),
+        ("power-of-2:horizon=3", "horizon: power-of-2 reads no such option"),
+        ("br-0:cap-threshold=3", "cap_threshold: br-0 reads no such option"),
+        ("pausing:base=program:key=product", "key: pausing reads no such option"),
+        ("br-h:gamma=2", "policy br-h:gamma=2: gamma: 2 is out of range; use 0 < gamma <= 1"),
+    ],
+)
+def test_behind_a_name(policy: str, message: str) -> None:
+    """Text, option and rule are named."""
+    with pytest.raises(InputError, match=message):
+        choose(policy)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +116,19 @@ def test_without_effect(policies: list[str], given: dict[str, object], message: 
         (["bf-io:objective=gap:gamma=1/2:horizon=2"], {}),
         (["bf-io", "bf-io:second=age"], {"slack": 3}),
         (["bf-io:second-horizon=3"], {"second": "window"}),
-        (["fcfs"], {"threshold": 7}),
+        (["pausing"], {"threshold": 3, "base": "br-0"}),
+        (["fcfs"], {"threshold": None}),
     ],
 )
 def test_with_effect(policies: list[str], given: dict[str, object]) -> None:
-    """One policy that reads an option is enough; a default asks for nothing."""
-    check_options_are_read(policies, PolicyOptions(**given))  # type: ignore[arg-type]
+    """One policy that reads an option is enough; None asks for nothing."""
+    check_options_are_read([choose(p, given) for p in policies], given, *USUAL)
+
+
+def test_every_option_is_told_apart_by_its_policies() -> None:
+    """No policy lists one twice, and each has a help text."""
+    for tables in all_options().values():
+        assert all(entry.help and entry.check for entry in tables.values() if entry.name != "base")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +137,7 @@ def test_with_effect(policies: list[str], given: dict[str, object]) -> None:
         (["compare", "--policies", "fcfs", "--gamma", "0.5", "--no-plots"], "--gamma: fcfs"),
         (["simulate", "--policy", "jsq", "--choices", "3"], "--choices: jsq"),
         (["simulate", "--policy", "bf-io", "--slack", "3"], "--slack: slack changes nothing"),
-        (["simulate", "--policy", "jsq:choices=3"], "jsq reads no choices"),
+        (["simulate", "--policy", "jsq:choices=3"], "choices: jsq reads no such option"),
         (["gap", "--policy", "fcfs", "--cap-threshold", "3", "--no-plots"], "--cap-threshold"),
     ],
 )

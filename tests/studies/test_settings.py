@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from bfio.decode.policies.fcfs import SPEC
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.state import DecodeState
 from bfio.studies.report.page import write_report
 from bfio.studies.report.tables import build
@@ -77,7 +76,7 @@ class Ahead:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Fill the lowest worker first."""
-        return list(SPEC.factory(PolicyOptions())(state))
+        return list(SPEC.factory(SPEC.options)(state))
 
 
 POLICIES = {
@@ -93,7 +92,7 @@ def test_the_look_ahead_told_is_that_of_the_run(policy: str, horizon: int | None
     arguments = {"synthetic": "demo", "requests": 20, "workers": 2, "slots": 2, "policy": policy}
     given = arguments | ({} if horizon is None else {"horizon": horizon})
     run = run_plan(Arguments(given, ARGUMENTS), RowContext(Path()))
-    assert run.horizon == run.run().options.horizon
+    assert run.horizon == run.run().policy_options.get("horizon", 0)
     told = "look-ahead 0" if run.horizon == 0 else f"look-ahead {run.horizon} (constant loads)"
     assert run.setting["look-ahead"] == told
 

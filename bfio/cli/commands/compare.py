@@ -64,7 +64,7 @@ def run_and_show(args: argparse.Namespace) -> int:
     integer(args.jobs, "--jobs", minimum=1, maximum=MAX_JOBS)
     workload = options.workload_from(args)
     policies = [name.strip() for name in args.policies.split(",") if name.strip()]
-    options.check_policies(args, policies)
+    options.chosen_policies(args, policies)
     comparison, failure = _run_policies(args, workload, policies)
     comparison, documents, unmeasured = _measured(replace(comparison, metrics=metrics))
     # After a signal there is no time for plots.

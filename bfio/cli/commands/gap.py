@@ -2,7 +2,6 @@
 
 import argparse
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,11 @@ from bfio.cli.output import (
 from bfio.common.number_text import number, percent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bfio.common.table_text import TextTable
     from bfio.decode.gap import GapObserver, GapReport
-    from bfio.decode.options import RunOptions
+    from bfio.decode.policies.bf_io import BFIOOptions
     from bfio.workloads.workload import Workload
 
 #: Options of policies that the gap is taken with.
@@ -73,7 +74,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     folder = plot_folder(args)
-    options.check_policies(args, [args.policy], _OF_GAP)
+    options.chosen_policies(args, [args.policy], _OF_GAP)
     workload = options.workload_from(args)
     observer = _observer(args)
     if args.dump_steps:
@@ -106,19 +107,28 @@ def _run(args: argparse.Namespace) -> int:
 def _observer(args: argparse.Namespace) -> "GapObserver":
     from bfio.decode.gap import GapObserver
     from formulations.arrays import integer
-    from formulations.step import Objective
 
-    policy_options = options.policy_options_from(args)
+    program = _program(args)
     return GapObserver(
         method=args.method,
         horizon=integer(args.gap_horizon, "--gap-horizon", maximum=5000),
-        gamma=policy_options.gamma or Fraction(1),
-        objective=Objective(policy_options.objective),
-        work_limit=args.work_limit,
-        time_limit=args.time_limit,
+        gamma=program.gamma,
+        objective=program.objective,
+        work_limit=program.work_limit,
+        time_limit=program.time_limit,
         every=integer(args.every, "--every", minimum=1),
         keep=integer(args.dump_steps, "--dump-steps", maximum=_MOST_STEPS),
     )
+
+
+def _program(args: argparse.Namespace) -> "BFIOOptions":
+    """Return the options of the program, which are those of `bf-io`."""
+    from bfio.common.options import flag, with_values
+    from bfio.decode.policies.bf_io import BFIOOptions
+
+    given = options.policy_options_from(args)
+    own = {name: given[name] for name in _OF_GAP if name in given}
+    return with_values(BFIOOptions(), own, {name: flag(name) for name in own})
 
 
 def _replay(
@@ -126,17 +136,18 @@ def _replay(
 ) -> "GapReport":
     from bfio.decode.gap import measure_gap
     from bfio.decode.observers import ProgressObserver
-    from bfio.decode.policy_parsing import own_options
+    from bfio.decode.policy_parsing import given_to
 
+    cluster, asked = options.cluster_from(args), options.run_options_from(args)
     report = measure_gap(
         workload,
         args.policy,
-        options.cluster_from(args),
+        cluster,
         observer=observer,
-        policy_options=own_options(args.policy, options.policy_options_from(args)),
         observers=[ProgressObserver(lambda view: tell(view.completed), every=10)],
         engine=args.engine,
-        options=options.run_options_from(args),
+        options=asked,
+        **given_to(args.policy, options.policy_options_from(args), asked, cluster),
     )
     tell(len(workload))
     return report
@@ -171,7 +182,8 @@ def _show(
         from bfio.common.provenance import citable_versions
 
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}
-        head |= {"objective": args.objective, "gamma": args.gamma or "1"}
+        program = _program(args)
+        head |= {"objective": program.objective.value, "gamma": getattr(args, "gamma", "1")}
         tail: dict[str, Any] = {"workload": dict(workload.provenance), "dumped": steps}
         tail["plots"] = [str(path) for path in plots]
         tail["run_options"] = _run_options(args) | limits
@@ -180,10 +192,11 @@ def _show(
         return
     said = _settings(args, workload, observer)
     name = args.policy.partition(":")[0]
-    told = list(unused(workload, [_seen(args)]))
-    told += unused_overflow(_seen(args), options.cluster_from(args))
-    told += unled([name], workload, options.cluster_from(args))
-    told += [*unread_reports([name], _seen(args)), *report.unseen]
+    cluster, asked = options.cluster_from(args), options.run_options_from(args)
+    told = list(unused(workload, asked, _policies(args, observer)))
+    told += unused_overflow(asked, cluster)
+    told += unled([name], workload, cluster)
+    told += [*unread_reports([name], asked), *report.unseen]
     told += by_the_clock("gap", limits, document["clocked"], document["solved"])
     table = replace(_table(args.policy, args.gap_horizon, document), settings=said)
     if args.table != TableForm.TEXT:
@@ -204,14 +217,11 @@ def _regret(step: dict[str, Any], scale: int) -> str:
     return "unknown" if at_most is None else f"{number(at_most / scale)} tokens"
 
 
-def _made(args: argparse.Namespace) -> "RunOptions":
-    """Return how the run was made, what the policy asks for included."""
-    from bfio.decode.engine import run_options
-    from bfio.decode.policy_parsing import parse_policy
-    from bfio.decode.policy_registry import build
-
-    name, chosen = parse_policy(args.policy, options.policy_options_from(args))
-    return run_options(build(name, chosen), options.run_options_from(args))
+def _in_force(args: argparse.Namespace) -> dict[str, object]:
+    """Return the options of the policy with the values in force."""
+    (chosen,) = options.chosen_policies(args, [args.policy], _OF_GAP)
+    used = chosen.in_force(options.run_options_from(args), options.cluster_from(args))
+    return used | ({"horizon": chosen.look_ahead} if chosen.is_own else {})
 
 
 def _run_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -221,24 +231,22 @@ def _run_options(args: argparse.Namespace) -> dict[str, Any]:
 
     return plain_options(
         options.cluster_from(args),
-        _made(args),
+        options.run_options_from(args),
         options.energy_from(args),
-        policy=_policy_options(args),
+        policy=_in_force(args),
         predictor=in_force(args.predictor),
     )
 
 
-def _policy_options(args: argparse.Namespace) -> dict[str, object]:
-    """Return the options of the policy with the values in force."""
-    from bfio.decode.policy_parsing import in_force, parse_policy
+def _policies(
+    args: argparse.Namespace, observer: "GapObserver"
+) -> "list[tuple[str, Mapping[str, object]]]":
+    """Return the policy and the program, with the options of each that are not usual."""
+    from bfio.decode.policies.bf_io import BFIOOptions
 
-    return in_force(*parse_policy(args.policy, options.policy_options_from(args)))
-
-
-def _seen(args: argparse.Namespace) -> "RunOptions":
-    """Return the same with the look-ahead that policy and gap have together."""
-    made = _made(args)
-    return replace(made, horizon=max(made.look_ahead, args.gap_horizon))
+    program, usual = _program(args), BFIOOptions()
+    changed = {n: getattr(program, n) for n in _OF_GAP if getattr(program, n) != getattr(usual, n)}
+    return [(args.policy, _in_force(args)), ("gap", {"horizon": observer.horizon} | changed)]
 
 
 def _limits(observer: "GapObserver") -> dict[str, float | None]:
@@ -249,15 +257,13 @@ def _limits(observer: "GapObserver") -> dict[str, float | None]:
 def _settings(args: argparse.Namespace, workload: "Workload", observer: "GapObserver") -> str:
     from bfio.decode.settings import settings
 
-    given, made = options.policy_options_from(args), _made(args)
-    program = {"horizon": observer.horizon} | {name: getattr(given, name) for name in _OF_GAP}
     return settings(
         workload,
         options.cluster_from(args),
-        [made, replace(made, horizon=observer.horizon)],
+        [options.run_options_from(args)],
         [_limits(observer)],
         options.energy_from(args),
-        [(args.policy, _policy_options(args)), ("gap", program)],
+        _policies(args, observer),
     )
 
 

@@ -92,14 +92,14 @@ def _run(args: argparse.Namespace) -> int:
 
 def _predictors(args: argparse.Namespace) -> "Sequence[str]":
     """Return what is evaluated, each name checked before any file is read."""
-    from bfio.decode.options import MAX_HORIZON
+    from bfio.decode.policy import MAX_SHOWN
     from bfio.decode.prediction.registry import spelt_out
     from bfio.prediction.evaluation import default_predictors
     from formulations.errors import InputError
     from formulations.scalars import integer
 
     for horizon in args.horizon:
-        integer(horizon, "--horizon", minimum=1, maximum=MAX_HORIZON)
+        integer(horizon, "--horizon", minimum=1, maximum=MAX_SHOWN)
     predictors = list(dict.fromkeys(args.predictor or default_predictors()))
     seen: dict[tuple[str, object], str] = {}
     for name in predictors:

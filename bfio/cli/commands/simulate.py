@@ -50,7 +50,7 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.decode.settings import remarks, settings
     from bfio.decode.simulation import describe_run, simulate
 
-    options.check_policies(args, [args.policy])
+    options.chosen_policies(args, [args.policy])
     metrics = options.metrics_from(args)
     energy_model = options.energy_from(args)
     workload = options.workload_from(args)
@@ -68,11 +68,11 @@ def _run(args: argparse.Namespace) -> int:
                 requests,
                 args.policy,
                 cluster,
-                policy_options=options.policy_options_from(args),
                 observers=[ProgressObserver(show)],
                 stop=stop,
                 engine=args.engine,
                 options=asked,
+                **options.policy_options_from(args),
             )
             bar.update(task, completed=before + made.completed)
             return made

@@ -56,8 +56,6 @@ def near(best: int) -> tuple[int, ...]:
     return tuple(k for k in map(SETTINGS.index, wanted) if k not in COARSE)
 
 
-#: Longest window, unless another is asked for.
-DEFAULT_HORIZON = 80
 #: Weight of the step at hand, and the least that a step of the window has.
 FULL_WEIGHT = 10**6
 LEAST_WEIGHT = 2 * 10**4

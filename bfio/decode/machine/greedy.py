@@ -35,7 +35,6 @@ from bfio.decode.machine.state import (
 from bfio.decode.machine.window import Window
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.tally import Key, ServingOrder, takes, worker_tally
 from formulations.arrays import IntArray
 
@@ -96,7 +95,7 @@ def least_by(key: Key) -> Choose:
 def greedy_kernel(
     choose: Choose,
     order: ServingOrder = ServingOrder.OLDEST,
-    numbers: Callable[[PolicyOptions], Sequence[int]] = lambda options: (),
+    numbers: Callable[[Any], Sequence[int]] = lambda options: (),
     supports: Callable[[Cluster], bool] = lambda cluster: True,
     table: Callable[[KernelTask], IntArray] = lambda task: np.zeros(0, dtype=np.int64),
 ) -> Kernel:
@@ -109,7 +108,7 @@ def greedy_kernel(
     order : ServingOrder
         In which order requests are served.
     numbers : callable
-        From the options to `Greedy.numbers`.
+        From the policy's options to `Greedy.numbers`.
     supports : callable
         Whether the choice is exact on a machine.
     table : callable

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from bfio.decode.machine.window import Window
     from bfio.decode.options import RunOptions
     from bfio.decode.policy import Policy
-    from bfio.decode.policy_options import PolicyOptions
     from bfio.workloads.workload import Workload
 
 #: What a chunk returns instead of a number of steps: the kernel could not decide exactly, and the
@@ -46,7 +45,7 @@ class KernelTask(NamedTuple):
     Parameters
     ----------
     workload, cluster, options, policy_options, policy
-        What is simulated, and how.
+        What is simulated, and how: the last two, the policy's own options and what they made.
     history : Workload, optional
         Requests of the past, for predictors that learn.
     rule : int
@@ -56,7 +55,7 @@ class KernelTask(NamedTuple):
     workload: Workload
     cluster: Cluster
     options: RunOptions
-    policy_options: PolicyOptions
+    policy_options: Any
     policy: Policy
     history: Workload | None = None
     rule: int = 0

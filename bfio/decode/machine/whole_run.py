@@ -23,7 +23,6 @@ from bfio.decode.machine.state import Record, State, most_waiting, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.observers import ProgressObserver, Watching
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction.registry import lengths_of, made
 from bfio.decode.predictor import LengthSource
@@ -143,10 +142,10 @@ def warm_up(spec: PolicySpec) -> None:
 @cache
 def _warm_up(loop: Loop) -> None:
     none = np.zeros(0, dtype=np.int64)
-    options, cluster = PolicyOptions(), Cluster(1, 1)
-    policy = loop.members[0].factory(options)
-    task = KernelTask(Workload(none, none), cluster, RunOptions(), options, policy)
-    prepared = _prepared(loop.members[0], task)
+    spec, cluster = loop.members[0], Cluster(1, 1)
+    policy = spec.factory(spec.options)
+    task = KernelTask(Workload(none, none), cluster, RunOptions(), spec.options, policy)
+    prepared = _prepared(spec, task)
     if prepared is not None:
         prepared.step(Chunks(1, keep_trajectory=True).new(1))
 
@@ -173,9 +172,8 @@ def _prepared(spec: PolicySpec, task: KernelTask) -> _Prepared | None:
     if source is LengthSource.COMPILED:
         predictor = made(options.predictor, workload, options.seed, task.history)
         options = replace(options, predictor=predictor.name)
-        # A prediction is about the window of the run, which may be longer than the policy's.
         if horizon > 0:
-            prediction = predictor.compiled(horizon) if horizon == options.horizon else None
+            prediction = predictor.compiled(horizon)
             if prediction is None:
                 return None
     known = source is LengthSource.KNOWN
@@ -194,30 +192,18 @@ def _prepared(spec: PolicySpec, task: KernelTask) -> _Prepared | None:
     )
 
 
-def run_compiled(
-    workload: Workload,
-    spec: PolicySpec,
-    policy_options: PolicyOptions,
-    cluster: Cluster,
-    options: RunOptions,
-    watching: Watching,
-    history: Workload | None = None,
-) -> Run | None:
+def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run | None:
     """Simulate a policy with a kernel, or return None if that is not exact.
 
     Parameters
     ----------
-    workload, cluster
-        The requests and the machine.
-    spec, policy_options
-        The policy and its options.
-    options : RunOptions
-        How it runs, checked.
+    spec : PolicySpec
+        The policy.
+    task : KernelTask
+        What it is run on, checked.
     watching : Watching
         Observers, `ProgressObserver` only, see the last step of each chunk; whether to stop is
         asked before each.
-    history : Workload, optional
-        Requests of the past, for predictors that learn.
 
     Returns
     -------
@@ -228,8 +214,6 @@ def run_compiled(
     compile_loop(spec)
     # From here on nothing is imported or compiled any more.
     began = perf_counter()
-    policy = spec.factory(policy_options)
-    task = KernelTask(workload, cluster, options, policy_options, policy, history)
     prepared = _prepared(spec, task)
     if prepared is None:
         return None
@@ -239,7 +223,7 @@ def run_compiled(
     return finished_run(
         policy=spec.name,
         engine=Engine.COMPILED,
-        cluster=cluster,
+        cluster=task.cluster,
         options=prepared.options,
         state=prepared.state,
         chunks=chunks,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.common.kernels import is_compiled
-from bfio.decode.adaptive.settings import DEFAULT_HORIZON
-from bfio.decode.policy_options import PolicyOptions
+from bfio.common.options import WHOLE, option, whole
+from bfio.decode.policy import MAX_HORIZON
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.score_choice import two_stage_of
+from bfio.decode.score_choice import StageOptions, two_stage_of
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
 
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
     from formulations.arrays import IntArray
 
 _ENTRY_POINT = "bfio.decode.adaptive.rehearsal:_rehearse"
+
+
+@dataclass(frozen=True)
+class AdaptiveOptions(StageOptions):
+    """Options of `adaptive`.
+
+    Parameters
+    ----------
+    horizon : int
+        ``H``, look-ahead steps at most.
+    """
+
+    horizon: int = option(
+        80, WHOLE, "H", "look-ahead steps, at most (80)", check=whole(0, MAX_HORIZON)
+    )
 
 
 class Adaptive:
@@ -37,8 +53,8 @@ class Adaptive:
         Threshold, candidates and priority.
     """
 
-    def __init__(self, options: PolicyOptions) -> None:
-        self.horizon = DEFAULT_HORIZON if options.horizon is None else options.horizon
+    def __init__(self, options: AdaptiveOptions) -> None:
+        self.horizon = options.horizon
         self.parameters = TwoStageParameters(
             threshold=options.threshold, candidates=options.candidates, key=options.key
         )
@@ -194,11 +210,9 @@ def _prepare() -> None:
 SPEC = PolicySpec(
     name="adaptive",
     factory=Adaptive,
+    options=AdaptiveOptions(),
     summary="br-h with the look-ahead that rehearsals on a model of the run find best",
     source="this toolkit, docs/adaptive.md",
-    uses_horizon=True,
-    default_horizon=DEFAULT_HORIZON,
-    reads=lambda options: ("horizon", "threshold", "candidates", "key"),
     kernel="bfio.decode.machine.adaptive:KERNEL",
     interruptible=False,
     why_pooled="it chooses by rehearsals, which are of pooled dispatch",

@@ -1,10 +1,12 @@
 """Attention-DP balance: starts are held back a bounded time, so that they happen together."""
 
+from dataclasses import dataclass
+
 from bfio.common.compilable import compilable
+from bfio.common.options import WHOLE, CheckedOptions, option, whole
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
 from bfio.decode.machine.state import TAKEN, WAITING, State
 from bfio.decode.policies.jsq import key
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import assign_to_least, oldest, worker_tally
@@ -13,6 +15,24 @@ from bfio.decode.tally import assign_to_least, oldest, worker_tally
 (TIMEOUT, BATCHING, WAITED, GATHERED) = range(4)
 #: Where requests go that start.
 emptiest = least_by(key)
+
+
+@dataclass(frozen=True)
+class AttentionDPBalanceOptions(CheckedOptions):
+    """Options of `attention-dp-balance`.
+
+    Parameters
+    ----------
+    timeout_steps : int
+        Steps that it waits for all workers to have a free slot.
+    batching_steps : int
+        Steps that it waits for more requests once they have.
+    """
+
+    timeout_steps: int = option(
+        50, WHOLE, "N", "steps it waits for all workers (50)", check=whole()
+    )
+    batching_steps: int = option(10, WHOLE, "N", "steps it gathers requests (10)", check=whole())
 
 
 class AttentionDPBalance:
@@ -25,11 +45,11 @@ class AttentionDPBalance:
 
     Parameters
     ----------
-    options : PolicyOptions
-        With ``timeout_steps`` and ``batching_steps``.
+    options : AttentionDPBalanceOptions
+        Its limits.
     """
 
-    def __init__(self, options: PolicyOptions) -> None:
+    def __init__(self, options: AttentionDPBalanceOptions) -> None:
         self._timeout, self._batching = options.timeout_steps, options.batching_steps
         self._waited = self._gathered = 0
 
@@ -89,11 +109,11 @@ def is_held(state: State, greedy: Greedy) -> bool:
 SPEC = PolicySpec(
     name="attention-dp-balance",
     factory=AttentionDPBalance,
+    options=AttentionDPBalanceOptions(),
     summary="jsq, but starts are held back until all workers can start one (--timeout-steps)",
     source="TensorRT-LLM, blog 10 (pull request 7213)",
     kernel=greedy_kernel(
         choose, numbers=lambda options: (options.timeout_steps, options.batching_steps, 0, 0)
     ),
-    reads=lambda options: ("timeout_steps", "batching_steps"),
     why_pooled="it holds starts back, which workers do not once a request is bound to them",
 )

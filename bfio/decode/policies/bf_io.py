@@ -1,24 +1,133 @@
 """BF-IO: the integer program of each step, solved exactly."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
-from bfio.decode.policy_options import NO_SECOND, PolicyOptions
+from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, one_of, option, whole
+from bfio.decode.load_skew import small_ratio
+from bfio.decode.policy import MAX_HORIZON
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
-from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
-from bfio.decode.second_choice import second_choice
+from bfio.decode.score_choice import KEYS, cache_worth, discount, overdue, two_stage_of
+from bfio.decode.second_choice import SecondOptions, second_choice
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
+from formulations.errors import InputError
+from formulations.named_objects import is_users
+from formulations.problem_data import member
 from formulations.results import Termination, TieRule
-from formulations.second.problem import Second
 from formulations.step.check import violations
-from formulations.step.problem import StepProblem
-from formulations.work import work_limit_beside
+from formulations.step.problem import Objective, StepProblem
+from formulations.work import checked_work_limit, work_limit_beside
+
+#: Solvers that can be called at each step.
+BACKENDS = ("exact", "cp-sat", "highs", "pyomo")
+#: Followed by the name of one of Pyomo's solvers, this is a backend too.
+NAMED_SOLVER = "pyomo:"
+
+
+def is_own_backend(name: str) -> bool:
+    """Whether a backend is a user's own ``module:NAME``."""
+    return is_users(name) and not name.startswith(NAMED_SOLVER)
+
+
+def _backend(value: object, name: str) -> object:
+    return value if is_users(str(value)) else one_of(*BACKENDS)(value, name)
+
+
+def _objective(value: object, name: str) -> Objective:
+    return member(Objective, value, name)
+
+
+def checked_time_limit(value: object, name: str) -> object:
+    """Return a wall-clock limit [s].
+
+    Raises
+    ------
+    InputError
+        If it is no number above 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+        raise InputError(name, f"{value!r} s", "give a finite number of seconds > 0")
+    return value
+
+
+@dataclass(frozen=True)
+class BFIOOptions(SecondOptions):
+    """Options of `bf-io`.
+
+    Parameters
+    ----------
+    horizon : int
+        ``H``, look-ahead steps of the program.
+    gamma : Fraction
+        Discount per look-ahead step, in (0, 1].
+    objective : Objective
+        What is minimised.
+    benefit : Fraction
+        ``μ``: what a prompt token found in a prefix cache is worth [tokens of imbalance].
+    max_wait : int, optional
+        ``W``: requests that have waited so many steps start before all others.
+    threshold, key
+        Of the two-stage heuristic whose answer solves start from, see
+        `bfio.decode.score_choice.StageOptions`.
+    backend : str
+        One of `BACKENDS`, ``pyomo:SOLVER``, or a user's own ``module:NAME``.
+    work_limit : int, optional
+        Work of each solve [ticks, `formulations.work`], so that one hard step does not hold up
+        thousands of easy ones: where it strikes is the same on every machine. By default
+        1,000,000 (about a second), or none if there is a time limit.
+    time_limit : float, optional
+        Wall-clock limit of each solve [s]; what it decides differs from machine to machine.
+    """
+
+    horizon: int = option(0, WHOLE, "H", "look-ahead steps (0)", check=whole(0, MAX_HORIZON))
+    gamma: Fraction = option(
+        Fraction(1), RATIONAL, "C", "discount per look-ahead step (1)", check=discount
+    )
+    objective: Objective = option(
+        Objective.IMBALANCE, TEXT, "O", "imbalance (default), max-load or gap", check=_objective
+    )
+    benefit: Fraction = option(
+        Fraction(0),
+        RATIONAL,
+        "MU",
+        "tokens of imbalance per cached prompt token (0)",
+        beside="prefix_cache",
+        check=small_ratio,
+    )
+    max_wait: int | None = option(
+        None, WHOLE, "W", "who has waited W steps starts before others (never)", check=whole()
+    )
+    threshold: int = option(7, WHOLE, "N", "θ, slots for stage 2 (7)", check=whole())
+    key: str = option(
+        "lexicographic",
+        TEXT,
+        "K",
+        "stage 2 order: lexicographic, product",
+        check=one_of(*KEYS),
+    )
+    backend: str = option(
+        "exact", TEXT, "B", "exact (default), cp-sat, highs or pyomo", check=_backend
+    )
+    work_limit: int | None = option(
+        None,
+        WHOLE,
+        "TICKS",
+        "work of each solve, counted alike on every machine (default 1000000, about a second)",
+        check=checked_work_limit,
+    )
+    time_limit: float | None = option(
+        None,
+        NUMBER,
+        "SECONDS",
+        "wall-clock limit of each solve instead: numbers may differ between machines",
+        check=checked_time_limit,
+    )
 
 
 class Answer(NamedTuple):
@@ -57,12 +166,12 @@ class BFIO:
 
     binds_together = True
 
-    def __init__(self, options: PolicyOptions) -> None:
-        self._horizon = 0 if options.horizon is None else options.horizon
+    def __init__(self, options: BFIOOptions) -> None:
+        self._horizon = options.horizon
         self._second = second_choice(options)
         self.horizon = max(self._horizon, 0 if self._second is None else self._second.horizon)
         self._objective, self._benefit = options.objective, options.benefit
-        self._gamma = Fraction(1) if options.gamma is None else options.gamma
+        self._gamma = options.gamma
         self._max_wait = options.max_wait
         self._hint = TwoStageParameters(threshold=options.threshold, key=options.key)
         self._backend = options.backend
@@ -177,7 +286,7 @@ def _has_no_choice(problem: StepProblem) -> bool:
     )
 
 
-def _solver(options: PolicyOptions) -> _Solver:
+def _solver(options: BFIOOptions) -> _Solver:
     """Bind the backend; solvers are imported here, not when policies are listed."""
     limits = options.time_limit, work_limit_beside(options.time_limit, options.work_limit)
     if options.backend == "exact":
@@ -221,22 +330,11 @@ def _program_solver(backend: str, time_limit: float | None, work_limit: int | No
     return solve
 
 
-def _reads(options: PolicyOptions) -> list[str]:
-    read = ["horizon", "gamma", "objective", "benefit", "max_wait", "threshold", "key"]
-    read += ["backend", "time_limit", "work_limit", "second"]
-    if options.second != NO_SECOND:
-        read += ["slack", "second_proof"]
-    return [*read, "second_horizon"] if options.second == Second.WINDOW else read
-
-
 SPEC = PolicySpec(
     name="bf-io",
     factory=BFIO,
+    options=BFIOOptions(),
     summary="the step program solved exactly (--backend, --horizon)",
     source="BF-IO, section 4, Algorithm 1",
     dispatch=BOTH_DISPATCHES,
-    uses_horizon=True,
-    defaults={"gamma": Fraction(1)},
-    reads=_reads,
-    needs_caches=lambda options: options.benefit > 0,
 )

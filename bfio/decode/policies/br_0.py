@@ -1,11 +1,13 @@
 """BR-0: the two-stage heuristic without look-ahead."""
 
+from dataclasses import dataclass
+from fractions import Fraction
+
+from bfio.common.options import RATIONAL, option
 from bfio.decode.policy import MARGIN
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.score_choice import (
-    POOLED_OPTIONS,
-    SCORE_OPTIONS,
+    ScoreOptions,
     bound_by_score,
     cache_worth,
     overdue,
@@ -13,6 +15,22 @@ from bfio.decode.score_choice import (
 )
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
+from formulations.rationals import exact_rational
+
+
+@dataclass(frozen=True)
+class BR0Options(ScoreOptions):
+    """Options of `br-0`.
+
+    Parameters
+    ----------
+    beta : Fraction, optional
+        Penalty factor of the F-score; by default the number of workers.
+    """
+
+    beta: Fraction | None = option(
+        None, RATIONAL, "B", "overflow penalty (the number of workers)", check=exact_rational
+    )
 
 
 class BR0:
@@ -35,7 +53,7 @@ class BR0:
 
     margin = MARGIN
 
-    def __init__(self, options: PolicyOptions) -> None:
+    def __init__(self, options: BR0Options) -> None:
         self.weights = (1,)
         self._benefit = options.benefit
         self.parameters = TwoStageParameters(
@@ -60,11 +78,9 @@ class BR0:
 SPEC = PolicySpec(
     name="br-0",
     factory=BR0,
+    options=BR0Options(),
     summary="two-stage F-score heuristic without look-ahead",
     source="BalanceRoute, section 3",
-    reads=lambda options: SCORE_OPTIONS,
-    pooled_reads=POOLED_OPTIONS,
     dispatch=BOTH_DISPATCHES,
     kernel="bfio.decode.machine.two_stage:KERNEL",
-    needs_caches=lambda options: options.benefit > 0,
 )

@@ -1,26 +1,46 @@
 """BR-H: the two-stage heuristic with a short look-ahead."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
-from bfio.decode.policy import MARGIN
-from bfio.decode.policy_options import PolicyOptions
+from bfio.common.options import RATIONAL, WHOLE, option, whole
+from bfio.decode.policy import MARGIN, MAX_HORIZON
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.score_choice import (
-    POOLED_OPTIONS,
-    SCORE_OPTIONS,
+    ScoreOptions,
     bound_by_score,
     cache_worth,
+    discount,
     overdue,
     two_stage_of,
 )
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
+from formulations.rationals import exact_rational
 from formulations.step.problem import geometric_weights
 
-DEFAULT_HORIZON = 20
-#: Values of the simulator released with BF-IO.
-DEFAULT_BETA = Fraction(43)
-DEFAULT_GAMMA = Fraction(43, 50)
+
+@dataclass(frozen=True)
+class BRHOptions(ScoreOptions):
+    """Options of `br-h`; penalty and discount are those of the simulator released with BF-IO.
+
+    Parameters
+    ----------
+    beta : Fraction
+        Penalty factor of the F-score.
+    gamma : Fraction
+        Discount per look-ahead step, in (0, 1].
+    horizon : int
+        ``H``, look-ahead steps.
+    """
+
+    beta: Fraction = option(
+        Fraction(43), RATIONAL, "B", "overflow penalty (43)", check=exact_rational
+    )
+    gamma: Fraction = option(
+        Fraction(43, 50), RATIONAL, "C", "discount per look-ahead step (0.86)", check=discount
+    )
+    horizon: int = option(20, WHOLE, "H", "look-ahead steps (20)", check=whole(0, MAX_HORIZON))
 
 
 class BRH:
@@ -46,16 +66,15 @@ class BRH:
 
     margin = MARGIN
 
-    def __init__(self, options: PolicyOptions) -> None:
-        self.horizon = DEFAULT_HORIZON if options.horizon is None else options.horizon
-        gamma = DEFAULT_GAMMA if options.gamma is None else options.gamma
-        self.weights, self._scale = geometric_weights(gamma, self.horizon + 1)
+    def __init__(self, options: BRHOptions) -> None:
+        self.horizon = options.horizon
+        self.weights, self._scale = geometric_weights(options.gamma, self.horizon + 1)
         self._benefit = options.benefit
         self.parameters = TwoStageParameters(
             threshold=options.threshold,
             candidates=options.candidates,
             alpha=options.alpha,
-            beta=DEFAULT_BETA if options.beta is None else options.beta,
+            beta=options.beta,
             key=options.key,
         )
         self.max_wait = options.max_wait
@@ -74,14 +93,9 @@ class BRH:
 SPEC = PolicySpec(
     name="br-h",
     factory=BRH,
+    options=BRHOptions(),
     summary="two-stage F-score heuristic with look-ahead (--horizon, 20 by default)",
     source="BalanceRoute, section 4",
-    uses_horizon=True,
-    default_horizon=DEFAULT_HORIZON,
-    defaults={"beta": DEFAULT_BETA, "gamma": DEFAULT_GAMMA},
-    reads=lambda options: (*SCORE_OPTIONS, "gamma", "horizon"),
-    pooled_reads=POOLED_OPTIONS,
     dispatch=BOTH_DISPATCHES,
     kernel="bfio.decode.machine.two_stage:KERNEL",
-    needs_caches=lambda options: options.benefit > 0,
 )

@@ -1,16 +1,17 @@
 """Consistent hashing: each prompt has its worker, whatever the loads."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from bfio.common.compilable import compilable
+from bfio.common.options import RATIONAL, WHOLE, CheckedOptions, option, whole
 from bfio.decode.hash_ring import first_nodes, ring
-from bfio.decode.load_skew import guard_numbers, is_overloaded, total_of, total_tokens
+from bfio.decode.load_skew import is_overloaded, small_ratio, total_of, total_tokens
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.machine.state import State
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.prefixes import routing_keys
 from bfio.decode.state import DecodeState
@@ -20,9 +21,35 @@ from formulations.arrays import IntArray
 #: Of each worker, in vLLM's router.
 VIRTUAL_NODES = 160
 #: Strictly sticky unless a guard is asked for.
-NO_GUARD = Fraction(0)
 # Entries of `Greedy.numbers`: the guard as a fraction.
 (OVER, UNDER) = range(2)
+
+
+@dataclass(frozen=True)
+class ConsistentHashOptions(CheckedOptions):
+    """Options of `consistent-hash`.
+
+    Parameters
+    ----------
+    max_load_skew : Fraction
+        Times the mean load above which a worker is passed over, 0 for none.
+    key_blocks : int
+        First blocks of a prompt that are its key.
+    virtual_nodes : int
+        Places of each worker on the ring.
+    """
+
+    max_load_skew: Fraction = option(
+        Fraction(0),
+        RATIONAL,
+        "R",
+        "pass over workers above R times the mean load (0: none)",
+        check=small_ratio,
+    )
+    key_blocks: int = option(2, WHOLE, "N", "first blocks that are the key (2)", check=whole(1))
+    virtual_nodes: int = option(
+        160, WHOLE, "N", "places of a worker on the ring (160)", check=whole(1, 10**4)
+    )
 
 
 class ConsistentHash:
@@ -37,9 +64,9 @@ class ConsistentHash:
     2018), by the guard of sglang's ``bounded_consistent_hashing`` (pull request 33791).
     """
 
-    def __init__(self, options: PolicyOptions) -> None:
+    def __init__(self, options: ConsistentHashOptions) -> None:
         self._nodes, self._blocks = options.virtual_nodes, options.key_blocks
-        self._over, self._under = guard_numbers(options, NO_GUARD)
+        self._over, self._under = options.max_load_skew.as_integer_ratio()
         self._ring: tuple[IntArray, list[int]] | None = None
 
     def __call__(self, state: DecodeState) -> list[int | None]:
@@ -96,14 +123,13 @@ def table(task: KernelTask) -> IntArray:
 SPEC = PolicySpec(
     name="consistent-hash",
     factory=ConsistentHash,
+    options=ConsistentHashOptions(),
     summary="the worker behind the prompt's key on a ring (--key-blocks, --virtual-nodes)",
     source="vLLM router, consistent_hash; Karger et al. 1997",
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(
-        choose, numbers=lambda options: guard_numbers(options, NO_GUARD), table=table
+        choose, numbers=lambda options: options.max_load_skew.as_integer_ratio(), table=table
     ),
-    defaults={"max_load_skew": NO_GUARD},
-    reads=lambda options: ("max_load_skew", "key_blocks", "virtual_nodes"),
     unled=lambda tells_prompts, caches: (
         ""
         if tells_prompts

@@ -1,12 +1,17 @@
 """Pausing: some other policy routes, and a program of each step says who rests."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bfio.common.options import NUMBER, TEXT, WHOLE, CheckedOptions, one_of, option, whole
 from bfio.decode.cluster import NO_LIMIT
-from bfio.decode.policy import Decision, Policy
-from bfio.decode.policy_options import PROGRAM, PolicyOptions
+from bfio.decode.policies.bf_io import checked_time_limit
+from bfio.decode.policy import MAX_PAUSES, Decision, Policy
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from formulations.arrays import BoolArray, IntArray
@@ -14,6 +19,52 @@ from formulations.errors import InputError
 from formulations.pausing import PausingProblem
 from formulations.pausing.brute_force import Solution
 from formulations.scalars import MAX_TOKENS
+
+if TYPE_CHECKING:
+    from bfio.decode.policy_parsing import ChosenPolicy
+
+#: Stands for the program where it says who routes.
+PROGRAM = "program"
+
+
+@dataclass(frozen=True)
+class PausingOptions(CheckedOptions):
+    """Options of `pausing`; those of the policy that routes stand beside them.
+
+    Parameters
+    ----------
+    base : str
+        Which policy routes, or ``program``: the program routes as well.
+    max_pauses : int
+        ``P``: most steps in a row that a request rests.
+    pausing_method : str
+        How the program is solved, ``heuristic`` or ``exact``.
+    time_limit : float, optional
+        Wall-clock limit of each exact solve [s].
+    router : ChosenPolicy, optional
+        The policy that routes with its own options; by default it has its usual ones.
+    """
+
+    base: str = option("br-0", TEXT, "B", "policy that routes, or program (br-0)")
+    max_pauses: int = option(
+        8, WHOLE, "P", "most steps in a row that one rests (8)", check=whole(0, MAX_PAUSES)
+    )
+    pausing_method: str = option(
+        "heuristic",
+        TEXT,
+        "M",
+        "how each step is solved: heuristic (default), exact",
+        check=one_of("heuristic", "exact"),
+    )
+    time_limit: float | None = option(
+        None,
+        NUMBER,
+        "SECONDS",
+        "wall-clock limit of each exact solve (none)",
+        beside="pausing_method=exact",
+        check=checked_time_limit,
+    )
+    router: ChosenPolicy | None = None
 
 
 class Pausing:
@@ -29,9 +80,9 @@ class Pausing:
         ``P``: most steps in a row that a request rests.
     """
 
-    def __init__(self, options: PolicyOptions) -> None:
+    def __init__(self, options: PausingOptions) -> None:
         self.max_pauses = options.max_pauses
-        self._base = None if options.base == PROGRAM else _base(options)
+        self._base = _router(options)
         self._is_exact = options.pausing_method == "exact"
         self._time_limit = options.time_limit if self._is_exact else None
         self._proven = self._unproven = 0
@@ -109,8 +160,8 @@ def _decision(assignment: list[int | None], runs: tuple[bool, ...] | BoolArray) 
     return Decision(assignment, [place for place, run in enumerate(runs) if not run])
 
 
-def _base(options: PolicyOptions) -> Policy:
-    """Return the policy that routes.
+def _router(options: PausingOptions) -> Policy | None:
+    """Return the policy that routes; None if the program does.
 
     Raises
     ------
@@ -118,47 +169,32 @@ def _base(options: PolicyOptions) -> Policy:
         If it is none of this toolkit, looks ahead, keeps books of requests that run to their end,
         or pauses itself.
     """
+    from bfio.decode.policy_parsing import choose
     from bfio.decode.policy_registry import built_in
 
-    spec = built_in().get(options.base)
-    looks_ahead = spec is not None and spec.uses_horizon and (options.horizon or 0) > 0
+    if options.base == PROGRAM:
+        return None
     able = [
         name
-        for name, each in sorted(built_in().items())
-        if each.interruptible and each.default_horizon == 0 and name != SPEC.name
+        for name, spec in sorted(built_in().items())
+        if spec.interruptible and name != SPEC.name and choose(name).look_ahead == 0
     ]
-    if options.base not in able or spec is None:
+    if options.base not in able:
         remedy = f"use {PROGRAM} or one of {', '.join(able)}"
         raise InputError("base", f"{options.base!r} cannot route for pausing", remedy)
-    if looks_ahead:
+    router = options.router or choose(options.base)
+    if router.look_ahead > 0:
         what = f"{options.base} looks ahead, and who rests ends later"
         raise InputError("base", what, "use horizon 0")
-    return spec.factory(options)
-
-
-def _reads(options: PolicyOptions) -> list[str]:
-    from bfio.decode.policy_registry import built_in
-
-    spec = built_in().get(options.base)
-    read = ["base", "max_pauses", "pausing_method"]
-    read += ["time_limit"] if options.pausing_method == "exact" else []
-    return read if spec is None or spec is SPEC else [*read, *spec.reads(options)]
-
-
-def _base_draws(options: PolicyOptions) -> bool:
-    from bfio.decode.policy_registry import built_in
-
-    spec = built_in().get(options.base)
-    return spec is not None and spec.draws
+    return router.make()
 
 
 SPEC = PolicySpec(
     name="pausing",
     factory=Pausing,
+    options=PausingOptions(),
     summary="another policy routes, a program of each step says who rests (--max-pauses)",
     source="DyntraLB (vllm-ascend pull request 12292), as a program",
     why_pooled="it decides about a step as a whole, not about one request",
-    reads=_reads,
-    draws_with=_base_draws,
     pauses=True,
 )

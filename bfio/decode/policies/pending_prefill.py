@@ -1,13 +1,27 @@
 """Pending prefill: least prefill backlog, then fewest requests, then nearest to a free slot."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from bfio.decode.policy_options import PolicyOptions
+from bfio.common.options import WHOLE, CheckedOptions, option, whole
+from bfio.decode.policy import MAX_HORIZON
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest
 
-DEFAULT_HORIZON = 20
+
+@dataclass(frozen=True)
+class PendingPrefillOptions(CheckedOptions):
+    """Options of `pending-prefill`.
+
+    Parameters
+    ----------
+    horizon : int
+        ``H``, steps in which ends are told apart.
+    """
+
+    horizon: int = option(20, WHOLE, "H", "look-ahead steps (20)", check=whole(0, MAX_HORIZON))
 
 
 class PendingPrefill:
@@ -24,8 +38,8 @@ class PendingPrefill:
         Steps in which ends are told apart.
     """
 
-    def __init__(self, options: PolicyOptions) -> None:
-        self.horizon = DEFAULT_HORIZON if options.horizon is None else options.horizon
+    def __init__(self, options: PendingPrefillOptions) -> None:
+        self.horizon = options.horizon
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
@@ -54,10 +68,8 @@ def first_ends(state: DecodeState) -> list[int]:
 SPEC = PolicySpec(
     name="pending-prefill",
     factory=PendingPrefill,
+    options=PendingPrefillOptions(),
     summary="least prefill backlog, then fewest requests, then the next to free a slot",
     source="tpu-inference pull requests 2577, 2780, 3315",
     dispatch=BOTH_DISPATCHES,
-    uses_horizon=True,
-    default_horizon=DEFAULT_HORIZON,
-    reads=lambda options: ("horizon",),
 )

@@ -1,23 +1,44 @@
 """Prefix affinity: where most of the prompt is cached, unless that worker is overloaded."""
 
+from dataclasses import dataclass
+from fractions import Fraction
+
 from bfio.common.compilable import compilable
+from bfio.common.options import RATIONAL, CheckedOptions, option
 from bfio.decode.load_skew import (
-    MAX_LOAD_SKEW,
-    guard_numbers,
     is_overloaded,
+    small_ratio,
     total_of,
     total_tokens,
 )
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.prefixes import matched_blocks
 from bfio.decode.machine.state import State
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 
 # Entries of `Greedy.numbers`: the guard as a fraction.
 (OVER, UNDER) = range(2)
+
+
+@dataclass(frozen=True)
+class PrefixAffinityOptions(CheckedOptions):
+    """Options of `prefix-affinity`.
+
+    Parameters
+    ----------
+    max_load_skew : Fraction
+        Times the mean load above which a worker is passed over, 0 for none; 3/2 as in sglang.
+    """
+
+    max_load_skew: Fraction = option(
+        Fraction(3, 2),
+        RATIONAL,
+        "R",
+        "pass over workers above R times the mean load (3/2)",
+        check=small_ratio,
+    )
 
 
 class PrefixAffinity:
@@ -30,8 +51,8 @@ class PrefixAffinity:
     the rule is `jsq-tokens`.
     """
 
-    def __init__(self, options: PolicyOptions) -> None:
-        self._over, self._under = guard_numbers(options, MAX_LOAD_SKEW)
+    def __init__(self, options: PrefixAffinityOptions) -> None:
+        self._over, self._under = options.max_load_skew.as_integer_ratio()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
@@ -79,12 +100,11 @@ def choose(state: State, greedy: Greedy, request: int) -> int:
 SPEC = PolicySpec(
     name="prefix-affinity",
     factory=PrefixAffinity,
+    options=PrefixAffinityOptions(),
     summary="longest cached prefix, then fewest tokens, unless overloaded (--max-load-skew)",
     source="sglang pull request 31170",
     dispatch=BOTH_DISPATCHES,
-    kernel=greedy_kernel(choose, numbers=lambda options: guard_numbers(options, MAX_LOAD_SKEW)),
-    defaults={"max_load_skew": MAX_LOAD_SKEW},
-    reads=lambda options: ("max_load_skew",),
+    kernel=greedy_kernel(choose, numbers=lambda options: options.max_load_skew.as_integer_ratio()),
     unled=lambda tells_prompts, caches: (
         ""
         if caches

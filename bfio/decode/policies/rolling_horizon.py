@@ -1,13 +1,32 @@
 """Rolling horizon: a plan of the whole window at every step, of which only this step is kept."""
 
+from dataclasses import dataclass
+
 from bfio.common.kernels import is_compiled
-from bfio.decode.policy_options import PolicyOptions
+from bfio.common.options import WHOLE, CheckedOptions, option, whole
+from bfio.decode.policy import MAX_HORIZON
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 
-DEFAULT_HORIZON = 40
-DEFAULT_MOVES = 40_000
 _ENTRY_POINT = "bfio.decode.rolling.kernel:plan_admissions"
+
+
+@dataclass(frozen=True)
+class RollingHorizonOptions(CheckedOptions):
+    """Options of `rolling-horizon`.
+
+    Parameters
+    ----------
+    horizon : int
+        ``H``, steps of a plan.
+    moves : int
+        Exchanges of requests that a plan looks at.
+    """
+
+    horizon: int = option(40, WHOLE, "H", "look-ahead steps (40)", check=whole(0, MAX_HORIZON))
+    moves: int = option(
+        40_000, WHOLE, "N", "exchanges looked at per decision (40000)", check=whole(1)
+    )
 
 
 class RollingHorizon:
@@ -24,9 +43,8 @@ class RollingHorizon:
         Exchanges that a plan looks at.
     """
 
-    def __init__(self, options: PolicyOptions) -> None:
-        self.horizon = DEFAULT_HORIZON if options.horizon is None else options.horizon
-        self.moves = DEFAULT_MOVES if options.moves is None else options.moves
+    def __init__(self, options: RollingHorizonOptions) -> None:
+        self.horizon, self.moves = options.horizon, options.moves
         # Loading the kernel is no part of any decision.
         if is_compiled(_ENTRY_POINT):
             _prepare()
@@ -56,12 +74,9 @@ def _prepare() -> None:
 SPEC = PolicySpec(
     name="rolling-horizon",
     factory=RollingHorizon,
+    options=RollingHorizonOptions(),
     summary="a plan of the window's admissions at each step (--horizon, 40 by default)",
     source="this toolkit, docs/policies.md",
-    uses_horizon=True,
-    default_horizon=DEFAULT_HORIZON,
-    defaults={"moves": DEFAULT_MOVES},
-    reads=lambda options: ("horizon", "moves"),
     kernel="bfio.decode.machine.rolling_horizon:KERNEL",
     why_pooled="it plans who fills which slot when, and a bound request is past planning",
 )

@@ -1,9 +1,9 @@
 """Round-robin over the workers."""
 
 from bfio.common.compilable import compilable
+from bfio.common.options import CheckedOptions
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.state import State
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, takes, worker_tally
@@ -18,7 +18,7 @@ class RoundRobin:
     The cycle starts at worker 0 and goes on across steps. BF-IO, appendix A.1.1.
     """
 
-    def __init__(self, options: PolicyOptions) -> None:
+    def __init__(self, options: CheckedOptions) -> None:
         self._next = 0
 
     def __call__(self, state: DecodeState) -> list[int | None]:

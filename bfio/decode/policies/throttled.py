@@ -1,17 +1,35 @@
 """Throttled: the first worker under a threshold."""
 
+from dataclasses import dataclass
+
 from bfio.common.compilable import compilable
+from bfio.common.options import WHOLE, CheckedOptions, option, whole
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.reports import nobody_runs
 from bfio.decode.machine.state import TAKEN, WAITING, State
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, takes, worker_tally
+from formulations.scalars import MAX_TOKENS
 
 # Entries of `Greedy.numbers`: the threshold given, 0 for none, and the threshold of this step.
 (GIVEN, SHARE) = range(2)
+
+
+@dataclass(frozen=True)
+class ThrottledOptions(CheckedOptions):
+    """Options of `throttled`.
+
+    Parameters
+    ----------
+    cap_threshold : int, optional
+        ``Θ`` [tokens]; by default the mean load per worker after a full admission.
+    """
+
+    cap_threshold: int | None = option(
+        None, WHOLE, "N", "load limit [tokens] (the mean load)", check=whole(1, MAX_TOKENS)
+    )
 
 
 class Throttled:
@@ -28,7 +46,7 @@ class Throttled:
 
     binds_together = True
 
-    def __init__(self, options: PolicyOptions) -> None:
+    def __init__(self, options: ThrottledOptions) -> None:
         self._threshold = options.cap_threshold
 
     def __call__(self, state: DecodeState) -> list[int | None]:
@@ -90,9 +108,9 @@ def share_of(state: State) -> int:
 SPEC = PolicySpec(
     name="throttled",
     factory=Throttled,
+    options=ThrottledOptions(),
     summary="oldest request to the first worker under a token threshold (--cap-threshold)",
     source="BF-IO, appendix A.1.1",
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(choose, numbers=lambda options: (options.cap_threshold or 0, 0)),
-    reads=lambda options: ("cap_threshold",),
 )

@@ -1,18 +1,25 @@
 """Total tokens: as `minimum-tokens`, and the output that is not in a report yet counts."""
 
-from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
-from bfio.decode.reports import ReportedTokens, reports_kernel
+from dataclasses import dataclass
 
-#: Reports ride on streamed output, every so many tokens in the measurement of the source.
-REPORT_EVERY = 60
+from bfio.common.options import WHOLE, option, whole
+from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
+from bfio.decode.reports import ReportedTokens, ReportOptions, reports_kernel
+
+
+@dataclass(frozen=True)
+class TotalTokensOptions(ReportOptions):
+    """Options of `total-tokens`: reports ride on streamed output, as the source measured."""
+
+    report_every: int = option(60, WHOLE, "N", "steps between two reports (60)", check=whole(1))
+
 
 SPEC = PolicySpec(
     name="total-tokens",
-    factory=lambda options: ReportedTokens(options.report_every or REPORT_EVERY, growth=1),
+    factory=lambda options: ReportedTokens(options, growth=1),
+    options=TotalTokensOptions(),
     summary="minimum-tokens, and a token per step and request since the report (--report-every)",
     source="sglang issue 16080, pull request 25235",
     dispatch=BOTH_DISPATCHES,
-    kernel=reports_kernel(REPORT_EVERY, growth=1),
-    defaults={"report_every": REPORT_EVERY},
-    reads=lambda options: ("report_every",),
+    kernel=reports_kernel(growth=1),
 )

@@ -8,7 +8,8 @@ import numpy as np
 
 from bfio.common.options import from_mapping
 from bfio.decode.gap import GapObserver, GapReport, StepRegret, observed_run
-from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policies.bf_io import BFIOOptions
+from bfio.decode.policy import MAX_HORIZON
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.step.exact import prepare
@@ -20,8 +21,8 @@ from bfio.studies.row_parts.run_values import PARTS, TIMINGS, run_solves
 from formulations.arrays import BoolArray
 from formulations.rationals import exact_rational
 
-#: Largest look-ahead of the program.
-MAX_HORIZON = 5000
+#: Options of the program, which are those of `bf-io`.
+_OF_PROGRAM = ("objective", "work_limit", "time_limit")
 VALUES = descriptions(
     """
     decisions | decisions | decisions taken
@@ -52,7 +53,7 @@ VALUES = descriptions(
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*ARGUMENTS, "method", "gap_horizon", "gap_gamma", "every"))
-    run = run_plan(given, context, reads=("objective", "work_limit", "time_limit"))
+    run = run_plan(given, context, reads=_OF_PROGRAM)
     make = partial(_observer, given)
     horizon = make().horizon
     return Planned(
@@ -70,7 +71,7 @@ def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
     prepare()
     run = observed_run(
         plan.workload,
-        plan.policy,
+        plan.policy.text,
         plan.cluster,
         observer,
         policy_options=plan.policy_options,
@@ -189,7 +190,8 @@ def _line(row: StepRegret) -> str:
 
 
 def _observer(given: Arguments) -> GapObserver:
-    options = from_mapping(PolicyOptions, given.given)
+    own = {name: given.given[name] for name in _OF_PROGRAM if given.has(name)}
+    options = from_mapping(BFIOOptions, own)
     return GapObserver(
         method=given.text("method", "exact"),
         horizon=given.whole("gap_horizon", 0, maximum=MAX_HORIZON),

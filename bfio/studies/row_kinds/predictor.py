@@ -7,7 +7,7 @@ from typing import Any
 
 from bfio.common.options import from_mapping, names_of
 from bfio.common.users_digest import users_digest
-from bfio.decode.options import MAX_HORIZON
+from bfio.decode.policy import MAX_SHOWN
 from bfio.decode.prediction import registry as predictors
 from bfio.prediction.check import report_violations
 from bfio.prediction.evaluation import evaluate_predictor, split
@@ -74,7 +74,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     how = from_mapping(EvaluationOptions, given.given, seed=given.whole("seed", 0))
     predictor = given.text("predictor", "none")
     predictors.check(predictor)
-    horizon = given.whole("horizon", 20, minimum=1, maximum=MAX_HORIZON)
+    horizon = given.whole("horizon", 20, minimum=1, maximum=MAX_SHOWN)
     facts = request_facts(choice)
     own = users_digest(predictor) if predictors.is_own(predictor) else ""
     return Planned(

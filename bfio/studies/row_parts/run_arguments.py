@@ -15,15 +15,16 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.measured import AUTO, repeats
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_options import NAMED_SOLVER, PolicyOptions
+from bfio.decode.policies.bf_io import is_own_backend
 from bfio.decode.policy_parsing import (
-    in_force,
-    own_options,
-    parse_policy,
+    ChosenPolicy,
+    check_options_are_read,
+    choose,
+    given_to,
     spelt_out,
     unread_options,
 )
-from bfio.decode.policy_registry import find
+from bfio.decode.policy_registry import all_options
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
@@ -41,7 +42,7 @@ from bfio.decode.settings import (
     unused_projection,
     unused_window_knows,
 )
-from bfio.decode.simulation import check_dispatch, planned_horizon, simulate
+from bfio.decode.simulation import check_dispatch, simulate
 from bfio.studies.matching import label
 from bfio.studies.row import RowContext, Value
 from bfio.studies.row_parts.arguments import Arguments
@@ -61,7 +62,7 @@ MACHINE_ARGUMENTS = names_of(Cluster, EnergyModel)
 RUN_ARGUMENTS = (
     *names_of(RunOptions), "pool_per_worker", "pool_per_slot", "engine", "warm_up",
 )  # fmt: skip
-POLICY_ARGUMENTS = ("policy", *names_of(PolicyOptions))
+POLICY_ARGUMENTS = ("policy", *all_options())
 #: All arguments of a run of one policy.
 ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_ARGUMENTS)
 #: The same where a part of the run is measured on requests that may be repeated.
@@ -76,11 +77,11 @@ class RunPlan:
 
     Parameters
     ----------
-    policy : str
+    policy : ChosenPolicy
         Policy with its options.
     cluster : Cluster
         The machine.
-    policy_options : PolicyOptions
+    policy_options : mapping
         Options that the policy reads, but for those that its name says.
     engine : str
         Which engine runs.
@@ -104,9 +105,9 @@ class RunPlan:
         Where the names of files start.
     """
 
-    policy: str
+    policy: ChosenPolicy
     cluster: Cluster
-    policy_options: PolicyOptions
+    policy_options: Mapping[str, object]
     engine: str
     options: RunOptions
     energy: EnergyModel
@@ -126,34 +127,33 @@ class RunPlan:
     def setting_beside(self, *others: "RunPlan") -> dict[str, str]:
         """Return what it and other runs of a row are made of, which differ in the policy only."""
         facts = request_facts(self.choice)
-        options = [replace(plan.options, horizon=plan.horizon) for plan in (self, *others)]
-        policies = [(plan.policy, plan.in_force) for plan in (self, *others)]
+        options = [plan.options for plan in (self, *others)]
+        policies = [(plan.policy.text, plan.in_force) for plan in (self, *others)]
         parts = setting_parts(facts.used, self.cluster, options, policies, self.energy)
         return parts | {name: f"{name} {label(value)}" for name, value in self.others.items()}
 
     @property
     def name(self) -> str:
         """Name of the policy, without its options."""
-        return parse_policy(self.policy, self.policy_options)[0]
+        return self.policy.name
 
     @property
     def in_force(self) -> dict[str, object]:
         """Options that the policy reads, with their values."""
-        dispatch = self.options.dispatch
-        named = parse_policy(self.policy, self.policy_options, dispatch)
-        return in_force(*named, dispatch)
+        used = self.policy.in_force(self.options, self.cluster)
+        return used | ({"horizon": self.horizon} if self.policy.is_own else {})
 
     @property
     def horizon(self) -> int:
         """Look-ahead steps of the run."""
-        return _horizon(self.policy, self.policy_options, self.sources[0])
+        return _horizon(self.policy, self.sources[0])
 
     @property
     def meaning(self) -> Hashable:
         """What it comes to, whichever way policy and predictor are spelt."""
         predictor = predictors.spelt_out(str(self.options.predictor))
         return (
-            spelt_out(self.policy, self.policy_options, self.options.dispatch),
+            spelt_out(self.policy, self.options, self.cluster),
             replace(self.options, predictor="none"),
             *(predictor, self.cluster, self.engine, self.energy, self.warm_up, self.repeat),
             *(self.choice, self.metrics),
@@ -206,14 +206,14 @@ class RunPlan:
 
         The version of the code that a row carries covers its kind only.
         """
-        policy, chosen = parse_policy(self.policy, self.policy_options)
+        policy = self.policy
         predictor = str(self.options.predictor)
         return tuple(
             users_digest(name) if is_own(name) else ""
             for name, is_own in (
-                (policy, is_users),
+                (policy.name, is_users),
                 (predictor, predictors.is_own),
-                (chosen.backend, _is_own_backend),
+                (getattr(policy.options, "backend", ""), is_own_backend),
                 (self.options.batching, is_own_batching),
                 *((metric, is_users) for metric in self.metrics),
             )
@@ -243,12 +243,10 @@ class RunPlan:
 
     def draws_with(self, horizon: int) -> bool:
         """Return whether that or something else that looks so far ahead may draw."""
-        name, chosen = parse_policy(self.policy, self.policy_options)
-        spec = find(name)
         # Nobody asks a predictor where nobody looks ahead.
-        asks = spec.uses_horizon or horizon > 0
+        asks = "horizon" in self.policy.table or horizon > 0
         drawn = drawing(self.options) - (frozenset() if asks else {"predictor"})
-        return spec.draws or spec.draws_with(chosen) or bool(drawn)
+        return self.policy.draws or bool(drawn)
 
     def measured_run(self, run: Run) -> Run:
         """Return the run that is measured: ``run``, or one of its requests repeated."""
@@ -271,11 +269,11 @@ class RunPlan:
         """Simulate it on its requests, or others."""
         return simulate(
             self.workload if workload is None else workload,
-            self.policy,
+            self.policy.text,
             self.cluster,
-            policy_options=self.policy_options,
             engine=self.engine,
             options=self.found_options,
+            **self.policy_options,
         )
 
 
@@ -312,13 +310,15 @@ def run_plan(
     if text is None:
         raise InputError("argument policy", "missing", "name a policy")
     cluster = from_mapping(Cluster, arguments.given)
-    given = from_mapping(PolicyOptions, arguments.given)
+    given = policy_options(arguments)
     options = _options(arguments, cluster)
+    chosen = choose(text, given, _place)
+    check_options_are_read([chosen], {}, options, cluster)
     told = {name for name in ARGUMENTS if name not in (*_UNTOLD, *reads)}
     plan = RunPlan(
-        policy=text,
+        policy=chosen,
         cluster=cluster,
-        policy_options=own_options(text, given, options.dispatch),
+        policy_options=given_to(text, given, options, cluster),
         engine=member(Engine, arguments.text("engine", "auto"), "argument engine"),
         options=options,
         energy=from_mapping(EnergyModel, arguments.given),
@@ -326,26 +326,34 @@ def run_plan(
         repeat=_repeat(arguments),
         choice=workload_choice(arguments, cluster.total_slots, context),
         others={n: v for n, v in arguments.given.items() if n not in told},
-        unread=unread_options([text], given, reads, options.dispatch, "argument {}".format),
+        unread=unread_options([chosen], given, options, cluster, reads, _place),
         folder=context.folder,
     )
-    name, _ = parse_policy(plan.policy, plan.policy_options)
-    check_dispatch(name, find(name), plan.options)
+    check_dispatch(chosen.name, chosen.spec, plan.options)
     return plan
 
 
+def policy_options(arguments: Arguments) -> dict[str, Any]:
+    """Return the options of policies that a row gives."""
+    return {
+        name: next(iter(tables.values())).value(arguments.given[name], _place(name))
+        for name, tables in all_options().items()
+        if arguments.has(name)
+    }
+
+
+def _place(name: str) -> str:
+    return f"argument {name}"
+
+
 @lru_cache(maxsize=1024)
-def _horizon(policy: str, options: PolicyOptions, source: str) -> int:
+def _horizon(policy: ChosenPolicy, source: str) -> int:
     """Return the look-ahead of a policy, made once for each digest of its source."""
     try:
-        return planned_horizon(policy, options)
+        return policy.look_ahead
     except InputError:
         # Its rows fail, each with this error.
         return 0
-
-
-def _is_own_backend(name: str) -> bool:
-    return is_users(name) and not name.startswith(NAMED_SOLVER)
 
 
 def runs_digest(*plans: RunPlan) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import measure_steady
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.simulation import simulate
 from bfio.workloads.generators import generate
 from bfio.workloads.lengths import Empirical, Geometric
@@ -137,13 +136,9 @@ def _imbalances(context: Context, horizons: Sequence[int], predictor: str) -> Fl
         )
         row = []
         for horizon in horizons:
-            options = PolicyOptions(
-                horizon=horizon, gamma=Fraction(1), alpha=Fraction(1), beta=Fraction(G),
-                candidates=8,
-            )  # fmt: skip
             run = simulate(
                 workload, "br-h", Cluster(G, B), pool=G * B, predictor=predictor,
-                projection="growing", policy_options=options,
+                projection="growing", horizon=horizon, gamma=1, alpha=1, beta=G, candidates=8,
             )  # fmt: skip
             values = measure_steady(run, warm_up=20) or {}
             row.append(values["avg_imbalance"])

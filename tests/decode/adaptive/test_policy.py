@@ -5,8 +5,7 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import measure_steady
-from bfio.decode.policies.adaptive import Adaptive
-from bfio.decode.policy_options import PolicyOptions
+from bfio.decode.policies.adaptive import Adaptive, AdaptiveOptions
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
@@ -61,12 +60,12 @@ def test_known_ends_bring_balance() -> None:
 def test_no_decision_where_none_is_left(free: list[int], sizes: list[int]) -> None:
     """A state given by hand, of which nothing was seen: nobody waits, or nothing is free."""
     given = state([5, 7], free, sizes, running=[4, 4])
-    assert Adaptive(PolicyOptions())(given) == [None] * len(sizes)
+    assert Adaptive(AdaptiveOptions())(given) == [None] * len(sizes)
 
 
 def test_a_state_of_another_run_starts_it_anew() -> None:
     """Asked about unrelated states it decides all the same, by its first setting."""
-    policy = Adaptive(PolicyOptions())
+    policy = Adaptive(AdaptiveOptions())
     seen = state(free=[1, 1], loads=[5, 9], sizes=[3, 7])
     assert policy(seen) == policy(seen)
     assert policy.statistics()["rehearsals"] == 0

@@ -10,15 +10,13 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine import kernel, whole_run
-from bfio.decode.options import Dispatch
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import own_options
 from bfio.decode.policy_registry import specs
 from bfio.decode.prediction import length_history
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
+from tests.decode.cases import what_is_read
 
 #: How the run was simulated, which need not be the same.
 CLOCKS = {"wall_s", "decide_s", "engine"}
@@ -52,31 +50,33 @@ def both_engines(
     workload: Workload,
     name: str,
     cluster: Cluster,
-    policy_options: PolicyOptions | None = None,
+    policy_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> tuple[Run | None, Run]:
     """Run a policy on the compiled and on the reference engine, with the options that it reads."""
     compiled = run_compiled(workload, name, policy_options, cluster, **options)
-    options |= {"policy_options": _read(name, policy_options, options), "engine": "reference"}
-    return compiled, simulate(workload, name, cluster, **options)
+    options = _with(name, cluster, options, policy_options)
+    return compiled, simulate(workload, name, cluster, engine="reference", **options)
 
 
-def _read(name: str, given: PolicyOptions | None, options: dict[str, Any]) -> PolicyOptions | None:
-    dispatch = Dispatch(options.get("dispatch", "pooled"))
-    return None if given is None else own_options(name, given, dispatch)
+def _with(
+    name: str, cluster: Cluster, options: dict[str, Any], given: dict[str, Any] | None
+) -> dict[str, Any]:
+    own = {option: value for option, value in (given or {}).items() if value is not None}
+    return what_is_read(name, cluster, options | own)
 
 
 def run_compiled(
     workload: Workload,
     name: str,
-    policy_options: PolicyOptions | None,
+    policy_options: dict[str, Any] | None,
     cluster: Cluster,
     **options: Any,
 ) -> Run | None:
     """Run a policy on the compiled engine; None if that declines."""
-    options |= {"policy_options": _read(name, policy_options, options), "engine": "compiled"}
+    options = _with(name, cluster, options, policy_options)
     try:
-        return simulate(workload, name, cluster, **options)
+        return simulate(workload, name, cluster, engine="compiled", **options)
     except InputError as error:
         if "the compiled engine cannot run" not in str(error):
             raise
@@ -87,7 +87,7 @@ def assert_same_run(
     workload: Workload,
     name: str,
     cluster: Cluster,
-    policy_options: PolicyOptions | None = None,
+    policy_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> Run:
     """Assert that the compiled run exists and equals the reference; return it."""

@@ -3,7 +3,6 @@
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.replay import run_violations
 from tests.decode.machine.equality import assert_same_run
 from tests.decode.machine.test_greedy import lengths
@@ -19,7 +18,7 @@ def test_a_longer_run_is_the_same(predictor: str) -> None:
         requests,
         NAME,
         cluster,
-        PolicyOptions(horizon=20),
+        dict(horizon=20),
         pool=20,
         predictor=predictor,
         projection="growing",

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 import bfio.decode.policies
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
-from bfio.decode.engine import run_options
+from bfio.decode.engine import with_margin
 from bfio.decode.machine import kernel, whole_run
 from bfio.decode.machine.greedy import serving
 from bfio.decode.machine.kernel import KernelTask
@@ -21,7 +21,6 @@ from bfio.decode.machine.records import Chunks
 from bfio.decode.machine.state import new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.simulation import simulate
@@ -79,8 +78,8 @@ def interpreted_kernel(
     greedy = spec.kernel
     assert isinstance(greedy, kernel.Kernel)
     assert greedy.choose is not None
-    policy_options = PolicyOptions()
-    task = KernelTask(workload, cluster, options, policy_options, spec.factory(policy_options))
+    policy = spec.factory(spec.options)
+    task = KernelTask(workload, cluster, options, spec.options, policy)
     state, window = new_state(workload, cluster, options), new_window(cluster.workers, 0, 0)
     chunks, memory = Chunks.of(state, keep_trajectory=True), greedy.memory(task)
     with patch.object(kernel, "decide", serving(greedy.choose)):
@@ -114,8 +113,9 @@ def test_it_is_compiled_like_the_others(dropped_in: PolicySpec) -> None:
 @given(scenarios(drained=True))
 def test_kernels_run_as_plain_python(name: str, scenario: Scenario) -> None:
     """Every kernel decides as its policy does, compiled or not."""
-    asked = RunOptions(**supported(scenario, name) | {"horizon": 0})
-    options = run_options(find(name).factory(PolicyOptions()), asked)
+    asked = {n: v for n, v in supported(scenario, name).items() if n != "horizon"}
+    spec = find(name)
+    options = with_margin(spec.factory(spec.options), RunOptions(**asked))
     run = simulate(scenario.workload, name, scenario.cluster, options=options, engine="reference")
     expected = [run.start_step.tolist(), run.finish_step.tolist(), run.worker.tolist()]
     found = interpreted_kernel(find(name), scenario.workload, scenario.cluster, options)

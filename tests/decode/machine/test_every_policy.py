@@ -16,17 +16,15 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading
-from bfio.decode.engine import run_interpreted, run_options
+from bfio.decode.engine import run_interpreted
 from bfio.decode.machine import whole_run
 from bfio.decode.machine.adaptive import loads_grow
-from bfio.decode.machine.kernel import Kernel
+from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots
 from bfio.decode.machine.state import ACTIVE, State, peaks
 from bfio.decode.machine.window import Window, project, remaining_running, waiting_requests
 from bfio.decode.observers import Watching
-from bfio.decode.options import Dispatch, RunOptions
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import own_options
+from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prefill import PrefillTier
@@ -59,7 +57,7 @@ class KernelRun:
     workload: Workload
     policy: str
     cluster: Cluster
-    policy_options: PolicyOptions
+    policy_options: dict[str, Any]
     options: dict[str, Any]
 
     def differences(self) -> list[str]:
@@ -109,8 +107,7 @@ class Drawing:
         events = {options["failures"], options["cancellations"]} != {"none"}
         if (overflows or events) and not options["drift"].is_uniform:
             options["drift"] = replace(options["drift"], reading=DriftReading.GLOBAL_STEP)
-        given = own_options(policy, self.policy_options(policy), Dispatch(options["dispatch"]))
-        return KernelRun(requests, policy, cluster, given, options)
+        return KernelRun(requests, policy, cluster, self.policy_options(policy), options)
 
     def workload(self) -> Workload:
         """Return requests of few or many sizes, some with equal prefixes."""
@@ -163,8 +160,6 @@ class Drawing:
             "dispatch": dispatch,
             "margin": self.one_of(None, self.whole(0, 3)) if dispatch == "immediate" else None,
             "delay": self.one_of(0, 0, self.whole(1, 4)),
-            # The window of the run is that of its policy.
-            "horizon": 0,
             "projection": self.one_of("constant", "growing", "growing"),
             "predictor": self.predictor(),
             "history": requests.head(past) if past > 5 else None,
@@ -216,14 +211,14 @@ class Drawing:
         ]
         return tuple(sorted(gone)) or "none"
 
-    def policy_options(self, policy: str) -> PolicyOptions:
+    def policy_options(self, policy: str) -> dict[str, Any]:
         """Return what a policy reads."""
         if policy == "adaptive":
-            return PolicyOptions(horizon=self.one_of(1, 2, self.whole(0, 9), 40))
+            return dict(horizon=self.one_of(1, 2, self.whole(0, 9), 40))
         if policy == "rolling-horizon":
-            return PolicyOptions(horizon=self.whole(0, 9), moves=self.whole(1, 9))
+            return dict(horizon=self.whole(0, 9), moves=self.whole(1, 9))
         if policy in ("br-0", "br-h"):
-            return PolicyOptions(
+            return dict(
                 horizon=self.whole(1, 12) if policy == "br-h" else None,
                 threshold=self.whole(0, 4),
                 candidates=self.one_of(None, self.whole(1, 8)),
@@ -231,7 +226,7 @@ class Drawing:
                 gamma=self.one_of(None, Fraction(1)) if policy == "br-h" else None,
                 max_wait=self.one_of(None, self.whole(0, 6)),
             )
-        return PolicyOptions()
+        return {}
 
 
 def drawings() -> st.SearchStrategy[Drawing]:
@@ -333,10 +328,11 @@ def test_policies_see_the_same(drawing: Drawing) -> None:
         source="",
         kernel=Kernel(lambda _: policy, decide=scatter, reads_window=True),
     )
-    options = run_options(policy, RunOptions(**asked))
-    rest = run.cluster, options, Watching(), history
+    options, watching = RunOptions(**asked), Watching()
+    task = KernelTask(run.workload, run.cluster, options, spec.options, policy, history)
     with as_plain_python():
-        compiled = whole_run.run_compiled(run.workload, spec, PolicyOptions(), *rest)
+        compiled = whole_run.run_compiled(spec, task, watching)
     assert compiled is not None
-    reference = run_interpreted(run.workload, policy, *rest, spec.name)
+    rest = run.cluster, options, watching, history
+    reference = run_interpreted(run.workload, policy, spec.name, policy.horizon, *rest)
     assert differences(compiled, reference) == []

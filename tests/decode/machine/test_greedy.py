@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.policy import binds_together
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.replay import run_violations
 from bfio.workloads.workload import Workload
@@ -28,9 +27,9 @@ def lengths(num_requests: int, seed: int) -> Workload:
 
 
 @st.composite
-def policy_options(draw: st.DrawFn) -> PolicyOptions:
+def policy_options(draw: st.DrawFn) -> dict[str, Any]:
     """Draw the options that baselines read."""
-    return PolicyOptions(
+    return dict(
         choices=draw(st.integers(1, 6)),
         cap_threshold=draw(st.none() | st.integers(1, 60) | st.just(10**12)),
         report_every=draw(st.none() | st.integers(1, 9)),
@@ -54,10 +53,10 @@ def supported(scenario: Scenario, name: str) -> dict[str, Any]:
 def is_compiled_for_queues(name: str) -> bool:
     """Whether runs with immediate dispatch are compiled: not of policies asked about many."""
     spec = find(name)
-    return len(spec.dispatch) == 2 and not binds_together(spec.factory(PolicyOptions()))
+    return len(spec.dispatch) == 2 and not binds_together(spec.factory(spec.options))
 
 
-def assert_same_in(scenario: Scenario, name: str, options: PolicyOptions, keep: bool) -> None:
+def assert_same_in(scenario: Scenario, name: str, options: dict[str, Any], keep: bool) -> None:
     """Assert that both engines give the same run, with a dispatch that the policy knows."""
     run_options = supported(scenario, name)
     assert_same_run(
@@ -72,7 +71,7 @@ def assert_same_in(scenario: Scenario, name: str, options: PolicyOptions, keep: 
     st.booleans(),
 )
 def test_every_decision_is_the_same(
-    scenario: Scenario, name: str, options: PolicyOptions, keep: bool
+    scenario: Scenario, name: str, options: dict[str, Any], keep: bool
 ) -> None:
     """Any baseline on any small machine with any options gives the reference run, bit by bit."""
     assert_same_in(scenario, name, options, keep)
@@ -82,7 +81,7 @@ def test_every_decision_is_the_same(
 @pytest.mark.parametrize("name", GREEDY)
 @given(compiled_scenarios(), policy_options())
 def test_thousands_of_runs_of_each_are_the_same(
-    name: str, scenario: Scenario, options: PolicyOptions
+    name: str, scenario: Scenario, options: dict[str, Any]
 ) -> None:
     """As above, with the whole budget of examples for each baseline."""
     assert_same_in(scenario, name, options, keep=True)
@@ -107,7 +106,7 @@ def test_a_longer_run_with_queues_is_the_same(name: str) -> None:
         requests,
         name,
         cluster,
-        PolicyOptions(choices=3),
+        dict(choices=3),
         pool=40,
         dispatch="immediate",
         seed=2**63 - 1,
@@ -141,7 +140,7 @@ def test_samples_draw_from_the_generator_as_numpy_does(choices: int) -> None:
         lengths(400, seed=5),
         "power-of-2",
         Cluster(workers=60, slots=3),
-        PolicyOptions(choices=choices),
+        dict(choices=choices),
     )
 
 
@@ -151,7 +150,7 @@ def test_throttled_leaves_slots_idle() -> None:
         workload([9, 9, 9], [2, 1, 1]),
         "throttled",
         Cluster(workers=1, slots=2),
-        PolicyOptions(cap_threshold=1),
+        dict(cap_threshold=1),
     )
     # 0 tokens are under 1, 9 are not: only the idle worker admits, one request at a time.
     assert run.active.tolist() == [1, 1, 1, 1]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import measure_steady
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.replay import run_violations
 from bfio.decode.rolling import plan
 from bfio.decode.rolling.kernel import DECIDED
@@ -25,7 +24,7 @@ NAME = "rolling-horizon"
 def assert_same_as_statement(scenario: Scenario, horizon: int, moves: int) -> None:
     """Assert that both engines give the same run, or that the compiled one declines."""
     chosen = scenario.options | {"dispatch": "pooled", "margin": None}
-    options = PolicyOptions(horizon=horizon, moves=moves)
+    options = dict(horizon=horizon, moves=moves)
 
     def statement(*decision: Any) -> int:
         free, base, running, contribution, _, count, assignment = decision
@@ -61,7 +60,7 @@ def test_thousands_of_runs_are_the_same(scenario: Scenario, horizon: int, moves:
 def test_a_longer_run_is_the_same(predictor: str) -> None:
     """300 requests on 6 workers, a window of 20 steps; nothing is lost."""
     requests, cluster = lengths(300, seed=8), Cluster(workers=6, slots=9)
-    options = PolicyOptions(horizon=20, moves=500)
+    options = dict(horizon=20, moves=500)
     run = assert_same_run(
         requests, NAME, cluster, options, pool=20, predictor=predictor, projection="growing"
     )

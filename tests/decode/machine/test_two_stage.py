@@ -14,7 +14,6 @@ from bfio.decode import score_choice
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine import two_stage
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.replay import run_violations
 from bfio.step.two_stage.heuristic import two_stage_reference
 from formulations.errors import InputError
@@ -38,9 +37,9 @@ def readable_heuristic() -> Iterator[None]:
 
 
 @st.composite
-def policy_options(draw: st.DrawFn) -> PolicyOptions:
+def policy_options(draw: st.DrawFn) -> dict[str, Any]:
     """Draw the options that the two-stage policies read."""
-    return PolicyOptions(
+    return dict(
         threshold=draw(st.integers(0, 12)),
         candidates=draw(st.none() | st.integers(1, 8)),
         alpha=draw(st.sampled_from([Fraction(0), Fraction(1), Fraction(7, 3)])),
@@ -52,7 +51,7 @@ def policy_options(draw: st.DrawFn) -> PolicyOptions:
     )
 
 
-def assert_same_as_readable(scenario: Scenario, name: str, options: PolicyOptions) -> None:
+def assert_same_as_readable(scenario: Scenario, name: str, options: dict[str, Any]) -> None:
     """Assert that both engines give the same run, or that the compiled one declines."""
     with readable_heuristic():
         compiled, reference = both_engines(
@@ -66,7 +65,9 @@ def assert_same_as_readable(scenario: Scenario, name: str, options: PolicyOption
 
 
 @given(compiled_scenarios(), st.sampled_from(NAMES), policy_options())
-def test_every_decision_is_the_same(scenario: Scenario, name: str, options: PolicyOptions) -> None:
+def test_every_decision_is_the_same(
+    scenario: Scenario, name: str, options: dict[str, Any]
+) -> None:
     """Any options of policy and engine, on any small machine: the same run, bit by bit."""
     assert_same_as_readable(scenario, name, options)
 
@@ -75,7 +76,7 @@ def test_every_decision_is_the_same(scenario: Scenario, name: str, options: Poli
 @pytest.mark.parametrize("name", NAMES)
 @given(compiled_scenarios(), policy_options())
 def test_thousands_of_runs_of_each_are_the_same(
-    name: str, scenario: Scenario, options: PolicyOptions
+    name: str, scenario: Scenario, options: dict[str, Any]
 ) -> None:
     """As above, with the whole budget of examples for each policy."""
     assert_same_as_readable(scenario, name, options)
@@ -110,7 +111,7 @@ def test_windows_of_any_length_under_uneven_growth(horizon: int) -> None:
         lengths(150, seed=9),
         "br-h",
         Cluster(workers=4, slots=5),
-        PolicyOptions(horizon=horizon),
+        dict(horizon=horizon),
         pool=9,
         drift=drift,
         projection="growing",
@@ -130,13 +131,13 @@ def test_the_horizon_of_a_run_is_that_of_its_policy() -> None:
             horizon=horizon,
             predictor="oracle",
         )
-        assert run.options.horizon == horizon
+        assert run.policy_options["horizon"] == horizon
 
 
 def test_scores_that_overflow_are_left_to_the_reference() -> None:
     """The kernel gives up in the middle of a run; the reference decides in Python integers."""
     requests = workload([1] * 6 + [10**12] * 6, [1] * 12)
-    options = PolicyOptions(beta=Fraction(10**6))
+    options = dict(beta=Fraction(10**6))
     assert run_compiled(requests, "br-h", options, Cluster(2, 2), pool=4) is None
 
 
@@ -145,7 +146,7 @@ def test_numbers_too_large_for_the_kernels(name: str, value: int) -> None:
     """Factors or windows beyond the limits are declined before anything is computed."""
     requests = workload([1] * 6, [1] * 6)
     with patch.object(two_stage, name, value):
-        assert run_compiled(requests, "br-h", PolicyOptions(), Cluster(2, 2)) is None
+        assert run_compiled(requests, "br-h", None, Cluster(2, 2)) is None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -168,4 +169,4 @@ def test_immediate_dispatch_is_refused_by_every_engine() -> None:
     requests = workload([1] * 6, [1] * 6)
     for name in ("balance-scheduling", "rolling-horizon", "adaptive"):
         with pytest.raises(InputError, match="cannot bind a request when it arrives: it "):
-            run_compiled(requests, name, PolicyOptions(), Cluster(2, 2), dispatch="immediate")
+            run_compiled(requests, name, None, Cluster(2, 2), dispatch="immediate")

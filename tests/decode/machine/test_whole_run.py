@@ -18,14 +18,12 @@ from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine import records, state, whole_run
 from bfio.decode.machine.records import Chunks
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import build
 from bfio.decode.prediction.registry import build as build_predictor
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
-from tests.decode.cases import first_come, workload
+from tests.decode.cases import build, first_come, workload
 from tests.decode.machine.equality import assert_same_run, differences, run_compiled
 
 SMALL = Cluster(workers=2, slots=2)
@@ -34,7 +32,7 @@ REQUESTS = workload([3, 1, 4, 1, 5], [2, 7, 1, 8, 2], ["0", "0.1", "0.2", "9", "
 
 def compiled(requests: Workload = REQUESTS, name: str = "fcfs", **options: Any) -> Run:
     """Run a policy on two workers of two slots."""
-    run = run_compiled(requests, name, PolicyOptions(), SMALL, **options)
+    run = run_compiled(requests, name, None, SMALL, **options)
     assert run is not None
     return run
 
@@ -69,7 +67,7 @@ def test_outputs_longer_than_the_wheel(lengths: list[tuple[int, int]], name: str
             requests,
             name,
             SMALL,
-            PolicyOptions(horizon=3),
+            dict(horizon=3),
             pool=5,
             predictor="oracle",
             window_knows="all",
@@ -112,7 +110,7 @@ def test_where_only_the_reference_applies(
     name: str, cluster: Cluster, options: dict[str, Any]
 ) -> None:
     """The compiled engine declines, and `simulate` takes the reference or says so."""
-    assert run_compiled(REQUESTS, name, PolicyOptions(), cluster, **options) is None
+    assert run_compiled(REQUESTS, name, None, cluster, **options) is None
     assert simulate(REQUESTS, name, cluster, **options).completed == 5
     with pytest.raises(InputError, match="the compiled engine cannot run"):
         simulate(REQUESTS, name, cluster, engine="compiled", **options)
@@ -122,7 +120,7 @@ def test_means_that_a_float_cannot_hold() -> None:
     """Sums of loads from 2^53 on are left to the reference if step times depend on their mean."""
     huge = workload([10**12] * 3, [1] * 3)
     slots = Cluster(workers=4_000, slots=3, mean_time_s=1e-9)
-    assert run_compiled(huge, "fcfs", PolicyOptions(), slots) is None
+    assert run_compiled(huge, "fcfs", None, slots) is None
     assert_same_run(huge, "fcfs", replace(slots, mean_time_s=0.0))
 
 
@@ -154,7 +152,7 @@ def test_overflow_is_refused_like_in_the_reference() -> None:
     """Loads that overflow 64-bit sums are an error, not a wrong run."""
     heavy = workload([10**12] * 2000, [10**6] * 2000)
     with pytest.raises(InputError, match="overflow 64-bit sums"):
-        run_compiled(heavy, "fcfs", PolicyOptions(), Cluster(2000, 2000), drift=Drift((10**6,)))
+        run_compiled(heavy, "fcfs", None, Cluster(2000, 2000), drift=Drift((10**6,)))
 
 
 def test_engines_of_simulate() -> None:
@@ -193,7 +191,7 @@ def test_progress_is_reported_after_each_chunk() -> None:
         run = compiled(observers=[ProgressObserver(seen.append, every=100)])
     simulate(
         REQUESTS,
-        build("fcfs", PolicyOptions()),
+        build("fcfs"),
         SMALL,
         observers=[ProgressObserver(expected.append, every=3)],
     )

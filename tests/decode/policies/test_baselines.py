@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.options import Dispatch
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import build, names, specs
+from bfio.decode.policy_registry import names, specs
 from bfio.decode.state import DecodeState
+from tests.decode.cases import build
 from tests.decode.policies.states import assert_admissible, imbalance, state, states
 
 #: Golden step problem P1: capacity (1, 2, 0), loads 40, 25, 60.
@@ -154,7 +154,7 @@ def test_random_is_uniform_over_open_workers() -> None:
 @given(states(), st.integers(1, 6))
 def test_power_of_d_never_takes_the_fullest(s: DecodeState, choices: int) -> None:
     """Of n open workers with d sampled, no worker among the d − 1 fullest can win."""
-    answer = build("power-of-2", PolicyOptions(choices=choices))(s)
+    answer = build("power-of-2", choices=choices)(s)
     requests, free = (s.running + s.queued).tolist(), s.free_slots.tolist()
     for g in [worker for worker in answer if worker is not None]:
         open_workers = [h for h in range(len(free)) if free[h] > 0]
@@ -167,7 +167,7 @@ def test_power_of_d_never_takes_the_fullest(s: DecodeState, choices: int) -> Non
 @given(states())
 def test_power_of_all_is_jsq(s: DecodeState) -> None:
     """With d at least the number of workers the sample is everybody."""
-    everyone = build("power-of-2", PolicyOptions(choices=s.num_workers))
+    everyone = build("power-of-2", choices=s.num_workers)
     assert everyone(s) == build("jsq")(s)
 
 
@@ -204,16 +204,16 @@ def test_throttled(s: DecodeState, threshold: int | None) -> None:
         expected[i] = under[0]
         free[under[0]] -= 1
         tokens[under[0]] += int(s.sizes[i])
-    assert build("throttled", PolicyOptions(cap_threshold=threshold))(s) == expected
+    assert build("throttled", cap_threshold=threshold)(s) == expected
 
 
 def test_throttled_waits_above_the_threshold_but_never_stalls() -> None:
     """Loads 9 and 12 against Θ = 10: one is admitted; with Θ = 1 one only if nothing runs."""
     busy = state([9, 12], [5, 5], [4, 4], running=[1, 1])
-    assert build("throttled", PolicyOptions(cap_threshold=10))(busy) == [0, None]
-    assert build("throttled", PolicyOptions(cap_threshold=1))(busy) == [None, None]
+    assert build("throttled", cap_threshold=10)(busy) == [0, None]
+    assert build("throttled", cap_threshold=1)(busy) == [None, None]
     idle = state([9, 12], [0, 5], [4, 4])
-    assert build("throttled", PolicyOptions(cap_threshold=1))(idle) == [1, None]
+    assert build("throttled", cap_threshold=1)(idle) == [1, None]
 
 
 #: Those that leave slots idle on purpose.

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.policies import bf_io
-from bfio.decode.policies.bf_io import Answer
-from bfio.decode.policy_options import BACKENDS, PolicyOptions
-from bfio.decode.policy_registry import build
+from bfio.decode.policies.bf_io import BACKENDS, Answer, BFIOOptions
 from bfio.decode.state import DecodeState
 from formulations.results import TieRule
 from formulations.step import Objective, StepProblem, solve_by_enumeration
 from formulations.step.problem import geometric_weights
+from tests.decode.cases import build
 from tests.decode.policies.states import assert_admissible, imbalance, state, states
 from tests.decode.policies.test_baselines import P1
 
@@ -29,7 +28,7 @@ def statistics(policy: object) -> dict[str, object]:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_golden_p1(backend: str) -> None:
     """The unique optimum J = 2: r0 to w0, r2 and r4 to w1 (loads 58, 60, 60)."""
-    policy = build("bf-io", PolicyOptions(backend=backend))
+    policy = build("bf-io", backend=backend)
     assert list(policy(P1)) == [0, None, 1, None, 1]
     assert imbalance(P1, policy(P1)) == 2
     assert statistics(policy)["steps"] == 2
@@ -44,8 +43,8 @@ def test_golden_p2_with_horizon() -> None:
         projected=[[50, 51, 22], [30, 31, 32]],
         contributions=[[20, 21, 22], [8, 9, 10], [31, 0, 0]],
     )
-    policy = build("bf-io", PolicyOptions(horizon=2, backend="cp-sat"))
-    assert policy.horizon == 2  # type: ignore[attr-defined]
+    policy = build("bf-io", horizon=2, backend="cp-sat")
+    assert policy.horizon == 2
     assert list(policy(s)) == [None, 0, 1]
 
 
@@ -60,8 +59,7 @@ def test_optimal_at_every_step(
     s: DecodeState, H: int, gamma: Fraction | None, objective: Objective, backend: str
 ) -> None:
     """The answer attains the optimum over all assignments, for each objective and window."""
-    options = PolicyOptions(horizon=H, gamma=gamma, objective=objective, backend=backend)
-    policy = build("bf-io", options)
+    policy = build("bf-io", horizon=H, gamma=gamma, objective=objective, backend=backend)
     answer = list(policy(s))
     assert_admissible(s, answer)
     columns = min(H + 1, s.projected_loads.shape[1])
@@ -83,7 +81,7 @@ def test_optimal_at_every_step(
 def test_steps_without_a_choice_need_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits, no slot is free, or all go to the only open worker."""
 
-    def refuse(options: PolicyOptions) -> object:
+    def refuse(options: BFIOOptions) -> object:
         def solve(problem: StepProblem, start: Sequence[int | None]) -> Answer:
             raise AssertionError("the solver was called")
 
@@ -178,7 +176,7 @@ def test_solves_stop_by_work_unless_a_time_is_given(
     given: dict[str, Any], limits: tuple[int | None, float | None]
 ) -> None:
     """The limits a run states are those its solver gets."""
-    counts = statistics(build("bf-io", PolicyOptions(**given)))
+    counts = statistics(build("bf-io", **given))
     assert (counts["work_limit"], counts["time_limit"]) == limits
 
 

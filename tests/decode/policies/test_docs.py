@@ -2,7 +2,6 @@
 
 import re
 
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_registry import find, names
 from bfio.decode.policy_spec import PolicySpec
 from tests.decode.policies.states import state
@@ -38,4 +37,4 @@ def test_the_policy_with_a_kernel_on_the_page_is_complete() -> None:
     spec = names_in_page["SPEC"]
     assert isinstance(spec, PolicySpec)
     assert spec.kernel is not None
-    assert spec.factory(PolicyOptions())(state([500, 0], [1, 2], [7])) == [1]
+    assert spec.factory(spec.options)(state([500, 0], [1, 2], [7])) == [1]

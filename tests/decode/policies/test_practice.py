@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import build
 from bfio.decode.state import DecodeState
+from tests.decode.cases import build
 from tests.decode.policies.states import assert_admissible, state, states
 from tests.decode.policies.test_baselines import by_age, plainly
 
@@ -85,7 +84,7 @@ def test_balance_scheduling_is_all_or_nothing(s: DecodeState) -> None:
 
 def _answers(states_: list[DecodeState], **options: int) -> list[int]:
     """Return how many requests start at each decision of one run."""
-    policy = build("attention-dp-balance", PolicyOptions(**options))  # type: ignore[arg-type]
+    policy = build("attention-dp-balance", **options)
     return [sum(worker is not None for worker in policy(s)) for s in states_]
 
 
@@ -112,9 +111,7 @@ def test_attention_dp_balance_by_hand() -> None:
 @given(st.lists(states(max_workers=3), min_size=1, max_size=12), st.integers(0, 3))
 def test_attention_dp_balance_waits_a_bounded_time(run: list[DecodeState], limit: int) -> None:
     """What starts is what jsq starts, and never are more decisions held back than the limits."""
-    policy = build(
-        "attention-dp-balance", PolicyOptions(timeout_steps=limit, batching_steps=limit)
-    )
+    policy = build("attention-dp-balance", timeout_steps=limit, batching_steps=limit)
     held = 0
     for s in run:
         answer = policy(s)
@@ -141,7 +138,7 @@ def test_reports_that_lag_by_hand() -> None:
     """
     run = [_at(0, [10, 12], [5, 0], 1), _at(1, [200, 12], [6, 0], 1), _at(3, [200, 12], [7, 0], 1)]
     for name, expected in (("minimum-tokens", [0, 0, 1]), ("total-tokens", [0, 1, 1])):
-        policy = build(name, PolicyOptions(report_every=3))
+        policy = build(name, report_every=3)
         assert [policy(s)[0] for s in run] == expected
 
 
@@ -156,9 +153,7 @@ def test_what_was_sent_since_the_report_counts() -> None:
 def test_reports_at_every_step_are_least_tokens(run: list[DecodeState]) -> None:
     """Both rules are `jsq-tokens` then."""
     G = run[0].num_workers
-    policies = [
-        build(n, PolicyOptions(report_every=1)) for n in ("minimum-tokens", "total-tokens")
-    ]
+    policies = [build(n, report_every=1) for n in ("minimum-tokens", "total-tokens")]
     for step, s in enumerate(s for s in run if s.num_workers == G):
         now = replace(s, step=step)
         assert [policy(now) for policy in policies] == [build("jsq-tokens")(now)] * 2

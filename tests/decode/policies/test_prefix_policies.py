@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from bfio.decode.cluster import Cluster
 from bfio.decode.hash_ring import first_nodes, positions, ring
 from bfio.decode.load_skew import is_overloaded
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import build
+from bfio.decode.policy_parsing import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
+from tests.decode.cases import build
 from tests.decode.policies.states import state
 
 
@@ -44,7 +44,7 @@ def with_prefixes(
 
 def answer(s: DecodeState, name: str, **options: Any) -> list[int | None]:
     """Ask a new policy once."""
-    return list(build(name, PolicyOptions(**options))(s))
+    return list(build(name, **options)(s))
 
 
 @pytest.mark.parametrize(
@@ -182,14 +182,15 @@ def test_worth_is_added_to_the_score(benefit: str, expected: list[int]) -> None:
 )
 def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
     """One line."""
+    able = [name for name in ("br-0", "consistent-hash") if {*options} <= {*choose(name).table}]
     with pytest.raises(InputError, match=message):
-        PolicyOptions(**options)
+        choose(able[0], options)
 
 
 def test_a_benefit_without_caches_is_refused() -> None:
     """It would change nothing."""
     load = Workload([5], [1], block_hashes=[[1]])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="policy br-0: has a benefit of prefix caches"):
+    with pytest.raises(InputError, match="benefit changes nothing without prefix_cache"):
         simulate(load, "br-0:benefit=1", Cluster(1, 1))
     kept = Cluster(1, 1, prefix_cache=512)
     with pytest.raises(InputError, match="the compiled engine cannot run"):

@@ -9,9 +9,10 @@ import pytest
 
 from bfio.decode import policy_registry as registry
 from bfio.decode.policy import Policy
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import build, find, names, specs
+from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import find, names, specs
 from formulations.errors import InputError
+from tests.decode.cases import build
 from tests.decode.policies.states import state
 
 DOCUMENTED = [
@@ -113,8 +114,8 @@ def test_each_has_a_summary_a_source_and_a_factory(name: str) -> None:
     spec = find(name)
     assert spec.summary
     assert spec.source
-    assert isinstance(spec.factory(PolicyOptions()), Policy)
-    assert spec.uses_horizon == hasattr(build(name), "horizon")
+    assert isinstance(spec.factory(spec.options), Policy)
+    assert hasattr(spec.options, "horizon") == hasattr(build(name), "horizon")
 
 
 def test_unknown_name_lists_known_ones_and_suggests() -> None:
@@ -132,10 +133,10 @@ def test_user_function_from_the_working_directory() -> None:
     """Ten lines of Python in a file are a policy: sizes 7, 3 on one slot of worker 1."""
     policy = build("my_bfio_policies:shortest_first")
     assert list(policy(state([5, 5], [0, 1], [7, 3]))) == [None, 1]
-    assert policy.horizon == 3  # type: ignore[attr-defined]
+    assert policy.horizon == 3
     spec = find("my_bfio_policies:shortest_first")
     assert spec.summary == "Serve the shortest request first."
-    assert spec.uses_horizon
+    assert choose("my_bfio_policies:shortest_first").look_ahead == 3
 
 
 @pytest.mark.usefixtures("user_folder")
@@ -144,8 +145,8 @@ def test_user_class_is_made_afresh() -> None:
     first = build("my_bfio_policies:Counting")
     first(state([1], [1], [1]))
     second = build("my_bfio_policies:Counting")
-    assert first.statistics() == {"calls": 1}  # type: ignore[attr-defined]
-    assert second.statistics() == {"calls": 0}  # type: ignore[attr-defined]
+    assert first.statistics() == {"calls": 1}
+    assert second.statistics() == {"calls": 0}
 
 
 @pytest.mark.usefixtures("user_folder")

@@ -8,15 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bfio import Cluster, RunOptions, simulate, synthetic
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import check_options_are_read
-from bfio.decode.policy_registry import build
+from bfio.decode.policy_parsing import check_options_are_read, choose
 from bfio.decode.simulation import describe_run
 from bfio.decode.state import DecodeState
 from formulations.errors import InputError
 from formulations.second import Second, SecondProgram, second_problem, second_value
 from formulations.step import StepProblem
 from formulations.step.brute_force import brute_force
+from tests.decode.cases import build
 from tests.decode.policies.states import assert_admissible, state, states
 from tests.decode.policies.test_bf_io import statistics
 
@@ -32,7 +31,8 @@ def test_the_second_objective_is_least_within_the_slack(
     s: DecodeState, name: Second, H: int, slack: int
 ) -> None:
     """Against enumeration, with a proof of every step that has a choice and a proven optimum."""
-    options = PolicyOptions(
+    policy = build(
+        "bf-io",
         horizon=H,
         second=name,
         slack=slack,
@@ -40,7 +40,6 @@ def test_the_second_objective_is_least_within_the_slack(
         second_proof=10**7,
         work_limit=50_000,
     )
-    policy = build("bf-io", options)
     answer = list(policy(s))
     assert_admissible(s, answer)
     step = StepProblem.from_state(s, horizon=H)
@@ -71,8 +70,8 @@ def test_the_second_objective_is_least_within_the_slack(
 )
 def test_it_asks_for_the_window_it_reads(options: dict[str, object], columns: int) -> None:
     """The engine projects loads as far as either objective looks."""
-    policy = build("bf-io", PolicyOptions(**options))  # type: ignore[arg-type]
-    assert policy.horizon == columns  # type: ignore[attr-defined]
+    policy = build("bf-io", **options)
+    assert policy.horizon == columns
 
 
 def test_a_run_says_what_its_second_objective_did() -> None:
@@ -97,7 +96,7 @@ def test_an_unproven_first_objective_leaves_the_second_unproven() -> None:
     """However well it is known what is least within the limit."""
     s = state([30, 20, 10], [2, 2, 2], [9, 8, 7, 7, 5, 4, 2, 1])
     for limit, proven in ((1_000_000, 1), (0, 0)):
-        policy = build("bf-io", PolicyOptions(second="now", work_limit=limit, second_proof=10**6))
+        policy = build("bf-io", second="now", work_limit=limit, second_proof=10**6)
         policy(s)
         counts = statistics(policy)
         assert counts["proven_steps"] == proven
@@ -115,23 +114,24 @@ def test_a_slack_is_in_tokens_whatever_the_scale_of_the_weights() -> None:
         contributions=[[6, 6], [8, 8], [8, 8]],
     )
     for slack, ages in ((2, {1, 2}), (3, {0, 1})):
-        options = PolicyOptions(horizon=1, gamma=Fraction(1, 2), second="age", slack=slack)
-        answer = list(build("bf-io", options)(s))
+        policy = build("bf-io", horizon=1, gamma=Fraction(1, 2), second="age", slack=slack)
+        answer = list(policy(s))
         assert {i for i, g in enumerate(answer) if g is not None} == ages
 
 
 def test_options_without_meaning_are_refused() -> None:
     """An unknown objective, a negative slack, and options of a policy that has no optima."""
     with pytest.raises(InputError, match="second: 'agee' is unknown; use one of none, age"):
-        PolicyOptions(second="agee")
+        choose("bf-io", {"second": "agee"})
     with pytest.raises(InputError, match="slack: -1 is out of range"):
-        PolicyOptions(slack=-1)
-    with pytest.raises(InputError, match="br-0 reads no second"):
-        check_options_are_read(["br-0:second=age"], PolicyOptions())
+        choose("bf-io", {"slack": -1})
+    with pytest.raises(InputError, match="second: br-0 reads no such option"):
+        choose("br-0:second=age")
     options: list[dict[str, Any]] = [{}, {"slack": 3}, {"second_proof": 9}, {"second_horizon": 3}]
     for asked in options:
         # Beside a second objective alone: without one they would change nothing.
-        chosen = PolicyOptions(**asked, second="window")
-        check_options_are_read(["bf-io"], chosen)
+        given: dict[str, Any] = asked | {"second": "window"}
+        usual = RunOptions(), Cluster()
+        check_options_are_read([choose("bf-io", given)], given, *usual)
         with pytest.raises(InputError, match=r"reads no such option; .*bf-io"):
-            check_options_are_read(["br-h"], chosen)
+            check_options_are_read([choose("br-h", given)], given, *usual)

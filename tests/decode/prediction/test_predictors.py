@@ -204,7 +204,7 @@ def users_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_users_predictor_learns_and_sees_no_future(users_module: str) -> None:
     """It is told of the past and of what finishes; its run is recorded under its name."""
     options = {"horizon": 4, "pool": 2, "predictor": f"{users_module}:Mean"}
-    run = simulate(LOAD, "br-0", Cluster(1, 2), history=LOAD, **options)
+    run = simulate(LOAD, "br-h", Cluster(1, 2), history=LOAD, **options)
     assert run.options.predictor == "mean"
     assert sys.modules[users_module].Mean.latest.past == [1, 4, 100, 1, 4, 100]
     assert run.engine == "reference"
@@ -269,4 +269,4 @@ def test_what_no_run_can_use_is_one_line(predictor: Any, message: str) -> None:
         patch.object(predictor_module, "PATIENCE_S", 0.1),
         pytest.raises(InputError, match=f"^predictor {type(predictor).__name__}: {message}"),
     ):
-        simulate(load, "br-0", Cluster(1, 2), horizon=2, predictor=predictor)
+        simulate(load, "br-h", Cluster(1, 2), horizon=2, predictor=predictor)

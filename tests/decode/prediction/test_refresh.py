@@ -10,7 +10,6 @@ from bfio.decode.machine.prediction import predicted_by_draw, predicted_by_table
 from bfio.decode.machine.refresh import enlist, forget, predict, predicted_steps, strike
 from bfio.decode.machine.state import STEP, new_state
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.prediction.length_history import new_history
 from bfio.decode.prediction.registry import build
 from bfio.decode.simulation import simulate
@@ -113,7 +112,7 @@ def test_both_engines_predict_alike_in_a_long_run(predictor: str, horizon: int) 
     load = Workload(rng.integers(1, 40, 160), rng.geometric(1 / 15, 160), name="load")
     for window_knows, options in (("active", {}), ("all", {"projection": "growing"})):
         given = {"predictor": predictor, "pool": 10, "window_knows": window_knows, **options}
-        assert_same_run(load, "br-h", Cluster(3, 4), PolicyOptions(horizon=horizon), **given)
+        assert_same_run(load, "br-h", Cluster(3, 4), dict(horizon=horizon), **given)
 
 
 def test_a_request_that_starts_again_is_asked_at_the_next_multiple_of_q() -> None:

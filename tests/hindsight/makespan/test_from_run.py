@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.options import ArrivalMode, RunOptions
-from bfio.decode.policy_registry import build
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.hindsight.makespan import hindsight_of_run, solve_makespan
@@ -18,6 +17,7 @@ from bfio.hindsight.makespan.from_run import Revealed, clocked_schedule
 from bfio.workloads.workload import Workload
 from formulations import InputError
 from formulations.hindsight_makespan import MakespanObjective, lower_bound, trajectory
+from tests.decode.cases import build
 
 
 def _workload(seed: int, size: int, *, timed: bool = False) -> Workload:

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import build
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage import heuristic as module
 from bfio.step.two_stage.heuristic import (
@@ -20,18 +19,21 @@ from bfio.step.two_stage.heuristic import (
     two_stage_step,
 )
 from formulations.step.problem import StepProblem, geometric_weights
+from tests.decode.cases import build
 from tests.decode.policies.states import assert_admissible, imbalance, state, states
 from tests.decode.policies.test_baselines import P1
 
-OPTIONS = st.builds(
-    PolicyOptions,
-    threshold=st.integers(0, 12),
-    candidates=st.integers(1, 9) | st.none(),
-    key=st.sampled_from(["lexicographic", "product"]),
+OPTIONS = st.fixed_dictionaries(
+    {
+        "threshold": st.integers(0, 12),
+        "candidates": st.integers(1, 9) | st.none(),
+        "key": st.sampled_from(["lexicographic", "product"]),
+    }
 )
+PLAIN: dict[str, Any] = {"threshold": 7, "candidates": None, "key": "lexicographic"}
 
 
-def plain_br_0(s: DecodeState, options: PolicyOptions) -> list[int | None]:
+def plain_br_0(s: DecodeState, options: dict[str, Any]) -> list[int | None]:
     """BR-0 straight from equation 1 and the two stages, subsets by enumeration."""
     G, loads, free = s.num_workers, s.loads.tolist(), s.free_slots.tolist()
     sizes, answer = s.sizes.tolist(), [None] * s.num_waiting
@@ -52,17 +54,17 @@ def plain_br_0(s: DecodeState, options: PolicyOptions) -> list[int | None]:
             waiting.remove(i)
 
     waiting = list(range(len(sizes)))
-    while waiting and sum(free) > options.threshold:
+    while waiting and sum(free) > options["threshold"]:
         g = max(range(G), key=lambda h: (free[h], margin(h), -h))
         admit([max(waiting, key=lambda i: (f_score([i], g), -i))], g)
     while waiting and sum(free) > 0:
-        product = options.key == "product"
+        product = options["key"] == "product"
         open_workers = [h for h in range(G) if free[h] > 0]
         g = max(
             open_workers,
             key=lambda h: (free[h] * margin(h), -h) if product else (free[h], margin(h), -h),
         )
-        largest = sorted(waiting, key=lambda i: (-sizes[i], i))[: options.candidates or 64]
+        largest = sorted(waiting, key=lambda i: (-sizes[i], i))[: options["candidates"] or 64]
         choices = [c for n in range(1, free[g] + 1) for c in combinations(sorted(largest), n)]
         best = max(
             choices,
@@ -79,23 +81,16 @@ def plain_br_0(s: DecodeState, options: PolicyOptions) -> list[int | None]:
 
 
 @given(states(), OPTIONS)
-def test_br_0_decides_as_its_plain_statement(s: DecodeState, options: PolicyOptions) -> None:
+def test_br_0_decides_as_its_plain_statement(s: DecodeState, options: dict[str, Any]) -> None:
     """One implementation of BR-H at H = 0, α = 1, β = G makes BR-0's decisions exactly."""
-    assert build("br-0", options)(s) == plain_br_0(s, options)
+    assert build("br-0", **options)(s) == plain_br_0(s, options)
 
 
 @given(states(), OPTIONS)
-def test_br_h_without_horizon_is_br_0(s: DecodeState, options: PolicyOptions) -> None:
+def test_br_h_without_horizon_is_br_0(s: DecodeState, options: dict[str, Any]) -> None:
     """H = 0 with β = G, whatever γ."""
-    same = PolicyOptions(
-        threshold=options.threshold,
-        candidates=options.candidates,
-        key=options.key,
-        beta=Fraction(s.num_workers),
-        gamma=Fraction(1, 3),
-        horizon=0,
-    )
-    assert build("br-h", same)(s) == build("br-0", options)(s)
+    same = options | {"beta": Fraction(s.num_workers), "gamma": Fraction(1, 3), "horizon": 0}
+    assert build("br-h", **same)(s) == build("br-0", **options)(s)
 
 
 @given(states(), st.integers(1, 5), st.integers(0, 12))
@@ -108,10 +103,10 @@ def test_constant_window_without_discount_is_br_0(s: DecodeState, H: int, thresh
         projected=[[load] * (H + 1) for load in s.loads.tolist()],
         contributions=[[size] * (H + 1) for size in s.sizes.tolist()],
     )
-    options = PolicyOptions(
-        threshold=threshold, horizon=H, beta=Fraction(s.num_workers), gamma=Fraction(1)
-    )
-    assert build("br-h", options)(longer) == build("br-0", PolicyOptions(threshold=threshold))(s)
+    options: dict[str, Any] = {"threshold": threshold, "horizon": H, "gamma": 1}
+    assert build("br-h", beta=s.num_workers, **options)(longer) == build(
+        "br-0", threshold=threshold
+    )(s)
 
 
 def test_golden_p1_subsets() -> None:
@@ -119,7 +114,7 @@ def test_golden_p1_subsets() -> None:
 
     Three free slots exceed θ = 0, so stage 1 runs; with θ >= 3 stage 2 chooses subsets.
     """
-    answer = build("br-0", PolicyOptions(threshold=3))(P1)
+    answer = build("br-0", threshold=3)(P1)
     assert list(answer) == [0, None, 1, None, 1]
     assert imbalance(P1, answer) == 2
 
@@ -131,7 +126,7 @@ def test_golden_p1_without_stage_two() -> None:
     one slot: worker 0 has margin 20 > 5: 18 scores 18 (22 scores 22 − 3·2 = 16). Worker 1 with
     margin 5 takes 5. The golden assignment, J = 2.
     """
-    answer = build("br-0", PolicyOptions(threshold=0))(P1)
+    answer = build("br-0", threshold=0)(P1)
     assert list(answer) == [0, None, 1, None, 1]
     assert imbalance(P1, answer) == 2
 
@@ -143,19 +138,19 @@ def test_product_key_orders_differently() -> None:
     """
     s = state([10, 22, 30], [1, 2, 0], [8, 7])
     assert list(build("br-0")(s)) == [1, 0]
-    assert list(build("br-0", PolicyOptions(key="product"))(s)) == [0, 1]
+    assert list(build("br-0", key="product")(s)) == [0, 1]
 
 
 @given(states(), OPTIONS, st.sampled_from(["br-0", "br-h"]))
-def test_work_conserving(s: DecodeState, options: PolicyOptions, name: str) -> None:
+def test_work_conserving(s: DecodeState, options: dict[str, Any], name: str) -> None:
     """Both admit as many as can start, never more than the free slots."""
-    answer = build(name, options)(s)
+    answer = build(name, **options)(s)
     assert_admissible(s, answer)
     assert sum(g is not None for g in answer) == s.num_admissible
 
 
 @given(states(), OPTIONS)
-def test_plain_statement_with_horizon(s: DecodeState, options: PolicyOptions) -> None:
+def test_plain_statement_with_horizon(s: DecodeState, options: dict[str, Any]) -> None:
     """Stage 2 alone on one worker with one slot: the single of best horizon score."""
     if s.num_waiting == 0:
         return
@@ -204,7 +199,7 @@ def test_no_positive_score_still_admits_the_least_harmful() -> None:
     """
     s = state([50, 50], [1, 0], [30, 20, 10])
     assert list(build("br-0")(s)) == [None, None, 0]
-    assert list(build("br-0", PolicyOptions(candidates=1))(s)) == [None, None, 0]
+    assert list(build("br-0", candidates=1)(s)) == [None, None, 0]
 
 
 def test_candidates_are_the_largest() -> None:
@@ -214,7 +209,7 @@ def test_candidates_are_the_largest() -> None:
     and 5: 8 − 15 = −7, 5 − 6 = −1: nothing positive, so the best of all: 3 scores 3.
     """
     s = state([10, 22, 22], [2, 0, 0], [3, 9, 8, 5])
-    assert list(build("br-0", PolicyOptions(candidates=2))(s)) == [0, 0, None, None]
+    assert list(build("br-0", candidates=2)(s)) == [0, 0, None, None]
     # All four: {3, 9} fills the margin.
     assert list(build("br-0")(s)) == [0, 0, None, None]
 
@@ -263,7 +258,6 @@ def test_stale_margins_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(module._Admission, "_admit", forgetful)  # noqa: SLF001
     rng = np.random.default_rng(11)
-    options = PolicyOptions()
     for _ in range(200):
         s = state(
             rng.integers(0, 30, 4).tolist(),
@@ -272,6 +266,6 @@ def test_stale_margins_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         loads, added = s.projected_loads[:, :1], s.contributions[:, :1]
         answer = two_stage_reference(s.free_slots, loads, added, (1,), TwoStageParameters())
-        if answer != plain_br_0(s, options):
+        if answer != plain_br_0(s, PLAIN):
             return
     pytest.fail("a stale envelope went unnoticed")

@@ -16,12 +16,12 @@ from bfio.studies.row import RowContext, RowResult
 from bfio.studies.runner import StudyRunOptions, plan, run_study
 from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
-from tests.decode.option_samples import Sample, samples
+from tests.decode.option_samples import Sample, run_samples
 
 TRACE = "arrival_time_s,prompt_tokens,output_tokens\n" + "".join(
     f"{i / 20},{7 + i * 37 % 90},{1 + i * 11 % 13}\n" for i in range(40)
 )
-SAMPLES = {str(sample): sample for sample in samples() if sample.owner is RunOptions}
+SAMPLES = {str(s): s for s in run_samples() if s.owner == "RunOptions"}
 #: Steps of so many seconds that what is drawn happens within a run.
 SLOW: dict[str, Any] = {"trace": "trace.csv", "workers": 3, "slots": 3, "step_overhead": 0.5}
 EVENTS = {
@@ -52,8 +52,8 @@ def _check(folder: Path, kind: str, given: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 def test_no_option_of_runs_draws_unsaid(sample: Sample, tmp_path: Path) -> None:
     """Every value of every option that is declared."""
-    for given in sample.rows("br-0"):
-        _check(tmp_path, "simulate", SLOW | given)
+    for given in sample.rows():
+        _check(tmp_path, "simulate", SLOW | given | {"policy": "br-0"})
 
 
 @pytest.mark.parametrize("policy", [*built_in(), "pausing:base=random", "pausing:base=fcfs"])

@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_registry import build
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage import heuristic as module
@@ -26,6 +24,7 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.step.problem import geometric_weights
+from tests.decode.cases import build
 
 Case = tuple[IntArray, IntArray, IntArray, Sequence[int], TwoStageParameters]
 
@@ -254,8 +253,8 @@ def test_listing_policies_does_not_load_numba() -> None:
 
 def test_options_reach_the_kernels() -> None:
     """θ = 0 is stage 1 alone; the product key and one candidate change other answers."""
-    built = build("br-0", PolicyOptions(threshold=0, key="product", candidates=2))
-    assert built.parameters == TwoStageParameters(threshold=0, key="product", candidates=2)  # type: ignore[attr-defined]
+    built = build("br-0", threshold=0, key="product", candidates=2)
+    assert built.parameters == TwoStageParameters(threshold=0, key="product", candidates=2)
     answers = set()
     for parameters in (
         TwoStageParameters(threshold=0),

@@ -1,10 +1,12 @@
 """Power of d choices."""
 
+from dataclasses import dataclass
+
 from bfio.common.compilable import compilable
+from bfio.common.options import WHOLE, CheckedOptions, option, whole
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, list_open
 from bfio.decode.machine.state import State
-from bfio.decode.policy_options import PolicyOptions
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, worker_tally
@@ -15,6 +17,19 @@ CHOICES = 0
 MAX_SAMPLED_WORKERS = 10_000
 
 
+@dataclass(frozen=True)
+class PowerOfChoicesOptions(CheckedOptions):
+    """Options of `power-of-2`.
+
+    Parameters
+    ----------
+    choices : int
+        ``d``, workers sampled per request.
+    """
+
+    choices: int = option(2, WHOLE, "D", "workers sampled (2)", check=whole(1))
+
+
 class PowerOfChoices:
     """Oldest request to the worker with fewest requests among ``d`` sampled ones.
 
@@ -22,7 +37,7 @@ class PowerOfChoices:
     fewer than ``d``); ties go to the lowest index. BF-IO, appendix A.1.1; d = 2 by default.
     """
 
-    def __init__(self, options: PolicyOptions) -> None:
+    def __init__(self, options: PowerOfChoicesOptions) -> None:
         self._choices = options.choices
 
     def __call__(self, state: DecodeState) -> list[int | None]:
@@ -81,12 +96,12 @@ def is_sampled_alike(cluster: Cluster) -> bool:
 SPEC = PolicySpec(
     name="power-of-2",
     factory=PowerOfChoices,
+    options=PowerOfChoicesOptions(),
     summary="oldest request to the emptier of d sampled workers (--choices, 2 by default)",
     source="BF-IO, appendix A.1.1; BalanceRoute, section 6.1",
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(
         choose, numbers=lambda options: (options.choices,), supports=is_sampled_alike
     ),
-    reads=lambda options: ("choices",),
     draws=True,
 )

@@ -1,0 +1,246 @@
+"""Every option through every door: the same run and the same record, or the same refusal.
+
+The doors are the command line, a keyword of `simulate`, the text behind the policy's name, and a
+row of a study. The options are those that are declared, each with values far from its default.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from bfio.cli.commands.simulate import COMMAND
+from bfio.cli.one_line import OneLineParser
+from bfio.cli.options import energy_from
+from bfio.common.options import flag, from_mapping, names_of, options_of
+from bfio.decode import simulation
+from bfio.decode.cluster import Cluster
+from bfio.decode.energy_model import EnergyModel
+from bfio.decode.metrics import METRICS
+from bfio.decode.options import RunOptions
+from bfio.decode.policy_registry import all_options
+from bfio.decode.run import Run
+from bfio.studies import kinds
+from bfio.studies.row import RowContext, RowResult
+from bfio.workloads import read_trace
+from formulations.errors import InputError
+from tests.decode.option_samples import Sample, policy_samples, run_samples
+
+TRACE = "trace.jsonl"
+#: Arguments of every run: steps of seconds, so that what is drawn happens within a run.
+COMMON: dict[str, Any] = {"workers": 2, "slots": 3, "step_overhead": 0.5}
+POLICY_SAMPLES = {str(sample): sample for sample in policy_samples()}
+RUN_SAMPLES = {str(sample): sample for sample in run_samples()}
+#: Metrics that a clock tells.
+_TIMES = {"wall_s", "decide_s"}
+#: What a policy says of itself that a clock tells.
+_CLOCKS = {"solve_s", "max_solve_s", "second_s", "max_second_s"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with requests of many sizes, some of which begin alike."""
+    rng = np.random.default_rng(5)
+    lines = []
+    for i in range(30):
+        prompt, output = int(rng.integers(1, 2000)), int(rng.integers(1, 14))
+        turns = np.cumsum(
+            3 ** np.arange(-(-prompt // 512)) * rng.integers(1, 3, -(-prompt // 512))
+        )
+        row = {"timestamp": 900 * i, "input_length": prompt, "output_length": output}
+        lines.append(json.dumps(row | {"hash_ids": np.cumsum(turns).tolist()}))
+    made = tmp_path_factory.mktemp("parity")
+    (made / "trace.jsonl").write_text("\n".join(lines))
+    return made
+
+
+@contextmanager
+def recorded() -> Iterator[list[Run]]:
+    """Keep the runs that are made, whoever asks for them."""
+    runs: list[Run] = []
+    original = simulation._run  # noqa: SLF001
+
+    def record(*args: Any) -> Run:
+        runs.append(original(*args))
+        return runs[-1]
+
+    with patch.object(simulation, "_run", record):
+        yield runs
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What comes of a run: what happened in it and how it was made, or why it is refused."""
+
+    events: str = ""
+    made: str = ""
+    told: str = ""
+    metrics: str = ""
+    refusal: tuple[str, ...] = ()
+
+
+def answer(
+    run: Run, energy: EnergyModel, told: dict[str, Any], values: Mapping[str, Any]
+) -> Answer:
+    """Return what came of a run, its documented options, and its metrics."""
+    said = {name: value for name, value in run.statistics.items() if name not in _CLOCKS}
+    arrays = (run.start_step, run.finish_step, run.worker, run.start_s, run.loads)
+    digest = hashlib.sha256(json.dumps(said, default=str, sort_keys=True).encode())
+    for array in arrays:
+        assert array is not None
+        digest.update(array.tobytes())
+    made = (run.cluster, run.options, energy, run.policy_options, run.predictor_options)
+    metrics = {entry.name: values[entry.name] for entry in METRICS if entry.name not in _TIMES}
+    return Answer(digest.hexdigest(), repr(made), json.dumps(told), json.dumps(metrics))
+
+
+def asked(ask: Callable[[], Answer]) -> Answer:
+    """Return what comes of it; a refusal is one line, wherever it was written."""
+    try:
+        return ask()
+    except InputError as error:
+        return Answer(refusal=(error.what, error.remedy))
+
+
+def parts(given: dict[str, Any]) -> tuple[Cluster, RunOptions, EnergyModel, dict[str, Any]]:
+    """Return what arguments by the names that users write come to in Python."""
+    owners = [from_mapping(owner, given) for owner in (Cluster, RunOptions, EnergyModel)]
+    names = names_of(Cluster, RunOptions, EnergyModel)
+    return *owners, {n: v for n, v in given.items() if n not in names}  # type: ignore[return-value]
+
+
+def by_command(folder: Path, engine: str, policy: str, given: dict[str, Any]) -> Answer:
+    """Run it with flags."""
+    words = ["--trace", str(folder / TRACE), "--policy", policy, "--engine", engine, "--json"]
+    words += [word for name, value in given.items() for word in (flag(name), str(value))]
+    parser, out = OneLineParser(), io.StringIO()
+    COMMAND.add_arguments(parser)
+    args = parser.parse_args(words)
+    with recorded() as runs, contextlib.redirect_stdout(out):
+        COMMAND.run(args)
+    document = json.loads(out.getvalue())
+    return answer(runs[0], energy_from(args), document["options"], document)
+
+
+def by_keyword(folder: Path, engine: str, policy: str, given: dict[str, Any]) -> Answer:
+    """Run it with keywords."""
+    cluster, options, energy, others = parts(given)
+    named = {e.field: getattr(options, e.field) for e in options_of(RunOptions)}
+    load = read_trace(folder / TRACE)
+    with recorded() as runs:
+        run = simulation.simulate(load, policy, cluster, engine=engine, **named, **others)
+    document = simulation.describe_run(run, energy_model=energy)
+    return answer(runs[0], energy, document["options"], document)
+
+
+def by_text(folder: Path, engine: str, policy: str, given: dict[str, Any]) -> Answer:
+    """Run it with the options of the policy behind its name."""
+    behind = {name: value for name, value in given.items() if name in all_options()}
+    text = ":".join([policy, *(f"{name}={value}" for name, value in behind.items())])
+    rest = {name: value for name, value in given.items() if name not in behind}
+    return by_keyword(folder, engine, text, rest)
+
+
+def by_row(folder: Path, engine: str, policy: str, given: dict[str, Any]) -> Answer:
+    """Run it as a row of a study."""
+    arguments = given | {"trace": TRACE, "policy": policy, "engine": engine}
+    planned = kinds.find("simulate").planned(arguments, RowContext(folder))
+    for error in planned.unread.values():
+        raise error
+    with recorded() as runs:
+        row = planned.compute()
+    assert isinstance(row, RowResult)
+    energy = from_mapping(EnergyModel, given)
+    document = simulation.describe_run(runs[0], energy_model=energy)
+    return answer(runs[0], energy, document["options"], row.values)
+
+
+Door = Callable[[Path, str, str, dict[str, Any]], Answer]
+DOORS: tuple[Door, ...] = (by_command, by_keyword, by_text, by_row)
+
+
+def same(
+    folder: Path,
+    engine: str,
+    policy: str,
+    given: dict[str, Any],
+    doors: Sequence[Door] = DOORS,
+) -> Answer:
+    """Return what comes of a run, through whichever door it is asked for."""
+    first, *others = [asked(partial(door, folder, engine, policy, given)) for door in doors]
+    for other in others:
+        assert other == first
+    return first
+
+
+def reach(folder: Path, sample: Sample, common: dict[str, Any]) -> None:
+    """Check that an option means the same at every door, and changes what comes of a run."""
+    usual = same(folder, "reference", sample.policy, common, DOORS[1:2])
+    assert usual.refusal == ()
+    seen: list[bool] = []
+    for value in reversed(sample.values):
+        given = common | {sample.name: value}
+        # The first value is tried everywhere; the others, if need be, until one shows.
+        doors = DOORS[1:2] if seen else DOORS
+        found = same(folder, "reference", sample.policy, given, doors)
+        assert found.refusal == ()
+        assert found.made != usual.made
+        assert found.told != usual.told
+        seen.append(found.events != usual.events or found.metrics != usual.metrics)
+        if doors is DOORS:
+            compiled = same(folder, "compiled", sample.policy, given)
+            assert compiled.refusal or compiled.events == found.events
+        if any(seen):
+            return
+    pytest.fail(f"{sample} changes nothing")
+
+
+@pytest.mark.parametrize("sample", POLICY_SAMPLES.values(), ids=POLICY_SAMPLES)
+def test_an_option_of_a_policy(sample: Sample, folder: Path) -> None:
+    """Every option of every policy, those of the policy that routes for another included."""
+    reach(folder, sample, {"pool": 9} | _made_for(sample))
+
+
+@pytest.mark.parametrize("sample", RUN_SAMPLES.values(), ids=RUN_SAMPLES)
+def test_an_option_of_a_run(sample: Sample, folder: Path) -> None:
+    """Every option of machine, energies and runs."""
+    reach(folder, sample, _made_for(sample))
+
+
+def _made_for(sample: Sample) -> dict[str, Any]:
+    """Return arguments with which an option changes a run."""
+    made = COMMON | sample.beside | _MADE_FOR.get(sample.name, {}) | _MADE_FOR.get(str(sample), {})
+    return {name: value for name, value in made.items() if name != sample.name}
+
+
+#: Ends that a window shows.
+_SEES: dict[str, Any] = {"predictor": "oracle", "projection": "growing"}
+#: What lets an option change a run.
+_MADE_FOR: dict[str, dict[str, Any]] = {
+    "horizon": _SEES,
+    "gamma": _SEES | {"horizon": 6},
+    "key": {"slots": 6},
+    "bf-io.key": _SEES | {"dispatch": "immediate", "pool": 4, "slots": 2},
+    "bf-io.threshold": _SEES | {"dispatch": "immediate"},
+    "br-h.key": _SEES,
+    "br-h.alpha": {"beta": "3"},
+    "pending-prefill.horizon": {"pool": 1, "workers": 3},
+    "prefix-affinity.max_load_skew": {"prefix_cache": 10_240, "workers": 4},
+    "max_pauses": {"token_time": 1e-3, "step_overhead": 0.01},
+    "failures": {"step_overhead": 20},
+    "stragglers": {"step_overhead": 20},
+    "projection": {"predictor": "oracle", "window_knows": "all"},
+    "window_knows": _SEES,
+    "overflow": {"memory": 2600, "slots": 9, "drift": "40"},
+    "swap_time": {"memory": 2600, "slots": 9, "drift": "40", "overflow": "swap"},
+}
