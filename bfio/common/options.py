@@ -47,6 +47,11 @@ class OptionKind:
         Whether something is drawn from the seed of a run if an option has this value.
     is_file : callable
         Whether a value is the name of a file.
+    check : callable, optional
+        What `CheckedOptions` makes of a value: from it and the name of its field to the checked
+        value.
+    words : tuple of str
+        Its values, if they are some words.
     """
 
     name: str
@@ -55,6 +60,18 @@ class OptionKind:
     from_value: Callable[[Any], Any]
     draws: Callable[[Any], bool] = lambda value: False
     is_file: Callable[[Any], bool] = lambda value: False
+    check: Check | None = None
+    words: tuple[str, ...] = ()
+
+    def checked(self, value: object, name: str) -> Any:
+        """Return a value as it is checked.
+
+        Raises
+        ------
+        InputError
+            If it breaks a rule, naming it.
+        """
+        return value if self.check is None else self.check(value, name)
 
 
 WHOLE = OptionKind("integer", int, (int,), int)
@@ -85,8 +102,6 @@ class Option:
     beside : str
         What it is read beside: the name of an option that has another value than its default, or
         ``name=value``; empty if it is always read.
-    check : callable, optional
-        From a value and the name of the field to the checked value.
     """
 
     field: str
@@ -96,7 +111,6 @@ class Option:
     metavar: str
     help: str
     beside: str = ""
-    check: Check | None = None
 
     @property
     def flag(self) -> str:
@@ -125,7 +139,6 @@ def option(
     *,
     name: str | None = None,
     beside: str = "",
-    check: Check | None = None,
 ) -> Any:
     """Declare a field of a dataclass as an option.
 
@@ -141,11 +154,9 @@ def option(
         What users call it; by default the field's name.
     beside : str
         What it is read beside, see `Option`.
-    check : callable, optional
-        What `CheckedOptions` makes of a value, see `Option`.
     """
     metadata = {"kind": kind, "metavar": metavar, "help": help, "name": name}
-    return field(default=default, metadata=metadata | {"beside": beside, "check": check})
+    return field(default=default, metadata=metadata | {"beside": beside})
 
 
 @dataclass(frozen=True)
@@ -162,38 +173,29 @@ class CheckedOptions:
         """Check every value; None is one where it is the default."""
         for entry in options_of(type(self)):
             value = getattr(self, entry.field)
-            if entry.check is not None and not (value is None and entry.default is None):
-                object.__setattr__(self, entry.field, entry.check(value, entry.field))
+            if value is not None or entry.default is not None:
+                object.__setattr__(self, entry.field, entry.kind.checked(value, entry.field))
 
 
-def whole(minimum: int = 0, maximum: int = 10**9) -> Check:
-    """Return the check of an integer from ``minimum`` to ``maximum``."""
-    return lambda value, name: integer(value, name, minimum=minimum, maximum=maximum)
+def checked(kind: OptionKind, check: Check) -> OptionKind:
+    """Return a kind whose values are checked."""
+    return replace(kind, check=check)
 
 
-@dataclass(frozen=True)
-class OneOf:
-    """The check of one of several words."""
+def whole(minimum: int = 0, maximum: int = 10**9) -> OptionKind:
+    """Return the kind of integers from ``minimum`` to ``maximum``."""
+    return checked(WHOLE, partial(integer, minimum=minimum, maximum=maximum))
 
-    known: tuple[str, ...]
 
-    def __call__(self, value: object, name: str) -> object:
-        """Return the word.
+def one_of(*words: str) -> OptionKind:
+    """Return the kind of one of several words."""
 
-        Raises
-        ------
-        InputError
-            If it is none of them.
-        """
-        if value not in self.known:
-            remedy = f"use one of {', '.join(self.known)}"
-            raise InputError(name, f"{value!r} is unknown", remedy)
+    def check(value: object, name: str) -> object:
+        if value not in words:
+            raise InputError(name, f"{value!r} is unknown", f"use one of {', '.join(words)}")
         return value
 
-
-def one_of(*known: str) -> Check:
-    """Return the check of one of several words."""
-    return OneOf(known)
+    return replace(TEXT, check=check, words=words)
 
 
 def is_read(entry: Option, *owners: object) -> bool:
@@ -235,7 +237,6 @@ def _declared(owner: Any) -> tuple[Option, ...]:
             metavar=entry.metadata["metavar"],
             help=entry.metadata["help"],
             beside=entry.metadata["beside"],
-            check=entry.metadata["check"],
         )
         for entry in fields(owner)
         if "kind" in entry.metadata

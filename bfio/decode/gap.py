@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bfio.common.number_text import number, percent
-from bfio.common.options import spelled_out, whole
+from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import Observer, StepView
+from bfio.decode.option_kinds import HORIZON
 from bfio.decode.options import Dispatch, RunOptions
-from bfio.decode.policy import MAX_HORIZON, Assignment, Policy
+from bfio.decode.policy import Assignment, Policy
 from bfio.decode.policy_parsing import given_to, look_ahead
 from bfio.decode.policy_registry import all_options, built_in
 from bfio.decode.run import Run
@@ -416,7 +417,7 @@ def measure_gap(
         raise InputError("token_budget", what, "measure gaps without token budgets")
     asked = options or RunOptions()
     if observer is None:
-        horizon = whole(0, MAX_HORIZON)(policy_options.get("horizon") or 0, "horizon")
+        horizon = HORIZON.checked(policy_options.get("horizon") or 0, "horizon")
         gaps = GapObserver(horizon=horizon)
         read = given_to(policy, policy_options, asked, cluster or Cluster())
         if "horizon" not in read:

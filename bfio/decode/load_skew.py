@@ -5,33 +5,12 @@ mean of all workers, or times one token where that is less. The load is in token
 bound and what was assigned at this step.
 """
 
-from fractions import Fraction
-
 from bfio.common.compilable import compilable
 from bfio.decode.machine.state import State
 from bfio.decode.tally import StepTally, worker_tally
-from formulations.errors import InputError
-from formulations.rationals import exact_rational
 
 #: Largest total of loads, `bfio.decode.engine.MAX_STEP_TOKENS`.
 MAX_TOTAL = 2**62
-#: Largest numerator and denominator of factors that loads are multiplied by.
-_MAX_PART = 10**6
-
-
-def small_ratio(value: object, name: str) -> Fraction:
-    """Return a factor exactly, if its numerator and denominator are small.
-
-    Raises
-    ------
-    InputError
-        If one is larger than 10^6, or it is no rational number >= 0.
-    """
-    ratio = exact_rational(value, name)
-    if max(ratio.as_integer_ratio()) > _MAX_PART:
-        remedy = f"use a/b >= 0 of whole numbers up to {_MAX_PART}"
-        raise InputError(name, f"{ratio} is out of range", remedy)
-    return ratio
 
 
 @compilable

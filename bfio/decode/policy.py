@@ -65,8 +65,8 @@ class Policy(Protocol):
         """Return a worker or None for each waiting request, at most ``free_slots`` per worker."""
 
 
-#: Longest look-ahead of a policy of this toolkit, and of any other one.
-MAX_HORIZON, MAX_SHOWN = 5000, 10**5
+#: Longest look-ahead of a policy that is none of this toolkit.
+MAX_SHOWN = 10**5
 #: Most steps that requests may rest in a row.
 MAX_PAUSES = 10**6
 #: In-flight margin of policies that are asked about all requests at once, unless they have one.

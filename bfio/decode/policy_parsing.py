@@ -18,7 +18,7 @@ from bfio.common.options import (
 )
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_registry import OwnOptions, all_options, built_in, find, own, shown
+from bfio.decode.policy_registry import OwnOptions, all_options, as_object, built_in, find, shown
 from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def choose(
     """
     values = {name: value for name, value in (given or {}).items() if value is not None}
     if not isinstance(policy, str):
-        spec = own(policy)
+        spec = as_object(policy)
         return _chosen(spec.name, spec.name, spec, {}, values, place)
     name, texts = split_options(policy)
     chosen = _chosen(policy, name, find(name), texts, values, place)
@@ -176,7 +176,7 @@ def _name(word: str) -> str:
 
 def _exact(entry: Option, value: object) -> object:
     """Return a value; a decimal where a rational number is wanted is taken as printed."""
-    return str(value) if isinstance(value, float) and entry.kind is RATIONAL else value
+    return str(value) if isinstance(value, float) and entry.kind.types == RATIONAL.types else value
 
 
 def given_to(

@@ -1,11 +1,12 @@
 """Names to policies: the built-in ones, installed ones, and users' own (``module:function``)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint
 
 import bfio.decode.policies
-from bfio.common.options import WHOLE, CheckedOptions, Option, option, options_of, whole
+from bfio.common.options import CheckedOptions, Option, option, options_of, whole
 from bfio.common.plugins import installed, loading, members
 from bfio.decode.policy import MAX_SHOWN, Policy, policy_name
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
@@ -19,16 +20,10 @@ GROUP = "bfio.policies"
 
 @dataclass(frozen=True)
 class OwnOptions(CheckedOptions):
-    """Options of policies that say nothing of theirs.
-
-    Parameters
-    ----------
-    horizon : int, optional
-        Look-ahead steps that it is shown, if it does not ask for more by its ``horizon``.
-    """
+    """Options of policies that say nothing of theirs: what they are shown."""
 
     horizon: int | None = option(
-        None, WHOLE, "H", "look-ahead steps (what it asks for)", check=whole(0, MAX_SHOWN)
+        None, whole(0, MAX_SHOWN), "H", "look-ahead steps (what it asks for)"
     )
 
 
@@ -81,17 +76,22 @@ def all_options() -> dict[str, dict[str, Option]]:
     return found
 
 
-def own(policy: Policy) -> PolicySpec:
-    """Describe a policy that is given as an object."""
+def own(name: str, factory: Callable[[object], Policy], owner: object, source: str) -> PolicySpec:
+    """Describe a policy that says nothing of itself but its docstring, that of ``owner``."""
     return PolicySpec(
-        name=policy_name(policy),
-        factory=lambda options: policy,
-        summary=_first_line(policy.__doc__),
-        source="an object",
+        name=name,
+        factory=factory,
+        summary=_first_line(owner.__doc__),
+        source=source,
         options=OwnOptions(),
         dispatch=BOTH_DISPATCHES,
         draws=True,
     )
+
+
+def as_object(policy: Policy) -> PolicySpec:
+    """Describe a policy that is given as an object."""
+    return own(policy_name(policy), lambda _: policy, policy, "an object")
 
 
 def shown(policy: Policy, options: OwnOptions) -> int:
@@ -124,15 +124,7 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
         check_call(policy, name, "state")
         return policy
 
-    return PolicySpec(
-        name=name,
-        factory=factory,
-        summary=_first_line(loaded.__doc__),
-        source=name,
-        options=OwnOptions(),
-        dispatch=BOTH_DISPATCHES,
-        draws=True,
-    )
+    return own(name, factory, loaded, name)
 
 
 def _first_line(docstring: str | None) -> str:

@@ -6,10 +6,7 @@ Reports of all workers come together, with the first decision that is ``every`` 
 after the last one.
 """
 
-from dataclasses import dataclass
-
 from bfio.common.compilable import compilable
-from bfio.common.options import WHOLE, CheckedOptions, option, whole
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.kernel import Kernel
 from bfio.decode.machine.state import STEP, State
@@ -22,32 +19,19 @@ from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 (REQUESTS, TOKENS) = range(2)
 
 
-@dataclass(frozen=True)
-class ReportOptions(CheckedOptions):
-    """How often workers report what they hold.
-
-    Parameters
-    ----------
-    report_every : int
-        Steps between two reports.
-    """
-
-    report_every: int = option(1, WHOLE, "N", "steps between two reports (1)", check=whole(1))
-
-
 class ReportedTokens:
     """Oldest request to the worker that is believed to hold fewest tokens.
 
     Parameters
     ----------
-    options : ReportOptions
-        With reports at every step this is `jsq-tokens`.
+    every : int
+        Steps between reports, >= 1; with 1 this is `jsq-tokens`.
     growth : int
         Tokens per step that each request is believed to gain.
     """
 
-    def __init__(self, options: ReportOptions, growth: int) -> None:
-        self._every, self._growth = options.report_every, growth
+    def __init__(self, every: int, growth: int) -> None:
+        self._every, self._growth = every, growth
         self._reported: int | None = None
         self._seen = 0
         self._requests: list[int] = []

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, CheckedOptions, one_of, option, whole
-from bfio.decode.load_skew import small_ratio
+from bfio.common.options import CheckedOptions, option, whole
+from bfio.decode.option_kinds import EXACT, SMALL_RATIO, STAGE_2_KEY
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally
 from bfio.step.two_stage.fscore import ScoreWeights, score
@@ -15,10 +15,7 @@ from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.step.two_stage.limits import Limits
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
-from formulations.rationals import exact_rational
 
-#: How stage 2 of the two-stage heuristic orders workers.
-KEYS = ("lexicographic", "product")
 #: A request that is bound alone, as it arrives, is not chosen among others.
 POOLED = "dispatch=pooled"
 #: Most that a placement may be worth [tokens], so that its millionths are 64-bit integers.
@@ -40,69 +37,30 @@ class StageOptions(CheckedOptions):
         Priority of stage 2, ``"lexicographic"`` (free slots, then margin) or ``"product"``.
     """
 
-    threshold: int = option(
-        7, WHOLE, "N", "θ, slots for stage 2 (7)", beside=POOLED, check=whole()
-    )
+    threshold: int = option(7, whole(), "N", "θ, slots for stage 2 (7)", beside=POOLED)
     candidates: int | None = option(
-        None, WHOLE, "K", "requests per subset choice (64)", beside=POOLED, check=whole(1)
+        None, whole(1), "K", "requests per subset choice (64)", beside=POOLED
     )
     key: str = option(
-        "lexicographic",
-        TEXT,
-        "K",
-        "stage 2 order: lexicographic, product",
-        beside=POOLED,
-        check=one_of(*KEYS),
+        "lexicographic", STAGE_2_KEY, "K", "stage 2 order: lexicographic, product", beside=POOLED
     )
 
 
 @dataclass(frozen=True)
 class ScoreOptions(StageOptions):
-    """What the heuristic reads whether or not it looks ahead.
-
-    Parameters
-    ----------
-    max_wait : int, optional
-        ``W``: requests that have waited so many steps start before all others, the oldest first;
-        by default nobody does.
-    alpha : Fraction
-        Reward factor of the F-score.
-    benefit : Fraction
-        ``μ``: what a prompt token found in a prefix cache is worth [tokens of imbalance]; a
-        placement's worth is rounded down to whole tokens.
-    """
+    """What the heuristic reads whether or not it looks ahead."""
 
     max_wait: int | None = option(
-        None,
-        WHOLE,
-        "W",
-        "who has waited W steps starts before others (never)",
-        beside=POOLED,
-        check=whole(),
+        None, whole(), "W", "who has waited W steps starts before others (never)", beside=POOLED
     )
-    alpha: Fraction = option(Fraction(1), RATIONAL, "A", "reward scale (1)", check=exact_rational)
+    alpha: Fraction = option(Fraction(1), EXACT, "A", "reward scale (1)")
     benefit: Fraction = option(
         Fraction(0),
-        RATIONAL,
+        SMALL_RATIO,
         "MU",
         "tokens of imbalance per cached prompt token (0)",
         beside="prefix_cache",
-        check=small_ratio,
     )
-
-
-def discount(value: object, name: str) -> Fraction:
-    """Return a discount per look-ahead step, exactly.
-
-    Raises
-    ------
-    InputError
-        If it is not above 0 and at most 1.
-    """
-    gamma = exact_rational(value, name)
-    if not 0 < gamma <= 1:
-        raise InputError(name, f"{gamma} is out of range", "use 0 < gamma <= 1")
-    return gamma
 
 
 def two_stage_of(

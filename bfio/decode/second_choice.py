@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from bfio.common.options import TEXT, WHOLE, CheckedOptions, one_of, option, whole
-from bfio.decode.policy import MAX_HORIZON
+from bfio.common.options import CheckedOptions, one_of, option, whole
+from bfio.decode.option_kinds import HORIZON, WORK_LIMIT
 from bfio.decode.state import DecodeState
 from formulations.scalars import MAX_TOKENS
 from formulations.second.problem import Second, second_problem
 from formulations.step.problem import StepProblem
-from formulations.work import checked_work_limit, work_limit_beside
+from formulations.work import work_limit_beside
 
 if TYPE_CHECKING:
     from bfio.decode.policies.bf_io import BFIOOptions
@@ -24,51 +24,27 @@ NO_SECOND = "none"
 
 @dataclass(frozen=True)
 class SecondOptions(CheckedOptions):
-    """Which of the optima of a step is taken.
-
-    Parameters
-    ----------
-    second : str
-        What is minimised among the optima of each step: ``none``, or a
-        `formulations.second.Second`, which an own search does.
-    slack : int
-        ε: how far above the optimum the objective may be for it [tokens].
-    second_proof : int
-        Ticks of work in which CP-SAT may prove each second objective; 0 for none.
-    second_horizon : int
-        Look-ahead of the second objective ``window``.
-    """
+    """Which of the optima of a step is taken."""
 
     second: str = option(
-        NO_SECOND,
-        TEXT,
-        "S",
-        "which optimum (none; docs/second.md)",
-        check=one_of(NO_SECOND, *Second),
+        NO_SECOND, one_of(NO_SECOND, *Second), "S", "which optimum (none; docs/second.md)"
     )
     slack: int = option(
-        0,
-        WHOLE,
-        "E",
-        "second may cost so much of the first (0)",
-        beside="second",
-        check=whole(0, MAX_TOKENS),
+        0, whole(0, MAX_TOKENS), "E", "second may cost so much of the first (0)", beside="second"
     )
     second_proof: int = option(
         0,
-        WHOLE,
+        WORK_LIMIT,
         "TICKS",
         "work to prove each second (0)",
         beside="second",
-        check=checked_work_limit,
     )
     second_horizon: int = option(
         20,
-        WHOLE,
+        HORIZON,
         "H",
         "look-ahead of second=window (20)",
         beside=f"second={Second.WINDOW}",
-        check=whole(0, MAX_HORIZON),
     )
 
 

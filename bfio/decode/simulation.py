@@ -214,39 +214,33 @@ def check_dispatch(name: str, spec: PolicySpec, options: RunOptions) -> None:
 
 def _check_books(name: str, spec: PolicySpec, cluster: Cluster, options: RunOptions) -> None:
     """Refuse a policy that keeps books of requests where they would not be right."""
-    if spec.interruptible:
-        return
-    if options.delay > 0:
-        raise InputError(
-            f"policy {name}",
-            "keeps books of requests that start when it says so, and decisions take effect later",
-            "use delay 0, or another policy",
-        )
-    if may_interrupt(cluster, options):
-        raise InputError(
-            f"policy {name}",
-            "keeps books of requests that run to their end, and these may be interrupted",
-            "use --overflow reserve, no failures, no cancellations, or another policy",
-        )
-    if options.telemetry is not None:
-        raise InputError(
-            f"policy {name}",
-            "keeps books of requests that run, and is to know them by reports alone",
-            "use no telemetry, or another policy",
-        )
-    if cluster.token_budget is not None:
-        raise InputError(
-            f"policy {name}",
-            "keeps books of requests that emit a token at each step, and under a token budget "
-            "prompts take some",
-            "use no token budget, or another policy",
-        )
-    if options.prefill is not None:
-        raise InputError(
-            f"policy {name}",
-            "keeps books of requests in order of arrival, and prefill ends in another order",
-            "use no prefill, or another policy",
-        )
+    refused = {
+        "requests that start when it says so, and decisions take effect later": (
+            options.delay > 0,
+            "use delay 0",
+        ),
+        "requests that run to their end, and these may be interrupted": (
+            may_interrupt(cluster, options),
+            "use --overflow reserve, no failures, no cancellations",
+        ),
+        "requests that run, and is to know them by reports alone": (
+            options.telemetry is not None,
+            "use no telemetry",
+        ),
+        "requests that emit a token at each step, and under a token budget prompts take some": (
+            cluster.token_budget is not None,
+            "use no token budget",
+        ),
+        "requests in order of arrival, and prefill ends in another order": (
+            options.prefill is not None,
+            "use no prefill",
+        ),
+    }
+    for what, (is_so, remedy) in refused.items():
+        if is_so and not spec.interruptible:
+            raise InputError(
+                f"policy {name}", f"keeps books of {what}", f"{remedy}, or another policy"
+            )
 
 
 def _check_mean_time(name: str, spec: PolicySpec, cluster: Cluster) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bfio.common.options import NUMBER, RATIONAL, WHOLE, OneOf, Option, options_of
+from bfio.common.options import NUMBER, RATIONAL, WHOLE, Option, options_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
@@ -133,12 +133,12 @@ def values_of(entry: Option) -> tuple[object, ...]:
     """Return values that differ from each other and from the default."""
     if entry.name in _VALUES:
         return _VALUES[entry.name]
-    if isinstance(entry.check, OneOf):
-        return tuple(str(word) for word in entry.check.known if word != entry.default)
-    if entry.kind is WHOLE:
+    if entry.kind.words:
+        return tuple(str(word) for word in entry.kind.words if word != entry.default)
+    if entry.kind.types == WHOLE.types:
         return 1, (entry.default or 5) + 2, (entry.default or 5) + 30
-    if entry.kind is NUMBER:
+    if entry.kind.types == NUMBER.types:
         return (entry.default or 0.01) * 1.5, (entry.default or 0.01) * 1.500000001
-    if entry.kind is RATIONAL:
+    if entry.kind.types == RATIONAL.types:
         return "0.5", "1/3", "0.333333"
     return _VALUES[entry.name]

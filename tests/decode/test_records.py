@@ -319,4 +319,4 @@ def test_an_option_of_several_policies_is_written_alike() -> None:
     """It is one flag of commands and one argument of studies."""
     for tables in all_options().values():
         first, *others = tables.values()
-        assert all((o.kind, o.metavar) == (first.kind, first.metavar) for o in others)
+        assert all((o.kind.types, o.metavar) == (first.kind.types, first.metavar) for o in others)

@@ -128,7 +128,9 @@ def test_with_effect(policies: list[str], given: dict[str, object]) -> None:
 def test_every_option_is_told_apart_by_its_policies() -> None:
     """No policy lists one twice, and each has a help text."""
     for tables in all_options().values():
-        assert all(entry.help and entry.check for entry in tables.values() if entry.name != "base")
+        assert all(
+            entry.help and entry.kind.check for entry in tables.values() if entry.name != "base"
+        )
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.common.kernels import is_compiled
-from bfio.common.options import WHOLE, option, whole
-from bfio.decode.policy import MAX_HORIZON
+from bfio.common.options import option
+from bfio.decode.option_kinds import HORIZON
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.score_choice import StageOptions, two_stage_of
 from bfio.decode.state import DecodeState
@@ -26,17 +26,9 @@ _ENTRY_POINT = "bfio.decode.adaptive.rehearsal:_rehearse"
 
 @dataclass(frozen=True)
 class AdaptiveOptions(StageOptions):
-    """Options of `adaptive`.
+    """Options of `adaptive`."""
 
-    Parameters
-    ----------
-    horizon : int
-        ``H``, look-ahead steps at most.
-    """
-
-    horizon: int = option(
-        80, WHOLE, "H", "look-ahead steps, at most (80)", check=whole(0, MAX_HORIZON)
-    )
+    horizon: int = option(80, HORIZON, "H", "look-ahead steps, at most (80)")
 
 
 class Adaptive:

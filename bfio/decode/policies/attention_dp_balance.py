@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bfio.common.compilable import compilable
-from bfio.common.options import WHOLE, CheckedOptions, option, whole
+from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
 from bfio.decode.machine.state import TAKEN, WAITING, State
 from bfio.decode.policies.jsq import key
@@ -19,20 +19,10 @@ emptiest = least_by(key)
 
 @dataclass(frozen=True)
 class AttentionDPBalanceOptions(CheckedOptions):
-    """Options of `attention-dp-balance`.
+    """Options of `attention-dp-balance`."""
 
-    Parameters
-    ----------
-    timeout_steps : int
-        Steps that it waits for all workers to have a free slot.
-    batching_steps : int
-        Steps that it waits for more requests once they have.
-    """
-
-    timeout_steps: int = option(
-        50, WHOLE, "N", "steps it waits for all workers (50)", check=whole()
-    )
-    batching_steps: int = option(10, WHOLE, "N", "steps it gathers requests (10)", check=whole())
+    timeout_steps: int = option(50, whole(), "N", "steps it waits for all workers (50)")
+    batching_steps: int = option(10, whole(), "N", "steps it gathers requests (10)")
 
 
 class AttentionDPBalance:

@@ -8,21 +8,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, one_of, option, whole
-from bfio.decode.load_skew import small_ratio
-from bfio.decode.policy import MAX_HORIZON
+from bfio.common.options import TEXT, checked, one_of, option, whole
+from bfio.decode.option_kinds import (
+    DISCOUNT,
+    HORIZON,
+    SMALL_RATIO,
+    STAGE_2_KEY,
+    TIME_LIMIT,
+    WORK_LIMIT,
+)
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
-from bfio.decode.score_choice import KEYS, cache_worth, discount, overdue, two_stage_of
+from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
 from bfio.decode.second_choice import SecondOptions, second_choice
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
-from formulations.errors import InputError
 from formulations.named_objects import is_users
 from formulations.problem_data import member
 from formulations.results import Termination, TieRule
 from formulations.step.check import violations
 from formulations.step.problem import Objective, StepProblem
-from formulations.work import checked_work_limit, work_limit_beside
+from formulations.work import work_limit_beside
 
 #: Solvers that can be called at each step.
 BACKENDS = ("exact", "cp-sat", "highs", "pyomo")
@@ -36,97 +41,48 @@ def is_own_backend(name: str) -> bool:
 
 
 def _backend(value: object, name: str) -> object:
-    return value if is_users(str(value)) else one_of(*BACKENDS)(value, name)
+    return value if is_users(str(value)) else one_of(*BACKENDS).checked(value, name)
 
 
 def _objective(value: object, name: str) -> Objective:
     return member(Objective, value, name)
 
 
-def checked_time_limit(value: object, name: str) -> object:
-    """Return a wall-clock limit [s].
-
-    Raises
-    ------
-    InputError
-        If it is no number above 0.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-        raise InputError(name, f"{value!r} s", "give a finite number of seconds > 0")
-    return value
-
-
 @dataclass(frozen=True)
 class BFIOOptions(SecondOptions):
-    """Options of `bf-io`.
+    """Options of `bf-io`."""
 
-    Parameters
-    ----------
-    horizon : int
-        ``H``, look-ahead steps of the program.
-    gamma : Fraction
-        Discount per look-ahead step, in (0, 1].
-    objective : Objective
-        What is minimised.
-    benefit : Fraction
-        ``μ``: what a prompt token found in a prefix cache is worth [tokens of imbalance].
-    max_wait : int, optional
-        ``W``: requests that have waited so many steps start before all others.
-    threshold, key
-        Of the two-stage heuristic whose answer solves start from, see
-        `bfio.decode.score_choice.StageOptions`.
-    backend : str
-        One of `BACKENDS`, ``pyomo:SOLVER``, or a user's own ``module:NAME``.
-    work_limit : int, optional
-        Work of each solve [ticks, `formulations.work`], so that one hard step does not hold up
-        thousands of easy ones: where it strikes is the same on every machine. By default
-        1,000,000 (about a second), or none if there is a time limit.
-    time_limit : float, optional
-        Wall-clock limit of each solve [s]; what it decides differs from machine to machine.
-    """
-
-    horizon: int = option(0, WHOLE, "H", "look-ahead steps (0)", check=whole(0, MAX_HORIZON))
-    gamma: Fraction = option(
-        Fraction(1), RATIONAL, "C", "discount per look-ahead step (1)", check=discount
-    )
+    horizon: int = option(0, HORIZON, "H", "look-ahead steps (0)")
+    gamma: Fraction = option(Fraction(1), DISCOUNT, "C", "discount per look-ahead step (1)")
     objective: Objective = option(
-        Objective.IMBALANCE, TEXT, "O", "imbalance (default), max-load or gap", check=_objective
+        Objective.IMBALANCE, checked(TEXT, _objective), "O", "imbalance (default), max-load or gap"
     )
     benefit: Fraction = option(
         Fraction(0),
-        RATIONAL,
+        SMALL_RATIO,
         "MU",
         "tokens of imbalance per cached prompt token (0)",
         beside="prefix_cache",
-        check=small_ratio,
     )
     max_wait: int | None = option(
-        None, WHOLE, "W", "who has waited W steps starts before others (never)", check=whole()
+        None, whole(), "W", "who has waited W steps starts before others (never)"
     )
-    threshold: int = option(7, WHOLE, "N", "θ, slots for stage 2 (7)", check=whole())
-    key: str = option(
-        "lexicographic",
-        TEXT,
-        "K",
-        "stage 2 order: lexicographic, product",
-        check=one_of(*KEYS),
-    )
+    threshold: int = option(7, whole(), "N", "θ, slots for stage 2 (7)")
+    key: str = option("lexicographic", STAGE_2_KEY, "K", "stage 2 order: lexicographic, product")
     backend: str = option(
-        "exact", TEXT, "B", "exact (default), cp-sat, highs or pyomo", check=_backend
+        "exact", checked(TEXT, _backend), "B", "exact (default), cp-sat, highs or pyomo"
     )
     work_limit: int | None = option(
         None,
-        WHOLE,
+        WORK_LIMIT,
         "TICKS",
         "work of each solve, counted alike on every machine (default 1000000, about a second)",
-        check=checked_work_limit,
     )
     time_limit: float | None = option(
         None,
-        NUMBER,
+        TIME_LIMIT,
         "SECONDS",
         "wall-clock limit of each solve instead: numbers may differ between machines",
-        check=checked_time_limit,
     )
 
 

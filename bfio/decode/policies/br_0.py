@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from bfio.common.options import RATIONAL, option
+from bfio.common.options import option
+from bfio.decode.option_kinds import EXACT
 from bfio.decode.policy import MARGIN
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.score_choice import (
@@ -15,22 +16,13 @@ from bfio.decode.score_choice import (
 )
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
-from formulations.rationals import exact_rational
 
 
 @dataclass(frozen=True)
 class BR0Options(ScoreOptions):
-    """Options of `br-0`.
+    """Options of `br-0`."""
 
-    Parameters
-    ----------
-    beta : Fraction, optional
-        Penalty factor of the F-score; by default the number of workers.
-    """
-
-    beta: Fraction | None = option(
-        None, RATIONAL, "B", "overflow penalty (the number of workers)", check=exact_rational
-    )
+    beta: Fraction | None = option(None, EXACT, "B", "overflow penalty (the number of workers)")
 
 
 class BR0:

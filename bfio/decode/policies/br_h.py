@@ -3,44 +3,31 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from bfio.common.options import RATIONAL, WHOLE, option, whole
-from bfio.decode.policy import MARGIN, MAX_HORIZON
+from bfio.common.options import option
+from bfio.decode.option_kinds import DISCOUNT, EXACT, HORIZON
+from bfio.decode.policy import MARGIN
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.score_choice import (
     ScoreOptions,
     bound_by_score,
     cache_worth,
-    discount,
     overdue,
     two_stage_of,
 )
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
-from formulations.rationals import exact_rational
 from formulations.step.problem import geometric_weights
 
 
 @dataclass(frozen=True)
 class BRHOptions(ScoreOptions):
-    """Options of `br-h`; penalty and discount are those of the simulator released with BF-IO.
+    """Options of `br-h`; penalty and discount are those of the simulator released with BF-IO."""
 
-    Parameters
-    ----------
-    beta : Fraction
-        Penalty factor of the F-score.
-    gamma : Fraction
-        Discount per look-ahead step, in (0, 1].
-    horizon : int
-        ``H``, look-ahead steps.
-    """
-
-    beta: Fraction = option(
-        Fraction(43), RATIONAL, "B", "overflow penalty (43)", check=exact_rational
-    )
+    beta: Fraction = option(Fraction(43), EXACT, "B", "overflow penalty (43)")
     gamma: Fraction = option(
-        Fraction(43, 50), RATIONAL, "C", "discount per look-ahead step (0.86)", check=discount
+        Fraction(43, 50), DISCOUNT, "C", "discount per look-ahead step (0.86)"
     )
-    horizon: int = option(20, WHOLE, "H", "look-ahead steps (20)", check=whole(0, MAX_HORIZON))
+    horizon: int = option(20, HORIZON, "H", "look-ahead steps (20)")
 
 
 class BRH:

@@ -6,12 +6,13 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.common.options import RATIONAL, WHOLE, CheckedOptions, option, whole
+from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.hash_ring import first_nodes, ring
-from bfio.decode.load_skew import is_overloaded, small_ratio, total_of, total_tokens
+from bfio.decode.load_skew import is_overloaded, total_of, total_tokens
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.machine.state import State
+from bfio.decode.option_kinds import SMALL_RATIO
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.prefixes import routing_keys
 from bfio.decode.state import DecodeState
@@ -27,29 +28,16 @@ VIRTUAL_NODES = 160
 
 @dataclass(frozen=True)
 class ConsistentHashOptions(CheckedOptions):
-    """Options of `consistent-hash`.
-
-    Parameters
-    ----------
-    max_load_skew : Fraction
-        Times the mean load above which a worker is passed over, 0 for none.
-    key_blocks : int
-        First blocks of a prompt that are its key.
-    virtual_nodes : int
-        Places of each worker on the ring.
-    """
+    """Options of `consistent-hash`."""
 
     max_load_skew: Fraction = option(
         Fraction(0),
-        RATIONAL,
+        SMALL_RATIO,
         "R",
         "pass over workers above R times the mean load (0: none)",
-        check=small_ratio,
     )
-    key_blocks: int = option(2, WHOLE, "N", "first blocks that are the key (2)", check=whole(1))
-    virtual_nodes: int = option(
-        160, WHOLE, "N", "places of a worker on the ring (160)", check=whole(1, 10**4)
-    )
+    key_blocks: int = option(2, whole(1), "N", "first blocks that are the key (2)")
+    virtual_nodes: int = option(160, whole(1, 10**4), "N", "places of a worker on the ring (160)")
 
 
 class ConsistentHash:

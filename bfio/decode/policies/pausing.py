@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.common.options import NUMBER, TEXT, WHOLE, CheckedOptions, one_of, option, whole
+from bfio.common.options import TEXT, CheckedOptions, one_of, option, whole
 from bfio.decode.cluster import NO_LIMIT
-from bfio.decode.policies.bf_io import checked_time_limit
+from bfio.decode.option_kinds import TIME_LIMIT
 from bfio.decode.policy import MAX_PAUSES, Decision, Policy
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
@@ -29,40 +29,24 @@ PROGRAM = "program"
 
 @dataclass(frozen=True)
 class PausingOptions(CheckedOptions):
-    """Options of `pausing`; those of the policy that routes stand beside them.
-
-    Parameters
-    ----------
-    base : str
-        Which policy routes, or ``program``: the program routes as well.
-    max_pauses : int
-        ``P``: most steps in a row that a request rests.
-    pausing_method : str
-        How the program is solved, ``heuristic`` or ``exact``.
-    time_limit : float, optional
-        Wall-clock limit of each exact solve [s].
-    router : ChosenPolicy, optional
-        The policy that routes with its own options; by default it has its usual ones.
-    """
+    """Options of `pausing`; those of the policy that routes stand beside them."""
 
     base: str = option("br-0", TEXT, "B", "policy that routes, or program (br-0)")
     max_pauses: int = option(
-        8, WHOLE, "P", "most steps in a row that one rests (8)", check=whole(0, MAX_PAUSES)
+        8, whole(0, MAX_PAUSES), "P", "most steps in a row that one rests (8)"
     )
     pausing_method: str = option(
         "heuristic",
-        TEXT,
+        one_of("heuristic", "exact"),
         "M",
         "how each step is solved: heuristic (default), exact",
-        check=one_of("heuristic", "exact"),
     )
     time_limit: float | None = option(
         None,
-        NUMBER,
+        TIME_LIMIT,
         "SECONDS",
         "wall-clock limit of each exact solve (none)",
         beside="pausing_method=exact",
-        check=checked_time_limit,
     )
     router: ChosenPolicy | None = None
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfio.common.options import WHOLE, CheckedOptions, option, whole
-from bfio.decode.policy import MAX_HORIZON
+from bfio.common.options import CheckedOptions, option
+from bfio.decode.option_kinds import HORIZON
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest
@@ -13,15 +13,9 @@ from bfio.decode.tally import StepTally, oldest
 
 @dataclass(frozen=True)
 class PendingPrefillOptions(CheckedOptions):
-    """Options of `pending-prefill`.
+    """Options of `pending-prefill`."""
 
-    Parameters
-    ----------
-    horizon : int
-        ``H``, steps in which ends are told apart.
-    """
-
-    horizon: int = option(20, WHOLE, "H", "look-ahead steps (20)", check=whole(0, MAX_HORIZON))
+    horizon: int = option(20, HORIZON, "H", "look-ahead steps (20)")
 
 
 class PendingPrefill:

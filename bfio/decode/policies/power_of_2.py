@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bfio.common.compilable import compilable
-from bfio.common.options import WHOLE, CheckedOptions, option, whole
+from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, list_open
 from bfio.decode.machine.state import State
@@ -19,15 +19,9 @@ MAX_SAMPLED_WORKERS = 10_000
 
 @dataclass(frozen=True)
 class PowerOfChoicesOptions(CheckedOptions):
-    """Options of `power-of-2`.
+    """Options of `power-of-2`."""
 
-    Parameters
-    ----------
-    choices : int
-        ``d``, workers sampled per request.
-    """
-
-    choices: int = option(2, WHOLE, "D", "workers sampled (2)", check=whole(1))
+    choices: int = option(2, whole(1), "D", "workers sampled (2)")
 
 
 class PowerOfChoices:

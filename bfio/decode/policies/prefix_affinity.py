@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from bfio.common.compilable import compilable
-from bfio.common.options import RATIONAL, CheckedOptions, option
+from bfio.common.options import CheckedOptions, option
 from bfio.decode.load_skew import (
     is_overloaded,
-    small_ratio,
     total_of,
     total_tokens,
 )
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.prefixes import matched_blocks
 from bfio.decode.machine.state import State
+from bfio.decode.option_kinds import SMALL_RATIO
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, takes, worker_tally
@@ -24,20 +24,13 @@ from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 
 @dataclass(frozen=True)
 class PrefixAffinityOptions(CheckedOptions):
-    """Options of `prefix-affinity`.
-
-    Parameters
-    ----------
-    max_load_skew : Fraction
-        Times the mean load above which a worker is passed over, 0 for none; 3/2 as in sglang.
-    """
+    """Options of `prefix-affinity`."""
 
     max_load_skew: Fraction = option(
         Fraction(3, 2),
-        RATIONAL,
+        SMALL_RATIO,
         "R",
         "pass over workers above R times the mean load (3/2)",
-        check=small_ratio,
     )
 
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from bfio.common.kernels import is_compiled
-from bfio.common.options import WHOLE, CheckedOptions, option, whole
-from bfio.decode.policy import MAX_HORIZON
+from bfio.common.options import CheckedOptions, option, whole
+from bfio.decode.option_kinds import HORIZON
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 
@@ -13,20 +13,10 @@ _ENTRY_POINT = "bfio.decode.rolling.kernel:plan_admissions"
 
 @dataclass(frozen=True)
 class RollingHorizonOptions(CheckedOptions):
-    """Options of `rolling-horizon`.
+    """Options of `rolling-horizon`."""
 
-    Parameters
-    ----------
-    horizon : int
-        ``H``, steps of a plan.
-    moves : int
-        Exchanges of requests that a plan looks at.
-    """
-
-    horizon: int = option(40, WHOLE, "H", "look-ahead steps (40)", check=whole(0, MAX_HORIZON))
-    moves: int = option(
-        40_000, WHOLE, "N", "exchanges looked at per decision (40000)", check=whole(1)
-    )
+    horizon: int = option(40, HORIZON, "H", "look-ahead steps (40)")
+    moves: int = option(40_000, whole(1), "N", "exchanges looked at per decision (40000)")
 
 
 class RollingHorizon:

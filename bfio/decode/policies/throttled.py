@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bfio.common.compilable import compilable
-from bfio.common.options import WHOLE, CheckedOptions, option, whole
+from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.reports import nobody_runs
@@ -19,16 +19,10 @@ from formulations.scalars import MAX_TOKENS
 
 @dataclass(frozen=True)
 class ThrottledOptions(CheckedOptions):
-    """Options of `throttled`.
-
-    Parameters
-    ----------
-    cap_threshold : int, optional
-        ``Θ`` [tokens]; by default the mean load per worker after a full admission.
-    """
+    """Options of `throttled`."""
 
     cap_threshold: int | None = option(
-        None, WHOLE, "N", "load limit [tokens] (the mean load)", check=whole(1, MAX_TOKENS)
+        None, whole(1, MAX_TOKENS), "N", "load limit [tokens] (the mean load)"
     )
 
 

@@ -2,21 +2,21 @@
 
 from dataclasses import dataclass
 
-from bfio.common.options import WHOLE, option, whole
+from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
-from bfio.decode.reports import ReportedTokens, ReportOptions, reports_kernel
+from bfio.decode.reports import ReportedTokens, reports_kernel
 
 
 @dataclass(frozen=True)
-class TotalTokensOptions(ReportOptions):
+class TotalTokensOptions(CheckedOptions):
     """Options of `total-tokens`: reports ride on streamed output, as the source measured."""
 
-    report_every: int = option(60, WHOLE, "N", "steps between two reports (60)", check=whole(1))
+    report_every: int = option(60, whole(1), "N", "steps between two reports (60)")
 
 
 SPEC = PolicySpec(
     name="total-tokens",
-    factory=lambda options: ReportedTokens(options, growth=1),
+    factory=lambda options: ReportedTokens(options.report_every, growth=1),
     options=TotalTokensOptions(),
     summary="minimum-tokens, and a token per step and request since the report (--report-every)",
     source="sglang issue 16080, pull request 25235",

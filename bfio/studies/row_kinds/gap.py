@@ -8,8 +8,8 @@ import numpy as np
 
 from bfio.common.options import from_mapping
 from bfio.decode.gap import GapObserver, GapReport, StepRegret, observed_run
+from bfio.decode.option_kinds import MAX_HORIZON
 from bfio.decode.policies.bf_io import BFIOOptions
-from bfio.decode.policy import MAX_HORIZON
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.step.exact import prepare
