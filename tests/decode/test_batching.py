@@ -337,7 +337,7 @@ TIMED = {"arrivals": "timed"}
         ({}, {"telemetry": "delay=2"}, "reports do not tell how far prompts are"),
         ({"prefix_cache": 600}, {}, "what prefix caches save is counted"),
         ({}, {**TIMED, "load": "0.5"}, "offered loads are known of machines that decode alone"),
-        ({}, {"predictor": "survival", "horizon": 3}, "predictors count steps without rests"),
+        ({}, {"policy": "br-h", "predictor": "survival"}, "predictors count steps without rests"),
         ({"token_budget": None}, {"batching": "vllm"}, "batching: there are no token budgets"),
         ({}, {"batching": "vlm"}, "vlm: unknown policy; did you mean vllm"),
         ({}, {"batching": "sarathi:kp=x"}, "kp"),
@@ -351,7 +351,7 @@ def test_what_is_refused(changes: dict[str, Any], options: dict[str, Any], messa
         changes |= {"batch_token_time_s": 0.0, "free_tokens": 0}
     load = workload([6, 2], [2, 2], ["0", "1"])
     with pytest.raises(InputError, match=message) as error:
-        simulate(load, "fcfs", replace(SMALL, **changes), **options)
+        simulate(load, cluster=replace(SMALL, **changes), **{"policy": "fcfs"} | options)
     assert "\n" not in str(error.value)
 
 

@@ -82,7 +82,7 @@ def test_windows_that_show_nothing_to_come_are_told() -> None:
     """Neither ends nor growth; with one of the two nothing is said, nor without look-ahead."""
 
     def told(*policies: str, **options: object) -> int:
-        made = compare(LONG, policies, Cluster(1, 3), options=RunOptions(**options))  # type: ignore[arg-type]
+        made = compare(LONG, policies, Cluster(1, 3), **options)
         return sum(said.startswith("Who looks ahead sees nothing") for said in made.remarks())
 
     assert told("fcfs", "br-h") == told("bf-io", horizon=3) == 1
@@ -147,7 +147,7 @@ def test_a_rule_of_overflow_without_memory_is_told() -> None:
     unlimited, limited = Cluster(1, 3), Cluster(1, 3, memory=100_000)
 
     def told(cluster: Cluster, **options: object) -> list[str]:
-        made = compare(LONG, "fcfs", cluster, options=RunOptions(**options))  # type: ignore[arg-type]
+        made = compare(LONG, "fcfs", cluster, **options)
         return [said for said in made.remarks() if "overflow" in said]
 
     assert told(unlimited, overflow="swap", swap_time_s=1.0) == [
@@ -163,7 +163,7 @@ def test_growing_loads_that_nobody_sees_are_told() -> None:
     """Without look-ahead no window shows them."""
 
     def told(*policies: str, **options: object) -> list[str]:
-        made = compare(LONG, policies, Cluster(1, 3), options=RunOptions(**options))  # type: ignore[arg-type]
+        made = compare(LONG, policies, Cluster(1, 3), **options)
         return [said for said in made.remarks() if "projected" in said]
 
     assert told("fcfs", "br-0", projection="growing") == [
