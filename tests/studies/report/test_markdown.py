@@ -33,7 +33,10 @@ t,br-0,8,avg_imbalance,2,2,,,,
 def _markdown(plan: Table, text: str = _CSV) -> list[str]:
     report = ReportPlan((plan,))
     study = synthetic.study(report=report)
-    return markdown_tables(study, parsed_records(text))["t"].splitlines()
+    above, _, table = markdown_tables(study, parsed_records(text))["t"].rpartition("\n\n")
+    assert above in ("", "In brackets 95 % intervals")
+    assert bool(above) == ("(9.50 to 10.50)" in table)
+    return table.splitlines()
 
 
 def test_a_table_by_hand() -> None:
