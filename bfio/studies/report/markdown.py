@@ -294,18 +294,16 @@ def _marked(record: Record, text: str) -> str:
 
 
 def _footnotes(plan: Table, records: Sequence[Record]) -> Iterator[str]:
-    """Yield what each mark in the table means, and how many rows of which lines it is about."""
+    """Yield what each mark in the table means, and how many rows of the marked lines it is about."""
     for mark, (count, meaning) in _MARKS.items():
-        shares = {
-            ", ".join(_labelled(plan, record.get(f"argument.{name}")) for name in plan.rows): (
-                f"{record[count]} of {record['rows_done']}"
-            )
+        of_lines = {
+            tuple(record.get(f"argument.{name}") for name in plan.rows): record
             for record in records
             if record.get(count)
-        }
-        if shares:
-            lines = "; ".join(f"{line}: {share}" for line, share in shares.items())
-            yield f"{mark} Rows in which {meaning} ({lines})."
+        }.values()
+        if of_lines:
+            marked, done = (sum(int(r[name]) for r in of_lines) for name in (count, "rows_done"))
+            yield f"{mark} Rows in which {meaning}: {marked} of {done}."
 
 
 def _ratio_text(record: Record) -> str:
