@@ -294,7 +294,7 @@ def _marked(record: Record, text: str) -> str:
 
 
 def _footnotes(plan: Table, records: Sequence[Record]) -> Iterator[str]:
-    """Yield what each mark in the table means, and how many rows of the marked lines it is about."""
+    """Yield what each mark in the table means, and of how many rows of its lines it is true."""
     for mark, (count, meaning) in _MARKS.items():
         of_lines = {
             tuple(record.get(f"argument.{name}") for name in plan.rows): record
