@@ -115,7 +115,8 @@ def add_reading(parser: argparse._ActionsContainer) -> None:
         "--columns",
         metavar="ROLE=NAME,...",
         help="columns of a trace in no known format: arrival=NAME,prompt=NAME,output=NAME "
-        "(arrival in seconds or ISO 8601; arrival_ms, arrival_us, arrival_ns)",
+        "(arrival in seconds or ISO 8601; arrival_ms, arrival_us, arrival_ns; "
+        "prefix is added to prompt)",
     )
     parser.add_argument(
         "--skip-bad-rows", action="store_true", help="count damaged trace rows instead of stopping"
