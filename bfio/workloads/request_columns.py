@@ -60,15 +60,15 @@ class TimeColumn:
             return None
         if self.text in (TimeText.NUMBER, TimeText.WHOLE):
             time = seconds(row, self.name, per_second=self.per_second)
-            if self.text is TimeText.WHOLE and (time * self.per_second).denominator != 1:
+            if self.text == TimeText.WHOLE and (time * self.per_second).denominator != 1:
                 what = f"{shown(row[self.name])} is no whole number of 1/{self.per_second} s"
                 raise bad_cell(self.name, f"{what} (name the columns where these are seconds)")
             return time
-        return timestamp(row, self.name, offset=self.text is TimeText.OFFSET)
+        return timestamp(row, self.name, offset=self.text == TimeText.OFFSET)
 
     def accepts(self, row: Row) -> bool:
         """Tell whether the cell of a first row carries a UTC offset if the others are to."""
-        return has_offset(row, self.name) == (self.text is TimeText.OFFSET)
+        return has_offset(row, self.name) == (self.text == TimeText.OFFSET)
 
 
 @dataclass(frozen=True)
