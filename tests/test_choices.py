@@ -53,11 +53,11 @@ CHOICES: dict[tuple[str, str], Callable[[Any], object]] = {
         RUN, WORKLOAD, revealed=r
     ).problem.arrival.tolist(),
     ("LatencyProblem", "convention"): lambda c: (
-        LatencyProblem(memory=9, arrival=[0], prompt=[3], output=[2], convention=c).convention
+        LatencyProblem(memory=9, arrival=ZEROS, prompt=ONES, output=ONES, convention=c).convention
     ),
     ("MakespanProblem", "objective"): lambda o: (
         MakespanProblem(
-            workers=1, slots=1, arrival=[0], prompt=[3], output=[2], objective=o
+            workers=1, slots=1, arrival=ZEROS, prompt=ONES, output=ONES, objective=o
         ).objective
     ),
     ("StepProblem", "objective"): lambda o: (
