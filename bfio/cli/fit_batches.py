@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE
 from bfio.cli.options import given_options
-from bfio.cli.output import picture_place, print_json, print_table
+from bfio.cli.output import Written, picture_place, print_json, print_table
 from bfio.common.options import flag
 from formulations.errors import InputError
 
@@ -60,22 +60,27 @@ def fit_batches(
     tokens, durations = read_batches(Path(args.file))
     fit = fit_batch_time(tokens, durations, free_tokens=args.free_tokens)
     time = fit.batch_time(slot)
-    if place is not None:
+
+    def draw(place: Path) -> Path:
         from bfio.batching.figure import fit_figure
         from bfio.decode.plots import save
 
-        save(fit_figure(tokens, durations, fit), place)
+        return save(fit_figure(tokens, durations, fit), place)
+
+    plots = Written[Path]() if place is None else Written(lambda: draw(place))
     answer = _answer(args.file, len(tokens), fit, time, str(slot))
     if args.json:
         from bfio.common.provenance import citable_versions
 
-        plots = [] if place is None else [str(place)]
-        print_json(answer | {"plots": plots, "versions": citable_versions()})
+        names = [str(path) for path in plots.found]
+        print_json(answer | {"plots": names, "versions": citable_versions()})
+        plots.check()
         return DONE
     _print(answer)
-    if place is not None:
-        print(f"plot: {place}")
+    for path in plots.found:
+        print(f"plot: {path}")
     print(json.dumps(answer["engine"]))
+    plots.check()
     return DONE
 
 

@@ -121,7 +121,8 @@ def add_reading(parser: argparse._ActionsContainer) -> None:
         "--columns",
         metavar="ROLE=NAME,...",
         help="columns of a trace in no known format: arrival=NAME,prompt=NAME,output=NAME "
-        "(arrival in seconds or ISO 8601; arrival_ms, arrival_us, arrival_ns)",
+        "(arrival in seconds or ISO 8601; arrival_ms, arrival_us, arrival_ns; "
+        "prefix is added to prompt)",
     )
     parser.add_argument(
         "--skip-bad-rows", action="store_true", help="count damaged trace rows instead of stopping"
@@ -221,13 +222,16 @@ def workload_from(args: argparse.Namespace) -> "Workload":
     """Read or draw the requests; with ``--train-share`` those after the first, their history."""
     from bfio.workloads.workload import training_share
 
-    requests, share = _requests(args), getattr(args, "train_share", None)
+    requests = _requests(args)
+    if (share := getattr(args, "train_share", None)) is not None:
+        requests = requests.after(training_share(share, "--train-share"))
     if (law := getattr(args, "arrival_law", None)) is not None:
         from bfio.workloads.generators import with_arrivals
         from bfio.workloads.law_text import parse_arrivals
 
+        # As in studies: of those that are run, which begin as the law does.
         requests = with_arrivals(requests, parse_arrivals(law, "--arrival-law"), args.seed)
-    return requests if share is None else requests.after(training_share(share, "--train-share"))
+    return requests
 
 
 def _requests(args: argparse.Namespace) -> "Workload":

@@ -4,16 +4,18 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
     from rich.progress import Progress, ProgressColumn
+
+T = TypeVar("T")
 
 #: Width of tables where there is no terminal to ask.
 _PLAIN_WIDTH = 150
@@ -121,6 +123,36 @@ def progress_bar() -> Iterator["Progress"]:
     if not console.is_terminal:
         for task in display.tasks:
             print(f"{task.description}: {task.completed:.0f}/{task.total:.0f}", file=sys.stderr)
+
+
+class Written(Generic[T]):
+    """Files beside an answer: one that cannot be written does not lose the answer.
+
+    Parameters
+    ----------
+    makes : callable
+        Each writes and returns what or where; after one that fails no other is tried.
+    """
+
+    def __init__(self, *makes: Callable[[], T]) -> None:
+        self.found: list[T] = []
+        self._error: InputError | None = None
+        try:
+            for make in makes:
+                self.found.append(make())
+        except InputError as error:
+            self._error = error
+
+    def check(self) -> None:
+        """Tell of what could not be written, once the answer is shown.
+
+        Raises
+        ------
+        InputError
+            Naming the file.
+        """
+        if self._error is not None:
+            raise self._error
 
 
 def plot_folder(args: argparse.Namespace) -> Path | None:

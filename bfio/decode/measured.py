@@ -103,7 +103,7 @@ class MeasuredPart:
         """Return how long a warm-up MSER-5 asks for, of the imbalance up to the part's end."""
         steps = self.steps(run)
         end = run.steps if steps is None else int(steps[-1]) + 1
-        return mser((run.cluster.workers * run.max_load - run.total_load)[:end])
+        return mser(run.imbalance[:end])
 
     @property
     def text(self) -> str:

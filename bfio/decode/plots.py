@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from bfio.decode.comparison import Comparison
     from bfio.decode.gap import GapReport
     from bfio.decode.run import Run
-    from formulations.arrays import IntArray
 
 #: Most points drawn along a trajectory; more cannot be seen.
 _MAX_POINTS = 1500
@@ -100,7 +99,7 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
         for label, run in zip(comparison.labels, comparison.measured, strict=True):
             _draw_idle(over_time, label, run)
         _shade_measured(over_time, comparison.measured[0])
-        parts = [_measured_steps(run) for run in comparison.measured]
+        parts = [run.measured_steps for run in comparison.measured]
         is_whole = any(steps is None for steps in parts)
         idle = [
             100 * (run.idle_fractions() if is_whole else run.idle_fractions()[steps])
@@ -174,13 +173,9 @@ def _draw_trajectory(panel: "Axes", label: str, run: "Run") -> None:
 
 
 def _shade_measured(panel: "Axes", run: "Run") -> None:
-    steps = _measured_steps(run)
+    steps = run.measured_steps
     if steps is not None:
         panel.axvspan(float(steps[0]), float(steps[-1]), color="0.92", zorder=0)
-
-
-def _measured_steps(run: "Run") -> "IntArray | None":
-    return None if run.measured is None else run.measured.steps(run)
 
 
 def _draw_idle(axes: "Axes", label: str, run: "Run") -> None:

@@ -202,8 +202,6 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Return what the run was, for notebooks; `describe_run` has all metrics."""
-        workers = self.cluster.workers
-        imbalance = workers * self.max_load - self.total_load
         rows = [
             ("machine", f"{self.cluster.shape} (workers x slots)"),
             ("steps", f"{self.steps:,}"),
@@ -212,7 +210,7 @@ class Run:
             ("time of steps [s]", f"{self.duration_s.sum():,.4g}"),
             (
                 "mean imbalance, whole run [tokens]",
-                f"{imbalance.mean():,.0f}" if self.steps else "–",
+                f"{self.imbalance.mean():,.0f}" if self.steps else "–",
             ),
             ("engine, its time [s]", f"{self.engine}, {self.wall_s:.3g}"),
         ]
@@ -232,6 +230,16 @@ class Run:
     def completed(self) -> int:
         """Requests that emitted all their tokens."""
         return int(np.count_nonzero(self.finish_step >= 0))
+
+    @property
+    def imbalance(self) -> IntArray:
+        """``G·max load - total load`` of each step (BF-IO eq. 2), shape (K,) [tokens]."""
+        return self.cluster.workers * self.max_load - self.total_load
+
+    @property
+    def measured_steps(self) -> IntArray | None:
+        """Indices of the steps that are measured; None if the run has no such part."""
+        return None if self.measured is None else self.measured.steps(self)
 
     @property
     def cancelled(self) -> int:
@@ -306,9 +314,8 @@ class Run:
 
         With token budgets a step may begin prompts and do nothing else: no load is no imbalance.
         """
-        workers = self.cluster.workers
-        imbalance = workers * self.max_load - self.total_load
-        idle: FloatArray = imbalance / (workers * np.maximum(self.max_load, 1))
+        largest = self.cluster.workers * np.maximum(self.max_load, 1)
+        idle: FloatArray = self.imbalance / largest
         return idle
 
     def end_s(self) -> FloatArray:

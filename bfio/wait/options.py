@@ -26,8 +26,8 @@ class ServeOptions:
         End of the observation [s]: what completes later does not count. By default the run goes
         on until nothing is left to do.
     drain : bool, optional
-        Whether thresholds are ignored after the last arrival, so that nothing is left behind; by
-        default if there is no horizon.
+        Whether the run goes on past the horizon until all is served, thresholds ignored after the
+        last arrival; by default if there is no horizon.
     batches : int
         Most batches; then the run is given up with the verdict ``stopped``.
 
@@ -48,7 +48,8 @@ class ServeOptions:
         None,
         FLAG,
         "",
-        "whether thresholds are ignored after the last arrival (as long as there is no horizon)",
+        "whether the run goes on past horizon_s until all is served, thresholds ignored after the "
+        "last arrival (as long as there is no horizon)",
     )
     batches: int = option(
         10**8, WHOLE, "K", "give a run up after so many (10,000,000 in rows of studies)"
@@ -60,6 +61,11 @@ class ServeOptions:
         if isinstance(self.horizon_s, str):
             horizon = exact_number(self.horizon_s, "horizon_s", positive=True)
             object.__setattr__(self, "horizon_s", horizon)
+
+    @property
+    def end_s(self) -> Fraction | int | None:
+        """When the run ends whatever is left [s]; None if it goes on."""
+        return None if self.drain else self.horizon_s
 
     @property
     def drains(self) -> bool:

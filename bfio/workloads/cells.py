@@ -21,18 +21,25 @@ _TIMESTAMP = re.compile(
 _DECIMAL_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{2,4}")
 _WHOLE_FLOAT = re.compile(r"(?<=[0-9])\.0*$")
+#: One thousand or one, depending on the country: no program writes a whole float so.
+_GROUPED = re.compile(r"-?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _SKIP = "correct the row or pass --skip-bad-rows"
 #: Digits of `MAX_TOKENS` and some leading zeros; ``int`` is never given a longer text.
 _MAX_DIGITS = 24
 
 
-def token_lengths(row: Row, prompt_column: str, output_column: str) -> tuple[int, int]:
-    """Return (prompt, output) tokens of a row.
+def token_lengths(
+    row: Row, prompt_column: str, output_column: str, prefix_column: str | None = None
+) -> tuple[int, int]:
+    """Return (prompt, output) tokens of a row; the prompt with its prefix, if that has a column.
 
     Zero output is let through: such a row is a failed request, and the reader drops and counts
     it. A request with output but no prompt is an error.
     """
     prompt = token_count(row, prompt_column)
+    if prefix_column is not None:
+        prompt += token_count(row, prefix_column)
+        _check_tokens(prompt, prompt, prompt_column)
     output = token_count(row, output_column)
     if prompt == 0 and output > 0:
         raise bad_cell(prompt_column, f"0 prompt tokens for {output} output tokens")
@@ -50,10 +57,14 @@ def token_count(row: Row, column: str) -> int:
         value = int(cell)
     else:
         raise bad_cell(column, f"{shown(cell)} is not a whole number")
+    _check_tokens(value, cell, column)
+    return value
+
+
+def _check_tokens(value: int, cell: object, column: str) -> None:
     if not 0 <= value <= MAX_TOKENS:
         rule = "is negative" if value < 0 else f"is more than {MAX_TOKENS} tokens"
         raise bad_cell(column, f"{shown(cell)} {rule}")
-    return value
 
 
 def seconds(row: Row, column: str, *, per_second: int = 1) -> Fraction:
@@ -157,6 +168,9 @@ def bad_cell(column: str, what: str) -> InputError:
 
 
 def _whole_number(text: str, column: str) -> int:
+    if _GROUPED.fullmatch(text):
+        what = f"{shown(text)} may be {text.replace('.', '')} or {text.partition('.')[0]}"
+        raise bad_cell(column, f"{what} (points between thousands? write whole numbers)")
     # 721.0 is how a table of floats writes 721.
     digits = _WHOLE_FLOAT.sub("", text.removeprefix("-"))
     # isdigit alone would accept superscripts and the digits of other scripts.

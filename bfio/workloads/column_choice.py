@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from bfio.workloads.cells import has_offset, is_number, is_timestamp, role_of_number
+from bfio.workloads.decimals import shown
 from bfio.workloads.request_columns import RequestColumns, TimeColumn, TimeText
 from bfio.workloads.trace_format import Layout, Row, TraceFormat
 from formulations.errors import InputError, use_one_of
 
 #: What a column can be, and how many of its numbers make a second.
 ARRIVALS = {"arrival": 1, "arrival_ms": 10**3, "arrival_us": 10**6, "arrival_ns": 10**9}
-ROLES = (*ARRIVALS, "prompt", "output")
+#: ``prefix``: tokens before those of the prompt column; the prompt of a request is their sum.
+ROLES = (*ARRIVALS, "prefix", "prompt", "output")
 _EXAMPLE = "write arrival=NAME,prompt=NAME,output=NAME"
 
 # Names as they are in use, in lower case without anything but letters and digits.
@@ -35,6 +37,27 @@ _ARRIVALS = frozenset((
     "time", "ts", "requesttime", "requesttimestamp", "starttime", "startedat", "submittime",
     "submittedat", "createdat", "datetime", "date",
 ))  # fmt: skip
+# Words of names that look like a moment, a duration, a part of a prompt or a session.
+_WORDS_OF_MOMENTS = frozenset((
+    "at", "clock", "date", "datetime", "epoch", "launch", "sent", "started", "submitted", "ts",
+))  # fmt: skip
+_WORDS_OF_DURATIONS = frozenset((
+    "delay", "duration", "elapsed", "itl", "latency", "response", "service", "tpot", "ttft",
+    "wait",
+))  # fmt: skip
+_WORDS_OF_PARTS = frozenset((
+    "audio", "cached", "hash", "hashes", "image", "images", "prefix", "prefixes", "video",
+    "videos",
+))  # fmt: skip
+_WORDS_OF_SESSIONS = frozenset((
+    "chat", "conversation", "dialog", "dialogue", "parent", "round", "session", "thread", "turn",
+))  # fmt: skip
+# Words of names that say one row tells of many requests.
+_WORDS_OF_MANY = frozenset((
+    "average", "avg", "mean", "median", "metric", "percentile", "qps", "rps", "samples", "std",
+))  # fmt: skip
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PERCENTILE = re.compile(r"(.*[^a-z])?p[0-9]{2,3}([^a-z0-9].*)?")
 _UNIT = re.compile(r"[ _([\[]+(s|sec|secs|seconds?|ms|millis|milliseconds?|us|micros|ns)[)\]]*$")
 _ROLE_OF_UNIT = {"s": "arrival", "m": "arrival_ms", "u": "arrival_us", "n": "arrival_ns"}
 
@@ -101,7 +124,8 @@ def named_format(
     if len(arrivals) > 1:
         raise InputError("--columns", f"{arrivals[0]} and {arrivals[1]}", "give one of them")
     arrival = _time_column(arrivals[0], columns[arrivals[0]], first_row) if arrivals else None
-    parse = RequestColumns(columns["prompt"], columns["output"], arrival)
+    prefix = columns.get("prefix")
+    parse = RequestColumns(columns["prompt"], columns["output"], arrival, prefix=prefix)
     return TraceFormat(
         name=f"columns {_written(columns)}",
         description="columns that the user names",
@@ -115,28 +139,77 @@ def named_format(
 def guessed_columns(header: Sequence[str], first_row: Row) -> dict[str, str]:
     """Return the columns that names in use suggest, as far as there is one for a role.
 
-    An arrival time is among them even if its unit is a guess; see `is_certain`.
+    An arrival time or a prefix is among them even if it is a guess; see `doubt`.
     """
     guessed: dict[str, str] = {}
     for role, names in (("arrival", _ARRIVALS), ("prompt", _PROMPTS), ("output", _OUTPUTS)):
         found = [name for name in header if _plain(_UNIT.sub("", name.lower())) in names]
+        if role == "arrival" and not found:
+            found = [name for name in header if is_moment(name)]
         if len(found) == 1:
             unit = _UNIT.search(found[0].lower())
             numbers = role == "arrival" and unit and not is_timestamp(first_row, found[0])
             if role == "arrival" and not unit and is_number(first_row, found[0]):
                 role = role_of_number(Fraction(str(first_row[found[0]]).strip()))
             guessed[_ROLE_OF_UNIT[unit[1][0]] if unit and numbers else role] = found[0]
+    prefixes = [name for name in header if _is_a_length_of_prefixes(name)]
+    if len(prefixes) == 1:
+        guessed["prefix"] = prefixes[0]
     return {role: guessed[role] for role in ROLES if role in guessed}
 
 
-def is_certain(guessed: Mapping[str, str], header: Sequence[str], first_row: Row) -> bool:
-    """Whether guessed columns leave no doubt: lengths are there, and no unit is assumed."""
+def doubt(guessed: Mapping[str, str], header: Sequence[str], first_row: Row) -> str | None:
+    """Return why guessed columns may not be what they seem; None if names leave no doubt."""
     if "prompt" not in guessed or "output" not in guessed:
-        return False
+        return "no names of a prompt and an output length"
+    for name in header:
+        if _words(name) & _WORDS_OF_MANY or _PERCENTILE.fullmatch(name.lower()):
+            return f"{shown(name)} looks like a measurement of many requests in one row"
+    prefixes = [name for name in header if _is_a_length_of_prefixes(name)]
+    if prefixes:
+        return f"{shown(prefixes[0])} may be a part of the prompt or come before it"
     timed = [name for name in header if _plain(_UNIT.sub("", name.lower())) in _ARRIVALS]
     if len(timed) > 1:
+        return f"{shown(timed[0])} and {shown(timed[1])} look like arrival times"
+    if timed and not (_UNIT.search(timed[0].lower()) or is_timestamp(first_row, timed[0])):
+        return f"{shown(timed[0])} has no unit"
+    if not timed and (times := [name for name in header if is_moment(name)]):
+        return f"{shown(times[0])} looks like a time"
+    return None
+
+
+def unused_columns(header: Sequence[str], used: Sequence[str]) -> list[str]:
+    """Return the columns not read that look like a time, a part of a prompt or a session."""
+    words = _WORDS_OF_DURATIONS | _WORDS_OF_PARTS | _WORDS_OF_SESSIONS
+    return [
+        name
+        for name in header
+        if name not in used
+        and (is_moment(name) or _UNIT.search(name.lower()) or _words(name) & words)
+    ]
+
+
+def is_moment(name: str) -> bool:
+    """Whether a name looks like a time at which something happens."""
+    words = _words(name)
+    if words & _WORDS_OF_DURATIONS:
         return False
-    return all(_UNIT.search(name.lower()) or is_timestamp(first_row, name) for name in timed)
+    in_use = _plain(_UNIT.sub("", name.lower())) in _ARRIVALS
+    return (
+        in_use
+        or bool(words & _WORDS_OF_MOMENTS)
+        or any(word.endswith(("time", "times", "stamp", "stamps")) for word in words)
+    )
+
+
+def _is_a_length_of_prefixes(name: str) -> bool:
+    words = _words(name)
+    return "prefix" in words and bool(words & {"len", "length", "size", "tokens", "toks", "num"})
+
+
+def _words(name: str) -> set[str]:
+    """Return the words of a name in lower case: of NumImages num and images."""
+    return {word.lower() for word in _WORD.findall(name)}
 
 
 def suggested_columns(guessed: Mapping[str, str]) -> str:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 #: Bytes read at once; half of the longest line that the reader of rows accepts.
 _BLOCK = 2_000_000
 _WHOLE = r"^[0-9]{1,18}$"
-_WHOLE_FLOAT = r"^[0-9]{1,15}(\.0*)?$"
+# Not with three zeros, which the reader of rows takes for thousands.
+_WHOLE_FLOAT = r"^[0-9]{1,15}(\.(0{0,2}|0{4,}))?$"
 _NUMBER = r"^[0-9]{1,18}(\.[0-9]{1,15})?$"
 _TIMESTAMP = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
@@ -116,6 +117,10 @@ def _check_no_hashes(columns: RequestColumns, header: "Sequence[str]") -> None:
 
 def _without_keys(table: pa.Table, columns: RequestColumns) -> Columns:
     prompt = _lengths(table[columns.prompt])
+    if columns.prefix is not None:
+        prompt = prompt + _lengths(table[columns.prefix])
+        if prompt.max(initial=0) > MAX_TOKENS:
+            raise Irregular
     output = _lengths(table[columns.output])
     if np.any((prompt == 0) & (output > 0)):
         raise Irregular
@@ -186,9 +191,11 @@ def _times(table: pa.Table, column: TimeColumn) -> ArrivalTimes | None:
     texts = table[column.name]
     if column.may_be_blank and pc.all(pc.equal(texts, "")).as_py():
         return None
-    if column.text is not TimeText.NUMBER:
+    if column.text in (TimeText.LOCAL, TimeText.OFFSET):
         return _timestamps(texts, has_zone=column.text is TimeText.OFFSET)
     times = _numbers(texts)
+    if column.text is TimeText.WHOLE and times.per_second != 1:
+        raise Irregular
     if int(times.ticks.max(initial=0)) > MAX_SECONDS * column.per_second * times.per_second:
         raise Irregular
     return ArrivalTimes(times.ticks, times.per_second * column.per_second)

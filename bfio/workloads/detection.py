@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from bfio.workloads.cells import is_number, is_timestamp
 from bfio.workloads.column_choice import (
+    doubt,
     guessed_columns,
-    is_certain,
     named_format,
     parse_columns,
     suggested_columns,
@@ -56,10 +56,11 @@ def detected_format(
         # The format that accounts for most columns: BurstGPT 3 has all those of BurstGPT 1.
         return max(matching, key=lambda f: len(f.columns))
     guessed = guessed_columns(table.header, table.first_row)
-    if is_certain(guessed, table.header, table.first_row):
+    why = doubt(guessed, table.header, table.first_row)
+    if why is None:
         return named_format(guessed, table.layout, table.header, table.first_row)
     _refuse_comment(table, source, {})
-    raise _unknown(table, source, guessed, is_file)
+    raise _unknown(table, source, guessed, why, is_file)
 
 
 def _refuse_comment(table: Table, source: str, columns: Mapping[str, str]) -> None:
@@ -75,11 +76,13 @@ def _refuse_comment(table: Table, source: str, columns: Mapping[str, str]) -> No
         raise InputError(source, f"begins with a comment, {first!r}, and no header", remedy)
 
 
-def _unknown(table: Table, source: str, guessed: Mapping[str, str], is_file: bool) -> InputError:
+def _unknown(
+    table: Table, source: str, guessed: Mapping[str, str], why: str, is_file: bool
+) -> InputError:
     unread = [
         (role, name)
         for role, name in guessed.items()
-        if role not in ("prompt", "output")
+        if role not in ("prefix", "prompt", "output")
         and not (is_timestamp(table.first_row, name) or is_number(table.first_row, name))
     ]
     if unread and table.first_row:
@@ -94,10 +97,12 @@ def _unknown(table: Table, source: str, guessed: Mapping[str, str], is_file: boo
     if unread and table.first_row:
         cell = shown(table.first_row.get(name))
         remedy += f"; without times, as {cell} in {name!r} is none (dates: 2024-01-31 12:00:00)"
+    if "prefix" in guessed:
+        remedy += "; prefix is added to prompt, leave it out where the prompt includes it"
     if "arrival" in guessed:
         remedy += "; arrival counts seconds, arrival_ms, arrival_us and arrival_ns what they say"
     return InputError(
         f"{source} line 1" if is_file else source,
-        f"no known trace format has the columns {found!r}",
+        f"no known trace format has the columns {found!r}, and {why}",
         remedy,
     )

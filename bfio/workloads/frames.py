@@ -37,7 +37,7 @@ def frame_fields(
         rows = RowReader(name, trace_format, skip_bad_rows, unit="row")
         rows.collect(table.records, None)
         found = rows.found()
-    return workload_fields(name, name, trace_format, found)
+    return workload_fields(name, name, trace_format, found, table.header)
 
 
 def _frame_texts(frame: Any, name: str) -> pa.Table:
@@ -99,4 +99,7 @@ def _texts(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
         texts = pc.cast(column, pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         texts = pa.chunked_array([pa.array([str(cell) for cell in column.to_pylist()])])
+    if pa.types.is_decimal(kind):
+        # They are numbers: 1.000 of three decimals is one.
+        texts = pc.replace_substring_regex(texts, r"\.0+$", "")
     return pc.fill_null(texts, "")

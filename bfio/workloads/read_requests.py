@@ -9,7 +9,9 @@ import numpy as np
 
 from bfio.workloads.arrival_times import ArrivalTimes
 from bfio.workloads.block_hashes import BlockHashes
+from bfio.workloads.column_choice import unused_columns
 from bfio.workloads.decimals import format_decimal
+from bfio.workloads.request_columns import RequestColumns
 from bfio.workloads.tables import Record
 from bfio.workloads.trace_format import RequestRow, TraceFormat
 from formulations.arrays import IntArray
@@ -87,6 +89,11 @@ def _renumbered(keys: IntArray) -> IntArray:
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[place]
+
+
+def _read_columns(trace_format: TraceFormat) -> Sequence[str]:
+    parse = trace_format.parse
+    return parse.known if isinstance(parse, RequestColumns) else trace_format.columns
 
 
 @dataclass
@@ -179,9 +186,15 @@ class RowReader:
 
 
 def workload_fields(
-    source: str, name: str, trace_format: TraceFormat, found: ReadRequests
+    source: str,
+    name: str,
+    trace_format: TraceFormat,
+    found: ReadRequests,
+    header: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return what a `bfio.workloads.workload.Workload` is made of, in order of arrival.
+
+    Of ``header`` the columns that are not read but look as if they told of requests are named.
 
     Raises
     ------
@@ -204,6 +217,7 @@ def workload_fields(
         "first_bad_row": found.first_bad_row,
         "out_of_order_rows": 0,
         "time_origin_s": None,
+        "unused_columns": unused_columns(header, _read_columns(trace_format)),
     }
     prompt, output, times, keys = found.prompt, found.output, found.times, found.keys
     hashes = found.hashes

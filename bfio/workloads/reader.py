@@ -59,7 +59,8 @@ def read_trace(
     Workload
         ``provenance`` holds file, format, rows, dropped_zero_output, skipped_bad_rows,
         first_bad_row (its message, or None), out_of_order_rows (requests earlier than one before
-        them in the file) and time_origin_s (what was subtracted from every time, as text).
+        them in the file), time_origin_s (what was subtracted from every time, as text) and
+        unused_columns (not read, but named like a time, a part of a prompt or a session).
 
     Raises
     ------
@@ -79,7 +80,7 @@ def read_trace(
             rows = RowReader(str(path), trace_format, skip_bad_rows)
             rows.collect(table.records, limit)
             found = rows.found()
-    return Workload(**workload_fields(str(path), _stem(path), trace_format, found))
+    return Workload(**workload_fields(str(path), _stem(path), trace_format, found, table.header))
 
 
 def detect_format(path: str | Path) -> TraceFormat:

@@ -15,6 +15,7 @@ import numpy as np
 
 from bfio.workloads.block_hashes import BLOCK_TOKENS, wrong_length
 from bfio.workloads.cells import bad_cell, has_offset, is_blank, seconds, timestamp, token_lengths
+from bfio.workloads.decimals import shown
 from bfio.workloads.trace_format import RequestRow, Row
 from formulations.arrays import IntArray
 
@@ -24,6 +25,8 @@ class TimeText(StrEnum):
 
     #: Decimal numbers of a unit.
     NUMBER = "number"
+    #: Whole numbers of a unit; a fraction would be a time of another unit.
+    WHOLE = "whole"
     #: Dates and times without a UTC offset.
     LOCAL = "local"
     #: Dates and times with one.
@@ -55,13 +58,17 @@ class TimeColumn:
         """Return the time of a row [s], exactly."""
         if self.may_be_blank and is_blank(row, self.name):
             return None
-        if self.text is TimeText.NUMBER:
-            return seconds(row, self.name, per_second=self.per_second)
-        return timestamp(row, self.name, offset=self.text is TimeText.OFFSET)
+        if self.text in (TimeText.NUMBER, TimeText.WHOLE):
+            time = seconds(row, self.name, per_second=self.per_second)
+            if self.text == TimeText.WHOLE and (time * self.per_second).denominator != 1:
+                what = f"{shown(row[self.name])} is no whole number of 1/{self.per_second} s"
+                raise bad_cell(self.name, f"{what} (name the columns where these are seconds)")
+            return time
+        return timestamp(row, self.name, offset=self.text == TimeText.OFFSET)
 
     def accepts(self, row: Row) -> bool:
         """Tell whether the cell of a first row carries a UTC offset if the others are to."""
-        return has_offset(row, self.name) == (self.text is TimeText.OFFSET)
+        return has_offset(row, self.name) == (self.text == TimeText.OFFSET)
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,8 @@ class RequestColumns:
         are to be read as a whole.
     hashes : HashColumn, optional
         The hashes of a prompt's blocks; a table that has them is read row by row.
+    prefix : str, optional
+        Column of tokens that come before those of ``prompt``; a prompt is both.
     """
 
     prompt: str
@@ -137,6 +146,7 @@ class RequestColumns:
     arrival: TimeColumn | None = None
     key: Callable[[Row], Hashable] | None = None
     hashes: HashColumn | None = None
+    prefix: str | None = None
 
     def __call__(self, row: Row) -> RequestRow:
         """Turn one row into a request.
@@ -146,7 +156,7 @@ class RequestColumns:
         InputError
             Naming the column.
         """
-        lengths = token_lengths(row, self.prompt, self.output)
+        lengths = token_lengths(row, self.prompt, self.output, self.prefix)
         arrival = self.arrival(row) if self.arrival else None
         return RequestRow(
             arrival,
@@ -159,7 +169,14 @@ class RequestColumns:
     def names(self) -> tuple[str, ...]:
         """All columns, the arrival time first."""
         arrival = () if self.arrival is None else (self.arrival.name,)
-        return (*arrival, self.prompt, self.output)
+        prefix = () if self.prefix is None else (self.prefix,)
+        return (*arrival, *prefix, self.prompt, self.output)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All columns that are read where a table has them."""
+        optional = (self.hashes, self.key)
+        return (*self.names, *(c.name for c in optional if isinstance(c, HashColumn | KeyColumn)))
 
     def has_hashes(self, header: Sequence[str]) -> bool:
         """Whether a table has the column of hashes."""

@@ -3,6 +3,7 @@
 import csv
 import itertools
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,10 +64,10 @@ def open_table(path: Path) -> Iterator[Table]:
     with open_lines(path) as lines:
         first, rest = _first_line(lines, path)
         if _JSON_ARRAY.match(first):
-            remedy = f"write one object a line: jq -c '.[]' {path}"
+            remedy = f"write one object a line: jq -c '.[]' {shlex.quote(str(path))}"
             raise InputError(f"{path} line 1", "a JSON array, not JSON Lines", remedy)
         if first.lstrip().startswith("{"):
-            yield _json_table(rest, path)
+            yield _json_table(rest, path, is_open=not first.rstrip().endswith("}"))
         else:
             yield _csv_table(rest, path, delimiter_of(first))
 
@@ -120,14 +121,22 @@ def _csv_row(header: tuple[str, ...], cells: list[str]) -> Row | InputError:
     return dict(zip(header, cells, strict=True))
 
 
-def _json_table(lines: Iterator[str], path: Path) -> Table:
+def _json_table(lines: Iterator[str], path: Path, *, is_open: bool) -> Table:
     records = (
         (number, _json_row(line)) for number, line in enumerate(lines, start=1) if line.strip()
     )
     number, row = next(records)
     if isinstance(row, InputError):
-        # Without a first object there is no telling what the file is.
-        raise InputError(f"{path} line {number} {row.where}".rstrip(), row.what, row.remedy)
+        # Without a first object there is no telling what the file is, so it cannot be skipped.
+        where, remedy = (
+            f"{path} line {number}",
+            f"write one object a line: jq -c . {shlex.quote(str(path))}",
+        )
+        if is_open:
+            raise InputError(
+                where, "not valid JSON Lines: its first object does not end on the line", remedy
+            )
+        raise InputError(f"{where} {row.where}".rstrip(), row.what, "correct the row")
     return _table(Layout.JSON_LINES, "", tuple(row), itertools.chain([(number, row)], records))
 
 

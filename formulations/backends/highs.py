@@ -25,6 +25,9 @@ from formulations.work import ITERATION, NODE, count_within
 #: take so many times as long as that run, and so long at least [s].
 _CHALLENGE_RATIO = 5.0
 _CHALLENGE_SECONDS = 1.0
+#: What a step of dual fixing takes [s], and the share of a time limit that presolve may take.
+_SECONDS_PER_ENTRY = 2.5e-8
+_PRESOLVE_SHARE = 0.5
 
 
 class Highs:
@@ -55,10 +58,24 @@ class Highs:
         form = program.standard_form
         require_float_range(form, "HiGHS")
         limits = replace(limits, time_limit=limits.deadline)
-        outcome = _run(form, _options(limits), hint, limits.found)
+        options = _options(limits)
+        if _presolve_seconds(form) > _PRESOLVE_SHARE * limits.deadline.left:
+            # Presolve looks at no clock: it would go on long past the limit.
+            options["presolve"] = "off"
+        outcome = _run(form, options, hint, limits.found)
         if self._challenges and form.is_integer:
             return _challenged(form, outcome, limits)
         return outcome
+
+
+def _presolve_seconds(form: StandardForm) -> float:
+    """Return about how long the dual fixing of presolve takes [s].
+
+    For each column without a cost it goes through all rows of the column from end to end.
+    """
+    entries = np.diff(form.matrix.indptr)
+    free = form.objective[form.matrix.indices] == 0
+    return _SECONDS_PER_ENTRY * float(np.repeat(entries, entries)[free].sum())
 
 
 def _challenged(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Outcome:

@@ -9,6 +9,7 @@ from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.result import AdmissionResult, MarginResult
 from formulations.fluid.solver import solve_margin, solve_throughput
+from formulations.problem_data import member
 from formulations.rationals import plain_number
 
 
@@ -31,6 +32,7 @@ def fluid_answer(
         memory, ``verdict`` why not: ``memory-limited``, or ``unstable`` for a load of 1 or more.
         ``notes`` says what the numbers leave out.
     """
+    objective = member(FluidObjective, objective, "objective")
     margin = solve_margin(problem)
     pooled = problem.is_pooled
     admission = (

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
+from formulations.problem_data import member
 
 _ZERO = Fraction(0)
 #: ``routing[j][g]``: rate of class j on worker g [1/s].
@@ -16,6 +17,7 @@ Routing = Sequence[Sequence[Fraction]]
 
 def throughput_of(problem: FluidProblem, routing: Routing, objective: FluidObjective) -> Fraction:
     """Return what a routing is worth per second."""
+    objective = member(FluidObjective, objective, "objective")
     rows = zip(problem.classes, routing, strict=True)
     return sum((objective.worth(kind) * sum(row, _ZERO) for kind, row in rows), _ZERO)
 
@@ -64,6 +66,7 @@ def admission_price_violations(
     objective: FluidObjective = FluidObjective.STAGES,
 ) -> dict[str, Fraction]:
     """Return where dual prices pay less for a request than it is worth, or are negative."""
+    objective = member(FluidObjective, objective, "objective")
     violated = {f"work[{g}]": -p for g, p in enumerate(work_prices) if p < 0}
     violated |= {f"rate[{j}]": -u for j, u in enumerate(rate_prices) if u < 0}
     for j, kind in enumerate(problem.classes):

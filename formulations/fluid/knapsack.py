@@ -12,6 +12,7 @@ from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.fluid.proof import admission_result
 from formulations.fluid.result import AdmissionResult
+from formulations.problem_data import member
 from formulations.results import own_solver
 
 _ZERO = Fraction(0)
@@ -27,6 +28,7 @@ def knapsack(
     CapabilityError
         If a class may not use every worker.
     """
+    objective = member(FluidObjective, objective, "objective")
     if not problem.is_pooled:
         raise CapabilityError(
             "classes", "not all may use every worker", "solve the linear program (highs)"

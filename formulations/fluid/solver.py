@@ -9,6 +9,7 @@ from formulations.fluid.proof import DUALITY, admission_result, margin_result
 from formulations.fluid.result import AdmissionResult, EquilibriumResult, MarginResult
 from formulations.linear.linear_solve import LinearSolve, solve_linear
 from formulations.linear.simplex import is_optimal_pair
+from formulations.problem_data import member
 from formulations.results import Termination, own_solver
 
 _ZERO = Fraction(0)
@@ -104,6 +105,7 @@ def solve_throughput(
     """
     from formulations.fluid.throughput_program import build
 
+    objective = member(FluidObjective, objective, "objective")
     solve = solve_linear(
         lambda: build(problem, objective=objective), backend, SolveLimits(time_limit, seed)
     )

@@ -26,6 +26,7 @@ from formulations.fluid.objective import FluidObjective
 from formulations.fluid.problem import FluidProblem
 from formulations.linear.exact_linear import allow_fractions
 from formulations.modelling import pyo
+from formulations.problem_data import member
 
 
 def build(problem: FluidProblem, *, objective: FluidObjective = FluidObjective.STAGES) -> Any:
@@ -43,6 +44,7 @@ def build(problem: FluidProblem, *, objective: FluidObjective = FluidObjective.S
     pyomo.environ.ConcreteModel
         With the variables and constraints named in the module's text.
     """
+    objective = member(FluidObjective, objective, "objective")
     allow_fractions()
     model = pyo.ConcreteModel(name="fluid_throughput")
     classes = problem.classes

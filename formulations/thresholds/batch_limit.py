@@ -9,6 +9,7 @@ from math import ceil, floor
 from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
+from formulations.problem_data import member
 from formulations.rationals import exact_number
 from formulations.thresholds.nested_problem import NestedProblem
 
@@ -43,7 +44,7 @@ def batch_limit_thresholds(
         If the limit is no positive integer.
     """
     size = integer(limit, "limit", minimum=1)
-    if rule is BatchRule.PRINTED:
+    if member(BatchRule, rule, "rule") is BatchRule.PRINTED:
         total = sum((kind.rate for kind in classes), Fraction(0))
         return tuple(size * kind.rate / total / kind.iterations for kind in classes)
     rates = [kind.rate for kind in classes]

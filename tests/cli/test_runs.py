@@ -331,6 +331,47 @@ def test_an_output_that_takes_nothing_is_one_line(form: tuple[str, ...]) -> None
     assert done.returncode == 2
 
 
+PICTURES = {
+    "compare": ("compare", "--policies", "fcfs,br-0", *SMALL, "--repeat", "1"),
+    "gap": ("gap", "--policy", "fcfs", *SMALL, "--dump-steps", "2"),
+    "predict": ("predict", "evaluate", "--requests", "80", "--predictor", "none", "--horizon", "5",
+                "--plot", "p.png"),
+    "traces": ("traces", "geometric", "--requests", "80", "--plot", "p.png"),
+    "fit": ("fit", "steps.csv", "--plot", "p.png"),
+    "fit-batches": ("fit", "batches.csv", "--kind", "batches", "--plot", "p.png"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("command", PICTURES)
+def test_a_plot_that_cannot_be_written_loses_no_answer(
+    bfio: Bfio, command: str, form: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk the answer is printed all the same, and the command fails in one line."""
+    times = [f"{0.1 + k / 100},{5 + k},{60 + 7 * k % 11}" for k in range(20)]
+    Path("steps.csv").write_text("\n".join(["duration_s,load_0,load_1", *times]))
+    batches = [f"{50 + 30 * k},{0.05 + k / 100}" for k in range(20)]
+    Path("batches.csv").write_text("\n".join(["tokens,duration_s", *batches]))
+    right = bfio(*PICTURES[command], *form)
+    assert right.status == 0
+    assert "png" in right.out
+
+    def full(*args: object, **keywords: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    done = bfio(*PICTURES[command], *form)
+    assert done.status == 2
+    *_, last = done.err.splitlines()
+    assert "png: cannot be written (No space left on device); " in last
+    if form:
+        assert {**done.json, "plots": 0}.keys() == right.json.keys()
+        assert done.json["plots"] == []
+    else:
+        shown = [line for line in right.out.splitlines() if not line.startswith("plot: ")]
+        assert len(done.out.splitlines()) == len(shown)
+
+
 @pytest.mark.parametrize("words", [("compare", "--policies", "fcfs,br-0", *SMALL, "--no-plots"),
                                    ("compare", "--help")])  # fmt: skip
 def test_streams_of_few_characters(words: tuple[str, ...]) -> None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from bfio.decode.drift import LLM, Drift, DriftReading
 from bfio.decode.replay import profile, run_violations, total_work
+from bfio.decode.replay.record import Replay
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
-from tests.decode.cases import EXACT, drifts, first_come, workload
+from tests.decode.cases import EXACT, Scenario, drifts, first_come, scenarios, workload
 
 LOAD = workload([3, 1, 4, 2], [2, 3, 1, 5], ["0", "0", "1", "30"])
 
@@ -132,6 +133,18 @@ def test_another_workload_is_caught() -> None:
     other = workload([3, 1, 4, 3], [2, 3, 1, 5])
     assert "loads" in run_violations(run, other, EXACT)
     assert "shape" in run_violations(run, workload([3], [2]), EXACT)
+
+
+@given(scenarios(delays=True))
+def test_loads_are_those_of_each_request_at_each_step(scenario: Scenario) -> None:
+    """Computed at once where all gain alike, also by requests that were interrupted."""
+    run = scenario.simulate(scenario.erratic_policy())
+    replay = Replay(run, scenario.workload, run.cluster)
+    loads, count = np.zeros_like(run.running), np.zeros_like(run.running)
+    for _, worker, start, end, profile_ in replay.walk():
+        loads[start:end, worker] += profile_
+        count[start:end, worker] += 1
+    assert np.array_equal(replay.held, (loads, count))
 
 
 def test_profiles_by_hand() -> None:

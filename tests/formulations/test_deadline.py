@@ -6,10 +6,13 @@ import time
 from math import inf
 from typing import Any
 
+import numpy as np
 import pytest
 
 from formulations.deadline import Deadline, OutOfTime
 from formulations.errors import InputError
+from formulations.results import Termination
+from formulations.step import Objective, StepProblem, solve
 from tests.processes import PATIENCE_S, wait_until
 
 
@@ -117,3 +120,18 @@ def test_limits_are_seconds(limit: Any) -> None:
     running = Deadline(1)
     assert Deadline.of(running) is running
     assert Deadline.of(None).at == inf
+
+
+def test_highs_ends_where_its_presolve_would_not() -> None:
+    """Dual fixing of a long row without costs looks at no clock: 33 s here with a limit of one."""
+    rng = np.random.default_rng(3)
+    problem = StepProblem(
+        capacity=rng.integers(1, 13, 72),
+        base=rng.integers(0, 80_000, (72, 1)),
+        contribution=rng.integers(1, 10_000, (500, 1)),
+        objective=Objective.MAX_LOAD,
+    )
+    began = time.monotonic()
+    found = solve(problem, backend="highs", time_limit=1)
+    assert found.termination is Termination.TIME_LIMIT
+    assert time.monotonic() - began < 15

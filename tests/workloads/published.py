@@ -111,6 +111,35 @@ ETALON = Published(
     None,
 )
 
+# Seconds under the names of Mooncake; the first time is a whole number. Blocks of 16 tokens.
+QWEN_BAILIAN = Published(
+    "qwen-bailian",
+    b'{"chat_id": 0, "parent_chat_id": -1, "timestamp": 0, "input_length": 12, '
+    b'"output_length": 9, "type": "text", "turn": 1, "hash_ids": [5]}\n'
+    b'{"chat_id": 1, "parent_chat_id": 0, "timestamp": 120.5, "input_length": 33, '
+    b'"output_length": 2, "type": "text", "turn": 2, "hash_ids": [5, 6, 7]}\n',
+    (12, 33),
+    (9, 2),
+    seconds("0", "120.5"),
+)
+
+# A prompt is its prefix and what is new.
+TRACELAB = Published(
+    "tracelab",
+    b"session_id,round_idx,prefix_len,input_len,output_len\n0,0,1000,50,7\n0,1,1057,60,9\n",
+    (1050, 1117),
+    (7, 9),
+    None,
+)
+
+AIBRIX = Published(
+    "aibrix",
+    b"prompt_tokens,generation_tokens,launch_time\n10,3,1700000010.5\n20,4,1700000001.25\n",
+    (20, 10),
+    (4, 3),
+    seconds("0", "9.25"),
+)
+
 OWN = Published(
     "bfio",
     b"arrival_time_s,prompt_tokens,output_tokens\n1800.5,7,8\n1800.50000001,9,1\n",
@@ -132,6 +161,9 @@ ALL = {
     "mooncake": MOONCAKE,
     "vidur": VIDUR,
     "etalon": ETALON,
+    "qwen_bailian": QWEN_BAILIAN,
+    "tracelab": TRACELAB,
+    "aibrix": AIBRIX,
     "own": OWN,
     "own_untimed": OWN_UNTIMED,
 }

@@ -5,6 +5,7 @@ import datetime
 import re
 import shlex
 import subprocess
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,12 @@ def test_names_in_use(tmp_path: Path, header: str, row: str, arrival: object) ->
         ("input_tokens,c", "1,2", "prompt=input_tokens,output=NAME"),
         ("input_tokens,prompt_tokens,output_tokens", "1,2,3", "prompt=NAME,output=output_tokens"),
         ("start_time_s,arrival_s,isl,osl", "1,2,3,4", "prompt=isl,output=osl"),
+        ("isl,osl,launchTime_ms", "1,2,3", "arrival_ms=launchTime_ms,prompt=isl,output=osl"),
+        ("isl,osl,sent_at,ended_at", "1,2,3,4", "prompt=isl,output=osl"),
+        ("prefix_len,isl,osl", "1,2,3", "prefix=prefix_len,prompt=isl,output=osl"),
+        ("input_tokens,output_tokens,request_rate,samples,mean", "128,4,1.0,100,0.4",
+         "prompt=input_tokens,output=output_tokens"),
+        ("isl,osl,P50,P99", "128,4,0.1,0.2", "prompt=isl,output=osl"),
     ],
 )  # fmt: skip
 def test_doubt_ends_in_a_command(tmp_path: Path, header: str, row: str, columns: str) -> None:
@@ -84,6 +91,21 @@ def test_doubt_ends_in_a_command(tmp_path: Path, header: str, row: str, columns:
     with pytest.raises(InputError) as caught:
         read_trace(path)
     assert f"bfio traces inspect '{path}' --columns {columns}" in caught.value.remedy
+
+
+def test_a_prefix_comes_before_the_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prompt is the sum of both, for both readers; each bad cell is told."""
+    path = _file(tmp_path, "prefix_len,input_len,output_len\n1000,50,7\n1057,60,9\n0,1,2\n")
+    columns = "prefix=prefix_len,prompt=input_len,output=output_len"
+    for least in (0, 10**9):
+        monkeypatch.setattr("bfio.workloads.reader.COLUMNAR_FROM_BYTES", least)
+        assert read_trace(path, columns=columns).prompt_tokens.tolist() == [1050, 1117, 1]
+    path.write_text(path.read_text() + "x,1,2\n")
+    with pytest.raises(InputError, match="line 5 column 'prefix_len': 'x' is not a whole number"):
+        read_trace(path, columns=columns)
+    path.write_text(f"prefix_len,input_len,output_len\n{10**12},1,2\n")
+    with pytest.raises(InputError, match="is more than 1000000000000 tokens"):
+        read_trace(path, columns=columns)
 
 
 def test_the_printed_command_reads_the_file(
@@ -231,8 +253,16 @@ def test_the_printed_command_reads_a_header_with_commas(tmp_path: Path, name: st
         ("time_s,prompt,output\n1700000000000,1,2\n", "(name the column as arrival_ms?)"),
         ("time_s;prompt;output\n0,5;1;2\n", "is not a finite decimal number (a decimal comma?"),
         ('prompt,output\n"1,5",2\n', "whole number (a decimal comma? write a point)"),
+        ("prompt;output\n1.000;2\n", "'1.000' may be 1000 or 1 (points between thousands?"),
+        ("prompt;output\n2;12.345.678\n", "'12.345.678' may be 12345678 or 12 (points"),
         ("time_s,prompt,output\n2024-01-01,1,2\n", "(dates are written 2024-01-31 12:00:00)"),
         ('[{"prompt": 1, "output": 2}]', "not JSON Lines; write one object a line: jq"),
+        (
+            '{\n  "prompt": 1,\n  "output": 2\n}\n',
+            "line 1: not valid JSON Lines: its first object does",
+        ),
+        ('{"prompt": 1,\n "output": 2}\n', "on the line; write one object a line: jq -c . "),
+        ('{"prompt": 1, "output" 2}\n', "line 1 column 24: not valid JSON"),
         ('[\n{"prompt": 1, "output": 2}\n]', "a JSON array, not JSON Lines"),
     ],
 )
@@ -240,8 +270,10 @@ def test_what_a_file_might_mean_is_told(tmp_path: Path, rows: str, words: str) -
     """Units of epochs, decimal commas, dates that are cut, JSON that is no JSON Lines."""
     path = tmp_path / "trace.csv"
     path.write_text(rows)
-    with pytest.raises(InputError, match=re.escape(words)):
-        read_trace(path)
+    for skip in (False, True):
+        with pytest.raises(InputError, match=re.escape(words)) as caught:
+            read_trace(path, skip_bad_rows=skip and "{" in rows)
+        assert "{" not in rows or "--skip-bad-rows" not in caught.value.remedy
 
 
 def test_fractions_of_a_second_may_stand_behind_a_comma(tmp_path: Path) -> None:
@@ -262,3 +294,29 @@ def test_a_comment_before_the_header_is_told(tmp_path: Path) -> None:
             read_trace(path, columns=columns)
     path.write_text("#Zeit,in,out\n0,5,3\n")
     assert len(read_trace(path, columns="arrival=#Zeit,prompt=in,output=out")) == 1
+
+
+@pytest.mark.parametrize("cell", ["0.000", "721.0", "721.", "1000.000", "1.0000"])
+def test_floats_that_are_no_thousands(
+    cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both readers take them; decimals of a frame have a type that says what they are."""
+    path = _file(tmp_path, f"prompt,output\n5,1\n{cell},{int(float(cell) > 0)}\n")
+    for least in (0, 10**9):
+        monkeypatch.setattr("bfio.workloads.reader.COLUMNAR_FROM_BYTES", least)
+        prompts = read_trace(path).prompt_tokens.tolist()
+        assert prompts == [5, int(float(cell))][: len(prompts)]
+        assert len(prompts) == 1 + (float(cell) > 0)
+    decimals = pa.array([Decimal("721.000")], pa.decimal128(10, 3))
+    assert Workload.from_frame({"prompt": decimals, "output": [1]}).prompt_tokens.tolist() == [721]
+
+
+def test_thousands_are_refused_by_both_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader of columns leaves them to that of rows, which names the place."""
+    path = _file(tmp_path, "prompt;output\n5;1\n1.000;2\n")
+    for least in (0, 10**9):
+        monkeypatch.setattr("bfio.workloads.reader.COLUMNAR_FROM_BYTES", least)
+        with pytest.raises(InputError, match=r"line 3 column 'prompt': '1\.000' may be 1000 or 1"):
+            read_trace(path)

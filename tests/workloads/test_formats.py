@@ -10,6 +10,7 @@ import pytest
 
 import bfio.workloads.trace_formats as format_modules
 from bfio.workloads import detect_format, formats, read_trace
+from bfio.workloads.requests_used import requests_used
 from formulations.errors import InputError
 from tests.workloads.published import ALL, Published
 
@@ -24,6 +25,8 @@ FORMAT = TraceFormat(
 NOT_A_FORMAT = 3
 TAKEN = TraceFormat("vidur", "", "", ("in",), FORMAT.parse)
 """
+
+CSV_FILES = sorted(name for name, file in ALL.items() if not file.content.startswith(b"{"))
 
 
 @pytest.fixture(params=sorted(ALL))
@@ -81,7 +84,7 @@ def test_line_ends_and_blank_lines(published: Published, tmp_path: Path, end: by
     _assert_read(_write(tmp_path, end.join(rows).rstrip()), published)
 
 
-@pytest.mark.parametrize("name", sorted(set(ALL) - {"mooncake"}))
+@pytest.mark.parametrize("name", CSV_FILES)
 def test_columns_are_read_by_name(name: str, tmp_path: Path) -> None:
     """Reversed columns and an additional one change nothing; for JSON see the next test."""
     published = ALL[name]
@@ -92,11 +95,52 @@ def test_columns_are_read_by_name(name: str, tmp_path: Path) -> None:
 
 def test_json_key_order(tmp_path: Path) -> None:
     """Keys of JSON Lines may come in any order, with others beside them."""
-    path = _write(tmp_path, b'{"output_length":2,"x":null,"timestamp":1500,"input_length":3}\n')
+    path = _write(
+        tmp_path,
+        b'{"output_length":2,"x":null,"timestamp":1500,"input_length":3,"hash_ids":[4]}\n',
+    )
     workload = read_trace(path)
     assert (workload.prompt_tokens.tolist(), workload.output_tokens.tolist()) == ([3], [2])
     # 1500 ms, the earliest row, is the origin.
     assert workload.provenance["time_origin_s"] == "1.5"
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+@pytest.mark.parametrize(
+    "column", ["begin_time", "ttft_ms", "prefix_length", "NumImages", "turn_id"]
+)
+def test_what_is_not_read_is_named(name: str, column: str, tmp_path: Path) -> None:
+    """A column that may tell of requests is named, or refused; the rest is read as without it."""
+    published = ALL[name]
+    head, *rows = published.content.decode().splitlines()
+    if name in CSV_FILES:
+        lines = [f"{head},{column}", *(f"{row},1" for row in rows)]
+    else:
+        lines = [f'{row[:-1]}, "{column}": 1}}' for row in (head, *rows)]
+    path = _write(tmp_path, "\n".join(lines).encode())
+    if (name, column) == ("etalon", "begin_time"):
+        with pytest.raises(
+            InputError, match=r"'begin_time' looks like a time; name them: .* arrival="
+        ):
+            read_trace(path)
+        return
+    _assert_read(path, published)
+    workload = read_trace(path)
+    unused = workload.provenance["unused_columns"]
+    assert isinstance(unused, list)
+    assert column in unused
+    assert "columns not read: " in requests_used(workload)
+
+
+def test_mooncake_counts_whole_milliseconds(tmp_path: Path) -> None:
+    """Of every row; times without hashes may be seconds, and are doubted."""
+    row = '{"timestamp": %s, "input_length": 12, "output_length": 9, "hash_ids": [1]}\n'
+    path = _write(tmp_path, (row % 0 + row % 120.5).encode())
+    with pytest.raises(InputError, match=r"line 2 column 'timestamp': 120.5 is no whole number"):
+        read_trace(path)
+    path = _write(tmp_path, b'{"timestamp": 0, "input_length": 12, "output_length": 9}\n')
+    with pytest.raises(InputError, match="'timestamp' has no unit"):
+        read_trace(path)
 
 
 def test_vidur_with_total_columns_keeps_its_times(tmp_path: Path) -> None:
@@ -113,7 +157,7 @@ def test_listing() -> None:
     """Every module of the folder is a format, and names and texts are filled in."""
     known = formats()
     modules = {module.name for module in pkgutil.iter_modules(format_modules.__path__)}
-    assert len(known) == len(modules) == 8
+    assert len(known) == len(modules) == 11
     assert {f.name for f in known} == {published.format for published in ALL.values()}
     for trace_format in known:
         assert trace_format.description

@@ -21,8 +21,12 @@ from formulations.errors import InputError
 
 def _mooncake(path: Path, rows: list[tuple[int, list[int] | None, int]]) -> Path:
     lines = [
-        {"timestamp": 3000 * i, "input_length": length, "output_length": output}
-        | ({} if hashes is None else {"hash_ids": hashes})
+        {
+            "timestamp": 3000 * i,
+            "input_length": length,
+            "output_length": output,
+            "hash_ids": hashes,
+        }
         for i, (length, hashes, output) in enumerate(rows)
     ]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))

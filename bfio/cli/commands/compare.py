@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options, so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
-from bfio.cli.output import interruption, plot_folder, print_json, progress_bar
+from bfio.cli.output import Written, interruption, plot_folder, print_json, progress_bar
 from formulations.errors import InputError
 from formulations.scalars import integer
 
@@ -69,8 +69,9 @@ def run_and_show(args: argparse.Namespace) -> int:
     comparison, documents, unmeasured = _measured(replace(comparison, metrics=metrics))
     # After a signal there is no time for plots.
     interrupted = failure is None and len(comparison.runs) < len(policies)
-    plots = [] if folder is None or interrupted else _write_plots(folder, comparison)
-    _show(args, comparison, documents, plots, interrupted=interrupted)
+    plots = Written[Path]() if folder is None or interrupted else _write_plots(folder, comparison)
+    _show(args, comparison, documents, plots.found, interrupted=interrupted)
+    plots.check()
     if (error := failure or unmeasured) is not None:
         raise error
     return INTERRUPTED if interrupted else DONE
@@ -175,14 +176,14 @@ def _show(
         print(f"plot: {path}")
 
 
-def _write_plots(folder: Path, comparison: "Comparison") -> list[Path]:
+def _write_plots(folder: Path, comparison: "Comparison") -> Written[Path]:
     from bfio.decode.plots import idle_fraction_figure, power_figure, save, trajectory_figure
 
-    return [
-        save(trajectory_figure(comparison), folder / "load_trajectory.png"),
-        save(idle_fraction_figure(comparison), folder / "idle_fraction.png"),
-        save(power_figure(comparison), folder / "power.png"),
-    ]
+    return Written(
+        lambda: save(trajectory_figure(comparison), folder / "load_trajectory.png"),
+        lambda: save(idle_fraction_figure(comparison), folder / "idle_fraction.png"),
+        lambda: save(power_figure(comparison), folder / "power.png"),
+    )
 
 
 COMMAND = Command(

@@ -1,17 +1,16 @@
 """``bfio fit``: constants of the step time, or of the batch time, from measurements."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bfio.cli.command import DONE, Command
 from bfio.cli.fit_batches import add_batches, fit_batches, refuse_batches
 from bfio.cli.options import add_common
-from bfio.cli.output import picture_place, print_json, print_table
+from bfio.cli.output import Written, picture_place, print_json, print_table
 from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from bfio.calibration.result import StepTimeFit, WorkerFit
 
 _KINDS = ("steps", "batches")
@@ -80,24 +79,28 @@ def _run(args: argparse.Namespace) -> int:
     place = picture_place(args.plot)
     steps = read_steps(args.file, workers=args.workers, duration=args.duration)
     fit = fit_step_time(steps, loss=loss, with_mean=not args.no_mean, per_worker=args.per_worker)
-    if place is not None:
-        from bfio.decode.plots import save
-
-        save(fit.plot(), place)
-    _show(args, fit, place)
+    plots = Written[Path]() if place is None else Written(lambda: _draw(fit, place))
+    _show(args, fit, plots.found)
+    plots.check()
     return DONE
 
 
-def _show(args: argparse.Namespace, fit: "StepTimeFit", place: "Path | None") -> None:
+def _draw(fit: "StepTimeFit", place: Path) -> Path:
+    from bfio.decode.plots import save
+
+    return save(fit.plot(), place)
+
+
+def _show(args: argparse.Namespace, fit: "StepTimeFit", plots: list[Path]) -> None:
     from bfio.cli.tables import print_sentences
     from bfio.common.provenance import citable_versions
 
     if args.json:
-        plots = [] if place is None else [str(place)]
+        names = [str(path) for path in plots]
         print_json(
             {"file": args.file}
             | fit.to_mapping()
-            | {"plots": plots, "versions": citable_versions()}
+            | {"plots": names, "versions": citable_versions()}
         )
         return
     title = f"{args.file}: {len(fit.steps):,} steps, loss {fit.loss}"
@@ -106,8 +109,8 @@ def _show(args: argparse.Namespace, fit: "StepTimeFit", place: "Path | None") ->
         _print_own(fit.own)
     for note in fit.notes:
         print_sentences(f"note: {note}.")
-    if place is not None:
-        print(f"plot: {place}")
+    for path in plots:
+        print(f"plot: {path}")
     print(fit.flags)
     if fit.own is not None and fit.own.flags is not None:
         print(f"or, each worker its own: {fit.own.flags}")

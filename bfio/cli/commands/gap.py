@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli import options, so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.output import (
+    Written,
     interruption,
     output_folder,
     plot_folder,
@@ -88,7 +89,7 @@ def _run(args: argparse.Namespace) -> int:
 
     def show() -> None:
         # Steps are written once, when it is known which are the worst.
-        _show(args, workload, observer, observer.report(), None, [], interrupted=True)
+        _show(args, workload, observer, observer.report(), [], [], interrupted=True)
 
     with progress_bar() as bar:
         task = bar.add_task(args.policy, total=len(workload))
@@ -98,9 +99,14 @@ def _run(args: argparse.Namespace) -> int:
             if not observer.rows:
                 raise
             report, interrupted = observer.report(), True
-    folder = None if interrupted else folder
-    steps = _dumped(args, workload, observer)
-    _show(args, workload, observer, report, folder, steps, interrupted=interrupted)
+    dumped = Written(lambda: _dumped(args, workload, observer))
+    plots = Written[Path]()
+    if folder is not None and report.regrets() and not interrupted:
+        plots = Written(lambda: _write_plot(folder, args.policy, report))
+    steps = [step for steps in dumped.found for step in steps]
+    _show(args, workload, observer, report, plots.found, steps, interrupted=interrupted)
+    dumped.check()
+    plots.check()
     return INTERRUPTED if interrupted else DONE
 
 
@@ -158,7 +164,7 @@ def _show(
     workload: "Workload",
     observer: "GapObserver",
     report: "GapReport",
-    folder: Path | None,
+    plots: list[Path],
     steps: list[dict[str, Any]],
     *,
     interrupted: bool,
@@ -175,9 +181,6 @@ def _show(
 
     limits = _limits(observer)
     document = report.to_mapping()
-    plots = []
-    if folder is not None and report.regrets():
-        plots = [_write_plot(folder, args.policy, report)]
     if args.json:
         from bfio.common.provenance import citable_versions
 

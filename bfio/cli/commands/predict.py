@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options, so_far
 from bfio.cli.command import DONE, Command
-from bfio.cli.output import interruption, picture_place, print_json, progress_bar
+from bfio.cli.output import Written, interruption, picture_place, print_json, progress_bar
 from bfio.common.options import add_options, from_namespace
 from bfio.prediction.options import EvaluationOptions
 
@@ -80,13 +80,13 @@ def _run(args: argparse.Namespace) -> int:
             except InputError:
                 # What is measured already is not lost.
                 if reports:
-                    _show(args, reports, None, provenance)
+                    _show(args, reports, [], provenance)
                 raise
             bar.advance(task)
-            so_far.keep_shown(lambda: _show(args, reports, None, provenance, interrupted=True))
-    if place is not None:
-        _draw(reports, place)
-    _show(args, reports, place, provenance)
+            so_far.keep_shown(lambda: _show(args, reports, [], provenance, interrupted=True))
+    plots = Written[Path]() if place is None else Written(lambda: _draw(reports, place))
+    _show(args, reports, plots.found, provenance)
+    plots.check()
     return DONE
 
 
@@ -109,17 +109,17 @@ def _predictors(args: argparse.Namespace) -> "Sequence[str]":
     return predictors
 
 
-def _draw(reports: "Sequence[PredictorReport]", place: Path) -> None:
+def _draw(reports: "Sequence[PredictorReport]", place: Path) -> Path:
     from bfio.decode.plots import save
     from bfio.prediction.plots import evaluation_figure
 
-    save(evaluation_figure(reports), place)
+    return save(evaluation_figure(reports), place)
 
 
 def _show(
     args: argparse.Namespace,
     reports: "Sequence[PredictorReport]",
-    place: Path | None,
+    plots: list[Path],
     provenance: dict[str, Any],
     *,
     interrupted: bool = False,
@@ -131,9 +131,9 @@ def _show(
     if args.json:
         from bfio.common.provenance import citable_versions
 
-        plots = [] if place is None else [str(place)]
+        names = [str(path) for path in plots]
         print_json(
-            {"reports": documents, "workload": provenance, "plots": plots}
+            {"reports": documents, "workload": provenance, "plots": names}
             | {"versions": citable_versions()}
             | interruption(interrupted)
         )
@@ -149,8 +149,8 @@ def _show(
     )
     for remark in remarks:
         print_sentences(remark)
-    if place is not None:
-        print(f"plot: {place}")
+    for path in plots:
+        print(f"plot: {path}")
 
 
 def _table(

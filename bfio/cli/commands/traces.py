@@ -2,12 +2,17 @@
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
-from bfio.cli.output import picture_place, print_json, print_table
+from bfio.cli.output import Written, picture_place, print_json, print_table
 from bfio.common.number_text import number
+
+if TYPE_CHECKING:
+    from bfio.prediction.geometric import GeometricFit
+    from formulations.arrays import IntArray
 
 _DESCRIPTION = """\
 Work with traces of requests.
@@ -146,7 +151,6 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _geometric(args: argparse.Namespace) -> None:
-    from bfio.cli.tables import print_sentences
     from bfio.prediction.geometric import geometric_fit
 
     place = picture_place(args.plot)
@@ -158,14 +162,28 @@ def _geometric(args: argparse.Namespace) -> None:
             workload.output_tokens,
             geometric_fit(workload.output_tokens, f"{workload.name}: outputs"),
         )
-    if place is not None:
+
+    def draw(place: Path) -> Path:
         from bfio.decode.plots import save
         from bfio.prediction.geometric_plots import geometric_figure
 
-        save(geometric_figure(found), place)
+        return save(geometric_figure(found), place)
+
+    plots = Written[Path]() if place is None else Written(lambda: draw(place))
+    _show_geometric(args, found, plots.found)
+    plots.check()
+
+
+def _show_geometric(
+    args: argparse.Namespace,
+    found: "Mapping[str, tuple[IntArray, GeometricFit]]",
+    plots: list[Path],
+) -> None:
+    from bfio.cli.tables import print_sentences
+
     if args.json:
         documents = [{"name": name} | fit.to_mapping() for name, (_, fit) in found.items()]
-        print_json({"traces": documents, "plots": [str(place)] if place else []})
+        print_json({"traces": documents, "plots": [str(path) for path in plots]})
         return
     for name, (_, fit) in found.items():
         print_table(
@@ -174,8 +192,8 @@ def _geometric(args: argparse.Namespace) -> None:
             fit.cells(),
         )
         print_sentences(f"{name}: {fit.verdict}.")
-    if place is not None:
-        print(f"plot: {place}")
+    for path in plots:
+        print(f"plot: {path}")
 
 
 def _convert(args: argparse.Namespace) -> None:

@@ -80,9 +80,7 @@ class RunPart:
     @cached_property
     def imbalance(self) -> IntArray:
         """``G·max load - total load`` of each step (BF-IO eq. 2) [tokens]."""
-        run = self.run
-        whole: IntArray = run.cluster.workers * run.max_load - run.total_load
-        return whole[self.steps]
+        return self.run.imbalance[self.steps]
 
     @cached_property
     def balanced_s(self) -> FloatArray:

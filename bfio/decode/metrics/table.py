@@ -39,11 +39,10 @@ def measure(
 
 def measured_of(run: Run, energy_model: EnergyModel | None = None) -> RunPart | None:
     """Return the part of a run that is measured (`bfio.decode.measured`); None if it has none."""
-    which = None if run.measured is None else run.measured.steps(run)
-    if run.measured is None or which is None:
+    part, steps = run.measured, run.measured_steps
+    if part is None or steps is None:
         return None
-    requests = np.arange(run.measured.first, run.measured.last)
-    return RunPart(run, which, energy_model or EnergyModel(), requests)
+    return RunPart(run, steps, energy_model or EnergyModel(), np.arange(part.first, part.last))
 
 
 def measure_steady(

@@ -19,6 +19,9 @@ def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0)
     emitted : int
         Tokens that it has emitted before.
     """
+    if len(drift.increments) == 1:
+        grown: IntArray = prompt + drift.increments[0] * np.arange(steps)
+        return grown
     first = start if drift.reading is DriftReading.GLOBAL_STEP else emitted
     period = np.array(drift.increments, dtype=np.int64)
     increments = period[(first + np.arange(steps - 1)) % len(period)]

@@ -71,6 +71,9 @@ class Replay:
 
     @cached_property
     def _trajectories(self) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+        if self.run.rests is None and len(self.run.options.drift.increments) == 1:
+            held = self._steady_growth(self.run.options.drift.increments[0])
+            return held, held
         shape = (self.cluster.workers, self.run.steps)
         loads, count = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         for _, worker, start, end, profile_ in self.walk():
@@ -90,6 +93,22 @@ class Replay:
             # A chunk reads what was computed of its prompt before.
             running += on_workers(self.run, self.cluster, chunks, chunks.before).T
         return (running.T, runs.T), (loads.T, count.T)
+
+    def _steady_growth(self, gain: int) -> tuple[IntArray, IntArray]:
+        """Return loads and requests that run where each gains as much at every step.
+
+        A request that weighs p at step s weighs p - gain·s + gain·k at step k: the sums of the
+        first terms over those that run, and how many these are, change at starts and ends alone.
+        """
+        stints, shape = self.stints, (self.run.steps + 1, self.cluster.workers)
+        emitted = stints.emitted - (stints.end - stints.start)
+        base = self.workload.prompt_tokens[stints.request] + gain * (emitted - stints.start)
+        fixed, count = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for step, sign in ((stints.start, 1), (stints.end, -1)):
+            np.add.at(fixed, (step, stints.worker), sign * base)
+            np.add.at(count, (step, stints.worker), sign)
+        fixed, count = fixed.cumsum(axis=0)[:-1], count.cumsum(axis=0)[:-1]
+        return fixed + gain * np.arange(self.run.steps)[:, None] * count, count
 
     @property
     def batches(self) -> bool:

@@ -130,6 +130,8 @@ def _stints(replay: Replay) -> int:
 @WORKERS.rule("overflow")
 def _overflow(replay: Replay) -> int:
     """Check that memory interrupts only what would not have fitted, the youngest first."""
+    if not np.isin(replay.stints.cause, (Cause.RECOMPUTATION, Cause.SWAP)).any():
+        return 0
     memory, all_loads = replay.cluster.worker_memory(), replay.held[0]
     oldest_gone: dict[tuple[int, int], tuple[int, int, int]] = {}
     begun: dict[tuple[int, int], int] = {}

@@ -17,6 +17,7 @@ from formulations.hindsight_makespan import (
     objective_value,
     violations,
 )
+from formulations.problem_data import member
 
 
 class Revealed(StrEnum):
@@ -101,7 +102,8 @@ def hindsight_of_run(
     """
     _check(run, workload)
     cluster = run.cluster
-    seen = run.reveal_step if revealed is Revealed.AS_SEEN else np.zeros_like(run.start_step)
+    as_seen = member(Revealed, revealed, "revealed") is Revealed.AS_SEEN
+    seen = run.reveal_step if as_seen else np.zeros_like(run.start_step)
     overhead_s, token_time_s = (float(each[0]) for each in cluster.worker_times())
     problem = MakespanProblem(
         workers=cluster.workers,

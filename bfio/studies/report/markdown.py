@@ -22,6 +22,7 @@ from bfio.studies.report.traced import decimals_of, written
 from bfio.studies.report_plan import Shown, Table
 from bfio.studies.results import Results
 from bfio.studies.row import Value
+from bfio.studies.row_kind import MEASURED_PART, STEADY
 from bfio.studies.study import Study
 from formulations.errors import InputError, use_one_of
 
@@ -209,6 +210,7 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
     columns: dict[str, None] = {}
     numbers = [record for record in records if record["value"] != SETTINGS]
     settings = [r["words"] for r in records if r["value"] == SETTINGS]
+    settings += _basis(plan, numbers)
     for record in numbers:
         if plan.show is Shown.RATIO and _is_baseline(plan, record):
             continue
@@ -223,7 +225,19 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
     ]
     headings = [*(_labelled(plan, name) for name in heads), *columns]
     notes = tuple(_footnotes(plan, numbers))
-    return TextTable(plan.title, headings, body, "".join(settings), len(heads), notes)
+    above = "; ".join(settings)
+    return TextTable(plan.title, headings, body, above[:1].upper() + above[1:], len(heads), notes)
+
+
+def _basis(plan: Table, records: Sequence[Record]) -> Iterator[str]:
+    """Yield which part of the runs the numbers are of, if of one, and what stands in brackets."""
+    for prefix in (MEASURED_PART, STEADY):
+        if records and all(record["value"].startswith(prefix) for record in records):
+            yield f"{prefix[:-1]} part of each run"
+    values, ratios = plan.show is not Shown.RATIO, plan.show is not Shown.VALUE
+    ends = [(values and r.get("lower")) or (ratios and r.get("ratio_lower")) for r in records]
+    if any(ends):
+        yield "in brackets 95 % intervals"
 
 
 def _is_baseline(plan: Table, record: Record) -> bool:
@@ -280,18 +294,16 @@ def _marked(record: Record, text: str) -> str:
 
 
 def _footnotes(plan: Table, records: Sequence[Record]) -> Iterator[str]:
-    """Yield what each mark in the table means, and how many rows of which lines it is about."""
+    """Yield what each mark in the table means, and of how many rows of its lines it is true."""
     for mark, (count, meaning) in _MARKS.items():
-        shares = {
-            ", ".join(_labelled(plan, record.get(f"argument.{name}")) for name in plan.rows): (
-                f"{record[count]} of {record['rows_done']}"
-            )
+        of_lines = {
+            tuple(record.get(f"argument.{name}") for name in plan.rows): record
             for record in records
             if record.get(count)
-        }
-        if shares:
-            lines = "; ".join(f"{line}: {share}" for line, share in shares.items())
-            yield f"{mark} Rows in which {meaning} ({lines})."
+        }.values()
+        if of_lines:
+            marked, done = (sum(int(r[name]) for r in of_lines) for name in (count, "rows_done"))
+            yield f"{mark} Rows in which {meaning}: {marked} of {done}."
 
 
 def _ratio_text(record: Record) -> str:

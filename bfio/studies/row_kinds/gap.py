@@ -11,14 +11,13 @@ from bfio.decode.gap import GapObserver, GapReport, StepRegret, observed_run
 from bfio.decode.option_kinds import MAX_HORIZON
 from bfio.decode.policies.bf_io import BFIOOptions
 from bfio.decode.replay import run_violations
-from bfio.decode.run import Run
 from bfio.step.exact import prepare
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
 from bfio.studies.row_parts.run_values import PARTS, TIMINGS, run_solves
-from formulations.arrays import BoolArray
+from formulations.arrays import BoolArray, IntArray
 from formulations.rationals import exact_rational
 
 #: Options of the program, which are those of `bf-io`.
@@ -81,7 +80,7 @@ def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
     report, own = observer.report(), run_solves(run)
     unproven = sum(row.optimum is None for row in report.rows)
     return RowResult(
-        values=gap_values(report, run.steady_mask(plan.warm_up), _measured_mask(run)),
+        values=gap_values(report, run.steady_mask(plan.warm_up), run.measured_steps),
         series={"regrets": [regret / report.scale for regret in report.regrets()]},
         timings={"wall_s": run.wall_s, "solve_s": sum(row.seconds for row in report.rows)},
         solves=len(report.rows) + own.asked,
@@ -92,15 +91,10 @@ def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
     )
 
 
-def _measured_mask(run: Run) -> BoolArray | None:
-    steps = None if run.measured is None else run.measured.steps(run)
-    return None if steps is None else np.isin(np.arange(run.steps), steps)
-
-
 def gap_values(
     report: GapReport,
     steady_steps: BoolArray | None = None,
-    measured_steps: BoolArray | None = None,
+    measured_steps: IntArray | None = None,
 ) -> dict[str, Value]:
     """Return counts and distributions of the regret.
 
@@ -110,8 +104,8 @@ def gap_values(
         Every solved decision of a run.
     steady_steps : BoolArray, optional
         Shape (K,): which steps of the run are steady, `Run.steady_mask`; None for none.
-    measured_steps : BoolArray, optional
-        Shape (K,): which steps of the run are measured (`bfio.decode.measured`); None for none.
+    measured_steps : IntArray, optional
+        Which steps of the run are measured (`bfio.decode.measured`); None for none.
 
     Returns
     -------
@@ -124,9 +118,10 @@ def gap_values(
     """
     first = report.rows[:1]
     later = [row for row in report.rows[1:] if row.optimum is not None]
+    measured = set() if measured_steps is None else set(measured_steps.tolist())
     parts = {
-        prefix: [row for row in later if mask is not None and mask[row.step]]
-        for prefix, mask in (("measured.", measured_steps), ("steady.", steady_steps))
+        "measured.": [row for row in later if row.step in measured],
+        "steady.": [row for row in later if steady_steps is not None and steady_steps[row.step]],
     }
     proven = len(report.regrets())
     gaps = [gap / report.scale for gap in report.certified_gaps()]

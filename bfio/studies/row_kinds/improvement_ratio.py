@@ -122,7 +122,7 @@ def _parts(warm_up: int) -> Mapping[str, Callable[[Run], IntArray | BoolArray | 
     """Return how to find the steps of each part of a run, by the prefix of its values."""
     return {
         "": lambda run: np.arange(run.steps),
-        MEASURED_PART: lambda run: None if run.measured is None else run.measured.steps(run),
+        MEASURED_PART: lambda run: run.measured_steps,
         STEADY: partial(Run.steady_mask, warm_up=warm_up),
     }
 
@@ -131,8 +131,7 @@ def _imbalances(run: Run, steps: IntArray | BoolArray | None) -> IntArray | None
     """Return the imbalance of some steps [tokens]; None without any."""
     if steps is None or run.steps == 0:
         return None
-    imbalance: IntArray = (run.cluster.workers * run.max_load - run.total_load)[steps]
-    return imbalance
+    return run.imbalance[steps]
 
 
 def _half_width(ratio: Value, series: Sequence[IntArray | None]) -> float | None:

@@ -98,12 +98,10 @@ def run_series(run: Run) -> dict[str, list[float]]:
 
     Each series has at most `MAX_POINTS` points, means over equally many consecutive steps.
     """
-    workers = run.cluster.workers
-    imbalance = workers * run.max_load - run.total_load
     series = {
-        "imbalance": imbalance,
+        "imbalance": run.imbalance,
         "max_load": run.max_load,
-        "mean_load": run.total_load / workers,
+        "mean_load": run.total_load / run.cluster.workers,
         "idle_fraction": run.idle_fractions(),
     }
     return {

@@ -4,6 +4,7 @@ The published files also have ``num_total_tokens`` and ``pd_ratio``. Neither is 
 format write prefill/decode and decode/prefill under that one name.
 """
 
+from bfio.workloads.column_choice import is_moment
 from bfio.workloads.request_columns import RequestColumns
 from bfio.workloads.trace_format import TraceFormat
 
@@ -13,4 +14,6 @@ FORMAT = TraceFormat(
     source="project-etalon/etalon; Agrawal et al., Georgia Tech",
     columns=("num_prefill_tokens", "num_decode_tokens"),
     parse=RequestColumns("num_prefill_tokens", "num_decode_tokens"),
+    # With times it would be another format.
+    accepts=lambda row: not any(is_moment(name) for name in row),
 )

@@ -5,7 +5,7 @@ block may be shorter, and its hash is one of what it holds.
 """
 
 from bfio.workloads.cells import token_count
-from bfio.workloads.request_columns import HashColumn, RequestColumns, TimeColumn
+from bfio.workloads.request_columns import HashColumn, RequestColumns, TimeColumn, TimeText
 from bfio.workloads.trace_format import Layout, Row, TraceFormat
 
 HASHES = HashColumn("hash_ids")
@@ -23,15 +23,15 @@ FORMAT = TraceFormat(
     name="mooncake",
     description="Mooncake traces (Kimi; JSON Lines, milliseconds)",
     source="kvcache-ai/Mooncake; Qin et al., FAST 2025",
-    columns=("timestamp", "input_length", "output_length"),
+    # Without hashes the same names are in use for times in seconds.
+    columns=("timestamp", "input_length", "output_length", "hash_ids"),
     parse=RequestColumns(
         "input_length",
         "output_length",
-        TimeColumn("timestamp", per_second=1000),
+        TimeColumn("timestamp", TimeText.WHOLE, per_second=1000),
         _prompt_key,
         HASHES,
     ),
     layout=Layout.JSON_LINES,
-    # Fractions are times of another unit under the same name.
     accepts=lambda row: isinstance(row.get("timestamp"), int),
 )

@@ -33,7 +33,10 @@ t,br-0,8,avg_imbalance,2,2,,,,
 def _markdown(plan: Table, text: str = _CSV) -> list[str]:
     report = ReportPlan((plan,))
     study = synthetic.study(report=report)
-    return markdown_tables(study, parsed_records(text))["t"].splitlines()
+    above, _, table = markdown_tables(study, parsed_records(text))["t"].rpartition("\n\n")
+    assert above in ("", "In brackets 95 % intervals")
+    assert bool(above) == ("(9.50 to 10.50)" in table)
+    return table.splitlines()
 
 
 def test_a_table_by_hand() -> None:
@@ -108,9 +111,9 @@ def test_rows_to_be_taken_with_care_are_marked() -> None:
     assert "†" not in "".join(fcfs)
     assert [cell[-3:] for cell in exact[1:]] == [" †‡", " †‡"]
     assert table.notes == (
-        "† Rows in which an optimum is unproven (bf-io: 2 of 2).",
-        "‡ Rows in which a time limit stopped a solve; numbers may differ between machines "
-        "(bf-io: 1 of 2).",
+        "† Rows in which an optimum is unproven: 2 of 2.",
+        "‡ Rows in which a time limit stopped a solve; numbers may differ between machines: "
+        "1 of 2.",
     )
     assert table.markdown().endswith(f"|\n\n{table.notes[0]}\n\n{table.notes[1]}\n")
     assert r"\dag{} Rows in which" in table.latex()

@@ -76,6 +76,18 @@ def test_a_row_is_the_run_of_the_engine(folder: Path, policy: str) -> None:
     assert row.violations == {}
 
 
+def test_a_drained_row_goes_on_past_the_horizon(folder: Path) -> None:
+    """As ``bfio wait --drain`` does, and as `serve` without a horizon: arrivals end there."""
+    row = compute(folder, drain=True, seed=3)
+    data = poisson_instance(PROBLEM, 60, 3)
+    run, kept = (serve(data, build("wait", PROBLEM), **given) for given in ({}, {"horizon_s": 60}))
+    asked = serve(data, build("wait", PROBLEM), horizon_s=60, drain=True)
+    assert row.values["completed"] == asked.summary()["completed"] == len(data)
+    assert asked.summary() == run.summary()
+    assert kept.summary()["completed"] < len(data)
+    assert compute(folder, seed=3).values["completed"] == kept.summary()["completed"]
+
+
 def test_even_arrivals_by_hand(folder: Path) -> None:
     """One request of each class a second, one of each per batch, which lasts 1 s when all is full.
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bfio.cli.options import workload_from
 from bfio.studies import kinds
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
@@ -55,6 +57,25 @@ def test_a_window_is_a_part_in_order(requests: Requests) -> None:
     ]  # fmt: skip
     assert [float(part.arrival_times[0]) for part in parts if part.arrival_times] == [0.0] * 3
     assert float((parts[2].arrival_times or ())[3]) == 1.5
+
+
+@pytest.mark.parametrize("share", [None, "1/2", "3/10"])
+@pytest.mark.parametrize(
+    "law", [None, "poisson:rate=9", "diurnal:rate=9:amplitude=0.8:period_s=3"]
+)
+def test_a_command_draws_the_same_requests(
+    requests: Requests, trace: Path, share: str | None, law: str | None
+) -> None:
+    """Arrivals are drawn for those that are run, after the past is cut off, through both doors."""
+    given = {"train_share": share, "arrival_law": law}
+    found = requests(trace="ten.csv", seed=3, **{k: v for k, v in given.items() if v is not None})
+    source = {"trace": str(trace), "synthetic": None, "requests": None, "seed": 3}
+    reading = {"columns": None, "skip_bad_rows": False}
+    asked = workload_from(Namespace(**source, **reading, **given))
+    assert asked.prompt_tokens.tolist() == found.prompt_tokens.tolist()
+    assert asked.arrival_times == found.arrival_times
+    pasts = [None if w.history is None else w.history.arrival_times for w in (asked, found)]
+    assert pasts[0] == pasts[1]
 
 
 def test_requests_cuts_after_the_window(requests: Requests) -> None:

@@ -1,0 +1,109 @@
+"""Arguments of public functions that are one of a few names, given as text."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from enum import EnumMeta, StrEnum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bfio
+from bfio.hindsight.makespan import hindsight_of_run
+from formulations.errors import InputError
+from formulations.fluid import (
+    FluidProblem,
+    FluidWorker,
+    RequestClass,
+    admission_price_violations,
+    admission_violations,
+    knapsack,
+    solve_throughput,
+)
+from formulations.hindsight_latency import LatencyProblem
+from formulations.hindsight_makespan import MakespanProblem
+from formulations.thresholds import batch_limit_thresholds
+from tests.reference import home, public_names
+
+ZERO = Fraction(0)
+ZEROS, ONES = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+LOAD = FluidProblem(
+    (RequestClass(Fraction(1), 5, 4), RequestClass(Fraction(2), 3, 9)),
+    (FluidWorker(Fraction(1, 10), Fraction(1, 100), 20),),
+)
+WORKLOAD = bfio.synthetic("demo", 20, seed=1)
+RUN = bfio.simulate(WORKLOAD, "fcfs", bfio.Cluster(workers=2, slots=2), pool=5)
+#: What shows what the argument did; `Any`, as no type checker would let a text be given.
+CHOICES: dict[tuple[str, str], Callable[[Any], object]] = {
+    ("solve_throughput", "objective"): lambda o: solve_throughput(LOAD, objective=o).value,
+    ("knapsack", "objective"): lambda o: knapsack(LOAD, objective=o).value,
+    ("admission_violations", "objective"): lambda o: admission_violations(
+        LOAD, [[Fraction(1)], [ZERO]], Fraction(3), o
+    ),
+    ("admission_price_violations", "objective"): lambda o: admission_price_violations(
+        LOAD, [ZERO], [ZERO, ZERO], o
+    ),
+    ("batch_limit_thresholds", "rule"): lambda r: batch_limit_thresholds(LOAD.classes, 9, r),
+    ("hindsight_of_run", "objective"): lambda o: (
+        hindsight_of_run(RUN, WORKLOAD, objective=o).value
+    ),
+    ("hindsight_of_run", "revealed"): lambda r: hindsight_of_run(
+        RUN, WORKLOAD, revealed=r
+    ).problem.arrival.tolist(),
+    ("LatencyProblem", "convention"): lambda c: (
+        LatencyProblem(memory=9, arrival=ZEROS, prompt=ONES, output=ONES, convention=c).convention
+    ),
+    ("MakespanProblem", "objective"): lambda o: (
+        MakespanProblem(
+            workers=1, slots=1, arrival=ZEROS, prompt=ONES, output=ONES, objective=o
+        ).objective
+    ),
+    ("StepProblem", "objective"): lambda o: (
+        bfio.StepProblem(
+            base=ONES[:, None], contribution=ONES[:, None], capacity=ONES, objective=o
+        ).objective
+    ),
+}
+
+
+def _arguments() -> Iterator[tuple[str, str, type[StrEnum]]]:
+    """Yield function, argument and kind of every default of the surface that is a name.
+
+    Those of runs have tests of their own, results nobody makes, and plug-ins have members.
+    """
+    of_runs = {field.name for field in fields(bfio.RunOptions)}
+    for name in public_names():
+        value, last = home(name), name.rpartition(".")[2]
+        if not callable(value) or isinstance(value, EnumMeta) or last.endswith("Result"):
+            continue
+        if last in ("Claim", "TimeColumn", "TraceFormat", "assess"):
+            continue
+        try:
+            arguments = inspect.signature(value).parameters.values()
+        except ValueError:
+            continue
+        for argument in arguments:
+            if isinstance(argument.default, StrEnum) and argument.name not in of_runs:
+                yield last, argument.name, type(argument.default)
+
+
+KINDS = {(name, argument): kind for name, argument, kind in _arguments()}
+
+
+def test_every_choice_of_the_surface_is_here() -> None:
+    """One that is added is asked as well."""
+    assert set(KINDS) == set(CHOICES)
+
+
+@pytest.mark.parametrize(("function", "argument"), KINDS)
+def test_a_choice_is_taken_as_text(function: str, argument: str) -> None:
+    """The text does what its member does; another text is told, with all there are."""
+    call = CHOICES[function, argument]
+    members = list(KINDS[function, argument])
+    found = [call(member) for member in members]
+    assert [call(member.value) for member in members] == found
+    assert any(one != found[0] for one in found[1:])
+    with pytest.raises(InputError, match=f"{argument}: 'else' is unknown; use one of "):
+        call("else")
