@@ -15,6 +15,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import Dispatch
+from bfio.decode.policy_parsing import choose
 from bfio.decode.policy_registry import find
 from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
@@ -72,12 +73,7 @@ class Case:
 @cache
 def text_of(policy: str) -> str:
     """Return a policy with a short look-ahead, if it has one."""
-    text = f"{policy}:horizon={HORIZON}"
-    try:
-        simulate(_ONE, text, Cluster(1, 1), engine="reference")
-    except InputError:
-        return policy
-    return text
+    return f"{policy}:horizon={HORIZON}" if "horizon" in choose(policy).table else policy
 
 
 def drawn(policy: str, seed: int, *, features: bool = True, **fixed: Any) -> Case:

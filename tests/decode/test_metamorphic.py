@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.policy_options import PolicyOptions
-from bfio.decode.policy_parsing import parse_policy
-from bfio.decode.policy_registry import build, find, names
+from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import find, names
 from bfio.decode.prediction import registry
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -72,8 +71,7 @@ _PAST = Workload(np.array([1, 5, 9, 13] * 10), np.array([1, 3, 7, 2, 9] * 8))
 
 def _made(text: str) -> Any:
     """Return the policy of a text, fresh, with its options."""
-    name, options = parse_policy(text, PolicyOptions())
-    return build(name, options)
+    return choose(text).make()
 
 
 @cache
