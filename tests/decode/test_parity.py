@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -32,7 +32,7 @@ from bfio.decode.policy_registry import all_options
 from bfio.decode.run import Run
 from bfio.studies import kinds
 from bfio.studies.row import RowContext, RowResult
-from bfio.workloads import read_trace
+from bfio.workloads import Workload, read_trace
 from formulations.errors import InputError
 from tests.decode.option_samples import Sample, policy_samples, run_samples
 
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with requests of many sizes, some of which begin alike."""
     rng = np.random.default_rng(5)
     lines = []
-    for i in range(30):
+    for i in range(24):
         prompt, output = int(rng.integers(1, 2000)), int(rng.integers(1, 14))
         turns = np.cumsum(
             3 ** np.arange(-(-prompt // 512)) * rng.integers(1, 3, -(-prompt // 512))
@@ -132,11 +132,16 @@ def by_command(folder: Path, engine: str, policy: str, given: dict[str, Any]) ->
     return answer(runs[0], energy_from(args), document["options"], document)
 
 
+@cache
+def _requests(folder: Path) -> Workload:
+    return read_trace(folder / TRACE)
+
+
 def by_keyword(folder: Path, engine: str, policy: str, given: dict[str, Any]) -> Answer:
     """Run it with keywords."""
     cluster, options, energy, others = parts(given)
     named = {e.field: getattr(options, e.field) for e in options_of(RunOptions)}
-    load = read_trace(folder / TRACE)
+    load = _requests(folder)
     with recorded() as runs:
         run = simulation.simulate(load, policy, cluster, engine=engine, **named, **others)
     document = simulation.describe_run(run, energy_model=energy)
