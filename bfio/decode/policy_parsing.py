@@ -236,19 +236,25 @@ def unread_options(
     others: Iterable[str] = (),
     place: Callable[[str], str] = flag,
 ) -> dict[str, InputError]:
-    """Return the error of each option given to policies that none of them reads; see above."""
+    """Return the error of each option given to policies that none of them reads; see above.
+
+    Raises
+    ------
+    InputError
+        If the value of one of them would break its rule for any policy.
+    """
     read = set(others).union(*(chosen.in_force(run, cluster) for chosen in policies))
     tables = [chosen.table for chosen in policies]
     errors = {}
     for name, value in given.items():
         if value is None or name in read:
             continue
-        able = [table[name] for table in tables if name in table]
-        errors[name] = (
-            _changes_nothing(place(name), able[0])
-            if able
-            else _no_such_option(place(name), name, [chosen.text for chosen in policies])
-        )
+        if able := [table[name] for table in tables if name in table]:
+            errors[name] = _changes_nothing(place(name), able[0])
+        else:
+            next(iter(all_options()[name].values())).kind.checked(value, place(name))
+            texts = [chosen.text for chosen in policies]
+            errors[name] = _no_such_option(place(name), name, texts)
     return errors
 
 

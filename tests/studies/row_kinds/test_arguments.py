@@ -29,7 +29,7 @@ def _instance(kind: str, folder: Path = Path(), **arguments: Any) -> str:
     [
         ({"polcy": "fcfs"}, r"argument polcy: unknown; did you mean policy\? use .*workers"),
         ({"policy": "fcsf"}, "fcsf: unknown policy; did you mean"),
-        ({"policy": "br-h:horizn=3"}, "unknown option 'horizn'"),
+        ({"policy": "br-h:horizn=3"}, "horizn: unknown option; did you mean horizon"),
         ({"policy": "br-h:horizon=x"}, "'x' is no value of horizon"),
         ({"policy": "no_such_module:f"}, "no module named no_such_module"),
         ({"policy": None}, "argument policy: missing"),
