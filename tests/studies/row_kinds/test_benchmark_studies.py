@@ -21,10 +21,12 @@ SERIES = {FigureKind.TRAJECTORY, FigureKind.HISTOGRAM}
 #: Arguments whose values replicate a cell, and how often where it is not ten times.
 REPLICATES = ("seed", "window")
 REPLICATIONS: dict[str, int | tuple[int, ...]] = {
+    # Thousands of measured steps per row.
+    "01-paper-table/study": 4,
     # Wide grids of a few minutes, as their READMEs say.
     "03-look-ahead/study": 4,
     # Exact steps on up to 8,192 slots: a row takes up to ten minutes.
-    "05-improvement-ratio/grid": 1,
+    "05-improvement-ratio/study": 1,
     "07-arrival-models/small-proven": 60,
     "07-arrival-models/variations": (6, 20, 60),
     "07-arrival-models/warm-start": 3,
@@ -89,8 +91,8 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "41-worst-cases/barrier": 1,
     "41-worst-cases/cache": (1, 2),
     "41-worst-cases/steady": 1,
-    # 100,000 requests a row; with exact look-ahead it takes minutes.
-    "42-table-1-like-with-like/study": (1, 5),
+    # 100,000 requests a row.
+    "42-table-1-like-with-like/study": 5,
 }
 
 
