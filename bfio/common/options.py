@@ -251,6 +251,25 @@ def drawing(options: Any) -> frozenset[str]:
     )
 
 
+def unread(entry: Option, where: str) -> InputError:
+    """Return the error of an option that is given without that which it is read beside."""
+    what = f"changes nothing without {entry.beside}"
+    return InputError(where, what, f"leave it out, or give {entry.beside}")
+
+
+def check_beside(options: Any) -> None:
+    """Refuse options of a dataclass that are not read beside its others.
+
+    Raises
+    ------
+    InputError
+        Naming the field of one that has not its default.
+    """
+    for entry in options_of(type(options)):
+        if getattr(options, entry.field) != entry.default and not is_read(entry, options):
+            raise unread(entry, entry.field)
+
+
 def options_table(*owners: type[Any], heading: str = "argument") -> str:
     """Return the options of dataclasses as a table in Markdown, each name once."""
     meanings = {entry.name: entry.help for owner in owners for entry in options_of(owner)}

@@ -21,7 +21,6 @@ from bfio.decode.policy_parsing import (
     check_options_are_read,
     choose,
     given_to,
-    spelt_out,
 )
 from bfio.decode.policy_registry import all_options
 from bfio.decode.power import DEFAULT_PARTS, power_over_time
@@ -298,9 +297,7 @@ def compare_each(
     progress: Progress | None = None,
 ) -> Iterator[RunPair]:
     """Yield the runs of each policy as soon as it and those before it are done; see `compare`."""
-    _check_forms(policies)
-    chosen = [choose(policy, task.policy_options) for policy in policies]
-    _check_differ(chosen, task)
+    chosen = list(_chosen(policies, task))
     check_options_are_read(chosen, task.policy_options, task.options, task.cluster)
     integer(jobs, "jobs", minimum=1, maximum=MAX_JOBS)
     if jobs == 1:
@@ -319,26 +316,24 @@ def _reporter(label: str, progress: Progress, before: int) -> Callable[[StepView
     return lambda view: progress(label, before + view.completed)
 
 
-def _check_forms(policies: Sequence[str | Policy]) -> None:
+def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenPolicy]:
+    """Yield the policies with their options, each of which is another one."""
     if not policies:
         raise InputError("policies", "none named", "name at least one, e.g. fcfs,br-0")
-    labels = list(map(label_of, policies))
+    labels, seen = list(map(label_of, policies)), dict[Hashable, str]()
     for policy, label in zip(policies, labels, strict=True):
         if labels.count(label) > 1:
             raise InputError("policies", f"{label} is named twice", "name each policy once")
-        if isinstance(policy, str):
-            if "," in policy:
-                what = f"{policy!r:.60} is one text"
-                raise InputError("policies", what, 'give a list: ["fcfs", "br-0"]')
-        elif not callable(policy):
+        if isinstance(policy, str) and "," in policy:
+            what = f"{policy!r:.60} is one text"
+            raise InputError("policies", what, 'give a list: ["fcfs", "br-0"]')
+        if not callable(policy) and not isinstance(policy, str):
             what = f"a {type(policy).__name__} is no policy"
             raise InputError("policies", what, "give a name or a function of the state")
-
-
-def _check_differ(policies: Sequence[ChosenPolicy], task: RunTask) -> None:
-    seen: dict[Hashable, str] = {}
-    for chosen in policies:
-        first = seen.setdefault(spelt_out(chosen, task.options, task.cluster), chosen.text)
-        if first != chosen.text:
-            what = f"{chosen.text} and {first} are one policy, spelt twice"
+        # An unknown name is an error now, not after the policies before it have run.
+        chosen = choose(policy, task.policy_options)
+        first = seen.setdefault(chosen.spelt_out(task.options, task.cluster), label)
+        if first != label:
+            what = f"{label} and {first} are one policy, spelt twice"
             raise InputError("policies", what, "name each policy once")
+        yield chosen

@@ -7,7 +7,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, option
+from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, check_beside, option
 from bfio.decode.cluster import MAX_TIME_S
 from formulations.errors import InputError
 from formulations.keywords import known_fields
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: Number of the random stream that policies draw from; predictors have another.
 _POLICY_STREAM = 1
 _POOL = 128
+#: A pool does not know when requests arrive.
+_TIMED = "arrivals=timed"
 #: Time for which a token swapped out is away [s]: half a MiB of KV cache per token, out and in
 #: again over a link of 50 GB/s.
 SWAP_TIME_S = 2e-5
@@ -192,15 +194,18 @@ class RunOptions:
         "MODE",
         "pool (default): reveal in trace order up to --pool waiting; timed: at arrival times",
     )
-    pool: int = option(_POOL, WHOLE, "R", "waiting requests revealed (128)")
+    pool: int = option(
+        _POOL, WHOLE, "R", "waiting requests revealed (128)", beside="arrivals=pool"
+    )
     rate_scale: Fraction = option(
-        Fraction(1), RATIONAL, "X", "with timed arrivals, multiply the rate (1)"
+        Fraction(1), RATIONAL, "X", "with timed arrivals, multiply the rate (1)", beside=_TIMED
     )
     load: Fraction | None = option(
         None,
         RATIONAL,
         "RHO",
         "with timed arrivals, scale the rate to this share of the machine's capacity, e.g. 0.8",
+        beside=_TIMED,
     )
     dispatch: Dispatch = option(
         Dispatch.POOLED,
@@ -214,6 +219,7 @@ class RunOptions:
         "N",
         "with immediate dispatch: requests in flight per worker beyond its slots, at most (by "
         "default 2 or any number: docs/cluster.md)",
+        beside="dispatch=immediate",
     )
     delay: int = option(0, WHOLE, "D", "steps after which a decision takes effect (0)")
     projection: Projection = option(
@@ -287,6 +293,7 @@ class RunOptions:
         "C",
         "with timed arrivals, clients that give up: none (default), random:patience=30 [s] or a "
         "CSV file of time_s,request",
+        beside=_TIMED,
     )
     prefill: PrefillTier | None = option(
         None,
@@ -294,6 +301,7 @@ class RunOptions:
         "TIER",
         "with timed arrivals, prefill workers before the pool, e.g. workers=4,token_time=5e-5,"
         "ttl=30,places=256 (default: none; docs/cluster.md)",
+        beside=_TIMED,
     )
     telemetry: Telemetry | None = option(
         None,
@@ -314,11 +322,13 @@ class RunOptions:
         drift = LLM if self.drift is None else self.drift
         checked = {
             "arrivals": member(ArrivalMode, self.arrivals, "arrivals"),
-            "pool": _pool(self.pool, self.arrivals),
-            "rate_scale": _rate(self.rate_scale, self.arrivals, "rate_scale"),
-            "load": _load(self.load, self.rate_scale, self.arrivals),
+            "pool": integer(self.pool, "pool", minimum=1),
+            "rate_scale": _rate(self.rate_scale, "rate_scale"),
+            "load": _load(self.load, self.rate_scale),
             "dispatch": member(Dispatch, self.dispatch, "dispatch"),
-            "margin": _margin(self.margin, self.dispatch),
+            "margin": None
+            if self.margin is None
+            else integer(self.margin, "margin", maximum=MAX_MARGIN),
             "delay": integer(self.delay, "delay", maximum=MAX_DELAY),
             "projection": member(Projection, self.projection, "projection"),
             "window_knows": member(WindowKnows, self.window_knows, "window_knows"),
@@ -330,13 +340,14 @@ class RunOptions:
             "failures": self.failures or NO_EVENTS,
             "stragglers": self.stragglers or NO_EVENTS,
             "slo": service_level(self.slo),
-            "cancellations": _cancellations(self.cancellations, self.arrivals),
-            "prefill": _timed(prefill_tier(self.prefill), "prefill", self.arrivals),
+            "cancellations": self.cancellations or NO_EVENTS,
+            "prefill": prefill_tier(self.prefill),
             "telemetry": telemetry_of(self.telemetry),
             "seed": integer(self.seed, "seed", maximum=MAX_SEED),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        check_beside(self)
 
     def generator(self) -> np.random.Generator:
         """Return the generator of policies that draw.
@@ -351,41 +362,10 @@ class RunOptions:
         )
 
 
-def _pool(value: int, arrivals: str) -> int:
-    pool = integer(value, "pool", minimum=1)
-    if pool != _POOL and arrivals == ArrivalMode.TIMED:
-        raise InputError("pool", "timed arrivals have none", "leave it out, or use arrivals pool")
-    return pool
-
-
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise InputError(name, f"{value!r:.40} is no text", "name a rule, or module:function")
     return value
-
-
-def _cancellations(
-    given: str | tuple[tuple[float, int], ...], arrivals: str
-) -> str | tuple[tuple[float, int], ...]:
-    given = given or NO_EVENTS
-    if given != NO_EVENTS and arrivals != ArrivalMode.TIMED:
-        what = "a client's patience begins when its request arrives, which a pool does not know"
-        raise InputError("cancellations", what, "use arrivals timed")
-    return given
-
-
-def _timed(value: Any, name: str, arrivals: str) -> Any:
-    if value is not None and arrivals != ArrivalMode.TIMED:
-        raise InputError(name, "a pool does not know when requests arrive", "use arrivals timed")
-    return value
-
-
-def _margin(value: object, dispatch: str) -> int | None:
-    if value is None:
-        return None
-    if dispatch != Dispatch.IMMEDIATE:
-        raise InputError("margin", "only immediate dispatch has one", "use dispatch immediate")
-    return integer(value, "margin", maximum=MAX_MARGIN)
 
 
 def _swap_time(value: object) -> float:
@@ -396,18 +376,16 @@ def _swap_time(value: object) -> float:
 
 
 def _load(
-    value: Fraction | float | str | None, rate_scale: Fraction | float | str, arrivals: str
+    value: Fraction | float | str | None, rate_scale: Fraction | float | str
 ) -> Fraction | None:
     if value is None:
         return None
-    if _rate(rate_scale, arrivals, "rate_scale") != 1:
+    if _rate(rate_scale, "rate_scale") != 1:
         raise InputError("load", "rate_scale is given as well", "keep one of the two")
-    if arrivals != ArrivalMode.TIMED:
-        raise InputError("load", "only timed arrivals have a load", "use arrivals timed")
-    return _rate(value, arrivals, "load")
+    return _rate(value, "load")
 
 
-def _rate(value: Fraction | float | str, arrivals: str, name: str) -> Fraction:
+def _rate(value: Fraction | float | str, name: str) -> Fraction:
     try:
         rate = exact_rational(value, name) if isinstance(value, str) else Fraction(value)
     except (TypeError, ValueError, OverflowError):
@@ -415,6 +393,4 @@ def _rate(value: Fraction | float | str, arrivals: str, name: str) -> Fraction:
         raise InputError(name, what, "give a number > 0 such as 2, 0.8 or 4/5") from None
     if rate <= 0:
         raise InputError(name, f"{value} is out of range", "give a number > 0")
-    if rate != 1 and arrivals != ArrivalMode.TIMED:
-        raise InputError(name, "only timed arrivals have a rate", "use arrivals timed")
     return rate

@@ -14,6 +14,7 @@ from bfio.common.options import (
     options_of,
     read_texts,
     split_options,
+    unread,
     with_values,
 )
 from bfio.decode.cluster import Cluster
@@ -77,6 +78,10 @@ class ChosenPolicy:
         if self.is_own:
             return shown(self.make(), self.options)
         return look_ahead(self.in_force())
+
+    def spelt_out(self, run: RunOptions, cluster: Cluster) -> Hashable:
+        """Return its name and options in force: policies of which this is equal are one."""
+        return self.name, tuple(self.in_force(run, cluster).items())
 
     def make(self) -> Policy:
         """Make the policy anew, for one run."""
@@ -187,11 +192,6 @@ def given_to(
     return {name: value for name, value in given.items() if name in read}
 
 
-def spelt_out(chosen: ChosenPolicy, run: RunOptions, cluster: Cluster) -> Hashable:
-    """Return a policy's name and options in force: of which this is equal are one policy."""
-    return chosen.name, tuple(chosen.in_force(run, cluster).items())
-
-
 def check_options_are_read(
     policies: Sequence[ChosenPolicy],
     given: Mapping[str, object],
@@ -223,7 +223,7 @@ def check_options_are_read(
     for chosen in policies:
         for option in chosen.written:
             if option not in chosen.in_force(run, cluster):
-                raise _changes_nothing(f"policy {chosen.text}: {option}", chosen.table[option])
+                raise unread(chosen.table[option], f"policy {chosen.text}: {option}")
     for error in unread_options(policies, given, run, cluster, others, place).values():
         raise error
 
@@ -250,7 +250,7 @@ def unread_options(
         if value is None or name in read:
             continue
         if able := [table[name] for table in tables if name in table]:
-            errors[name] = _changes_nothing(place(name), able[0])
+            errors[name] = unread(able[0], place(name))
         else:
             next(iter(all_options()[name].values())).kind.checked(value, place(name))
             texts = [chosen.text for chosen in policies]
@@ -263,8 +263,3 @@ def _no_such_option(where: str, name: str, policies: Sequence[str]) -> InputErro
     what = f"{', '.join(policies) or 'no policy here'} {verb} no such option"
     remedy = f"leave it out, or run one that does: {', '.join(all_options()[name])}"
     return InputError(where, what, remedy)
-
-
-def _changes_nothing(where: str, entry: Option) -> InputError:
-    what = f"{entry.name} changes nothing without {entry.beside}"
-    return InputError(where, what, f"leave it out, or give {entry.beside}")

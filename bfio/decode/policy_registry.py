@@ -95,13 +95,7 @@ def as_object(policy: Policy) -> PolicySpec:
 
 
 def shown(policy: Policy, options: OwnOptions) -> int:
-    """Return the look-ahead steps that a policy of one's own is shown: the more of two wishes.
-
-    Raises
-    ------
-    InputError
-        If it wishes for more than there may be.
-    """
+    """Return the look-ahead steps that a policy of one's own is shown: the more of two wishes."""
     own = integer(getattr(policy, "horizon", 0), "horizon", maximum=MAX_SHOWN)
     return max(own, options.horizon or 0)
 

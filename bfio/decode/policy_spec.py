@@ -77,11 +77,6 @@ class PolicySpec:
     reads_reports: bool = True
 
 
-def stateless(function: Policy) -> Callable[[object], Policy]:
-    """Return a factory that ignores its argument and gives ``function`` itself."""
-    return lambda options: function
-
-
 def greedy_policy(
     name: str,
     key: Key,
@@ -119,7 +114,7 @@ def greedy_policy(
         assign.margin = margin  # type: ignore[attr-defined]
     return PolicySpec(
         name=name,
-        factory=stateless(assign),
+        factory=lambda _: assign,
         summary=summary,
         source=source,
         dispatch=dispatch,

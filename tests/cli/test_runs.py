@@ -373,7 +373,7 @@ def test_a_plot_that_cannot_be_written_loses_no_answer(
 
 
 @pytest.mark.parametrize("words", [("compare", "--policies", "fcfs,br-0", *SMALL, "--no-plots"),
-                                   ("compare", "--help")])  # fmt: skip
+                                   ("compare", "--policies", "br-0", "--help")])  # fmt: skip
 def test_streams_of_few_characters(words: tuple[str, ...]) -> None:
     """What they cannot write is a question mark, not a traceback."""
     done = subprocess.run(

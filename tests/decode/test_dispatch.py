@@ -224,7 +224,7 @@ def test_adaptive_refuses_delay() -> None:
 
 def test_only_immediate_dispatch_has_a_margin() -> None:
     """One line that says so; nothing above the largest either."""
-    with pytest.raises(InputError, match="margin: only immediate dispatch has one"):
+    with pytest.raises(InputError, match="margin: changes nothing without dispatch=immediate"):
         simulate(workload([1], [1]), "jsq", EXACT, margin=1)
     with pytest.raises(InputError, match="margin"):
         simulate(workload([1], [1]), "jsq", EXACT, dispatch="immediate", margin=-1)

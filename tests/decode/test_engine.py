@@ -314,7 +314,7 @@ BAD_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"horizon": 2.0}, "horizon: expected an integer"),
     ({"steps": -1}, "steps: -1"),
     ({"seed": -1}, "seed: -1"),
-    ({"rate_scale": 2}, "rate_scale: only timed arrivals have a rate"),
+    ({"rate_scale": 2}, "rate_scale: changes nothing without arrivals=timed"),
     ({"rate_scale": 0, "arrivals": "timed"}, "rate_scale: 0 is out of range"),
     ({"rate_scale": NAN, "arrivals": "timed"}, "rate_scale: nan is no exact number"),
     ({"rate_scale": float("inf"), "arrivals": "timed"}, "rate_scale: inf is no exact number"),

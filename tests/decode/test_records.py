@@ -263,7 +263,7 @@ def test_a_gap_of_a_policy_that_lets_the_clock_jump() -> None:
     ("policy", "message"),
     [
         ("fcfs:gamma=0.3:horizon=9", "policy fcfs:gamma=0.3:horizon=9: gamma: fcfs reads no suc"),
-        ("bf-io:slack=500", "policy bf-io:slack=500: slack: slack changes nothing without second"),
+        ("bf-io:slack=500", "policy bf-io:slack=500: slack: changes nothing without second"),
         ("adaptive:gamma=0.3:beta=3", "gamma: adaptive reads no such option; .*: bf-io, br-h"),
         ("br-h:gama=0.3", "policy br-h:gama=0.3: gama: unknown option; did you mean gamma"),
         ("fcfs:gama=0.3", "policy fcfs:gama=0.3: gama: unknown option; fcfs has none"),
@@ -300,7 +300,7 @@ def test_an_option_without_effect_where_requests_are_bound_is_refused(
 ) -> None:
     """By name and flag alike; pooled dispatch reads it, and so may another policy."""
     name, value = option.split("=")
-    message = f"{name} changes nothing without dispatch=pooled; leave it out, or give dispatch"
+    message = "changes nothing without dispatch=pooled; leave it out, or give dispatch=pooled"
     with pytest.raises(InputError, match=message):
         simulate(REQUESTS, f"{policy}:{option}", MACHINE, dispatch="immediate")
     assert simulate(REQUESTS, f"{policy}:{option}", MACHINE).is_drained

@@ -198,7 +198,9 @@ def test_policies_that_go_by_prefixes_which_nothing_tells_are_told_of() -> None:
 
 def test_timed_arrivals_have_no_pool() -> None:
     """A pool that would change nothing is refused, as a rate of a pool is."""
-    with pytest.raises(InputError, match="pool: timed arrivals have none; leave it out"):
+    with pytest.raises(
+        InputError, match="pool: changes nothing without arrivals=pool; leave it out"
+    ):
         RunOptions(arrivals=ArrivalMode.TIMED, pool=1)
 
 

@@ -74,13 +74,13 @@ def test_options_that_are_read_beside_others() -> None:
     [
         (["fcfs"], {"gamma": "1/2"}, r"^gamma: fcfs reads no such option; .*bf-io, br-h"),
         (["fcfs", "jsq"], {"cap_threshold": 9}, "run one that does: throttled"),
-        (["bf-io"], {"slack": 3}, "slack: slack changes nothing without second; leave it out"),
-        (["fcfs", "bf-io"], {"second_proof": 9}, "second_proof changes nothing without second"),
-        (["bf-io:slack=3"], {}, "policy bf-io:slack=3: slack: slack changes nothing without sec"),
+        (["bf-io"], {"slack": 3}, "slack: changes nothing without second; leave it out"),
+        (["fcfs", "bf-io"], {"second_proof": 9}, "second_proof: changes nothing without second"),
+        (["bf-io:slack=3"], {}, "policy bf-io:slack=3: slack: changes nothing without sec"),
         (["bf-io:second=age:second-horizon=3"], {}, "changes nothing without second=window"),
         (["bf-io"], {"second": "now", "second_horizon": 3}, "nothing without second=window"),
         (["br-0"], {"slack": 3}, "slack: br-0 reads no such option; .* that does: bf-io"),
-        (["br-0"], {"benefit": 3}, "benefit changes nothing without prefix_cache"),
+        (["br-0"], {"benefit": 3}, "benefit: changes nothing without prefix_cache"),
         # One that is given is read, be it what it would be anyway.
         (["fcfs"], {"threshold": 7}, "threshold: fcfs reads no such option"),
         (["pausing:base=fcfs"], {"threshold": 7}, "threshold: pausing:base=fcfs reads no such"),
@@ -138,7 +138,7 @@ def test_every_option_is_told_apart_by_its_policies() -> None:
     [
         (["compare", "--policies", "fcfs", "--gamma", "0.5", "--no-plots"], "--gamma: fcfs"),
         (["simulate", "--policy", "jsq", "--choices", "3"], "--choices: jsq"),
-        (["simulate", "--policy", "bf-io", "--slack", "3"], "--slack: slack changes nothing"),
+        (["simulate", "--policy", "bf-io", "--slack", "3"], "--slack: changes nothing"),
         (["simulate", "--policy", "jsq:choices=3"], "choices: jsq reads no such option"),
         (["gap", "--policy", "fcfs", "--cap-threshold", "3", "--no-plots"], "--cap-threshold"),
     ],

@@ -4,7 +4,7 @@ from bfio.common.compilable import compilable
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
 from bfio.decode.machine.state import TAKEN, State
 from bfio.decode.policies.jsq import key
-from bfio.decode.policy_spec import PolicySpec, stateless
+from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import assign_to_least, oldest, worker_tally
 
@@ -36,7 +36,7 @@ def choose(state: State, greedy: Greedy, request: int) -> int:
 
 SPEC = PolicySpec(
     name="balance-scheduling",
-    factory=stateless(assign),
+    factory=lambda _: assign,
     summary="jsq, but nothing starts while some worker is full",
     source="vllm-ascend pull request 5212",
     kernel=greedy_kernel(choose),

@@ -3,7 +3,7 @@
 from bfio.common.compilable import compilable
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, list_open
 from bfio.decode.machine.state import State
-from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec, stateless
+from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest
 
@@ -31,7 +31,7 @@ def choose(state: State, greedy: Greedy, request: int) -> int:
 
 SPEC = PolicySpec(
     name="random",
-    factory=stateless(assign),
+    factory=lambda _: assign,
     summary="oldest request to a random worker with a free slot",
     source="BalanceRoute, section 6.1",
     dispatch=BOTH_DISPATCHES,

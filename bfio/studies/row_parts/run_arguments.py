@@ -21,7 +21,6 @@ from bfio.decode.policy_parsing import (
     check_options_are_read,
     choose,
     given_to,
-    spelt_out,
     unread_options,
 )
 from bfio.decode.policy_registry import all_options
@@ -153,7 +152,7 @@ class RunPlan:
         """What it comes to, whichever way policy and predictor are spelt."""
         predictor = predictors.spelt_out(str(self.options.predictor))
         return (
-            spelt_out(self.policy, self.options, self.cluster),
+            self.policy.spelt_out(self.options, self.cluster),
             replace(self.options, predictor="none"),
             *(predictor, self.cluster, self.engine, self.energy, self.warm_up, self.repeat),
             *(self.choice, self.metrics),

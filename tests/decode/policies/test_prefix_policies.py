@@ -190,7 +190,7 @@ def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
 def test_a_benefit_without_caches_is_refused() -> None:
     """It would change nothing."""
     load = Workload([5], [1], block_hashes=[[1]])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="benefit changes nothing without prefix_cache"):
+    with pytest.raises(InputError, match="benefit: changes nothing without prefix_cache"):
         simulate(load, "br-0:benefit=1", Cluster(1, 1))
     kept = Cluster(1, 1, prefix_cache=512)
     with pytest.raises(InputError, match="the compiled engine cannot run"):
