@@ -183,6 +183,8 @@ def _add_policy_options(parser: argparse.ArgumentParser) -> None:
 
     if isinstance(parser, OneLineParser):
         parser.add_late = add_late
+    else:
+        add_late(())
 
 
 def _named_policies(words: "Sequence[str]") -> list[str]:

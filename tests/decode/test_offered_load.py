@@ -80,7 +80,7 @@ def test_below_capacity_nobody_waits_long_and_above_it_all_do() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"load": 0.5}, "load: only timed arrivals"),
+        ({"load": 0.5}, "load: changes nothing without arrivals=timed"),
         ({"load": 0.5, "arrivals": "timed", "rate_scale": 2}, "rate_scale is given as well"),
         ({"load": 0, "arrivals": "timed"}, "load: 0 is out of range"),
         ({"load": "x", "arrivals": "timed"}, "load"),

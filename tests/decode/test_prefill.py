@@ -204,7 +204,7 @@ def test_tiers_that_make_no_sense(tier: str, message: str) -> None:
 def test_what_does_not_go_together() -> None:
     """A pool of waiting requests that refills knows no arrivals; `adaptive` counts on order."""
     one = workload([2], [1], ["0"])
-    with pytest.raises(InputError, match="does not know when requests arrive"):
+    with pytest.raises(InputError, match="prefill: changes nothing without arrivals=timed"):
         simulate(one, "fcfs", ALONE, prefill="workers=1,token_time=1")
     tier: dict[str, Any] = {"arrivals": "timed", "prefill": "workers=1,token_time=1"}
     with pytest.raises(InputError, match="prefill ends in another order"):
