@@ -8,6 +8,7 @@ late here; the command line then ends the process (`bfio.cli.guard`) with what w
 
 import copy
 import ctypes
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -136,7 +137,8 @@ class Deadline:
         """Raise `OutOfTime` in the code inside once time is up.
 
         For Python code that does not look at the clock, holds no lock, and whose work may be
-        dropped anywhere. Native code is interrupted when it returns.
+        dropped anywhere. Native code is interrupted when it returns, and the import of a module
+        when it is done.
 
         Parameters
         ----------
@@ -152,10 +154,14 @@ class Deadline:
 
         def interrupt() -> None:
             nonlocal sent
-            with lock:
-                if inside:
-                    sent = True
-                    _raise_in(thread)
+            while not sent:
+                with lock:
+                    if not inside:
+                        return
+                    if not _is_importing(thread):
+                        sent = True
+                        _raise_in(thread)
+                time.sleep(_PAUSE_S)
 
         timer = threading.Timer(min(self.left + grace_s, threading.TIMEOUT_MAX), interrupt)
         timer.daemon = True
@@ -176,6 +182,8 @@ class Deadline:
 
 #: Grace for a first answer [s]: part of what a limit may be exceeded by.
 FIRST_GRACE_S = 0.1
+#: How often to look whether a module is loaded by now [s].
+_PAUSE_S = 0.005
 #: The deadline that never comes.
 UNLIMITED = Deadline()
 
@@ -198,6 +206,14 @@ class _Mapped:
 
 #: What functions take: seconds from now, or a clock that runs already.
 TimeLimit: TypeAlias = float | Deadline | None
+
+
+def _is_importing(thread: int) -> bool:
+    """Whether a thread loads a module, which would stay in the process half loaded."""
+    frame = sys._current_frames().get(thread)  # noqa: SLF001  (the only way to see them)
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
 
 
 def _raise_in(thread: int) -> None:

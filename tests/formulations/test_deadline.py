@@ -1,9 +1,11 @@
 """One clock for all phases of a solve."""
 
+import importlib
 import subprocess
 import sys
 import time
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,6 +71,23 @@ print("done")
         check=True,
     )
     assert run.stdout == "done\n"
+
+
+def test_a_module_is_loaded_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of it would stay: each later use would fail, as Pyomo's did on a busy machine."""
+    lines = ("import time", "end = time.monotonic() + 0.3", "while time.monotonic() < end: pass")
+    (tmp_path / "slow_to_load.py").write_text("\n".join((*lines, "whole = 1")))
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def load() -> None:
+        with Deadline(0.05).interrupting():
+            importlib.import_module("slow_to_load")
+            while True:
+                pass
+
+    with pytest.raises(OutOfTime):
+        load()
+    assert sys.modules.pop("slow_to_load").whole == 1
 
 
 def test_code_in_time_is_left_alone() -> None:
