@@ -154,13 +154,14 @@ class Deadline:
 
         def interrupt() -> None:
             nonlocal sent
-            while not sent:
+            while True:
                 with lock:
                     if not inside:
                         return
                     if not _is_importing(thread):
                         sent = True
                         _raise_in(thread)
+                        return
                 time.sleep(_PAUSE_S)
 
         timer = threading.Timer(min(self.left + grace_s, threading.TIMEOUT_MAX), interrupt)

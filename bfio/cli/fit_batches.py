@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE
 from bfio.cli.options import given_options
-from bfio.cli.output import Written, picture_place, print_json, print_table
+from bfio.cli.output import drawn, picture_place, print_json, print_table
 from bfio.common.options import flag
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from matplotlib.figure import Figure
 
     from bfio.batching.measured import BatchTimeFit
     from formulations.batching import BatchTime
@@ -61,13 +63,12 @@ def fit_batches(
     fit = fit_batch_time(tokens, durations, free_tokens=args.free_tokens)
     time = fit.batch_time(slot)
 
-    def draw(place: Path) -> Path:
+    def figure() -> "Figure":
         from bfio.batching.figure import fit_figure
-        from bfio.decode.plots import save
 
-        return save(fit_figure(tokens, durations, fit), place)
+        return fit_figure(tokens, durations, fit)
 
-    plots = Written[Path]() if place is None else Written(lambda: draw(place))
+    plots = drawn(place, figure)
     answer = _answer(args.file, len(tokens), fit, time, str(slot))
     if args.json:
         from bfio.common.provenance import citable_versions

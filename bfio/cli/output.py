@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import Console, JustifyMethod
     from rich.progress import Progress, ProgressColumn
 
@@ -153,6 +154,19 @@ class Written(Generic[T]):
         """
         if self._error is not None:
             raise self._error
+
+
+def drawn(place: Path | None, figure: "Callable[[], Figure]") -> Written[Path]:
+    """Draw a picture where one was asked for."""
+    if place is None:
+        return Written()
+
+    def draw() -> Path:
+        from bfio.decode.plots import save
+
+        return save(figure(), place)
+
+    return Written(draw)
 
 
 def plot_folder(args: argparse.Namespace) -> Path | None:

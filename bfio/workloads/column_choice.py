@@ -143,7 +143,7 @@ def guessed_columns(header: Sequence[str], first_row: Row) -> dict[str, str]:
     """
     guessed: dict[str, str] = {}
     for role, names in (("arrival", _ARRIVALS), ("prompt", _PROMPTS), ("output", _OUTPUTS)):
-        found = [name for name in header if _plain(_UNIT.sub("", name.lower())) in names]
+        found = [name for name in header if _is_one_of(name, names)]
         if role == "arrival" and not found:
             found = [name for name in header if is_moment(name)]
         if len(found) == 1:
@@ -168,7 +168,7 @@ def doubt(guessed: Mapping[str, str], header: Sequence[str], first_row: Row) -> 
     prefixes = [name for name in header if _is_a_length_of_prefixes(name)]
     if prefixes:
         return f"{shown(prefixes[0])} may be a part of the prompt or come before it"
-    timed = [name for name in header if _plain(_UNIT.sub("", name.lower())) in _ARRIVALS]
+    timed = [name for name in header if _is_one_of(name, _ARRIVALS)]
     if len(timed) > 1:
         return f"{shown(timed[0])} and {shown(timed[1])} look like arrival times"
     if timed and not (_UNIT.search(timed[0].lower()) or is_timestamp(first_row, timed[0])):
@@ -194,12 +194,16 @@ def is_moment(name: str) -> bool:
     words = _words(name)
     if words & _WORDS_OF_DURATIONS:
         return False
-    in_use = _plain(_UNIT.sub("", name.lower())) in _ARRIVALS
     return (
-        in_use
+        _is_one_of(name, _ARRIVALS)
         or bool(words & _WORDS_OF_MOMENTS)
         or any(word.endswith(("time", "times", "stamp", "stamps")) for word in words)
     )
+
+
+def _is_one_of(name: str, names: frozenset[str]) -> bool:
+    """Whether a name is among those in use, its unit left out."""
+    return _plain(_UNIT.sub("", name.lower())) in names
 
 
 def _is_a_length_of_prefixes(name: str) -> bool:

@@ -128,14 +128,11 @@ def _json_table(lines: Iterator[str], path: Path, *, is_open: bool) -> Table:
     number, row = next(records)
     if isinstance(row, InputError):
         # Without a first object there is no telling what the file is, so it cannot be skipped.
-        where, remedy = (
-            f"{path} line {number}",
-            f"write one object a line: jq -c . {shlex.quote(str(path))}",
-        )
+        where = f"{path} line {number}"
         if is_open:
-            raise InputError(
-                where, "not valid JSON Lines: its first object does not end on the line", remedy
-            )
+            what = "not valid JSON Lines: its first object does not end on the line"
+            remedy = f"write one object a line: jq -c . {shlex.quote(str(path))}"
+            raise InputError(where, what, remedy)
         raise InputError(f"{where} {row.where}".rstrip(), row.what, "correct the row")
     return _table(Layout.JSON_LINES, "", tuple(row), itertools.chain([(number, row)], records))
 

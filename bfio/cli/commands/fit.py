@@ -1,16 +1,17 @@
 """``bfio fit``: constants of the step time, or of the batch time, from measurements."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bfio.cli.command import DONE, Command
 from bfio.cli.fit_batches import add_batches, fit_batches, refuse_batches
 from bfio.cli.options import add_common
-from bfio.cli.output import Written, picture_place, print_json, print_table
+from bfio.cli.output import drawn, picture_place, print_json, print_table
 from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bfio.calibration.result import StepTimeFit, WorkerFit
 
 _KINDS = ("steps", "batches")
@@ -79,19 +80,13 @@ def _run(args: argparse.Namespace) -> int:
     place = picture_place(args.plot)
     steps = read_steps(args.file, workers=args.workers, duration=args.duration)
     fit = fit_step_time(steps, loss=loss, with_mean=not args.no_mean, per_worker=args.per_worker)
-    plots = Written[Path]() if place is None else Written(lambda: _draw(fit, place))
+    plots = drawn(place, fit.plot)
     _show(args, fit, plots.found)
     plots.check()
     return DONE
 
 
-def _draw(fit: "StepTimeFit", place: Path) -> Path:
-    from bfio.decode.plots import save
-
-    return save(fit.plot(), place)
-
-
-def _show(args: argparse.Namespace, fit: "StepTimeFit", plots: list[Path]) -> None:
+def _show(args: argparse.Namespace, fit: "StepTimeFit", plots: "list[Path]") -> None:
     from bfio.cli.tables import print_sentences
     from bfio.common.provenance import citable_versions
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options, so_far
 from bfio.cli.command import DONE, Command
-from bfio.cli.output import Written, interruption, picture_place, print_json, progress_bar
+from bfio.cli.output import drawn, interruption, picture_place, print_json, progress_bar
 from bfio.common.options import add_options, from_namespace
 from bfio.prediction.options import EvaluationOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from matplotlib.figure import Figure
 
     from bfio.common.table_text import TextTable
     from bfio.prediction.report import PredictorReport
@@ -84,7 +86,7 @@ def _run(args: argparse.Namespace) -> int:
                 raise
             bar.advance(task)
             so_far.keep_shown(lambda: _show(args, reports, [], provenance, interrupted=True))
-    plots = Written[Path]() if place is None else Written(lambda: _draw(reports, place))
+    plots = drawn(place, lambda: _figure(reports))
     _show(args, reports, plots.found, provenance)
     plots.check()
     return DONE
@@ -109,11 +111,10 @@ def _predictors(args: argparse.Namespace) -> "Sequence[str]":
     return predictors
 
 
-def _draw(reports: "Sequence[PredictorReport]", place: Path) -> Path:
-    from bfio.decode.plots import save
+def _figure(reports: "Sequence[PredictorReport]") -> "Figure":
     from bfio.prediction.plots import evaluation_figure
 
-    return save(evaluation_figure(reports), place)
+    return evaluation_figure(reports)
 
 
 def _show(

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
-from bfio.cli.output import Written, picture_place, print_json, print_table
+from bfio.cli.output import drawn, picture_place, print_json, print_table
 from bfio.common.number_text import number
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from bfio.prediction.geometric import GeometricFit
     from formulations.arrays import IntArray
 
@@ -163,13 +165,12 @@ def _geometric(args: argparse.Namespace) -> None:
             geometric_fit(workload.output_tokens, f"{workload.name}: outputs"),
         )
 
-    def draw(place: Path) -> Path:
-        from bfio.decode.plots import save
+    def figure() -> "Figure":
         from bfio.prediction.geometric_plots import geometric_figure
 
-        return save(geometric_figure(found), place)
+        return geometric_figure(found)
 
-    plots = Written[Path]() if place is None else Written(lambda: draw(place))
+    plots = drawn(place, figure)
     _show_geometric(args, found, plots.found)
     plots.check()
 

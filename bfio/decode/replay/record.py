@@ -72,7 +72,7 @@ class Replay:
     @cached_property
     def _trajectories(self) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
         if self.run.rests is None and len(self.run.options.drift.increments) == 1:
-            held = self._steady_growth(self.run.options.drift.increments[0])
+            held = self._equal_growth(self.run.options.drift.increments[0])
             return held, held
         shape = (self.cluster.workers, self.run.steps)
         loads, count = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
@@ -94,7 +94,7 @@ class Replay:
             running += on_workers(self.run, self.cluster, chunks, chunks.before).T
         return (running.T, runs.T), (loads.T, count.T)
 
-    def _steady_growth(self, gain: int) -> tuple[IntArray, IntArray]:
+    def _equal_growth(self, gain: int) -> tuple[IntArray, IntArray]:
         """Return loads and requests that run where each gains as much at every step.
 
         A request that weighs p at step s weighs p - gain·s + gain·k at step k: the sums of the
