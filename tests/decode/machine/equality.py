@@ -103,10 +103,7 @@ def as_plain_python() -> Iterator[None]:
     run = whole_run.run_compiled
 
     def run_plainly(*args: Any, **options: Any) -> Any:
-        with (
-            patch.object(length_history, "steps_left", _compiled_as(length_history.steps_left)),
-            patch.object(length_history, "total", _compiled_as(length_history.total)),
-        ):
+        with patch.multiple(length_history, **_AS_WRITTEN):
             return run(*args, **options)
 
     with (
@@ -117,8 +114,10 @@ def as_plain_python() -> Iterator[None]:
         yield
 
 
-def _compiled_as(function: Any) -> Any:
-    return function.__recipe__.compiled_as
+#: Taken once: within a second call of :func:`as_plain_python` they stand there already.
+_AS_WRITTEN = {
+    name: getattr(length_history, name).__recipe__.compiled_as for name in ("steps_left", "total")
+}
 
 
 def _plain_loop(loop: whole_run.Loop) -> Callable[..., int]:
