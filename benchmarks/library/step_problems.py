@@ -15,6 +15,7 @@ from benchmarks.requests import SYNTHETIC, draw
 from benchmarks.step_extras import EXTRAS, with_extra
 from benchmarks.step_harvest import LONGEST, Size, StepCollector
 from bfio.decode.cluster import Cluster
+from bfio.decode.policy_parsing import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads.generators import resample
@@ -180,9 +181,11 @@ def _states(run: StepRun, folder: Path) -> dict[str, DecodeState]:
     requests = _requests(run, folder, size.workers * size.slots * _TURNOVERS + 8 * size.pool)
     mean = round(float(requests.output_tokens.mean()))
     collector = StepCollector(warm, mean)
+    decide = choose(run.policy, {}).make()
     simulate(
         requests,
-        run.policy,
+        # The states show a window, whether or not the policy reads one.
+        lambda state: decide(state),
         Cluster(size.workers, size.slots),
         pool=size.pool,
         horizon=LONGEST,

@@ -132,6 +132,8 @@ def _run(
         found = _run_compiled(spec, task, horizon, watching, engine)
     if found is None:
         if engine == "compiled":
+            if policy.is_own:
+                raise _not_compiled("a policy of your own")
             what = why_interpreted(machine, asked) or "these options"
             raise _not_compiled(f"policy {name} with {what}")
         found = run_interpreted(workload, made, name, horizon, machine, asked, watching, history)

@@ -102,7 +102,7 @@ def test_mesh_has_blocks_of_all_levels() -> None:
     assert cells.tolist() == [256 * 4**level for level in range(5)]
     assert counts / 20_000 == pytest.approx([1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16], abs=0.01)
     assert np.median(blocks.output_tokens) == pytest.approx(60, abs=2)
-    run = simulate(blocks.head(60), "br-0", Cluster(2, 8), drift="age:32*8,32*-8", horizon=5)
+    run = simulate(blocks.head(60), "br-h", Cluster(2, 8), drift="age:32*8,32*-8", horizon=5)
     assert run.is_drained
     assert run_violations(run, blocks.head(60), Cluster(2, 8)) == {}
 
