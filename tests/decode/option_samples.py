@@ -136,7 +136,8 @@ def values_of(entry: Option) -> tuple[object, ...]:
     if entry.kind.words:
         return tuple(str(word) for word in entry.kind.words if word != entry.default)
     if entry.kind.types == WHOLE.types:
-        return 1, (entry.default or 5) + 2, (entry.default or 5) + 30
+        usual = entry.default or 5
+        return tuple(value for value in (1, usual + 2, usual + 30) if value != usual)
     if entry.kind.types == NUMBER.types:
         return (entry.default or 0.01) * 1.5, (entry.default or 0.01) * 1.500000001
     if entry.kind.types == RATIONAL.types:
