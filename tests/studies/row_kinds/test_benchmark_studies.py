@@ -25,6 +25,7 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "01-paper-table/study": 4,
     # Wide grids of a few minutes, as their READMEs say.
     "03-look-ahead/study": 4,
+    "04-scaling-in-workers/study": 3,
     # Exact steps on up to 8,192 slots: a row takes up to ten minutes.
     "05-improvement-ratio/study": 1,
     "07-arrival-models/small-proven": 60,
@@ -55,13 +56,13 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "21-predictors/filter": 1,
     "21-predictors/study": 1,
     # Wide grids of a few minutes; a trace has so many windows that are worth one.
-    "23-balance-route-table-1/pool": 5,
+    "23-balance-route-table-1/pool": 3,
     "23-balance-route-table-1/timed": 4,
-    "24-useless-signal/anchor": 5,
-    "24-useless-signal/classifier": 5,
-    "24-useless-signal/useless": 5,
-    "25-robustness/study": 3,
-    "26-throughput-and-imbalance/study": 4,
+    "24-useless-signal/anchor": 2,
+    "24-useless-signal/classifier": 3,
+    "24-useless-signal/useless": 2,
+    "25-robustness/study": 2,
+    "26-throughput-and-imbalance/study": 3,
     "27-scaling-of-look-ahead/classifier": 3,
     "27-scaling-of-look-ahead/noise": 3,
     "27-scaling-of-look-ahead/workers": 3,
