@@ -58,10 +58,10 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     # Wide grids of a few minutes; a trace has so many windows that are worth one.
     "23-balance-route-table-1/pool": 3,
     "23-balance-route-table-1/timed": 4,
-    "24-useless-signal/anchor": 2,
+    "24-useless-signal/anchor": 3,
     "24-useless-signal/classifier": 3,
-    "24-useless-signal/useless": 2,
-    "25-robustness/study": 2,
+    "24-useless-signal/useless": 3,
+    "25-robustness/study": 3,
     "26-throughput-and-imbalance/study": 3,
     "27-scaling-of-look-ahead/classifier": 3,
     "27-scaling-of-look-ahead/noise": 3,
