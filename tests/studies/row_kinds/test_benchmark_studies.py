@@ -24,7 +24,10 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     # Thousands of measured steps per row.
     "01-paper-table/study": 4,
     # Wide grids of a few minutes, as their READMEs say.
+    "02-heuristic-versus-exact/runs": 3,
+    "02-heuristic-versus-exact/steps": 5,
     "03-look-ahead/study": 4,
+    "04-scaling-in-workers/study": 3,
     # Exact steps on up to 8,192 slots: a row takes up to ten minutes.
     "05-improvement-ratio/study": 1,
     "07-arrival-models/small-proven": 60,
@@ -44,24 +47,24 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "17-traces-with-unknown-lengths/study": 3,
     # Exact steps over windows: so many fit a run of minutes, and its README says so.
     "18-active-look-ahead/exact": 3,
+    "18-active-look-ahead/study": 3,
     "19-which-optimum/study": 3,
     "20-better-policy/exact": 3,
-    "20-better-policy/study": 3,
-    # Runs of the policy take seconds; those without lengths have eight seeds of the twelve.
+    "20-better-policy/study": 2,
     "22-adaptive/choice": 2,
-    "22-adaptive/study": (8, 12),
-    "22-adaptive/unseen": (2, 4, 6),
+    "22-adaptive/study": 3,
+    "22-adaptive/unseen": (2, 3, 5),
     # A trace is evaluated once: nothing is drawn.
     "21-predictors/filter": 1,
     "21-predictors/study": 1,
     # Wide grids of a few minutes; a trace has so many windows that are worth one.
-    "23-balance-route-table-1/pool": 5,
+    "23-balance-route-table-1/pool": 3,
     "23-balance-route-table-1/timed": 4,
-    "24-useless-signal/anchor": 5,
-    "24-useless-signal/classifier": 5,
-    "24-useless-signal/useless": 5,
+    "24-useless-signal/anchor": 3,
+    "24-useless-signal/classifier": 3,
+    "24-useless-signal/useless": 3,
     "25-robustness/study": 3,
-    "26-throughput-and-imbalance/study": 4,
+    "26-throughput-and-imbalance/study": 3,
     "27-scaling-of-look-ahead/classifier": 3,
     "27-scaling-of-look-ahead/noise": 3,
     "27-scaling-of-look-ahead/workers": 3,
