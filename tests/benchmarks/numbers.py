@@ -185,6 +185,12 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
+def stands_in(sentence: str, text: str) -> bool:
+    """Return whether a text holds a sentence and its first and last word or number are whole."""
+    whole = r"(?<!\w)(?<!\d[.,])" + re.escape(sentence) + r"(?!\w|[.,]\d)"
+    return re.search(whole, text) is not None
+
+
 def unsourced(text: str, sentences: list[str]) -> list[str]:
     """Return the numbers of a text that no sentence holds and that are no settings."""
     whole = plain("\n".join(line for line in text.splitlines() if not line.startswith("    ")))
