@@ -19,9 +19,8 @@ import numpy as np
 
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.decode.batching import Batching, check_batching, check_routing
+from bfio.decode.batching import Batching
 from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
-from bfio.decode.drift import DriftReading
 from bfio.decode.machine.events import begin_step, log_is_full
 from bfio.decode.machine.interruption import swap_in
 from bfio.decode.machine.phases import (
@@ -137,10 +136,6 @@ def run_interpreted(
     batches = cluster.token_budget is not None
     rests = bool(max_pauses) or batches
     check_run(workload, cluster, checked, horizon, pauses=rests)
-    if batches:
-        check_routing(policy, name, horizon, lengths)
-    if max_pauses is not None:
-        check_pauses(name, checked, horizon, lengths)
     state = new_state(
         workload,
         cluster,
@@ -176,30 +171,6 @@ def run_interpreted(
         rests=run.rests,
         batching=run.batching,
     )
-
-
-def check_pauses(policy: str, options: RunOptions, horizon: int, lengths: LengthSource) -> None:
-    """Refuse options of a run with which nobody can rest.
-
-    Raises
-    ------
-    InputError
-        If requests are bound when they arrive, decisions take effect later, reports tell of
-        workers alone, or a predictor would have to be told of rests.
-    """
-    where = f"policy {policy}"
-    if options.dispatch is Dispatch.IMMEDIATE:
-        what = "pauses, and is asked about arriving requests alone"
-        raise InputError(where, what, "use pooled dispatch")
-    if options.delay > 0:
-        what = "pauses, and decisions take effect later"
-        raise InputError(where, what, "use delay 0")
-    if options.telemetry is not None:
-        what = "pauses, and is to know requests that run by reports of workers alone"
-        raise InputError(where, what, "use no telemetry")
-    if horizon > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
-        what = "pauses, and predictors count steps without rests"
-        raise InputError(where, what, "use horizon 0, or predictor none or oracle")
 
 
 def with_margin(policy: Policy, options: RunOptions) -> RunOptions:
@@ -513,8 +484,7 @@ def check_run(
     InputError
         If it exceeds `MAX_STEP_TOKENS`, a request has more than `MAX_DRAIN_STEPS` tokens and
         nothing limits the steps (no one could wait for its end), one may come to take more
-        memory than any worker has, prefixes are to be kept and nothing tells them, or workers
-        have token budgets and something else that does not go with them.
+        memory than any worker has, or prefixes are to be kept and nothing tells them.
     """
     longest = int(workload.output_tokens.max(initial=0))
     if options.steps is None and longest > MAX_DRAIN_STEPS:
@@ -529,23 +499,10 @@ def check_run(
             f"{cluster.total_slots} slots of up to {heaviest} tokens overflow 64-bit sums",
             "use shorter requests or fewer slots",
         )
-    check_batching(cluster, options)
-    _check_growth(cluster, options)
     _check_memory(workload, cluster, options, pauses)
     _check_prefixes(workload, cluster)
     _check_telemetry(cluster, options, horizon)
     return together
-
-
-def _check_growth(cluster: Cluster, options: RunOptions) -> None:
-    """Refuse growth that would not be the same for all that wait, once some have run before."""
-    by_age = options.drift.reading is DriftReading.AGE and not options.drift.is_uniform
-    if by_age and may_interrupt(cluster, options):
-        raise InputError(
-            "drift",
-            "differs with age, and requests may be interrupted",
-            "use equal increments or global-step, or --overflow reserve and nobody who leaves",
-        )
 
 
 def _check_telemetry(cluster: Cluster, options: RunOptions, horizon: int) -> None:
