@@ -17,10 +17,10 @@ from bfio.decode.compatibility import (
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_parsing import choose
 from bfio.decode.simulation import simulate
-from bfio.workloads.workload import Workload
 from formulations.errors import InputError
+from tests.decode.cases import workload
 
-REQUESTS = Workload([3, 4, 5, 2], [2, 3, 1, 2], (0, 0, 1, 1))
+REQUESTS = workload([3, 4, 5, 2], [2, 3, 1, 2], ["0", "0", "1", "1"])
 TIMED = {"arrivals": "timed"}
 #: What makes a fact hold: the policy, fields of the machine, options of the run.
 SAMPLES: dict[str, tuple[str | None, dict[str, Any], dict[str, Any]]] = {
