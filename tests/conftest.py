@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Generator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +34,22 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def few_loops() -> Generator[None]:
+    """Compile two loops for a policy: a plain one, and one that knows every feature.
+
+    One for each set of features that some test draws would take hours.
+    `tests/decode/machine/test_parts.py` has them as plain Python.
+    """
+    from bfio.decode.machine import parts, whole_run
+
+    every = frozenset(parts.PARTS)
+    with patch.object(
+        whole_run, "parts_used", lambda *run: every if parts.parts_used(*run) else frozenset()
+    ):
+        yield
 
 
 _SHARED = ROOT.parent / "shared" / "data"

@@ -142,7 +142,8 @@ def _run(
     if found is None:
         if engine == "compiled":
             what = "these options" if unknown is None else unknown.what
-            raise _not_compiled(f"policy {name} with {what}")
+            whose = "a policy of your own" if policy.is_own else f"policy {name} with {what}"
+            raise _not_compiled(whose)
         found = run_interpreted(workload, made, name, horizon, machine, asked, watching, history)
     return replace(
         found,
