@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from dis import get_instructions
 from functools import cache
+from inspect import signature
 from types import CellType, FunctionType
 from typing import Any, TypeVar, cast, overload
 
@@ -19,12 +20,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class _Recipe:
-    """How a function is compiled: whether it allocates, where, and what stands in for it."""
+    """How a function is compiled: whether it allocates, where, and what stands in for it.
+
+    `part_of` and `otherwise` are those of `compilable`.
+    """
 
     allocates: bool
     into_caller: bool
     compiled_as: Callable[..., Any] | None
     written_by: Callable[[], Callable[..., Any]] | None
+    part_of: str
+    otherwise: object
 
 
 @overload
@@ -36,6 +42,8 @@ def compilable(
     into_caller: bool = ...,
     compiled_as: Callable[..., Any] | None = ...,
     written_by: Callable[[], Callable[..., Any]] | None = ...,
+    part_of: str = ...,
+    otherwise: object = ...,
 ) -> Callable[[F], F]: ...
 def compilable(
     function: F | None = None,
@@ -44,6 +52,8 @@ def compilable(
     into_caller: bool = False,
     compiled_as: Callable[..., Any] | None = None,
     written_by: Callable[[], Callable[..., Any]] | None = None,
+    part_of: str = "",
+    otherwise: object = None,
 ) -> F | Callable[[F], F]:
     """Mark a function as one that machine code may call.
 
@@ -60,58 +70,126 @@ def compilable(
         Compiled in its place, for an operation on whole arrays that Numba does not know.
     written_by : callable, optional
         Returns what machine code calls in its place, where that cannot be said in Python.
+    part_of : str
+        The feature that it serves. Machine code linked ``without`` that feature does not contain
+        the function, and has a constant in its place.
+    otherwise : object
+        That constant.
     """
 
     def mark(marked: F) -> F:
-        recipe = _Recipe(allocates, into_caller, compiled_as, written_by)
+        recipe = _Recipe(allocates, into_caller, compiled_as, written_by, part_of, otherwise)
         marked.__recipe__ = recipe  # type: ignore[attr-defined]
         return marked
 
     return mark if function is None else mark(function)
 
 
+def machine_code(function: F, without: frozenset[str] = frozenset()) -> F:
+    """Return the compiled twin of a compilable function, for other compiled functions to call.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    without : frozenset of str
+        Features that the program has no use for.
+    """
+    return cast(F, _machine_code(function, without & features_of(function)))
+
+
 @cache
-def machine_code(function: F) -> F:
-    """Return the compiled twin of a compilable function, for other compiled functions to call."""
+def _machine_code(function: F, without: frozenset[str]) -> F:
     recipe: _Recipe = function.__recipe__  # type: ignore[attr-defined]
     if recipe.written_by is not None:
         return cast(F, recipe.written_by())
-    plain = linked(recipe.compiled_as or function)
+    is_absent = recipe.part_of in without
+    body = absent_twin(function) if is_absent else recipe.compiled_as or function
+    plain = linked(body, without)
     if recipe.into_caller:
         return cast(F, inlined(plain, allocates=recipe.allocates))
-    return cast(F, kernel(plain) if recipe.allocates else in_place(plain))
+    return cast(F, kernel(plain) if recipe.allocates and not is_absent else in_place(plain))
 
 
-def linked(function: Callable[..., Any], **replaced: Callable[..., Any]) -> Any:
+@cache
+def features_of(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the features that a compilable function, or one that it calls, is part of."""
+    recipe: _Recipe = function.__recipe__  # type: ignore[attr-defined]
+    found = {recipe.part_of} - {""}
+    if recipe.written_by is None:
+        body = recipe.compiled_as or function
+        for value in (*_named(body).values(), *_enclosed(body)):
+            if hasattr(value, "__recipe__"):
+                found |= features_of(value)
+    return frozenset(found)
+
+
+def absent_twin(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the same arguments that returns `otherwise`."""
+    arguments = ", ".join(signature(function).parameters)
+    names = {"otherwise": function.__recipe__.otherwise}  # type: ignore[attr-defined]
+    exec(f"def absent({arguments}): return otherwise", names)
+    return cast(Callable[..., Any], names["absent"])
+
+
+def linked(
+    function: Callable[..., Any],
+    without: frozenset[str] = frozenset(),
+    twin: Callable[[Any, frozenset[str]], Any] = machine_code,
+    **replaced: Callable[..., Any],
+) -> Any:
     """Return a copy of a function that calls compiled twins, itself not compiled yet.
 
     Parameters
     ----------
     function : callable
         The function.
+    without : frozenset of str
+        Features that the program has no use for.
+    twin : callable
+        What is called in the place of each compilable function; tests link plain Python.
     **replaced : callable
         What its globals of these names are to be.
     """
+
+    def twin_of(value: Any) -> Any:
+        return twin(value, without) if hasattr(value, "__recipe__") else value
+
+    names = {name: twin_of(value) for name, value in (_named(function) | replaced).items()}
+    return _copied(
+        function, names, tuple(CellType(twin_of(value)) for value in _enclosed(function))
+    )
+
+
+def rewired(function: Callable[..., Any], **replaced: Callable[..., Any]) -> Any:
+    """Return a copy of a function, not to be compiled, with other globals of these names."""
+    return _copied(function, replaced, getattr(function, "__closure__", None) or ())
+
+
+def _copied(
+    function: Callable[..., Any], names: dict[str, Any], closure: tuple[CellType, ...]
+) -> Any:
     assert isinstance(function, FunctionType)
-    names = function.__globals__
-    named = {name: names[name] for name in _globals_of(function) if name in names}
-    twins = {name: _twin(value) for name, value in (named | replaced).items()}
     copy = FunctionType(
         function.__code__,
-        names | twins,
+        function.__globals__ | names,
         function.__name__,
         function.__defaults__,
-        tuple(CellType(_twin(cell.cell_contents)) for cell in function.__closure__ or ()),
+        closure,
     )
     copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
     return copy
 
 
-def _globals_of(function: FunctionType) -> set[str]:
+def _named(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the globals that a function names."""
+    assert isinstance(function, FunctionType)
     # Not `co_names`: these include attributes, and one may be called as some function is.
     code = get_instructions(function)
-    return {str(each.argval) for each in code if each.opname == "LOAD_GLOBAL"}
+    names = {str(each.argval) for each in code if each.opname == "LOAD_GLOBAL"}
+    return {name: value for name in names if (value := function.__globals__.get(name)) is not None}
 
 
-def _twin(value: Any) -> Any:
-    return machine_code(value) if hasattr(value, "__recipe__") else value
+def _enclosed(function: Callable[..., Any]) -> list[Any]:
+    """Return the variables of enclosing functions that a function names."""
+    return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]

@@ -20,10 +20,8 @@ from bfio.batching.policy import BatchState, ask, policy_of_engine
 from bfio.batching.registry import build
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.phases import keep_pace
-from bfio.decode.machine.state import ADMITTED, STEP, Record, State, may_interrupt
-from bfio.decode.options import BATCHING, RunOptions
-from bfio.decode.policy import Policy, max_pauses_of
-from bfio.decode.predictor import LengthSource
+from bfio.decode.machine.state import ADMITTED, STEP, Record, State
+from bfio.decode.options import RunOptions
 from bfio.decode.resting import Rests
 from formulations.arrays import FloatArray, IntArray, frozen
 from formulations.errors import InputError
@@ -192,58 +190,3 @@ class Batching:
                     task.entered = self._num_entered
                     self._num_entered += 1
             queue[:] = [task for task in queue if task.decode_left]
-
-
-def check_batching(cluster: Cluster, options: RunOptions) -> None:
-    """Refuse what workers with token budgets do not know, and a rule of batches without budgets.
-
-    Raises
-    ------
-    InputError
-        If there is any.
-    """
-    if cluster.token_budget is None:
-        if options.batching != BATCHING:
-            raise InputError("batching", "there are no token budgets", "give token_budget")
-        return
-    refused = {
-        "requests may leave their worker, with prompts half computed": (
-            may_interrupt(cluster, options),
-            "use --overflow reserve, no failures and no cancellations",
-        ),
-        "the prefill tier computes prompts as well": (
-            options.prefill is not None,
-            "use one of the two",
-        ),
-        "reports do not tell how far prompts are computed": (
-            options.telemetry is not None,
-            "use no telemetry",
-        ),
-        "what prefix caches save is counted, and chunks would be computed all the same": (
-            cluster.prefix_cache is not None,
-            "keep no prefixes",
-        ),
-        "offered loads are known of machines that decode alone": (
-            options.load is not None,
-            "use rate_scale",
-        ),
-    }
-    for what, (is_so, remedy) in refused.items():
-        if is_so:
-            raise InputError("token_budget", what, remedy)
-
-
-def check_routing(policy: Policy, name: str, horizon: int, lengths: LengthSource) -> None:
-    """Refuse what those that route to workers with token budgets cannot be told.
-
-    Raises
-    ------
-    InputError
-        If the policy lets requests rest by itself, or a predictor would have to be told of rests.
-    """
-    if max_pauses_of(policy) is not None:
-        what = "says who rests, and under a token budget batches do"
-        raise InputError(f"policy {name}", what, "use another policy, or no token budget")
-    if horizon > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
-        what = "predictors count steps without rests, and prompts take some"
-        raise InputError("token_budget", what, "use horizon 0, or predictor none or oracle")

@@ -1,8 +1,6 @@
 """The barrier-synchronised decode engine (BF-IO, section 6.2): a loop of named phases.
 
-One step, in this order: *reveal* new requests, *decide* who goes where, *admit*, *run* (loads are
-measured, the step lasts as long as its most loaded worker needs, every active request emits one
-token) and *complete* (finished requests free their slots, visible at the next step).
+`bfio.decode.machine.kernel.run_chunk` states the order of a step, for compiled runs and for these.
 
 A policy is asked only when a request waits and a slot is free: anything else leaves it no choice,
 unless it may let active requests rest (`bfio.decode.resting`). Where workers have token budgets,
@@ -17,48 +15,41 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bfio.common.compilable import rewired
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.decode.batching import Batching, check_batching, check_routing
+from bfio.decode.batching import Batching
 from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
-from bfio.decode.drift import DriftReading
-from bfio.decode.machine.events import begin_step, log_is_full
-from bfio.decode.machine.interruption import swap_in
+from bfio.decode.machine.kernel import STALLED, run_chunk
 from bfio.decode.machine.phases import (
     admit,
     bind,
     close_gaps,
-    decide_late,
     free_slots,
-    hurry,
     is_over,
-    look_ahead,
     may_be_bound,
     open_in_flight,
-    reveal,
     run_step,
     start_queued,
-    wait_for_arrival,
 )
 from bfio.decode.machine.pool import first_waiting
-from bfio.decode.machine.prefill import catch_up
 from bfio.decode.machine.records import Chunks, finished_run, step_view
 from bfio.decode.machine.state import (
     ACTIVE,
-    EXPIRED,
     FINISHED,
-    LOGGED,
     RESERVE,
     REVEALED,
     STEP,
     TAKEN,
     WAITING,
+    Record,
     State,
     may_interrupt,
     new_state,
     peaks,
 )
 from bfio.decode.machine.window import (
+    Window,
     bound_loads,
     new_window,
     note_predicted,
@@ -84,12 +75,10 @@ from formulations.errors import InputError
 from formulations.named_objects import users_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from bfio.decode.cluster import Cluster
     from bfio.decode.observers import Watching
     from bfio.decode.options import RunOptions
-    from bfio.decode.policy import Assignment, Policy
+    from bfio.decode.policy import Policy
     from bfio.decode.predictor import CheckedPredictor
     from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
@@ -137,10 +126,6 @@ def run_interpreted(
     batches = cluster.token_budget is not None
     rests = bool(max_pauses) or batches
     check_run(workload, cluster, checked, horizon, pauses=rests)
-    if batches:
-        check_routing(policy, name, horizon, lengths)
-    if max_pauses is not None:
-        check_pauses(name, checked, horizon, lengths)
     state = new_state(
         workload,
         cluster,
@@ -151,18 +136,14 @@ def run_interpreted(
     )
     chunks = Chunks.of(state, watching.keep_trajectory)
     prefixes = Prefixes(state, workload)
-    run = _Interpreted(state, policy, name, cluster, checked, lengths, predictor, chunks, prefixes)
-    run.askers = [each.on_ask for each in watching.observers if hasattr(each, "on_ask")]
+    run = _Interpreted(
+        state, policy, name, cluster, checked, lengths, predictor, chunks, prefixes, watching
+    )
     if max_pauses is not None:
         run.rests, run.step_units = Rests(len(workload), max_pauses), cluster.step_units()
     if batches:
         run.batching = Batching(state, cluster, checked)
-    while not is_over(run.state) and not watching.is_stopped():
-        if run.advance() and watching.observers:
-            view = step_view(run.state, run.record, run.row, run.seen, run.decision)
-            for observer in watching.observers:
-                observer.on_step(view)
-    run.keep()
+    run.run()
     return finished_run(
         policy=run.name,
         engine=Engine.REFERENCE,
@@ -176,30 +157,6 @@ def run_interpreted(
         rests=run.rests,
         batching=run.batching,
     )
-
-
-def check_pauses(policy: str, options: RunOptions, horizon: int, lengths: LengthSource) -> None:
-    """Refuse options of a run with which nobody can rest.
-
-    Raises
-    ------
-    InputError
-        If requests are bound when they arrive, decisions take effect later, reports tell of
-        workers alone, or a predictor would have to be told of rests.
-    """
-    where = f"policy {policy}"
-    if options.dispatch is Dispatch.IMMEDIATE:
-        what = "pauses, and is asked about arriving requests alone"
-        raise InputError(where, what, "use pooled dispatch")
-    if options.delay > 0:
-        what = "pauses, and decisions take effect later"
-        raise InputError(where, what, "use delay 0")
-    if options.telemetry is not None:
-        what = "pauses, and is to know requests that run by reports of workers alone"
-        raise InputError(where, what, "use no telemetry")
-    if horizon > 0 and lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
-        what = "pauses, and predictors count steps without rests"
-        raise InputError(where, what, "use horizon 0, or predictor none or oracle")
 
 
 def with_margin(policy: Policy, options: RunOptions) -> RunOptions:
@@ -223,6 +180,7 @@ class _Interpreted:
         predictor: CheckedPredictor,
         chunks: Chunks,
         prefixes: Prefixes,
+        watching: Watching,
     ) -> None:
         G, H = len(state.workers.load), int(state.settings.horizon)
         self.state = state
@@ -240,13 +198,13 @@ class _Interpreted:
         self.prefixes = prefixes
         self.token_time, self.overhead_tokens = cluster.paces()
         self.chunks = chunks
-        self.record = self.chunks.new(min(256, self.chunks.most_steps))
-        self.row = -1
         self.rests: Rests | None = None
         self.batching: Batching | None = None
         self.resting = np.zeros(0, dtype=np.int64)
         self.step_units: tuple[IntArray, IntArray] | None = None
-        self.askers: list[Callable[[Assignment], None]] = []
+        self.watching, self.is_stopped = watching, False
+        observers = watching.observers
+        self.askers = [each.on_ask for each in observers if hasattr(each, "on_ask")]
         self.decide_s = 0.0
         self.seen: DecodeState | None = None
         self.decision: tuple[int | None, ...] | None = None
@@ -256,71 +214,69 @@ class _Interpreted:
         """The step now."""
         return int(self.state.counters[STEP])
 
-    def advance(self) -> bool:
-        """Do all phases of a step; False if nothing runs and the clock jumped instead."""
-        state, counters = self.state, self.state.counters
-        while state.tier.is_on and not catch_up(state, self.record):
-            self.next_chunk()
-        if state.settings.interrupts:
-            if log_is_full(state, self.record):
-                self.next_chunk()
-            begin_step(state, self.record)
-        reveal(state)
-        look_ahead(state)
-        swap_in(state)
+    def run(self) -> None:
+        """Run until the end or a stop, chunk by chunk."""
+        run_on = rewired(
+            run_chunk,
+            is_over=self.is_over,
+            report=self.report,
+            decide=self.decide,
+            run_step=self.run_step,
+        )
+        num_steps = min(256, self.chunks.most_steps)
+        while not (is_over(self.state) or self.is_stopped):
+            record = self.chunks.new(num_steps)
+            rows = run_on(self.state, self.window, None, record)
+            if rows == STALLED:
+                raise stalled(self.name, self.state)
+            self.chunks.keep(record, rows, self.state)
+            num_steps = min(2 * num_steps, self.chunks.most_steps)
+
+    def is_over(self, state: State) -> bool:
+        """Whether all is done, or whoever watches wants no more."""
+        if is_over(state):
+            return True
+        self.is_stopped = self.watching.is_stopped()
+        return self.is_stopped
+
+    def report(self, state: State, window: Window) -> None:
+        """Ask the predictor about those whose turn it is, and let workers report."""
         if self.refresh is not None:
             self.refresh.begin_step(state)
         if state.reports.is_on:
             self.project_loads()
-            receive(state, self.window)
+            receive(state, window)
+
+    def decide(self, state: State, window: Window, memory: None) -> bool:
+        """Ask the policy, if it has a choice."""
         self.seen = self.decision = None
-        if state.settings.delay > 0:
-            decide_late(state)
         if state.settings.immediate:
-            if counters[WAITING] > 0:
+            if state.counters[WAITING] > 0:
                 self.bind()
             start_queued(state)
-        elif counters[WAITING] > 0 or self.rests is not None:
-            self.decide()
-        if counters[ACTIVE] == 0 and state.settings.delay > 0:
-            hurry(state)
-        if self.refresh is not None:
-            self.refresh.admitted(state)
-        if counters[ACTIVE] == 0:
-            self.wait()
-            return False
-        self.next_row()
-        if self.batching is not None:
-            self.batching.run_step(state, self.record, self.row)
-        elif self.rests is None or len(self.resting) == 0:
-            run_step(state, self.record, self.row)
-        else:
-            check_at_least_one_runs(state, self.resting, self.name)
-            self.rests.run_step(state, self.record, self.row, self.resting)
-        if self.told and counters[FINISHED] > 0:
-            finished = np.sort(state.lists.ended[: counters[FINISHED]])
-            for finish in self.told:
-                finish(finished, state.requests.output[finished])
+        elif state.counters[WAITING] > 0 or self.rests is not None:
+            self.choose()
         return True
 
-    def next_row(self) -> None:
-        """Go on to the next row of the record, in a new chunk if this one is full."""
-        self.row += 1
-        if self.row == len(self.record.start_s):
-            self.row -= 1
-            self.next_chunk()
-            self.row = 0
-
-    def next_chunk(self) -> None:
-        """Keep the record, and go on with an empty one."""
-        self.keep()
-        size = min(max(2 * self.row, 256), self.chunks.most_steps)
-        self.record, self.row = self.chunks.new(size), -1
-        self.state.counters[LOGGED] = self.state.counters[EXPIRED] = 0
-
-    def keep(self) -> None:
-        """Keep what the record has."""
-        self.chunks.keep(self.record, self.row + 1, self.state)
+    def run_step(self, state: State, record: Record, row: int) -> None:
+        """Run a step, and tell those who learn or watch."""
+        if self.refresh is not None:
+            self.refresh.admitted(state)
+        if self.batching is not None:
+            self.batching.run_step(state, record, row)
+        elif self.rests is None or len(self.resting) == 0:
+            run_step(state, record, row)
+        else:
+            check_at_least_one_runs(state, self.resting, self.name)
+            self.rests.run_step(state, record, row, self.resting)
+        if self.told and state.counters[FINISHED] > 0:
+            finished = np.sort(state.lists.ended[: state.counters[FINISHED]])
+            for finish in self.told:
+                finish(finished, state.requests.output[finished])
+        if self.watching.observers:
+            view = step_view(state, record, row, self.seen, self.decision)
+            for observer in self.watching.observers:
+                observer.on_step(view)
 
     def bind(self) -> None:
         """Ask the policy where requests that have no worker yet are bound, as long as one is open.
@@ -358,7 +314,7 @@ class _Interpreted:
             )
         return worker
 
-    def decide(self) -> None:
+    def choose(self) -> None:
         """Let the waiting requests start that the policy chooses, and note who rests."""
         state = self.state
         self.resting = self.resting[:0]
@@ -487,12 +443,6 @@ class _Interpreted:
         )
         return loads
 
-    def wait(self) -> None:
-        """Let the clock jump to the next arrival; without one the run is stalled."""
-        # All that were left may have given up.
-        if not is_over(self.state) and not wait_for_arrival(self.state, self.record):
-            raise stalled(self.name, self.state)
-
 
 def check_run(
     workload: Workload, cluster: Cluster, options: RunOptions, horizon: int, pauses: bool = False
@@ -513,8 +463,7 @@ def check_run(
     InputError
         If it exceeds `MAX_STEP_TOKENS`, a request has more than `MAX_DRAIN_STEPS` tokens and
         nothing limits the steps (no one could wait for its end), one may come to take more
-        memory than any worker has, prefixes are to be kept and nothing tells them, or workers
-        have token budgets and something else that does not go with them.
+        memory than any worker has, or prefixes are to be kept and nothing tells them.
     """
     longest = int(workload.output_tokens.max(initial=0))
     if options.steps is None and longest > MAX_DRAIN_STEPS:
@@ -529,23 +478,10 @@ def check_run(
             f"{cluster.total_slots} slots of up to {heaviest} tokens overflow 64-bit sums",
             "use shorter requests or fewer slots",
         )
-    check_batching(cluster, options)
-    _check_growth(cluster, options)
     _check_memory(workload, cluster, options, pauses)
     _check_prefixes(workload, cluster)
     _check_telemetry(cluster, options, horizon)
     return together
-
-
-def _check_growth(cluster: Cluster, options: RunOptions) -> None:
-    """Refuse growth that would not be the same for all that wait, once some have run before."""
-    by_age = options.drift.reading is DriftReading.AGE and not options.drift.is_uniform
-    if by_age and may_interrupt(cluster, options):
-        raise InputError(
-            "drift",
-            "differs with age, and requests may be interrupted",
-            "use equal increments or global-step, or --overflow reserve and nobody who leaves",
-        )
 
 
 def _check_telemetry(cluster: Cluster, options: RunOptions, horizon: int) -> None:

@@ -1,4 +1,7 @@
-"""The loops of whole runs, and the kernels of decisions that these loops contain."""
+"""The loops of whole runs, and the kernels of decisions that these loops contain.
+
+Each policy has two loops: a plain one, and one that knows the features of the machine.
+"""
 
 from bfio.common.kernel_groups import KernelGroup
 
@@ -7,19 +10,19 @@ GROUPS = (
         "baselines",
         ("bfio.decode.policy_registry:run_greedy",),
         "bfio.decode.kernel_groups:warm_up_greedy",
-        20,
+        12,
     ),
     KernelGroup(
         "two-stage",
         ("bfio.step.two_stage.kernels", "bfio.decode.machine.two_stage:run"),
         "bfio.decode.kernel_groups:warm_up_two_stage",
-        45,
+        35,
     ),
     KernelGroup(
         "rolling-horizon",
         ("bfio.decode.rolling.kernel", "bfio.decode.machine.rolling_horizon:run"),
         "bfio.decode.kernel_groups:warm_up_rolling_horizon",
-        20,
+        15,
     ),
     KernelGroup(
         "adaptive",
@@ -28,7 +31,31 @@ GROUPS = (
             "bfio.decode.machine.adaptive:run",
         ),
         "bfio.decode.kernel_groups:warm_up_adaptive",
-        50,
+        45,
+    ),
+    KernelGroup(
+        "baselines with features",
+        ("bfio.decode.policy_registry:run_greedy+features",),
+        "bfio.decode.kernel_groups:warm_up_greedy_with_features",
+        22,
+    ),
+    KernelGroup(
+        "two-stage with features",
+        ("bfio.decode.machine.two_stage:run+features",),
+        "bfio.decode.kernel_groups:warm_up_two_stage_with_features",
+        35,
+    ),
+    KernelGroup(
+        "rolling-horizon with features",
+        ("bfio.decode.machine.rolling_horizon:run+features",),
+        "bfio.decode.kernel_groups:warm_up_rolling_horizon_with_features",
+        25,
+    ),
+    KernelGroup(
+        "adaptive with features",
+        ("bfio.decode.machine.adaptive:run+features",),
+        "bfio.decode.kernel_groups:warm_up_adaptive_with_features",
+        40,
     ),
 )
 
@@ -78,3 +105,31 @@ def warm_up_rehearsals() -> None:
     memory = new_memory(1, 1, 0, 1, TwoStageParameters())
     memory.seen.counts[PAST] = 1
     rehearse(memory, 0, False)
+
+
+def warm_up_greedy_with_features() -> None:
+    """Compile or load the loop of `warm_up_greedy` that knows the features of the machine."""
+    _with_features("fcfs")
+
+
+def warm_up_two_stage_with_features() -> None:
+    """Compile or load the loop of the two-stage heuristic that knows the features."""
+    _with_features("br-0")
+
+
+def warm_up_rolling_horizon_with_features() -> None:
+    """Compile or load the loop of plans that knows the features."""
+    _with_features("rolling-horizon")
+
+
+def warm_up_adaptive_with_features() -> None:
+    """Compile or load the loop around rehearsals that knows the features."""
+    _with_features("adaptive")
+
+
+def _with_features(policy: str) -> None:
+    from bfio.decode.machine.parts import EVERY_PART
+    from bfio.decode.machine.whole_run import warm_up
+    from bfio.decode.policy_registry import built_in
+
+    warm_up(built_in()[policy], EVERY_PART)

@@ -11,16 +11,21 @@ from bfio.common.engine_choice import Engine
 from bfio.common.metrics import MetricTable
 from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
+from bfio.decode.compatibility import (
+    INTERPRETED,
+    Asked,
+    check_together,
+    first_clash,
+)
 from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import check_run, run_interpreted, with_margin
 from bfio.decode.machine.kernel import KernelTask
-from bfio.decode.machine.state import may_interrupt
 from bfio.decode.measured import measured_part
 from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady, measured_of
 from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
-from bfio.decode.policy import Policy
+from bfio.decode.policy import Policy, max_pauses_of
 from bfio.decode.policy_parsing import ChosenPolicy, check_options_are_read, choose, look_ahead
 from bfio.decode.policy_registry import all_options, shown
 from bfio.decode.policy_spec import PolicySpec
@@ -119,23 +124,26 @@ def _run(
     if history is not None:
         check_kind(history, Workload, "history", "history=workload")
     name, spec = policy.name, policy.spec
-    check_dispatch(name, spec, asked)
-    _check_books(name, spec, machine, asked)
-    _check_mean_time(name, spec, machine)
     made, in_force = policy.make(), policy.in_force(asked, machine)
     if policy.is_own:
         in_force["horizon"] = shown(made, policy.options)
     horizon, asked = look_ahead(in_force), with_margin(made, asked)
-    found = None
-    if engine != "reference" and can_compile(spec, asked.predictor, watching.observers):
+    pauses = max_pauses_of(made) is not None
+    whole = Asked(name, spec, machine, asked, horizon, pauses)
+    check_together(whole)
+    unknown, found = first_clash(whole, INTERPRETED), None
+    if (
+        engine != "reference"
+        and unknown is None
+        and can_compile(spec, asked.predictor, watching.observers)
+    ):
         task = KernelTask(workload, machine, asked, policy.options, made, history)
         found = _run_compiled(spec, task, horizon, watching, engine)
     if found is None:
         if engine == "compiled":
-            if policy.is_own:
-                raise _not_compiled("a policy of your own")
-            what = why_interpreted(machine, asked) or "these options"
-            raise _not_compiled(f"policy {name} with {what}")
+            what = "these options" if unknown is None else unknown.what
+            whose = "a policy of your own" if policy.is_own else f"policy {name} with {what}"
+            raise _not_compiled(whose)
         found = run_interpreted(workload, made, name, horizon, machine, asked, watching, history)
     return replace(
         found,
@@ -180,79 +188,11 @@ def _run_compiled(
     from bfio.decode.machine.whole_run import pays, run_compiled
 
     most = check_run(task.workload, task.cluster, task.options, horizon)
-    if why_interpreted(task.cluster, task.options):
-        return None
     if task.cluster.mean_time_s > 0 and most >= EXACT_FLOAT:
         return None
     if engine == "auto" and not pays(spec, task.workload, task.cluster, task.options):
         return None
     return run_compiled(spec, task, watching)
-
-
-def why_interpreted(cluster: Cluster, options: RunOptions) -> str:
-    """Return what of a run no kernel knows, empty if there is nothing."""
-    if options.telemetry is not None and cluster.memory is not None:
-        # What finds no memory then depends on the order in which decisions are carried out.
-        return "telemetry where memory is limited"
-    if cluster.token_budget is not None:
-        return "token budgets"
-    return ""
-
-
-def check_dispatch(name: str, spec: PolicySpec, options: RunOptions) -> None:
-    """Refuse a policy that cannot decide when these options ask it to.
-
-    Raises
-    ------
-    InputError
-        If requests are bound when they arrive, and that has no meaning for the policy.
-    """
-    if options.dispatch not in spec.dispatch:
-        why = f": {spec.why_pooled}" if spec.why_pooled else ""
-        raise InputError(
-            f"policy {name}", f"cannot bind a request when it arrives{why}", "use pooled dispatch"
-        )
-
-
-def _check_books(name: str, spec: PolicySpec, cluster: Cluster, options: RunOptions) -> None:
-    """Refuse a policy that keeps books of requests where they would not be right."""
-    refused = {
-        "requests that start when it says so, and decisions take effect later": (
-            options.delay > 0,
-            "use delay 0",
-        ),
-        "requests that run to their end, and these may be interrupted": (
-            may_interrupt(cluster, options),
-            "use --overflow reserve, no failures, no cancellations",
-        ),
-        "requests that run, and is to know them by reports alone": (
-            options.telemetry is not None,
-            "use no telemetry",
-        ),
-        "requests that emit a token at each step, and under a token budget prompts take some": (
-            cluster.token_budget is not None,
-            "use no token budget",
-        ),
-        "requests in order of arrival, and prefill ends in another order": (
-            options.prefill is not None,
-            "use no prefill",
-        ),
-    }
-    for what, (is_so, remedy) in refused.items():
-        if is_so and not spec.interruptible:
-            raise InputError(
-                f"policy {name}", f"keeps books of {what}", f"{remedy}, or another policy"
-            )
-
-
-def _check_mean_time(name: str, spec: PolicySpec, cluster: Cluster) -> None:
-    """Refuse times of a step of which the program of a policy that pauses knows only a part."""
-    if spec.pauses and cluster.mean_time_s > 0:
-        raise InputError(
-            f"policy {name}",
-            "its steps last as their most loaded worker, and mean_time_s adds to that",
-            "use mean_time_s 0, or another policy",
-        )
 
 
 def _not_compiled(what: str) -> InputError:

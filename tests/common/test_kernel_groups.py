@@ -13,6 +13,7 @@ from bfio.batching.machine.loop import run_slots
 from bfio.common import engine_choice, kernel_groups
 from bfio.common.engine_choice import is_worthwhile
 from bfio.common.kernel_groups import KernelGroup, compile_groups, group_of, groups
+from bfio.decode.machine.parts import EVERY_PART
 from bfio.decode.machine.whole_run import loop_of
 from bfio.decode.policy_registry import built_in
 from bfio.wait.machine.cohorts import run_cohorts
@@ -91,7 +92,8 @@ def test_every_entry_point_belongs_to_one_group() -> None:
     decorated = sum(
         text.count("\n@entry_point\n") + len(made_of_compilable.findall(text)) for text in texts
     )
-    loops = {loop_of(spec).name for spec in built_in().values() if spec.kernel is not None}
+    specs = [spec for spec in built_in().values() if spec.kernel is not None]
+    loops = {loop_of(spec, parts).name for spec in specs for parts in (frozenset(), EVERY_PART)}
     loops |= {f"{loop.__module__}:{loop.__name__}" for loop in _LOOPS}
     loops.add("bfio.kvcache.machine.whole_run:run_batches")
     names = [name for group in groups().values() for name in group.entry_points()]

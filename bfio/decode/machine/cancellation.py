@@ -17,7 +17,7 @@ from bfio.decode.machine.state import (
 from bfio.decode.machine.tier import leave_tier
 
 
-@compilable
+@compilable(part_of="cancellations")
 def cancel_due(state: State, record: Record) -> None:
     """Let requests go whose clients have given up by now and that are not done."""
     counters, due = state.counters, state.cancellations
@@ -51,7 +51,7 @@ def cancel_due(state: State, record: Record) -> None:
         counters[COMPLETED] += 1
 
 
-@compilable
+@compilable(part_of="overflow", otherwise=False)
 def leave_host(state: State, request: int, worker: int) -> bool:
     """Take a request from the host; False if it is not there."""
     counters, host = state.counters, state.host

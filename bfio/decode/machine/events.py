@@ -18,14 +18,14 @@ from bfio.decode.machine.state import (
 )
 
 
-@compilable
+@compilable(part_of="interruptions", otherwise=False)
 def log_is_full(state: State, record: Record) -> bool:
     """Whether the next step might interrupt more requests than the record has room for."""
     left = len(record.interruptions) - state.counters[LOGGED]
     return bool(left < state.counters[ACTIVE])
 
 
-@compilable
+@compilable(part_of="interruptions")
 def begin_step(state: State, record: Record) -> None:
     """Let workers fail and recover, clients give up, and overflows be resolved, in this order."""
     counters, outages = state.counters, state.outages

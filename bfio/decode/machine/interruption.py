@@ -32,7 +32,7 @@ from bfio.decode.tally import own_tally, takes
 (RECOMPUTED, SWAPPED_OUT, FAILED, CANCELLED) = range(4)
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, part_of="failures")
 def fail(state: State, record: Record, worker: int) -> None:
     """Take all requests from a worker: those that run on it, and those bound to it.
 
@@ -56,7 +56,7 @@ def fail(state: State, record: Record, worker: int) -> None:
         lose_cache(state.prefixes, worker)
 
 
-@compilable
+@compilable(part_of="overflow")
 def relieve(state: State, record: Record) -> None:
     """Interrupt the youngest requests of each worker until what is left fits its memory."""
     loads, memory = state.workers.load, state.machine.memory
@@ -133,7 +133,7 @@ def swap_out(state: State, request: int, worker: int) -> None:
     state.marks.worker[request] = worker
 
 
-@compilable
+@compilable(part_of="overflow")
 def swap_in(state: State) -> None:
     """Let those run again that are back from the host and fit, the first swapped out first."""
     kept = 0

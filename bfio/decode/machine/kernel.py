@@ -96,12 +96,16 @@ class Kernel:
 
 
 def decide(state: State, window: Window, memory: Any) -> bool:
-    """Stand for a policy's kernel in `run_chunk`."""
+    """Stand for the decisions of a policy in `run_chunk`."""
     raise NotImplementedError
 
 
 def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
-    """Run until the record is full or the run is over.
+    """Run until the record is full or the run is over: the one statement of what a step is.
+
+    Compiled runs link it with the kernel of their policy and without the features that they do
+    not use; interpreted runs call it with functions of their own for what it names (`decide`,
+    `is_over`, `report`, `run_step`).
 
     Returns the number of steps run, or why there is none.
     """
@@ -124,8 +128,7 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
         look_ahead(state)
         if state.counters[SWAPPED] > 0:
             swap_in(state)
-        if state.reports.is_on:
-            report(state, window)
+        report(state, window)
         if state.settings.delay > 0:
             decide_late(state)
         if not decide(state, window, memory):
@@ -133,8 +136,7 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
         if state.settings.delay > 0 and state.counters[ACTIVE] == 0:
             hurry(state)
         if state.counters[ACTIVE] == 0:
-            # All that were left may have given up.
-            if not is_over(state) and not wait_for_arrival(state, record):
+            if not wait_for_arrival(state, record):
                 return STALLED
             continue
         run_step(state, record, row)
@@ -143,7 +145,7 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
 
 
 def compiled_loop(
-    name: str, kernel: Callable[..., bool]
+    name: str, kernel: Callable[..., bool], without: frozenset[str] = frozenset()
 ) -> Callable[[State, Window, Any, Record], int]:
     """Return `run_chunk` around a kernel, compiled on its first call and kept on disk.
 
@@ -153,8 +155,10 @@ def compiled_loop(
         ``module:function`` under which it is kept, where the module imports all of it.
     kernel : callable
         What decides.
+    without : frozenset of str
+        Features of the machine that it does not know, see `bfio.decode.machine.parts`.
     """
-    loop = linked(run_chunk, decide=kernel)
+    loop = linked(run_chunk, without, decide=kernel)
     loop.__module__, _, loop.__qualname__ = name.partition(":")
     compiled: Callable[[State, Window, Any, Record], int] = entry_point(loop)
     return compiled

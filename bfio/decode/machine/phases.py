@@ -187,7 +187,7 @@ def join_queue(state: State, request: int, worker: int) -> None:
     state.counters[QUEUED] += 1
 
 
-@compilable
+@compilable(part_of="delay")
 def join_queue_by_age(state: State, request: int, worker: int) -> None:
     """Put a request into its worker's queue, behind all but younger ones bound at the same step.
 
@@ -231,7 +231,7 @@ def start_queued(state: State) -> None:
     start_queued_until(state, state.counters[STEP] - state.settings.delay)
 
 
-@compilable
+@compilable(part_of="delay")
 def decide_late(state: State) -> None:
     """Let decisions take effect that are due, and show the workers to whom is asked now.
 
@@ -272,7 +272,7 @@ def start_queued_until(state: State, latest: int) -> None:
                 wait_again(state, request)
 
 
-@compilable
+@compilable(part_of="delay")
 def hurry(state: State) -> None:
     """Let the decisions that are next to take effect do so now, as no step runs until then."""
     workers, latest = state.workers, -1
@@ -372,8 +372,10 @@ def wait_for_arrival(state: State, record: Record) -> bool:
     """Let the clock jump to when something next happens by itself; False if nothing does.
 
     A request arrives or is ready, one comes back from the host, a client gives up, or a worker
-    fails or recovers.
+    fails or recovers. Where all that were left have given up the clock stays.
     """
+    if is_over(state):
+        return True
     upcoming, soonest = state.counters[REVEALED], np.inf
     if upcoming < len(state.arrival_s) and not state.tier.is_on:
         soonest = state.arrival_s[upcoming]
@@ -419,7 +421,7 @@ def run_step(state: State, record: Record, row: int) -> None:
     counters[STEP] += 1
 
 
-@compilable
+@compilable(part_of="prefixes")
 def look_up_prefixes(state: State, record: Record, row: int) -> None:
     """Count what those that start find in the caches, in order of arrival, and keep theirs."""
     started, found = state.lists.started[: state.counters[ADMITTED]], 0
@@ -430,7 +432,7 @@ def look_up_prefixes(state: State, record: Record, row: int) -> None:
     record.prefix_hit_tokens[row] = found
 
 
-@compilable
+@compilable(part_of="stragglers")
 def keep_pace(state: State) -> None:
     """Let the workers be as slow as they are from this step on."""
     slow, machine = state.slowness, state.machine
@@ -540,7 +542,7 @@ def grow(state: State) -> None:
     add_times(workers.load, workers.running, increment)
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, part_of="age")
 def grow_by_age(state: State) -> None:
     """Let every running request gain the increment of its own age."""
     active = state.lists.running[: state.counters[ACTIVE]]

@@ -33,13 +33,13 @@ from bfio.decode.tally import worker_tally
 _MOST_JUMPS = 4
 
 
-@compilable
+@compilable(part_of="prefill", otherwise=True)
 def catch_up(state: State, record: Record) -> bool:
     """Let the tier go on until the clock says now; False if the record has no room before that."""
     return bool(go_on(state, record, state.clock[NOW], False) >= 0)
 
 
-@compilable
+@compilable(part_of="prefill")
 def close_up(state: State, record: Record) -> None:
     """Let those follow at once who can, now that clients have given up who were before them."""
     while go_on(state, record, state.clock[NOW], True) < np.inf:
@@ -47,7 +47,7 @@ def close_up(state: State, record: Record) -> None:
         pass
 
 
-@compilable
+@compilable(part_of="prefill", otherwise=np.inf)
 def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float:
     """Let the tier go on up to a time, or to when somebody is ready, and say when that is [s].
 
@@ -67,7 +67,7 @@ def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float
     return np.inf
 
 
-@compilable
+@compilable(part_of="prefill", otherwise=False)
 def may_jump(state: State, comes: bool) -> bool:
     """Whether the clock may jump once more: not if nothing starts however often it does.
 

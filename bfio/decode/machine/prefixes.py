@@ -178,7 +178,7 @@ def take_from_bucket(caches: PrefixCaches, worker: int, place: int) -> None:
     caches.chained[worker, before] = behind
 
 
-@compilable
+@compilable(part_of="prefixes")
 def lose_cache(caches: PrefixCaches, worker: int) -> None:
     """Let a worker that fails lose all its blocks."""
     caches.held[worker] = 0

@@ -17,13 +17,13 @@ from bfio.decode.machine.state import FINISHED, STEP, State
 from bfio.decode.prediction.length_history import learn
 
 
-@compilable
+@compilable(part_of="predictions", otherwise=False)
 def predicts(state: State) -> bool:
     """Whether this run keeps predictions."""
     return bool(state.prediction.learns or state.prediction.draws)
 
 
-@compilable
+@compilable(part_of="predictions", otherwise=0)
 def predicted_steps(prediction: Prediction, request: int, age: int) -> int:
     """Return the predicted remaining steps of a request, counting the coming one."""
     if prediction.draws:
@@ -32,7 +32,7 @@ def predicted_steps(prediction: Prediction, request: int, age: int) -> int:
     return int(table[prediction.kinds[request], min(age, table.shape[1] - 1)])
 
 
-@compilable
+@compilable(part_of="predictions")
 def predict(state: State, request: int, age: int) -> None:
     """Predict a request that is neither in the ring of endings nor in the calendar."""
     prediction, step = state.prediction, int(state.counters[STEP])
@@ -53,7 +53,7 @@ def predict(state: State, request: int, age: int) -> None:
     enlist(prediction, request, due, step)
 
 
-@compilable
+@compilable(part_of="predictions")
 def predict_due(state: State) -> None:
     """Predict those again whose turn it is."""
     prediction, step = state.prediction, int(state.counters[STEP])
@@ -74,7 +74,7 @@ def predict_due(state: State) -> None:
         request = following
 
 
-@compilable
+@compilable(part_of="predictions")
 def forget(state: State, request: int) -> None:
     """Take a request that ends with this step out of the ring and the calendar."""
     leave_ring(state, request)
@@ -89,7 +89,7 @@ def leave_ring(state: State, request: int) -> None:
         add_ending(state, request, last, -1)
 
 
-@compilable
+@compilable(part_of="predictions")
 def learn_lengths(state: State) -> None:
     """Learn from the requests that have finished with this step, in their order."""
     prediction = state.prediction

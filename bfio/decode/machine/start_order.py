@@ -37,7 +37,7 @@ def new_start_order(num_workers: int, num_requests: int, *, is_on: bool) -> Star
     return StartOrder(is_on, *rows)
 
 
-@compilable
+@compilable(part_of="overflow")
 def put_in_order(order: StartOrder, start: IntArray, request: int, worker: int) -> None:
     """Note that a request runs on a worker.
 
@@ -57,7 +57,7 @@ def put_in_order(order: StartOrder, start: IntArray, request: int, worker: int) 
         order.youngest[worker] = request
 
 
-@compilable
+@compilable(part_of="overflow")
 def take_from_order(order: StartOrder, request: int, worker: int) -> None:
     """Note that a request runs no more on a worker."""
     older, younger = int(order.older[request]), int(order.younger[request])

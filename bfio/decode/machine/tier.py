@@ -151,7 +151,7 @@ def join_prefill(tier: Tier, request: int) -> None:
     tier.where[request] = QUEUED_UP
 
 
-@compilable
+@compilable(part_of="prefill")
 def leave_tier(tier: Tier, request: int) -> None:
     """Let a request go whose client has given up, wherever it is before the pool."""
     where = tier.where[request]

@@ -17,6 +17,7 @@ from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.greedy import one_of, serving
 from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, compiled_loop
+from bfio.decode.machine.parts import EVERY_PART, parts_linked
 from bfio.decode.machine.phases import is_over
 from bfio.decode.machine.records import Chunks, finished_run, step_view
 from bfio.decode.machine.state import Record, State, most_waiting, new_state
@@ -34,6 +35,8 @@ from formulations.named_objects import load_object
 #: Steps of the first chunk, and the time that later ones are meant to take [s].
 FIRST_CHUNK_STEPS = 100
 CHUNK_S = 0.2
+#: End of the name of a loop that knows the features of the machine.
+FEATURES = "+features"
 #: What a compiled run saves at least, per step and per request [s].
 SAVED_PER_STEP_S, SAVED_PER_REQUEST_S = 2e-5, 2e-5
 
@@ -48,23 +51,26 @@ class Loop:
         ``module:function`` under which its machine code is kept on disk.
     members : tuple of PolicySpec
         The policies that it serves; more than one if they are greedy.
+    parts : frozenset of str
+        The features of the machine that it knows, see `bfio.decode.machine.parts`.
     """
 
     name: str
     members: tuple[PolicySpec, ...]
+    parts: frozenset[str]
 
 
-def loop_of(spec: PolicySpec) -> Loop:
+def loop_of(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> Loop:
     """Return the loop of a policy with a kernel; the built-in greedy ones share theirs."""
-    if isinstance(spec.kernel, str):
-        return Loop(f"{spec.kernel.partition(':')[0]}:run", (spec,))
-    kernel = kernel_of(spec)
-    if kernel.choose is None:
-        return Loop(f"{kernel.module}:run", (spec,))
     shared = greedy_policies()
-    if spec not in shared:
-        return Loop(f"{kernel.module}:run", (spec,))
-    return Loop(f"{policy_registry.__name__}:run_greedy{_digest(shared)}", shared)
+    members: tuple[PolicySpec, ...] = (spec,)
+    if isinstance(spec.kernel, str):
+        name = f"{spec.kernel.partition(':')[0]}:run"
+    elif spec in shared:
+        name, members = f"{policy_registry.__name__}:run_greedy{_digest(shared)}", shared
+    else:
+        name = f"{kernel_of(spec).module}:run"
+    return Loop(name + FEATURES * bool(parts), members, parts)
 
 
 def _digest(members: tuple[PolicySpec, ...]) -> str:
@@ -94,7 +100,7 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
         requests = requests * options.steps // steps
         steps = options.steps
     saved_s = steps * SAVED_PER_STEP_S + requests * SAVED_PER_REQUEST_S
-    return is_worthwhile(loop_of(spec).name, saved_s)
+    return is_worthwhile(loop_of(spec, parts_linked(cluster, options)).name, saved_s)
 
 
 def is_ready(spec: PolicySpec) -> bool:
@@ -115,7 +121,7 @@ def greedy_policies() -> tuple[PolicySpec, ...]:
 @cache
 def machine_code_of(loop: Loop) -> Callable[..., int]:
     """Return a loop, compiled with its first call."""
-    return compiled_loop(loop.name, decide_of(loop))
+    return compiled_loop(loop.name, decide_of(loop), EVERY_PART - loop.parts)
 
 
 def decide_of(loop: Loop) -> Callable[..., bool]:
@@ -127,16 +133,16 @@ def decide_of(loop: Loop) -> Callable[..., bool]:
     return decide
 
 
-def compile_loop(spec: PolicySpec) -> None:
+def compile_loop(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
     """Compile the loop of a policy, or load it from the disk, and say so if that takes long."""
-    name = loop_of(spec).name
+    name = loop_of(spec, parts).name
     ensure_compiled(*(group.name for group in groups().values() if name in group.modules))
-    warm_up(spec)
+    warm_up(spec, parts)
 
 
-def warm_up(spec: PolicySpec) -> None:
+def warm_up(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
     """Compile or load the loop of a policy in this process, by a run on no requests."""
-    _warm_up(loop_of(spec))
+    _warm_up(loop_of(spec, parts))
 
 
 @cache
@@ -145,7 +151,7 @@ def _warm_up(loop: Loop) -> None:
     spec, cluster = loop.members[0], Cluster(1, 1)
     policy = spec.factory(spec.options)
     task = KernelTask(Workload(none, none), cluster, RunOptions(), spec.options, policy)
-    prepared = _prepared(spec, task)
+    prepared = _prepared(spec, task, loop)
     if prepared is not None:
         prepared.step(Chunks(1, keep_trajectory=True).new(1))
 
@@ -159,9 +165,9 @@ class _Prepared(NamedTuple):
     statistics: Callable[[], dict[str, object]]
 
 
-def _prepared(spec: PolicySpec, task: KernelTask) -> _Prepared | None:
+def _prepared(spec: PolicySpec, task: KernelTask, loop: Loop) -> _Prepared | None:
     """Return the run of a policy, or None if its kernel cannot decide it exactly."""
-    loop, kernel = loop_of(spec), kernel_of(spec)
+    kernel = kernel_of(spec)
     memory = kernel.memory(task._replace(rule=loop.members.index(spec)))
     if memory is None:
         return None
@@ -211,10 +217,11 @@ def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run 
         The record; its ``wall_s`` leaves compilation out, its ``decide_s`` is 0, since kernels do
         not time their decisions apart.
     """
-    compile_loop(spec)
+    parts = parts_linked(task.cluster, task.options)
+    compile_loop(spec, parts)
     # From here on nothing is imported or compiled any more.
     began = perf_counter()
-    prepared = _prepared(spec, task)
+    prepared = _prepared(spec, task, loop_of(spec, parts))
     if prepared is None:
         return None
     chunks = Chunks.of(prepared.state, watching.keep_trajectory)

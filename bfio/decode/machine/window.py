@@ -91,7 +91,7 @@ def project_as_it_is(state: State, window: Window) -> None:
     project_loads(state, window, remaining)
 
 
-@compilable
+@compilable(part_of="telemetry")
 def show_projection(state: State, window: Window) -> None:
     """Write the projected loads that reports tell; the level stays that of `receive`."""
     for g in range(len(window.base)):
@@ -99,11 +99,12 @@ def show_projection(state: State, window: Window) -> None:
         copy_to(window.running[g], state.reports.left[g])
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, part_of="telemetry")
 def report(state: State, window: Window) -> None:
     """Project loads as they are and let workers report them, where reports are late or lost."""
-    project_as_it_is(state, window)
-    receive(state, window)
+    if state.reports.is_on:
+        project_as_it_is(state, window)
+        receive(state, window)
 
 
 @compilable
@@ -233,7 +234,7 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
         base += window.running * window.level
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, part_of="age")
 def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
     """Compute ``b_g(h)`` request by request, as increments depend on the age of each."""
     active = state.lists.running[: state.counters[ACTIVE]]

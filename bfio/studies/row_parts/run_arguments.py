@@ -12,6 +12,7 @@ from bfio.common.engine_choice import Engine
 from bfio.common.options import drawing, from_mapping, names_of, options_of
 from bfio.common.users_digest import users_digest
 from bfio.decode.cluster import Cluster
+from bfio.decode.compatibility import POLICIES, Asked, check_together
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.measured import AUTO, repeats
 from bfio.decode.options import RunOptions
@@ -41,7 +42,7 @@ from bfio.decode.settings import (
     unused_projection,
     unused_window_knows,
 )
-from bfio.decode.simulation import check_dispatch, simulate
+from bfio.decode.simulation import simulate
 from bfio.studies.matching import label
 from bfio.studies.row import RowContext, Value
 from bfio.studies.row_parts.arguments import Arguments
@@ -328,7 +329,7 @@ def run_plan(
         unread=unread_options([chosen], given, options, cluster, reads, _place),
         folder=context.folder,
     )
-    check_dispatch(chosen.name, chosen.spec, plan.options)
+    check_together(Asked(chosen.name, chosen.spec, cluster, options), POLICIES)
     return plan
 
 

@@ -8,8 +8,10 @@ from unittest.mock import patch
 
 import numpy as np
 
+from bfio.common.compilable import absent_twin, features_of, linked
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine import kernel, whole_run
+from bfio.decode.machine import kernel, parts, whole_run
+from bfio.decode.machine.parts import PARTS
 from bfio.decode.policy_registry import specs
 from bfio.decode.prediction import length_history
 from bfio.decode.run import Run
@@ -108,8 +110,10 @@ def as_plain_python() -> Iterator[None]:
 
     with (
         patch.object(whole_run, "run_compiled", run_plainly),
-        patch.object(whole_run, "compile_loop", lambda _: None),
+        patch.object(whole_run, "compile_loop", lambda *_: None),
         patch.object(whole_run, "machine_code_of", _plain_loop),
+        # Nothing is compiled, so that each set of features may have a loop of its own.
+        patch.object(whole_run, "parts_linked", parts.parts_used),
     ):
         yield
 
@@ -121,10 +125,14 @@ _AS_WRITTEN = {
 
 
 def _plain_loop(loop: whole_run.Loop) -> Callable[..., int]:
-    decide = whole_run.decide_of(loop)
+    decide, without = whole_run.decide_of(loop), frozenset(PARTS) - loop.parts
+    run: Callable[..., int] = linked(kernel.run_chunk, without, _plain, decide=decide)
+    return run
 
-    def step(*args: Any) -> int:
-        with patch.object(kernel, "decide", decide):
-            return kernel.run_chunk(*args)
 
-    return step
+def _plain(function: Any, without: frozenset[str]) -> Any:
+    """Return what is called in the place of a compilable function, as plain Python."""
+    if not without & features_of(function):
+        return function
+    is_absent = function.__recipe__.part_of in without
+    return linked(absent_twin(function) if is_absent else function, without, _plain)

@@ -1,0 +1,273 @@
+"""What does not go together in a run: one table, read before it begins.
+
+A row names two facts of a run, and what a user is told where both hold. What is out of the domain
+of one option alone stands with that option.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from bfio.decode.drift import DriftReading
+from bfio.decode.machine.state import may_interrupt
+from bfio.decode.options import BATCHING, Dispatch
+from bfio.decode.prediction.registry import lengths_of
+from bfio.decode.predictor import LengthSource
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.options import RunOptions
+    from bfio.decode.policy_spec import PolicySpec
+
+
+class Asked(NamedTuple):
+    """What a run is asked to be.
+
+    Parameters
+    ----------
+    policy : str
+        What the policy is called.
+    spec : PolicySpec
+        What is known of it.
+    cluster, options : Cluster, RunOptions
+        What it runs on, and how.
+    steps : int
+        Look-ahead steps that it is shown.
+    pauses : bool
+        Whether it lets requests rest.
+    """
+
+    policy: str
+    spec: PolicySpec
+    cluster: Cluster
+    options: RunOptions
+    steps: int = 0
+    pauses: bool = False
+
+
+class Clash(NamedTuple):
+    """Two facts that do not go together.
+
+    Parameters
+    ----------
+    first, second : str
+        Keys of `FACTS`.
+    what, remedy : str
+        What is wrong with both, and what to do.
+    where : str
+        Whose option it is; by default the policy's.
+    """
+
+    first: str
+    second: str
+    what: str
+    remedy: str
+    where: str = ""
+
+
+def _is_predicted(asked: Asked) -> bool:
+    """Whether a predictor is asked about the look-ahead window, which counts steps."""
+    known = (LengthSource.UNKNOWN, LengthSource.KNOWN)
+    return asked.steps > 0 and lengths_of(asked.options.predictor) not in known
+
+
+def _grows_by_age(asked: Asked) -> bool:
+    drift = asked.options.drift
+    return drift.reading is DriftReading.AGE and not drift.is_uniform
+
+
+#: Facts of a run.
+FACTS: Mapping[str, Callable[[Asked], bool]] = {
+    "another dispatch": lambda asked: asked.options.dispatch not in asked.spec.dispatch,
+    "batching": lambda asked: asked.options.batching != BATCHING,
+    "delay": lambda asked: asked.options.delay > 0,
+    "growth by age": _grows_by_age,
+    "immediate dispatch": lambda asked: asked.options.dispatch is Dispatch.IMMEDIATE,
+    "interruptions": lambda asked: may_interrupt(asked.cluster, asked.options),
+    "mean time": lambda asked: asked.cluster.mean_time_s > 0,
+    "memory": lambda asked: asked.cluster.memory is not None,
+    "no token budget": lambda asked: asked.cluster.token_budget is None,
+    "offered load": lambda asked: asked.options.load is not None,
+    "own tracking": lambda asked: not asked.spec.interruptible,
+    "pauses": lambda asked: asked.pauses,
+    "pausing program": lambda asked: asked.spec.pauses,
+    "policy": lambda asked: True,
+    "predicted window": _is_predicted,
+    "prefill": lambda asked: asked.options.prefill is not None,
+    "prefix cache": lambda asked: asked.cluster.prefix_cache is not None,
+    "telemetry": lambda asked: asked.options.telemetry is not None,
+    "token budget": lambda asked: asked.cluster.token_budget is not None,
+}
+
+#: What a policy does not do at all.
+POLICIES = (
+    Clash(
+        "policy",
+        "another dispatch",
+        "cannot bind a request when it arrives",
+        "use pooled dispatch",
+    ),
+)
+
+_BOOKS = "keeps books of requests that"
+_OTHER = "or another policy"
+_NO_EVENTS = "use --overflow reserve, no failures and no cancellations"
+
+#: What no run may have both of.
+TOGETHER = (
+    *POLICIES,
+    Clash(
+        "own tracking",
+        "delay",
+        f"{_BOOKS} start when it says so, and decisions take effect later",
+        f"use delay 0, {_OTHER}",
+    ),
+    Clash(
+        "own tracking",
+        "interruptions",
+        f"{_BOOKS} run to their end, and these may be interrupted",
+        f"{_NO_EVENTS}, {_OTHER}",
+    ),
+    Clash(
+        "own tracking",
+        "telemetry",
+        f"{_BOOKS} run, and is to know them by reports alone",
+        f"use no telemetry, {_OTHER}",
+    ),
+    Clash(
+        "own tracking",
+        "token budget",
+        f"{_BOOKS} emit a token at each step, and under a token budget prompts take some",
+        f"use no token budget, {_OTHER}",
+    ),
+    Clash(
+        "own tracking",
+        "prefill",
+        f"{_BOOKS} come in order of arrival, and prefill ends in another order",
+        f"use no prefill, {_OTHER}",
+    ),
+    Clash(
+        "pausing program",
+        "mean time",
+        "its steps last as their most loaded worker, and mean_time_s adds to that",
+        f"use mean_time_s 0, {_OTHER}",
+    ),
+    Clash(
+        "no token budget",
+        "batching",
+        "there are no token budgets",
+        "give token_budget",
+        where="batching",
+    ),
+    Clash(
+        "token budget",
+        "interruptions",
+        "requests may leave their worker, with prompts half computed",
+        _NO_EVENTS,
+        where="token_budget",
+    ),
+    Clash(
+        "token budget",
+        "prefill",
+        "the prefill tier computes prompts as well",
+        "use one of the two",
+        where="token_budget",
+    ),
+    Clash(
+        "token budget",
+        "telemetry",
+        "reports do not tell how far prompts are computed",
+        "use no telemetry",
+        where="token_budget",
+    ),
+    Clash(
+        "token budget",
+        "prefix cache",
+        "what prefix caches save is counted, and chunks would be computed all the same",
+        "keep no prefixes",
+        where="token_budget",
+    ),
+    Clash(
+        "token budget",
+        "offered load",
+        "offered loads are known of machines that decode alone",
+        "use rate_scale",
+        where="token_budget",
+    ),
+    Clash(
+        "growth by age",
+        "interruptions",
+        "differs with age, and requests may be interrupted",
+        f"use equal increments or global-step, or {_NO_EVENTS.removeprefix('use ')}",
+        where="drift",
+    ),
+    Clash(
+        "pauses",
+        "token budget",
+        "says who rests, and under a token budget batches do",
+        "use another policy, or no token budget",
+    ),
+    Clash(
+        "token budget",
+        "predicted window",
+        "predictors count steps without rests, and prompts take some",
+        "use horizon 0, or predictor none or oracle",
+        where="token_budget",
+    ),
+    Clash(
+        "pauses",
+        "immediate dispatch",
+        "pauses, and is asked about arriving requests alone",
+        "use pooled dispatch",
+    ),
+    Clash(
+        "pauses",
+        "delay",
+        "pauses, and decisions take effect later",
+        "use delay 0",
+    ),
+    Clash(
+        "pauses",
+        "telemetry",
+        "pauses, and is to know requests that run by reports of workers alone",
+        "use no telemetry",
+    ),
+    Clash(
+        "pauses",
+        "predicted window",
+        "pauses, and predictors count steps without rests",
+        "use horizon 0, or predictor none or oracle",
+    ),
+)
+
+#: What compiled runs do not know; ``what`` is said of the policy's run.
+INTERPRETED = (
+    # What finds no memory then depends on the order in which decisions are carried out.
+    Clash("telemetry", "memory", "telemetry where memory is limited", "use --engine auto"),
+    Clash("policy", "token budget", "token budgets", "use --engine auto"),
+)
+
+
+def first_clash(asked: Asked, table: Iterable[Clash]) -> Clash | None:
+    """Return the first row of a table of which both facts hold."""
+    return next(
+        (row for row in table if FACTS[row.first](asked) and FACTS[row.second](asked)), None
+    )
+
+
+def check_together(asked: Asked, table: Iterable[Clash] = TOGETHER) -> None:
+    """Refuse a run with two facts that do not go together.
+
+    Raises
+    ------
+    InputError
+        If a row of the table holds.
+    """
+    clash = first_clash(asked, table)
+    if clash is not None:
+        why = asked.spec.why_pooled if clash.second == "another dispatch" else ""
+        what = f"{clash.what}: {why}" if why else clash.what
+        raise InputError(clash.where or f"policy {asked.policy}", what, clash.remedy)
