@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
@@ -314,6 +314,8 @@ def scatter(state: State, window: Window, policy: Sensitive) -> bool:
     return True
 
 
+# A request that starts again, between two turns of its predictor.
+@example(Drawing(14))
 @given(drawings())
 def test_policies_see_the_same(drawing: Drawing) -> None:
     """Kernels, as plain Python, project what the interpreted engine shows a policy."""

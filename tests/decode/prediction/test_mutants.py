@@ -32,7 +32,7 @@ _QUICK = settings(
     deadline=None,
     derandomize=True,
     database=None,
-    phases=[Phase.generate],
+    phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
 #: A mistake after which a test does not come back is noticed, too [s].
