@@ -127,6 +127,9 @@ def _run(
     made, in_force = policy.make(), policy.in_force(asked, machine)
     if policy.is_own:
         in_force["horizon"] = shown(made, policy.options)
+    elif "horizon" not in policy.table and (own := getattr(made, "horizon", 0)) > 0:
+        # One from elsewhere may have a look-ahead that is no option.
+        in_force["horizon"] = own
     horizon, asked = look_ahead(in_force), with_margin(made, asked)
     pauses = max_pauses_of(made) is not None
     whole = Asked(name, spec, machine, asked, horizon, pauses)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from unittest.mock import patch
 
 import numpy as np
@@ -24,6 +25,7 @@ from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.simulation import simulate
+from bfio.decode.state import DecodeState
 from bfio.workloads.workload import Workload
 from tests.decode.cases import Scenario, scenarios
 from tests.decode.machine.equality import GREEDY, assert_same_run
@@ -120,3 +122,24 @@ def test_kernels_run_as_plain_python(name: str, scenario: Scenario) -> None:
     expected = [run.start_step.tolist(), run.finish_step.tolist(), run.worker.tolist()]
     found = interpreted_kernel(find(name), scenario.workload, scenario.cluster, options)
     assert found == expected
+
+
+def test_a_look_ahead_that_is_no_option_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy described elsewhere has the window that its object asks for, and so has the record."""
+
+    class Far:
+        horizon = 3
+
+        def __init__(self) -> None:
+            self.columns: set[int] = set()
+
+        def __call__(self, state: DecodeState) -> list[int | None]:
+            self.columns.add(state.contributions.shape[1])
+            return [int(state.free_slots.argmax()), *[None] * (len(state.sizes) - 1)]
+
+    far, module = Far(), ModuleType("elsewhere")
+    module.SPEC = PolicySpec("far", lambda _: far, summary="far", source="a test")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    run = simulate(lengths(20, seed=1), "elsewhere:SPEC", Cluster(2, 3), pool=6)
+    assert far.columns == {4}
+    assert run.policy_options == {"horizon": 3}
