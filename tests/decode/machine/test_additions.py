@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_kernels_run_as_plain_python(name: str, scenario: Scenario) -> None:
 
 
 def test_a_look_ahead_that_is_no_option_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy described elsewhere has the window that its object asks for, and so has the record."""
+    """A policy described elsewhere has the window that its object asks for; the record says so."""
 
     class Far:
         horizon = 3
@@ -137,7 +138,8 @@ def test_a_look_ahead_that_is_no_option_is_shown(monkeypatch: pytest.MonkeyPatch
             self.columns.add(state.contributions.shape[1])
             return [int(state.free_slots.argmax()), *[None] * (len(state.sizes) - 1)]
 
-    far, module = Far(), ModuleType("elsewhere")
+    far = Far()
+    module: Any = ModuleType("elsewhere")
     module.SPEC = PolicySpec("far", lambda _: far, summary="far", source="a test")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     run = simulate(lengths(20, seed=1), "elsewhere:SPEC", Cluster(2, 3), pool=6)
