@@ -481,11 +481,6 @@ def with_values(base: T, values: Mapping[str, Any], places: Mapping[str, str]) -
     return _made(partial(replace, base), given, where)  # type: ignore[type-var]
 
 
-def values_of(options: Any) -> dict[str, object]:
-    """Return the options of a dataclass by the names that users write, in their order."""
-    return {e.name: getattr(options, e.field) for e in options_of(type(options))}
-
-
 def spelled_out(
     owner: type[Any], others: Callable[[], Iterable[str]] = tuple
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:

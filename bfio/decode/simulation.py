@@ -144,9 +144,10 @@ def _run(
         found = _run_compiled(spec, task, horizon, watching, engine)
     if found is None:
         if engine == "compiled":
+            if policy.is_own:
+                raise _not_compiled("a policy of your own")
             what = "these options" if unknown is None else unknown.what
-            whose = "a policy of your own" if policy.is_own else f"policy {name} with {what}"
-            raise _not_compiled(whose)
+            raise _not_compiled(f"policy {name} with {what}")
         found = run_interpreted(workload, made, name, horizon, machine, asked, watching, history)
     return replace(
         found,
