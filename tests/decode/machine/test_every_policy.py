@@ -314,8 +314,9 @@ def scatter(state: State, window: Window, policy: Sensitive) -> bool:
     return True
 
 
-# A request that starts again, between two turns of its predictor.
-@example(14)
+@example(7)  # waiting requests of which none has two steps left
+@example(14)  # a request that starts again, between two turns of its predictor
+@example(18)  # a request that starts later than it was let in
 @given(st.integers(0, 2**64))
 def test_policies_see_the_same(seed: int) -> None:
     """Kernels, as plain Python, project what the interpreted engine shows a policy."""
