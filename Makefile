@@ -11,11 +11,12 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 # Dozens of processes are started below; each would compile numpy's and scipy's sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-deep docs test-docs quality lock clean
+.PHONY: help demo test test-deep test-proofs docs test-docs quality lock clean
 
 help:
 	@echo "make demo        the main job on an embedded default "
 	@echo "make test        the test suite"
+	@echo "make test-proofs 20,000 tiny problems of every program against enumeration, by the hour"
 	@echo "make test-deep   thousands of instances per property, by the hour"
 	@echo "make docs        the documentation site, in $(SITE)"
 	@echo "make test-docs   the site in a real browser"
@@ -50,6 +51,9 @@ test-deep: $(TESTED)
 $(DOCUMENTED): $(READY) docs/requirements.lock
 	$(PIP) -r docs/requirements.lock
 	@touch $(DOCUMENTED)
+
+test-proofs: $(TESTED)
+	BFIO_TEST_PROFILE=proofs $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 0 tests/formulations/proofs
 
 docs: $(DOCUMENTED)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -c docs/site . $(SITE)

@@ -6,14 +6,16 @@ Sizes are drawn by their number of bits, so that sums lie on both sides of 2^28,
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import product
+from itertools import chain, combinations, product
+from math import ceil
 from typing import Any, TypeVar
 
 import numpy as np
 
 from formulations.batch_composition import BatchProblem
+from formulations.batching import Agent, AgentNetwork, BatchTime, Route, Stage
 from formulations.errors import InputError
-from formulations.fluid import FluidProblem, FluidWorker, RequestClass
+from formulations.fluid import FluidObjective, FluidProblem, FluidWorker, RequestClass
 from formulations.hindsight_latency import Convention, LatencyProblem
 from formulations.hindsight_makespan import MakespanObjective, MakespanProblem
 from formulations.pausing import PausingProblem
@@ -236,3 +238,111 @@ def wait(rng: np.random.Generator) -> WaitProblem:
     worker = FluidWorker(overhead, load / work, memory)
     strict, within = bool(rng.random() < 0.5), bool(rng.random() < 0.5)
     return WaitProblem(FluidProblem(classes, (worker,)), strict=strict, within_memory=within)
+
+
+def ratio(rng: np.random.Generator) -> Fraction:
+    """Draw a positive rational of large terms."""
+    return Fraction(size(rng, 20), size(rng, 20))
+
+
+def fluid(rng: np.random.Generator) -> FluidProblem:
+    """Draw classes of any sizes, confined to some workers or not, stable or not."""
+    G = int(rng.integers(1, 4))
+    workers = tuple(
+        FluidWorker(
+            ratio(rng),
+            Fraction(0) if rng.random() < 0.2 else ratio(rng) / size(rng),
+            size(rng),
+        )
+        for _ in range(G)
+    )
+    kinds = []
+    for _ in range(int(rng.integers(1, 5))):
+        allowed = tuple(g for g in range(G) if rng.random() < 0.6) or None
+        prompt, output = size(rng, 20), int(rng.integers(0, size(rng, 14)))
+        kinds.append(RequestClass(ratio(rng), prompt, output, allowed))
+    return FluidProblem(tuple(kinds), workers)
+
+
+def most_worth(problem: FluidProblem, objective: FluidObjective) -> Fraction:
+    """Return the largest worth of admitted requests: greedy, as their works are a polymatroid."""
+    kinds = problem.classes
+    works: dict[int, Fraction] = {}
+    for j in sorted(range(len(kinds)), key=lambda j: -_density(kinds[j], objective)):
+        room = min(
+            _reach(problem, (j, *others)) - sum(works[i] for i in others)
+            for others in _subsets(tuple(works))
+        )
+        works[j] = min(kinds[j].rate * kinds[j].work, room)
+    return sum((_density(kinds[j], objective) * y for j, y in works.items()), Fraction(0))
+
+
+def most_factor(problem: FluidProblem) -> Fraction:
+    """Return the largest factor on all rates: of each set of classes, what its workers can do."""
+    kinds = problem.classes
+    return min(
+        _reach(problem, some) / sum(kinds[j].rate * kinds[j].work for j in some)
+        for some in _subsets(tuple(range(len(kinds))))
+        if some
+    )
+
+
+def _density(kind: RequestClass, objective: FluidObjective) -> Fraction:
+    return Fraction(objective.worth(kind), kind.work)
+
+
+def _subsets(items: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    return chain.from_iterable(combinations(items, n) for n in range(len(items) + 1))
+
+
+def _reach(problem: FluidProblem, some: tuple[int, ...]) -> Fraction:
+    """Return the work that all workers of these classes can do."""
+    everywhere = range(len(problem.workers))
+    found = {g for j in some for g in (problem.classes[j].workers or everywhere)}
+    speeds = ((w.d0, w.d1, w.memory) for w in (problem.workers[g] for g in found))
+    return sum((memory / (d0 + d1 * memory) for d0, d1, memory in speeds), Fraction(0))
+
+
+def network(rng: np.random.Generator) -> AgentNetwork:
+    """Draw agents that tasks are routed between, cycles included."""
+    names = [f"a{j}" for j in range(int(rng.integers(1, 4)))]
+    agents = [
+        Agent(name, size(rng, 30), BatchTime(ratio(rng), ratio(rng), 0), int(rng.integers(1, 4)))
+        for name in names
+    ]
+    count = int(rng.integers(1, 5))
+    stages = [
+        Stage("r", str(rng.choice(names)), 1 + ratio(rng), 1 + ratio(rng), ratio(rng), f"s{k}")
+        for k in range(count)
+    ]
+    routes = []
+    for source in stages:
+        weights = [int(rng.integers(0, 3)) and size(rng, 20) for _ in stages]
+        total = sum(weights) + size(rng, 20)
+        for target, weight in zip(stages, weights, strict=True):
+            if weight:
+                routes.append(Route(source.name, target.name, Fraction(weight, total)))
+    return AgentNetwork(tuple(agents), tuple(stages), tuple(routes))
+
+
+def highest_load(found: AgentNetwork) -> Fraction:
+    """Return the load of the fullest agent: slots of its stages by elimination, over its slots."""
+    names = [stage.name for stage in found.stages]
+    n = len(names)
+    rows = [[Fraction(i == k) for k in range(n)] + [found.stages[i].rate] for i in range(n)]
+    for route in found.routes:
+        rows[names.index(route.target)][names.index(route.source)] -= route.probability
+    for k in range(n):
+        pivot = next(i for i in range(k, n) if rows[i][k])
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [x / rows[k][k] for x in rows[k]]
+        for i in set(range(n)) - {k}:
+            rows[i] = [a - rows[i][k] * b for a, b in zip(rows[i], rows[k], strict=True)]
+    work: dict[str, Fraction] = {agent.name: Fraction(0) for agent in found.agents}
+    for row, stage in zip(rows, found.stages, strict=True):
+        work[stage.agent] += row[n] * (stage.prefill + stage.decode)
+    slots = {
+        a.name: ceil(a.batch_time.overhead + a.batch_time.per_token * a.budget)
+        for a in found.agents
+    }
+    return max(work[a.name] * slots[a.name] / (a.budget * a.engines) for a in found.agents)

@@ -1,6 +1,7 @@
 """Nothing false is called optimal, infeasible or a bound, by any method of any program."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,14 @@ from formulations import batch_composition, thresholds
 from formulations.backends import Outcome, SolveLimits
 from formulations.backends.cp_sat import CpSat
 from formulations.errors import CapabilityError, InputError
+from formulations.fluid import (
+    FluidObjective,
+    FluidProblem,
+    solve_equilibrium,
+    solve_margin,
+    solve_margin_program,
+    solve_throughput,
+)
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram
 from formulations.hindsight_makespan import MakespanProgram
 from formulations.pausing import PausingProblem
@@ -25,6 +34,7 @@ from formulations.pausing.problem import PricedPausing
 from formulations.pausing.solver import PricedProgram
 from formulations.results import BoundKind, Termination, origin
 from formulations.second import Second
+from formulations.stability import capacity, solve_capacity
 from formulations.step import StepProblem, StepProgram, StepResult
 from formulations.trust import trusted_outcome
 from tests.formulations.proofs import cases
@@ -237,6 +247,50 @@ def test_thresholds(method: str, seed: int) -> None:
     """Least thresholds, by their iteration in rationals."""
     problem = cases.drawn(cases.wait, seed)
     check(thresholds.solve, problem, method, thresholds.solve(problem).objective)
+
+
+@given(seed=SEEDS)
+def test_fluid_equilibria(seed: int) -> None:
+    """The memory that all classes take on one worker; none where the load is 1 or more."""
+    problem = cases.drawn(cases.fluid, seed)
+    worker = problem.workers[0]
+    alone = FluidProblem(tuple(replace(k, workers=None) for k in problem.classes), (worker,))
+    arriving = sum(k.rate * k.work for k in alone.classes)
+    result = solve_equilibrium(alone)
+    if worker.d1 * arriving >= 1:
+        assert result.termination is Termination.INFEASIBLE
+    else:
+        assert result.is_optimal
+        assert result.value == worker.d0 * arriving / (1 - worker.d1 * arriving)
+
+
+@given(seed=SEEDS, objective=st.sampled_from(FluidObjective))
+def test_fluid_throughput(seed: int, objective: FluidObjective) -> None:
+    """What limited memory lets in, on any routes."""
+    problem = cases.drawn(cases.fluid, seed)
+    result = solve_throughput(problem, objective=objective)
+    assert result.is_optimal
+    assert result.value == cases.most_worth(problem, objective)
+
+
+@pytest.mark.parametrize("solve", [solve_margin, solve_margin_program])
+@given(seed=SEEDS)
+def test_fluid_margins(solve: Callable[..., Any], seed: int) -> None:
+    """The factor on all rates that can be served."""
+    problem = cases.drawn(cases.fluid, seed)
+    result = solve(problem)
+    assert result.is_optimal
+    assert result.value == cases.most_factor(problem)
+
+
+@pytest.mark.parametrize("solve", [capacity, solve_capacity])
+@given(seed=SEEDS)
+def test_capacities(solve: Callable[..., Any], seed: int) -> None:
+    """Of networks of agents."""
+    network = cases.drawn(cases.network, seed)
+    result = solve(network)
+    assert result.is_optimal
+    assert result.factor == 1 / cases.highest_load(network)
 
 
 @pytest.mark.parametrize("limit", [0.0, 1e-3, 1e-2, 2e-2])
