@@ -10,15 +10,22 @@ from formulations.hindsight_latency.problem import LatencyProblem
 MAX_VECTORS = 10**9
 
 
-def brute_force(problem: LatencyProblem) -> tuple[int, list[int]]:
+def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, list[int]]:
     """Return the least total latency and the lexicographically smallest starts that reach it.
 
     Vectors that overflow the memory, or already cost as much as the best so far, are cut short.
 
+    Parameters
+    ----------
+    problem : LatencyProblem
+        Data.
+    most : int, optional
+        Starts that are tried at most, over all requests.
+
     Raises
     ------
     CapabilityError
-        If there are more than `MAX_VECTORS` vectors within the horizon.
+        If there are more than `MAX_VECTORS` vectors within the horizon, or ``most`` is too few.
     """
     last = {i: kind.last_start for kind in kinds(problem) for i in kind.members}
     arrivals = problem.arrival.tolist()
@@ -29,7 +36,7 @@ def brute_force(problem: LatencyProblem) -> tuple[int, list[int]]:
             f"more than {MAX_VECTORS} start vectors",
             "use --method cp-sat",
         )
-    search = _Enumeration(problem, last)
+    search = _Enumeration(problem, last, math.inf if most is None else most)
     search.extend(0, 0)
     constant = sum(problem.output.tolist()) - sum(arrivals)
     assert search.best is not None
@@ -39,10 +46,11 @@ def brute_force(problem: LatencyProblem) -> tuple[int, list[int]]:
 class _Enumeration:
     """Depth-first enumeration; ``used`` is the memory of the requests placed so far."""
 
-    def __init__(self, problem: LatencyProblem, last: dict[int, int]) -> None:
+    def __init__(self, problem: LatencyProblem, last: dict[int, int], most: float) -> None:
         self.best: tuple[int, list[int]] | None = None
         self._problem = problem
         self._last = last
+        self._left = most
         self._starts: list[int] = []
         self._used: dict[int, int] = {}
         self._arrivals = problem.arrival.tolist()
@@ -57,6 +65,9 @@ class _Enumeration:
         for start in range(self._arrivals[request], self._last[request] + 1):
             if self.best is not None and total + start + rest >= self.best[0]:
                 return
+            self._left -= 1
+            if self._left < 0:
+                raise CapabilityError("problem", "too many schedules", "use --method cp-sat")
             if self._add(request, start):
                 self._starts.append(start)
                 self.extend(request + 1, total + start)

@@ -1,5 +1,7 @@
 """Solve a hindsight latency problem by any method: ours, enumeration, or a backend."""
 
+import time
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 
@@ -8,8 +10,13 @@ from bfio.hindsight.latency.solve import solve_hindsight
 from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
-from formulations.results import BoundKind, Termination
+from formulations.hindsight_latency.brute_force import brute_force
+from formulations.results import BoundKind, Termination, own_solver
 from formulations.work import DEFAULT_WORK_LIMIT
+
+#: Few requests are enumerated first where the memory is above this, since the tables of our own
+#: method grow with it: so many starts are tried, in some 0.2 s.
+_FEW, _LARGE_MEMORY, _TRIED = 8, 100, 100_000
 
 
 def solve_latency(
@@ -57,6 +64,9 @@ def solve_latency(
 
 
 def _exact(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
+    if problem.num_requests <= _FEW and problem.memory > _LARGE_MEMORY:
+        with suppress(CapabilityError, OutOfTime):
+            return _enumerated(problem, deadline)
     if deadline.at < inf:
         with deadline.stopped():
             prepare()
@@ -68,6 +78,21 @@ def _exact(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
     except OutOfTime:
         program = LatencyProgram(problem)
         return program.answer(None, Termination.TIME_LIMIT, None, method="exact")
+
+
+def _enumerated(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
+    program, began = LatencyProgram(problem), time.perf_counter()
+    with deadline.interrupting():
+        objective, starts = brute_force(problem, _TRIED)
+    return program.answer(
+        tuple(starts),
+        Termination.OPTIMAL,
+        objective,
+        method="exact",
+        seconds=time.perf_counter() - began,
+        solver=own_solver(),
+        proof="enumeration of all solutions",
+    )
 
 
 def _closed_by_cp_sat(

@@ -216,6 +216,12 @@ def test_latencies(method: str, seed: int) -> None:
     check(solve_latency, problem, method, LatencyProgram(problem).brute_force()[0])
 
 
+@given(seed=SEEDS)
+def test_tiny_latencies_are_settled(seed: int) -> None:
+    """However large their numbers."""
+    assert solve_latency(cases.drawn(cases.latency, seed)).is_optimal
+
+
 @pytest.mark.parametrize("method", ["exact", "cp-sat", "highs"])
 @given(seed=SEEDS)
 def test_makespans(method: str, seed: int) -> None:
