@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bfio.decode.drift import DriftReading
 from bfio.decode.machine.state import may_interrupt
-from bfio.decode.options import BATCHING, Dispatch
+from bfio.decode.options import BATCHING, Dispatch, Ties
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource
 from formulations.errors import InputError
@@ -89,6 +89,7 @@ FACTS: Mapping[str, Callable[[Asked], bool]] = {
     "interruptions": lambda asked: may_interrupt(asked.cluster, asked.options),
     "mean time": lambda asked: asked.cluster.mean_time_s > 0,
     "memory": lambda asked: asked.cluster.memory is not None,
+    "no ties": lambda asked: not asked.spec.breaks_ties,
     "no token budget": lambda asked: asked.cluster.token_budget is None,
     "offered load": lambda asked: asked.options.load is not None,
     "own tracking": lambda asked: not asked.spec.interruptible,
@@ -99,6 +100,7 @@ FACTS: Mapping[str, Callable[[Asked], bool]] = {
     "prefill": lambda asked: asked.options.prefill is not None,
     "prefix cache": lambda asked: asked.cluster.prefix_cache is not None,
     "telemetry": lambda asked: asked.options.telemetry is not None,
+    "ties": lambda asked: asked.options.ties is not Ties.LOWEST,
     "token budget": lambda asked: asked.cluster.token_budget is not None,
 }
 
@@ -136,6 +138,18 @@ TOGETHER = (
         "telemetry",
         f"{_BOOKS} run, and is to know them by reports alone",
         f"use no telemetry, {_OTHER}",
+    ),
+    Clash(
+        "own tracking",
+        "ties",
+        "keeps books of workers by their numbers, and with ties they change places",
+        f"use ties lowest, {_OTHER}",
+    ),
+    Clash(
+        "no ties",
+        "ties",
+        "goes by the numbers of workers, keeps books of them by these, or draws one",
+        f"use ties lowest, {_OTHER}",
     ),
     Clash(
         "own tracking",
@@ -248,6 +262,7 @@ INTERPRETED = (
     # What finds no memory then depends on the order in which decisions are carried out.
     Clash("telemetry", "memory", "telemetry where memory is limited", "use --engine auto"),
     Clash("policy", "token budget", "token budgets", "use --engine auto"),
+    Clash("policy", "ties", "ties that do not go to the lowest worker", "use --engine auto"),
 )
 
 

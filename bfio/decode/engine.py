@@ -70,6 +70,7 @@ from bfio.decode.resting import Rests, active_requests, check_at_least_one_runs
 from bfio.decode.stalled import stalled
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.tally import free_memory
+from bfio.decode.ties import in_places, orders
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 from formulations.named_objects import users_code
@@ -206,6 +207,7 @@ class _Interpreted:
         observers = watching.observers
         self.askers = [each.on_ask for each in observers if hasattr(each, "on_ask")]
         self.decide_s = 0.0
+        self.orders = orders(options.ties, G, options.seed)
         self.seen: DecodeState | None = None
         self.decision: tuple[int | None, ...] | None = None
 
@@ -373,11 +375,15 @@ class _Interpreted:
             step_units=self.step_units,
             pending_prefill=self.pending_prefill(free),
         )
+        order = None if self.orders is None else next(self.orders)
+        shown = self.seen if order is None else in_places(self.seen, order)
         began = perf_counter()
         with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):
-            answer = self.policy(self.seen)
+            answer = self.policy(shown)
         self.decide_s += perf_counter() - began
         self.decision = checked_decision(answer, len(requests), len(free), self.name, step)
+        if order is not None:
+            self.decision = tuple(None if g is None else int(order[g]) for g in self.decision)
         for tell in self.askers:
             tell(self.decision)
         if self.rests is None:

@@ -116,6 +116,14 @@ class WindowKnows(StrEnum):
     ALL = "all"
 
 
+class Ties(StrEnum):
+    """Which of workers that are equally good to a policy gets a request."""
+
+    LOWEST = "lowest"
+    ROTATING = "rotating"
+    RANDOM = "random"
+
+
 @known_fields
 @dataclass(frozen=True)
 class RunOptions:
@@ -179,8 +187,12 @@ class RunOptions:
     telemetry : str or Telemetry, optional
         How late the loads are that policies see, and how many reports are lost, see
         `bfio.decode.telemetry`; by default they see all as it is.
+    ties : Ties
+        Which of equally good workers a policy takes: the ``lowest``, by default; ``rotating``, the
+        one that stands first where each decision begins with the next worker; ``random``, in an
+        order drawn for each decision.
     seed : int
-        Seed of the generator that the policy may draw from.
+        Seed of the generator that the policy may draw from, and of random ties.
 
     Raises
     ------
@@ -310,6 +322,12 @@ class RunOptions:
         "loads that policies see are old or lost, e.g. delay=4,loss=0.1 [steps, share] (default: "
         "none)",
     )
+    ties: Ties = option(
+        Ties.LOWEST,
+        TEXT,
+        "RULE",
+        "which of equally good workers: lowest (default), rotating or random (seeded)",
+    )
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -332,6 +350,7 @@ class RunOptions:
             "delay": integer(self.delay, "delay", maximum=MAX_DELAY),
             "projection": member(Projection, self.projection, "projection"),
             "window_knows": member(WindowKnows, self.window_knows, "window_knows"),
+            "ties": member(Ties, self.ties, "ties"),
             "drift": drift if isinstance(drift, Drift) else parse_drift(str(drift), "drift"),
             "steps": None if self.steps is None else integer(self.steps, "steps"),
             "overflow": member(Overflow, self.overflow, "overflow"),

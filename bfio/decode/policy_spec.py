@@ -60,6 +60,9 @@ class PolicySpec:
         Why it cannot decide with immediate dispatch, if it cannot.
     reads_reports : bool
         Whether it goes by what workers report of themselves: telemetry changes nothing else.
+    breaks_ties : bool
+        Whether it takes the lowest of workers that are equally good, and keeps nothing of them by
+        their numbers.
     """
 
     name: str
@@ -75,6 +78,7 @@ class PolicySpec:
     unled: Callable[[bool, bool], str] = lambda tells_prompts, caches: ""
     why_pooled: str = ""
     reads_reports: bool = True
+    breaks_ties: bool = True
 
 
 def greedy_policy(

@@ -18,6 +18,7 @@ from bfio.decode.options import (
     Overflow,
     Projection,
     RunOptions,
+    Ties,
     WindowKnows,
 )
 from bfio.decode.policy_parsing import look_ahead
@@ -65,6 +66,7 @@ def setting_parts(
         "telemetry": "" if first.telemetry is None else f"telemetry {first.telemetry.text}",
         "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
         "dispatch": _dispatch(options),
+        "ties": "" if first.ties is Ties.LOWEST else f"{first.ties} ties",
         "delay": f"decisions delayed by {first.delay} steps" if first.delay else "",
         "stragglers": _schedule("stragglers", first.stragglers),
         "failures": _schedule("failures", first.failures),

@@ -28,6 +28,7 @@ _VALUES: dict[str, tuple[object, ...]] = {
     "predictor": ("oracle", "survival", "survival:refresh=5", "noisy-oracle", "noisy-oracle:0.25"),
     "window_knows": ("all",),
     "drift": ("constant", "2/3", "age:1,0"),
+    "ties": ("rotating", "random"),
     "overflow": ("reserve", "swap"),
     "batching": ("orca", "sarathi:kp=4"),
     "failures": ("random:mtbf=200:mttr=60", "random:mtbf=200:mttr=70"),

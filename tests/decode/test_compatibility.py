@@ -32,6 +32,7 @@ SAMPLES: dict[str, tuple[str | None, dict[str, Any], dict[str, Any]]] = {
     "interruptions": (None, {}, {"failures": ((1.0, 0, "fail"), (2.0, 0, "recover"))}),
     "mean time": (None, {"mean_time_s": 0.1}, {}),
     "memory": (None, {"memory": 50}, {}),
+    "no ties": ("round-robin", {}, {}),
     "no token budget": (None, {}, {}),
     "offered load": (None, {}, {**TIMED, "load": "0.5"}),
     "own tracking": ("adaptive", {}, {}),
@@ -42,6 +43,7 @@ SAMPLES: dict[str, tuple[str | None, dict[str, Any], dict[str, Any]]] = {
     "prefill": (None, {}, {**TIMED, "prefill": "workers=1,token_time=1"}),
     "prefix cache": (None, {"prefix_cache": 600}, {}),
     "telemetry": (None, {}, {"telemetry": "delay=2"}),
+    "ties": (None, {}, {"ties": "rotating"}),
     "token budget": (None, {"token_budget": 8}, {}),
 }
 

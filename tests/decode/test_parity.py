@@ -244,6 +244,7 @@ _MADE_FOR: dict[str, dict[str, Any]] = {
     "stragglers": {"step_overhead": 20},
     "projection": {"predictor": "oracle", "window_knows": "all"},
     "window_knows": _SEES,
+    "ties": {"workers": 5},
     "overflow": {"memory": 2600, "slots": 9, "drift": "40"},
     "swap_time": {"memory": 2600, "slots": 9, "drift": "40", "overflow": "swap"},
 }

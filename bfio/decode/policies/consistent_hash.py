@@ -123,4 +123,5 @@ SPEC = PolicySpec(
         if tells_prompts
         else "takes each request for a prompt of its own: nothing tells which prompts begin alike."
     ),
+    breaks_ties=False,
 )

@@ -22,4 +22,5 @@ SPEC = PolicySpec(
     source="sglang pull request 7379",
     dispatch=BOTH_DISPATCHES,
     kernel=reports_kernel(growth=0),
+    breaks_ties=False,
 )

@@ -37,5 +37,6 @@ SPEC = PolicySpec(
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(choose),
     draws=True,
+    breaks_ties=False,
     reads_reports=False,
 )

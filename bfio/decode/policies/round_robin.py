@@ -55,5 +55,6 @@ SPEC = PolicySpec(
     source="BF-IO, appendix A.1.1",
     dispatch=BOTH_DISPATCHES,
     kernel=greedy_kernel(choose, numbers=lambda options: (0,)),
+    breaks_ties=False,
     reads_reports=False,
 )

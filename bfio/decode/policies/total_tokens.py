@@ -22,4 +22,5 @@ SPEC = PolicySpec(
     source="sglang issue 16080, pull request 25235",
     dispatch=BOTH_DISPATCHES,
     kernel=reports_kernel(growth=1),
+    breaks_ties=False,
 )
