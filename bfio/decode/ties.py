@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def orders(ties: Ties, num_workers: int, seed: int) -> Iterator[IntArray] | None
 
 def in_places(state: DecodeState, order: IntArray) -> DecodeState:
     """Return what a policy sees where worker ``order[p]`` stands at place p."""
-    changed = {
+    changed: dict[str, Any] = {
         name: None if (values := getattr(state, name)) is None else frozen(values[order])
         for name in OF_WORKERS
     }

@@ -1,6 +1,7 @@
 """Ties that do not go to the lowest worker: where requests go, what policies see, who refuses."""
 
 from dataclasses import fields, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from formulations.errors import InputError
 from tests.decode.policies.states import state
 
 #: Twelve requests that come alone: the one before has left.
-LONE = Workload(np.full(12, 20), np.full(12, 3), tuple(10 * i for i in range(12)))
+LONE = Workload(np.full(12, 20), np.full(12, 3), tuple(Fraction(10 * i) for i in range(12)))
 FOUR = Cluster(4, 2, step_overhead_s=1.0, token_time_s=1e-6)
 SPECS = built_in()
 BREAKING = [s.name for s in SPECS.values() if s.breaks_ties and s.interruptible and not s.draws]
@@ -37,7 +38,7 @@ def lone(policy: str, ties: str, **given: Any) -> Run:
 
 def counts(run: Run) -> list[int]:
     """Return how many requests went to each worker."""
-    return np.bincount(run.worker, minlength=4).tolist()
+    return [int(n) for n in np.bincount(run.worker, minlength=4)]
 
 
 @pytest.mark.parametrize("policy", BREAKING)
