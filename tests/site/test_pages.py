@@ -39,13 +39,18 @@ def axe_script() -> str:
     return (Path(found.origin).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
-def grave_errors(browser: Any) -> list[str]:
-    """Return the grave accessibility errors of the page that is open."""
+def grave_errors(browser: Any, *, contrast: bool = True) -> list[str]:
+    """Return the grave accessibility errors of the page that is open.
+
+    The contrast of every element takes three quarters of the time, and is the style sheet's.
+    """
     browser.set_script_timeout(_PATIENCE)
     browser.execute_script(axe_script())
     found = browser.execute_async_script(
-        "const done = arguments[0];"
-        " axe.run({resultTypes: ['violations']}).then(r => done(r.violations));"
+        "const done = arguments[1];"
+        " const rules = {'color-contrast': {enabled: arguments[0]}};"
+        " axe.run({resultTypes: ['violations'], rules}).then(r => done(r.violations));",
+        contrast,
     )
     return [
         f"{error['id']}: {node['target']}"
@@ -76,13 +81,13 @@ def test_every_page_fits_and_is_silent(browser: Any, site: Path, width: int) -> 
 
 
 def test_no_page_keeps_anybody_out(browser: Any, site: Path) -> None:
-    """No serious or critical error on any page, nor on a narrow one of each kind."""
+    """No serious or critical error on any page; colours, and narrow pages, on one of each kind."""
     errors = {}
-    looked_at = [(page, WIDTHS[0]) for page in pages(site)]
-    looked_at += [(site / page, WIDTHS[1]) for page in _KINDS]
-    for page, width in looked_at:
+    looked_at = [(page, WIDTHS[0], False) for page in pages(site)]
+    looked_at += [(site / page, width, True) for page in _KINDS for width in WIDTHS]
+    for page, width, contrast in looked_at:
         opened(browser, page, width)
-        if found := grave_errors(browser):
+        if found := grave_errors(browser, contrast=contrast):
             errors[str(page.relative_to(site))] = found
     assert errors == {}
 
