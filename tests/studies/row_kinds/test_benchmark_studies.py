@@ -47,6 +47,7 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "17-traces-with-unknown-lengths/study": 3,
     # Exact steps over windows: so many fit a run of minutes, and its README says so.
     "18-active-look-ahead/exact": 3,
+    "18-active-look-ahead/study": 3,
     "19-which-optimum/study": 3,
     "20-better-policy/exact": 3,
     "20-better-policy/study": 3,
