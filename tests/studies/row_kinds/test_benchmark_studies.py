@@ -52,8 +52,8 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "20-better-policy/exact": 3,
     "20-better-policy/study": 3,
     "22-adaptive/choice": 2,
-    "22-adaptive/study": (8, 12),
-    "22-adaptive/unseen": (2, 4, 6),
+    "22-adaptive/study": 3,
+    "22-adaptive/unseen": (2, 3, 5),
     # A trace is evaluated once: nothing is drawn.
     "21-predictors/filter": 1,
     "21-predictors/study": 1,
