@@ -47,12 +47,13 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "17-traces-with-unknown-lengths/study": 3,
     # Exact steps over windows: so many fit a run of minutes, and its README says so.
     "18-active-look-ahead/exact": 3,
+    "18-active-look-ahead/study": 3,
     "19-which-optimum/study": 3,
     "20-better-policy/exact": 3,
     "20-better-policy/study": 3,
     "22-adaptive/choice": 2,
-    "22-adaptive/study": (8, 12),
-    "22-adaptive/unseen": (2, 4, 6),
+    "22-adaptive/study": 3,
+    "22-adaptive/unseen": (2, 3, 5),
     # A trace is evaluated once: nothing is drawn.
     "21-predictors/filter": 1,
     "21-predictors/study": 1,
