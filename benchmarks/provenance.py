@@ -23,8 +23,8 @@ from bfio.studies.study_file import read_study
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import found_from
 
-CURRENT, CHANGED, BY_HAND, MISSING = "current", "the code has changed", "by hand", "no rows"
-#: Plain tables that a command measures, and its module; all others were made by hand.
+CURRENT, CHANGED, DERIVED, MISSING = "current", "the code has changed", "derived", "no rows"
+#: Plain tables that a command measures, and its module; all others a script beside them derives.
 MEASURED = {"results/compare": compare_table.__name__}
 
 
@@ -96,7 +96,7 @@ class Result:
         if not self.path.is_file():
             return MISSING
         if self.study is None and self.name not in MEASURED:
-            return BY_HAND
+            return DERIVED
         return CURRENT if self.origin.get(CODE) == self.code_today() else CHANGED
 
     def code_today(self) -> str:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.provenance import BY_HAND, CHANGED, CURRENT, Result, chosen, headlines
+from benchmarks.provenance import DERIVED, CHANGED, CURRENT, Result, chosen, headlines
 from benchmarks.readme import write_all
 from benchmarks.remake import MAX_SHOWN, remake_all, sample
 from bfio.cli.command import DONE
@@ -72,7 +72,7 @@ def refusals(result: Result) -> list[str]:
 
 def _remake(args: argparse.Namespace) -> int:
     jobs = integer(args.jobs, "--jobs", minimum=1)
-    wanted = [r for r in chosen(args.names) if _is_stale(r) and r.state() != BY_HAND]
+    wanted = [r for r in chosen(args.names) if _is_stale(r) and r.state() != DERIVED]
     if args.list:
         _tell(wanted)
         return DONE
