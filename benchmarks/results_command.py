@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.provenance import DERIVED, CHANGED, CURRENT, Result, chosen, headlines
+from benchmarks.provenance import CHANGED, CURRENT, DERIVED, Result, chosen, headlines
 from benchmarks.readme import write_all
 from benchmarks.remake import MAX_SHOWN, remake_all, sample
 from bfio.cli.command import DONE
