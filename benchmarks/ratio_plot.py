@@ -19,9 +19,9 @@ WITHIN = 1.03
 DESIGN = ("azure_conv_2023.csv.gz", "sharegpt_8k_untimed.csv.gz", "mooncake_conversation.csv.gz")
 #: Metrics, their titles, and how far is within 3 %.
 PANELS = {
-    "steady.avg_imbalance": ("AvgImbalance", WITHIN),
-    "steady.throughput_tokens_per_s": ("throughput", 1 / WITHIN),
-    "steady.tpot_p95_s": ("P95 TPOT", WITHIN),
+    "measured.avg_imbalance": ("AvgImbalance", WITHIN),
+    "measured.throughput_tokens_per_s": ("throughput", 1 / WITHIN),
+    "measured.tpot_p95_s": ("P95 TPOT", WITHIN),
 }
 
 #: Workers, and how they are drawn: colour, marker, and how far from the line of the trace.
@@ -40,16 +40,16 @@ class Ratio(NamedTuple):
 
 def ratios(records: list[Record], metric: str) -> list[Ratio]:
     """Return the ratios by trace and machine, from a table of ratios to `adaptive`."""
-    best: dict[tuple[str, int], Record] = {}
-    for record in records:
-        if record["table"] == "fixed" and record["value"] == metric and record["ratio"]:
-            place = record["argument.trace"], int(record["argument.workers"])
-            # BR-0 is in every place; where it stands alone, it is the best fixed setting.
-            if record["argument.policy"].startswith("br-h") or place not in best:
-                best[place] = record
     return [
-        Ratio(*place, *(1 / float(r[part]) for part in ("ratio", "ratio_upper", "ratio_lower")))
-        for place, r in best.items()
+        Ratio(
+            record["argument.trace"],
+            int(record["argument.workers"]),
+            *(1 / float(record[part]) for part in ("ratio", "ratio_upper", "ratio_lower")),
+        )
+        for record in records
+        if record["table"] == "fixed"
+        and record["value"] == metric
+        and record["argument.policy"].startswith("br-h")
     ]
 
 
@@ -71,10 +71,7 @@ def draw(records: list[Record], labels: dict[str, str]) -> Figure:
 
 def _panel(axes: Axes, shown: list[Ratio], labels: dict[str, str]) -> None:
     traces = list(dict.fromkeys(ratio.trace for ratio in shown))
-    for workers, colour, marker, offset in (
-        (16, "#0072B2", "o", -0.15),
-        (32, "#D55E00", "s", 0.15),
-    ):
+    for workers, colour, marker, offset in LOOKS:
         of_machine = [ratio for ratio in shown if ratio.workers == workers]
         means = [ratio.mean for ratio in of_machine]
         axes.errorbar(
