@@ -30,6 +30,9 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "04-scaling-in-workers/study": 3,
     # Exact steps on up to 8,192 slots: a row takes up to ten minutes.
     "05-improvement-ratio/study": 1,
+    # Solves up to their time limits.
+    "06-strength-of-the-bound/large": 3,
+    "06-strength-of-the-bound/small": 3,
     "07-arrival-models/small-proven": 60,
     "07-arrival-models/variations": (6, 20, 60),
     "07-arrival-models/warm-start": 3,
@@ -49,7 +52,6 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "18-active-look-ahead/exact": 3,
     "18-active-look-ahead/study": 3,
     "19-which-optimum/study": 3,
-    "20-better-policy/exact": 3,
     "20-better-policy/study": 3,
     "22-adaptive/choice": 2,
     "22-adaptive/study": 3,
