@@ -12,14 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bfio.common.statistics import CONFIDENCE
 from bfio.common.table_text import TextTable
 from bfio.studies.kinds import heading, present_name, with_unit
 from bfio.studies.report.files import csv_text, write_text
 from bfio.studies.report.selection import DASH, label
-from bfio.studies.report.statistics import Estimate, Interval
+from bfio.studies.report.statistics import Estimate, Interval, median_rank
 from bfio.studies.report.tables import build, exponent_heading, ratio_heading
 from bfio.studies.report.traced import decimals_of, written
-from bfio.studies.report_plan import Shown, Table
+from bfio.studies.report_plan import Shown, Statistic, Table
 from bfio.studies.results import Results
 from bfio.studies.row import Value
 from bfio.studies.row_kind import MEASURED_PART, STEADY
@@ -237,7 +238,17 @@ def _basis(plan: Table, records: Sequence[Record]) -> Iterator[str]:
     values, ratios = plan.show is not Shown.RATIO, plan.show is not Shown.VALUE
     ends = [(values and r.get("lower")) or (ratios and r.get("ratio_lower")) for r in records]
     if any(ends):
-        yield "in brackets 95 % intervals"
+        least, level = _level(plan, records), round(100 * CONFIDENCE)
+        covers = f"{level} % intervals" if least == level else f"intervals of {least} % or more"
+        yield f"in brackets {covers}"
+
+
+def _level(plan: Table, records: Sequence[Record]) -> int:
+    """Return the level of the intervals: of medians of few rows, what the least one covers [%]."""
+    if plan.statistic is not Statistic.MEDIAN:
+        return round(100 * CONFIDENCE)
+    rows = [int(r["rows_done"]) - int(r.get("undefined") or 0) for r in records if r.get("lower")]
+    return min([round(100 * CONFIDENCE), *(int(100 * median_rank(count)[1]) for count in rows)])
 
 
 def _is_baseline(plan: Table, record: Record) -> bool:

@@ -15,7 +15,7 @@ from bfio.studies.report.markdown import (
     text_tables,
     write_markdown,
 )
-from bfio.studies.report_plan import ReportPlan, Shown, Table
+from bfio.studies.report_plan import ReportPlan, Shown, Statistic, Table
 from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 from tests.studies.report import synthetic
@@ -54,6 +54,19 @@ def test_a_table_by_hand() -> None:
         "| FCFS | 8 | 20.25 |  |",
         "| br-0 | 8 | – |  |",
     ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [(2, "intervals of 50 % or more"), (3, "intervals of 75 % or more"), (6, "95 % intervals")],
+)
+def test_medians_of_few_rows_say_what_their_intervals_cover(rows: int, said: str) -> None:
+    """From six rows on 95 %: (1/2)^5 of them miss the median."""
+    text = _CSV.replace("2,2,10.0", f"{rows},{rows},10.0")
+    plan = Table("t", ("policy", "workers"), ("avg_imbalance",), statistic=Statistic.MEDIAN)
+    study = synthetic.study(report=ReportPlan((plan,)))
+    above = markdown_tables(study, parsed_records(text))["t"].splitlines()[0]
+    assert above == f"In brackets {said}"
 
 
 def test_an_argument_across() -> None:
