@@ -51,7 +51,7 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     # Exact steps over windows: so many fit a run of minutes, and its README says so.
     "18-active-look-ahead/exact": 3,
     "18-active-look-ahead/study": 3,
-    "19-which-optimum/study": 3,
+    "19-which-optimum/study": 2,
     "20-better-policy/study": 3,
     "22-adaptive/choice": 2,
     "22-adaptive/study": 3,
