@@ -25,12 +25,13 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
     Raises
     ------
     CapabilityError
-        If there are more than `MAX_VECTORS` vectors within the horizon, or ``most`` is too few.
+        If ``most`` starts are too few, or without it there are more than `MAX_VECTORS` vectors
+        within the horizon.
     """
     last = {i: kind.last_start for kind in kinds(problem) for i in kind.members}
     arrivals = problem.arrival.tolist()
     size = math.prod(last[i] - arrival + 1 for i, arrival in enumerate(arrivals))
-    if size > MAX_VECTORS:
+    if most is None and size > MAX_VECTORS:
         raise CapabilityError(
             "problem",
             f"more than {MAX_VECTORS} start vectors",

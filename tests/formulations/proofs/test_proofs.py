@@ -222,6 +222,14 @@ def test_tiny_latencies_are_settled(seed: int) -> None:
     assert solve_latency(cases.drawn(cases.latency, seed)).is_optimal
 
 
+def test_a_few_requests_that_come_late_are_settled() -> None:
+    """Start vectors are counted by the billion, and few of them are tried."""
+    prompt = np.array([8751, 1093, 1109, 3848, 8770, 4778, 425])
+    output = np.array([1, 9, 5, 2, 4, 11, 6])
+    result = solve_latency(LatencyProblem(8776, np.full(7, 333_000_688), prompt, output))
+    assert (result.is_optimal, result.objective) == (True, 59)
+
+
 @pytest.mark.parametrize("method", ["exact", "cp-sat", "highs"])
 @given(seed=SEEDS)
 def test_makespans(method: str, seed: int) -> None:
