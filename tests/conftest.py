@@ -21,7 +21,9 @@ settings.register_profile(
     "ci", max_examples=60, deadline=None, suppress_health_check=_SLOW, derandomize=True
 )
 settings.register_profile("deep", max_examples=2000, deadline=None, suppress_health_check=_SLOW)
-settings.register_profile("proofs", max_examples=20_000, deadline=None, suppress_health_check=_SLOW)
+settings.register_profile(
+    "proofs", max_examples=20_000, deadline=None, suppress_health_check=_SLOW
+)
 settings.load_profile(os.environ.get("BFIO_TEST_PROFILE", "fast"))
 
 
