@@ -22,6 +22,7 @@ from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.decode.telemetry import Telemetry
+from bfio.decode.ties import in_places
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -253,54 +254,15 @@ class Renamed:
 
     def __init__(self, policy: Any, names: IntArray) -> None:
         self._policy, self._names = policy, names
-        self._inside = np.argsort(names)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
     def __call__(self, state: Any) -> Any:
         """Ask it about the state as it knows it, and name its workers."""
-        answer = self._policy(self.seen(state))
+        answer = self._policy(in_places(state, self._names))
         named = [None if g is None else int(self._names[g]) for g in answer]
         return type(answer)(named, answer.rests) if hasattr(answer, "rests") else named
-
-    def seen(self, state: Any) -> Any:
-        """Return a state as the policy knows it."""
-        changes: dict[str, Any] = {
-            name: getattr(state, name)[self._names]
-            for name in (
-                "loads", "projected_loads", "free_slots", "running", "projected_running",
-                "queued", "queued_tokens", "room", "token_time", "overhead_tokens",
-                "bound_loads", "pending_prefill",
-            )
-            if getattr(state, name) is not None
-        }  # fmt: skip
-        if state.step_units is not None:
-            changes["step_units"] = tuple(units[self._names] for units in state.step_units)
-        if state.prefixes is not None:
-            changes["prefixes"] = _RenamedPrefixes(state.prefixes, self._names)
-        if state.holdings is not None:
-            changes["holdings"] = lambda: self._holdings(state)
-        return replace(state, **changes)
-
-    def _holdings(self, state: Any) -> Any:
-        active = state.holdings()
-        return active._replace(worker=self._inside[active.worker])
-
-
-@dataclass(frozen=True)
-class _RenamedPrefixes:
-    prefixes: Any
-    names: IntArray
-
-    @property
-    def cached_tokens(self) -> IntArray:
-        cached: IntArray = self.prefixes.cached_tokens[:, self.names]
-        return cached
-
-    def keys(self, num_blocks: int) -> IntArray:
-        keys: IntArray = self.prefixes.keys(num_blocks)
-        return keys
 
 
 def renamed(case: Case, names: IntArray) -> tuple[Case, Callable[[str, Any], Any]]:
@@ -426,5 +388,4 @@ def drawn_state(seed: int) -> DecodeState:
 
 def renamed_state(seen: DecodeState, names: IntArray) -> DecodeState:
     """Give the workers of a state other names: worker g goes by ``names[g]``."""
-    found: DecodeState = Renamed(None, np.argsort(names)).seen(seen)
-    return found
+    return in_places(seen, np.argsort(names))
