@@ -1,6 +1,6 @@
 """Energy and power."""
 
-from bfio.common.metrics import Column, MetricTable, Value
+from bfio.common.metrics import Column, MetricTable, Value, exact_sum
 from bfio.decode.energy import EnergyReading, energy_account
 from bfio.decode.metrics.part import RunPart
 
@@ -12,14 +12,28 @@ POWER: MetricTable[RunPart] = MetricTable()
     "energy_j",
     "J",
     "energy, two-phase reading (BF-IO eqs. 10-11)",
-    Column("energy\n[kJ]", factor=1e-3),
+    Column("energy\n[kJ]", factor=1e-3, by_default=False),
 )
 def _energy(part: RunPart) -> Value:
     return None if part.energy is None else part.energy.energy_j
 
 
 @POWER.metric(
-    "energy_averaged_j", "J", "energy, averaged reading", Column("averaged\n[kJ]", factor=1e-3)
+    "energy_per_token_j",
+    "J/token",
+    "energy over tokens, two-phase reading: policies that serve less use less, but not per token",
+    Column("energy\n[J/token]"),
+)
+def _energy_per_token(part: RunPart) -> Value:
+    tokens = exact_sum(part.run.active[part.steps])
+    return None if part.energy is None or tokens == 0 else part.energy.energy_j / tokens
+
+
+@POWER.metric(
+    "energy_averaged_j",
+    "J",
+    "energy, averaged reading",
+    Column("averaged\n[kJ]", factor=1e-3, by_default=False),
 )
 def _energy_averaged(part: RunPart) -> Value:
     account = energy_account(part.run, part.energy_model, EnergyReading.AVERAGED, steps=part.steps)
