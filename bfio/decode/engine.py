@@ -20,7 +20,9 @@ from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
 from bfio.decode.batching import Batching
 from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
+from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
+from bfio.decode.machine.moves import start_queued
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -30,24 +32,10 @@ from bfio.decode.machine.phases import (
     may_be_bound,
     open_in_flight,
     run_step,
-    start_queued,
 )
-from bfio.decode.machine.pool import first_waiting
 from bfio.decode.machine.records import Chunks, finished_run, step_view
-from bfio.decode.machine.state import (
-    ACTIVE,
-    FINISHED,
-    RESERVE,
-    REVEALED,
-    STEP,
-    TAKEN,
-    WAITING,
-    Record,
-    State,
-    may_interrupt,
-    new_state,
-    peaks,
-)
+from bfio.decode.machine.state import Record, State, may_interrupt, new_state, peaks
+from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
     bound_loads,

@@ -10,9 +10,7 @@ from bfio.decode.adaptive.lengths import draw_lengths
 from bfio.decode.adaptive.memory import BEGUN, PROMPT, RUNNING, WORKER, Memory
 from bfio.decode.adaptive.observing import note_choice, set_weights
 from bfio.decode.adaptive.settings import UNCOUNTED
-from bfio.decode.machine.phases import run_step
-from bfio.decode.machine.ring import add_ending, enter_window, gained
-from bfio.decode.machine.state import (
+from bfio.decode.machine.counters import (
     ACTIVE,
     ADMITTED,
     FURTHEST,
@@ -23,8 +21,10 @@ from bfio.decode.machine.state import (
     STEP,
     TAKEN,
     WAITING,
-    State,
 )
+from bfio.decode.machine.endings import add_ending, enter_window, gained
+from bfio.decode.machine.phases import run_step
+from bfio.decode.machine.state import State
 from bfio.decode.machine.two_stage import admit_by_score
 from bfio.decode.machine.window import Window, grow_alike, waiting_requests
 from bfio.step.two_stage.kernels.two_stage import order_by_size

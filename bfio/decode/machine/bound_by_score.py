@@ -3,15 +3,11 @@
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.phases import (
-    bind,
-    close_gaps,
-    may_be_bound,
-    most_bound,
-    start_queued,
-)
-from bfio.decode.machine.pool import first_waiting
-from bfio.decode.machine.state import REVEALED, TAKEN, State
+from bfio.decode.machine.counters import REVEALED, TAKEN
+from bfio.decode.machine.moves import start_queued
+from bfio.decode.machine.phases import bind, close_gaps, may_be_bound, most_bound
+from bfio.decode.machine.state import State
+from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
     bound_loads,

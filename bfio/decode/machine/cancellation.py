@@ -1,20 +1,12 @@
 """Requests whose client gives up, wherever they are: waiting, bound, running or on the host."""
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.interruption import CANCELLED, interrupt
+from bfio.decode.machine.counters import CANCELLATIONS, COMPLETED, NOW, STEP, SWAPPED
+from bfio.decode.machine.moves import CANCELLED, interrupt
 from bfio.decode.machine.phases import reveal
-from bfio.decode.machine.pool import leave_pool
-from bfio.decode.machine.state import (
-    CANCELLATIONS,
-    COMPLETED,
-    NOW,
-    QUEUED,
-    STEP,
-    SWAPPED,
-    Record,
-    State,
-)
+from bfio.decode.machine.state import Record, State
 from bfio.decode.machine.tier import leave_tier
+from bfio.decode.machine.waiting import leave_pool, leave_queue
 
 
 @compilable(part_of="cancellations")
@@ -66,21 +58,3 @@ def leave_host(state: State, request: int, worker: int) -> bool:
     counters[SWAPPED] = kept
     state.workers.swapped[worker] -= 1
     return True
-
-
-@compilable
-def leave_queue(state: State, request: int, worker: int) -> None:
-    """Take a request from the queue of the worker it is bound to."""
-    workers, following = state.workers, state.requests.next
-    if workers.head[worker] == request:
-        workers.head[worker] = following[request]
-    else:
-        before = int(workers.head[worker])
-        while following[before] != request:
-            before = int(following[before])
-        following[before] = following[request]
-        if workers.tail[worker] == request:
-            workers.tail[worker] = before
-    workers.queued[worker] -= 1
-    workers.queued_tokens[worker] -= state.requests.size[request]
-    state.counters[QUEUED] -= 1

@@ -2,27 +2,17 @@
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.cancellation import cancel_due
-from bfio.decode.machine.interruption import fail, relieve
-from bfio.decode.machine.prefill import close_up
-from bfio.decode.machine.state import (
-    ACTIVE,
+from bfio.decode.machine.counters import (
     CANCELLATIONS,
-    LOGGED,
     NOW,
     OUTAGES,
     RECOMPUTE,
     SLOTS,
     SWAP,
-    Record,
-    State,
 )
-
-
-@compilable(part_of="interruptions", otherwise=False)
-def log_is_full(state: State, record: Record) -> bool:
-    """Whether the next step might interrupt more requests than the record has room for."""
-    left = len(record.interruptions) - state.counters[LOGGED]
-    return bool(left < state.counters[ACTIVE])
+from bfio.decode.machine.interruption import fail, relieve
+from bfio.decode.machine.prefill import close_up
+from bfio.decode.machine.state import Record, State
 
 
 @compilable(part_of="interruptions")

@@ -9,27 +9,12 @@ its worker, which takes no other request before.
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.phases import begin, end, growth, join_queue_at_its_head
-from bfio.decode.machine.pool import wait_again
+from bfio.decode.machine.counters import ACTIVE, NOW, QUEUED, SWAP, SWAPPED
+from bfio.decode.machine.moves import FAILED, RECOMPUTED, SWAPPED_OUT, begin, growth, interrupt
 from bfio.decode.machine.prefixes import lose_cache
-from bfio.decode.machine.refresh import forget, predicts
-from bfio.decode.machine.ring import add_ending
-from bfio.decode.machine.state import (
-    ACTIVE,
-    KNOWN,
-    LOGGED,
-    NOW,
-    QUEUED,
-    STEP,
-    SWAP,
-    SWAPPED,
-    Record,
-    State,
-)
+from bfio.decode.machine.state import Record, State
+from bfio.decode.machine.waiting import join_queue_at_its_head, wait_again
 from bfio.decode.tally import own_tally, takes
-
-# Why a request was interrupted: values of `bfio.decode.stints.Cause`.
-(RECOMPUTED, SWAPPED_OUT, FAILED, CANCELLED) = range(4)
 
 
 @compilable(allocates=True, part_of="failures")
@@ -82,43 +67,6 @@ def make_room(state: State, record: Record, worker: int, request: int) -> None:
         join_queue_at_its_head(state, request, worker)
     else:
         wait_again(state, request)
-
-
-@compilable
-def interrupt(state: State, record: Record, request: int, cause: int) -> None:
-    """Take a running request from its worker before this step, and note it."""
-    counters, step = state.counters, int(state.counters[STEP])
-    worker, begun = int(state.marks.worker[request]), int(state.marks.start[request])
-    entry = record.interruptions[counters[LOGGED]]
-    entry[0], entry[1], entry[2], entry[3], entry[4] = request, worker, begun, step, cause
-    counters[LOGGED] += 1
-    last = int(state.marks.last[request])
-    strike_from_wheel(state, request, last)
-    # Endings up to one step less than the window are noted: this step has revealed none yet.
-    if state.sight[KNOWN] and last < step + state.settings.horizon:
-        add_ending(state, request, last, -1)
-    if predicts(state):
-        forget(state, request)
-    gain = growth(state, request)
-    end(state, request)
-    state.requests.size[request] += gain
-    state.requests.emitted[request] += step - begun
-    state.marks.last[request] = -1
-    state.marks.worker[request] = -1
-
-
-@compilable
-def strike_from_wheel(state: State, request: int, last: int) -> None:
-    """Take a request off the list of those that end at a step."""
-    slot = last & (len(state.wheel) - 1)
-    following = state.requests.next[request]
-    before = int(state.wheel[slot])
-    if before == request:
-        state.wheel[slot] = following
-        return
-    while state.requests.next[before] != request:
-        before = int(state.requests.next[before])
-    state.requests.next[before] = following
 
 
 @compilable

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bfio.common.by_reference import by_reference
 from bfio.common.compilable import linked
 from bfio.common.kernels import entry_point
-from bfio.decode.machine.events import begin_step, log_is_full
+from bfio.decode.machine.counters import ACTIVE, EXPIRED, LOGGED, SWAPPED
+from bfio.decode.machine.events import begin_step
 from bfio.decode.machine.interruption import swap_in
+from bfio.decode.machine.moves import log_is_full
 from bfio.decode.machine.phases import (
     decide_late,
     hurry,
@@ -20,7 +22,7 @@ from bfio.decode.machine.phases import (
     wait_for_arrival,
 )
 from bfio.decode.machine.prefill import catch_up
-from bfio.decode.machine.state import ACTIVE, EXPIRED, LOGGED, SWAPPED, Record, State
+from bfio.decode.machine.state import Record, State
 from bfio.decode.machine.window import report
 
 if TYPE_CHECKING:

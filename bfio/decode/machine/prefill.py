@@ -3,8 +3,8 @@
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.pool import join_pool, leave_pool
-from bfio.decode.machine.state import EXPIRED, NOW, STEP, WAITING, Record, State
+from bfio.decode.machine.counters import EXPIRED, NOW, STEP, WAITING
+from bfio.decode.machine.state import Record, State
 from bfio.decode.machine.tier import (
     ARRIVED,
     BUSY,
@@ -26,6 +26,7 @@ from bfio.decode.machine.tier import (
     note_due,
     take_due,
 )
+from bfio.decode.machine.waiting import join_pool, leave_pool
 from bfio.decode.tally import worker_tally
 
 #: Jumps of the clock per request and event, after which a policy that starts nobody has stalled:

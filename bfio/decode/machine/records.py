@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine.state import (
-    ADMITTED,
-    COMPLETED,
-    EXPIRED,
-    FINISHED,
-    LOGGED,
-    NOW,
-    STEP,
-    Record,
-    State,
-)
+from bfio.decode.machine.counters import ADMITTED, COMPLETED, EXPIRED, FINISHED, LOGGED, NOW, STEP
+from bfio.decode.machine.state import Record, State
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.run import Run

@@ -7,19 +7,11 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.bound_by_score import bind_by_score
+from bfio.decode.machine.counters import ACTIVE, NONE, RESERVE, SLOTS, STEP, WAITING
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots
 from bfio.decode.machine.size_order import SizeOrder, new_order, put_in_order
-from bfio.decode.machine.state import (
-    ACTIVE,
-    NONE,
-    RESERVE,
-    SLOTS,
-    STEP,
-    WAITING,
-    State,
-    most_waiting,
-)
+from bfio.decode.machine.state import State, most_waiting
 from bfio.decode.machine.window import (
     Window,
     bound_loads,

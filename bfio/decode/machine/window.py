@@ -13,9 +13,9 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
-from bfio.decode.machine.phases import ages_of
-from bfio.decode.machine.pool import first_waiting
-from bfio.decode.machine.refresh import predicted_steps, predicts
+from bfio.decode.machine.counters import ACTIVE, GROWS, KNOWN, REVEALED, STEP
+from bfio.decode.machine.endings import column_of, gained, gained_each, predicted_steps, predicts
+from bfio.decode.machine.moves import ages_of
 from bfio.decode.machine.reports import (
     LOAD,
     QUEUED,
@@ -25,8 +25,8 @@ from bfio.decode.machine.reports import (
     arrives,
     show,
 )
-from bfio.decode.machine.ring import column_of, gained, gained_each
-from bfio.decode.machine.state import ACTIVE, GROWS, KNOWN, REVEALED, STEP, State
+from bfio.decode.machine.state import State
+from bfio.decode.machine.waiting import first_waiting
 from formulations.arrays import IntArray
 
 

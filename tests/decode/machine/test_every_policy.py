@@ -19,9 +19,10 @@ from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading
 from bfio.decode.engine import run_interpreted
 from bfio.decode.machine import whole_run
 from bfio.decode.machine.adaptive import loads_grow
+from bfio.decode.machine.counters import ACTIVE
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots
-from bfio.decode.machine.state import ACTIVE, State, peaks
+from bfio.decode.machine.state import State, peaks
 from bfio.decode.machine.window import Window, project, remaining_running, waiting_requests
 from bfio.decode.observers import Watching
 from bfio.decode.options import RunOptions

@@ -1,7 +1,14 @@
-"""The pool of waiting requests, in order of arrival."""
+"""Who waits: in the pool, in order of arrival, or bound to a worker and in its queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.state import REVEALED, WAITING, State
+from bfio.decode.machine.counters import QUEUED, REVEALED, WAITING
+
+if TYPE_CHECKING:
+    from bfio.decode.machine.state import State
 
 
 @compilable
@@ -64,3 +71,49 @@ def place_of(state: State, request: int) -> int:
         else:
             high = middle
     return low
+
+
+@compilable
+def join_queue(state: State, request: int, worker: int) -> None:
+    """Put a request behind all others of its worker's queue."""
+    workers = state.workers
+    if workers.queued[worker] == 0:
+        workers.head[worker] = request
+    else:
+        state.requests.next[workers.tail[worker]] = request
+    workers.tail[worker] = request
+    workers.queued[worker] += 1
+    workers.queued_tokens[worker] += state.requests.size[request]
+    state.counters[QUEUED] += 1
+
+
+@compilable
+def join_queue_at_its_head(state: State, request: int, worker: int) -> None:
+    """Put a request before all others of its worker's queue, as one that was interrupted."""
+    workers = state.workers
+    if workers.queued[worker] == 0:
+        workers.tail[worker] = request
+    state.requests.next[request] = workers.head[worker]
+    workers.head[worker] = request
+    state.marks.worker[request] = worker
+    workers.queued[worker] += 1
+    workers.queued_tokens[worker] += state.requests.size[request]
+    state.counters[QUEUED] += 1
+
+
+@compilable
+def leave_queue(state: State, request: int, worker: int) -> None:
+    """Take a request from the queue of the worker it is bound to."""
+    workers, following = state.workers, state.requests.next
+    if workers.head[worker] == request:
+        workers.head[worker] = following[request]
+    else:
+        before = int(workers.head[worker])
+        while following[before] != request:
+            before = int(following[before])
+        following[before] = following[request]
+        if workers.tail[worker] == request:
+            workers.tail[worker] = before
+    workers.queued[worker] -= 1
+    workers.queued_tokens[worker] -= state.requests.size[request]
+    state.counters[QUEUED] -= 1

@@ -1,20 +1,90 @@
-"""Predictions of running requests, kept between refreshes (BalanceRoute, appendix C.2.3).
+"""When running requests end: known or predicted, and noted in a ring for the look-ahead window.
 
-A request is predicted when it starts, after every q tokens, and when it outlives its prediction
-(the paper's floor); in between each token takes one step off, so that what is kept is the step it
-is predicted to end with. Of one that is predicted to outlive the window nothing else is known: it
-does so until it is predicted again. (In the paper its ``ŷ``, reset to H, is decremented like any
-other: `Prediction.counts_down`.) A calendar holds who is to be predicted when: a step costs its
-predictions, however many requests run. That is for compiled runs; interpreted ones keep the same
-by whole arrays (`bfio.decode.prediction.refresh`).
+The ring says which of them end at which step of the window, by worker. Where lengths are predicted
+(BalanceRoute, appendix C.2.3) a request is predicted when it starts, after every q tokens, and
+when it outlives its prediction (the paper's floor); in between each token takes one step off, so
+that what is kept is the step it is predicted to end with. Of one that is predicted to outlive the
+window nothing else is known: it does so until it is predicted again. (In the paper its ``ŷ``,
+reset to H, is decremented like any other: `Prediction.counts_down`.) A calendar holds who is to be
+predicted when: a step costs its predictions, however many requests run. That is for compiled runs;
+interpreted ones keep the same by whole arrays (`bfio.decode.prediction.refresh`).
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.arrays import sort_few
+from bfio.decode.machine.counters import FINISHED, STEP
 from bfio.decode.machine.prediction import FAR, Calendar, Prediction
-from bfio.decode.machine.ring import add_ending
-from bfio.decode.machine.state import FINISHED, STEP, State
 from bfio.decode.prediction.length_history import learn
+from formulations.arrays import IntArray
+
+if TYPE_CHECKING:
+    from bfio.decode.machine.state import State
+
+
+@compilable
+def gained(gains: IntArray, steps: int) -> int:
+    """Return ``D(steps)``, the drift of the first ``steps`` steps [tokens]."""
+    period = len(gains) - 1
+    if period == 1:
+        return int(steps * gains[1])
+    return int((steps // period) * gains[period] + gains[steps % period])
+
+
+@compilable
+def column_of(state: State, step: int) -> int:
+    """Return the column of a step in the ring, whose width is a power of two."""
+    return int(step & (state.ending_load.shape[1] - 1))
+
+
+@compilable(allocates=True)
+def gained_each(gains: IntArray, steps: IntArray) -> IntArray:
+    """Return ``D`` of each entry of ``steps``, shape (n,) [tokens]."""
+    period = len(gains) - 1
+    gained: IntArray = (steps // period) * gains[period] + gains[steps % period]
+    return gained
+
+
+@compilable
+def add_ending(state: State, request: int, last: int, times: int) -> None:
+    """Add a request to the column of its last step, or take it away.
+
+    Parameters
+    ----------
+    state : State
+        A state whose ring is kept.
+    request, last : int
+        The request and its last step, known or predicted, within the window.
+    times : int
+        1 or -1.
+    """
+    column = column_of(state, last)
+    worker = state.marks.worker[request]
+    drift = gained(state.gains, int(state.marks.start[request]))
+    state.ending_load[worker, column] += times * (state.requests.size[request] - drift)
+    state.ending_count[worker, column] += times
+
+
+@compilable
+def enter_window(state: State) -> None:
+    """Note the running requests whose last step, which is known, has just come into the window."""
+    last = int(state.counters[STEP] + state.settings.horizon)
+    request = int(state.wheel[last & (len(state.wheel) - 1)])
+    while request >= 0:
+        if state.marks.last[request] == last:
+            add_ending(state, request, last, 1)
+        request = int(state.requests.next[request])
+
+
+@compilable
+def leave_window(state: State) -> None:
+    """Clear the column of the step that is about to end."""
+    column = column_of(state, int(state.counters[STEP]))
+    state.ending_load[:, column] = 0
+    state.ending_count[:, column] = 0
 
 
 @compilable(part_of="predictions", otherwise=False)
