@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from bfio.decode.drift import Drift
+    from bfio.decode.features.prefill.options import PrefillTier
+    from bfio.decode.features.telemetry.options import Telemetry
     from bfio.decode.predictor import Predictor
-    from bfio.decode.prefill import PrefillTier
     from bfio.decode.service_level import ServiceLevel
-    from bfio.decode.telemetry import Telemetry
 
 #: Number of the random stream that policies draw from; predictors have another.
 _POLICY_STREAM = 1
@@ -183,10 +183,11 @@ class RunOptions:
         `bfio.decode.cancellations.cancellations_of`. Their requests leave, wherever they are.
     prefill : str or PrefillTier, optional
         With timed arrivals, the workers that compute prompts before requests are decoded, and what
-        the pool in between holds, see `bfio.decode.prefill`; by default requests arrive computed.
+        the pool in between holds, see `bfio.decode.features.prefill`; by default requests arrive
+        computed.
     telemetry : str or Telemetry, optional
         How late the loads are that policies see, and how many reports are lost, see
-        `bfio.decode.telemetry`; by default they see all as it is.
+        `bfio.decode.features.telemetry`; by default they see all as it is.
     ties : Ties
         Which of equally good workers a policy takes: the ``lowest``, by default; ``rotating``, the
         one that stands first where each decision begins with the next worker; ``random``, in an
@@ -333,9 +334,9 @@ class RunOptions:
     def __post_init__(self) -> None:
         """Validate, and turn texts into what they name."""
         from bfio.decode.drift import LLM, Drift, parse_drift
-        from bfio.decode.prefill import prefill_tier
+        from bfio.decode.features.prefill.options import prefill_tier
+        from bfio.decode.features.telemetry.options import telemetry_of
         from bfio.decode.service_level import service_level
-        from bfio.decode.telemetry import telemetry_of
 
         drift = LLM if self.drift is None else self.drift
         checked = {

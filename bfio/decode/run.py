@@ -84,8 +84,8 @@ class Run:
         Shape (K,): what those that start at each step find of their prompts in the prefix caches
         of their workers [tokens]; None where nothing is kept.
     ready_s, held_s : FloatArray or None
-        Shape (n,), with a prefill tier (`bfio.decode.prefill`): when each became ready, the last
-        time, and for how long prefill workers held it because the pool was full [s].
+        Shape (n,), with a prefill tier (`bfio.decode.features.prefill`): when each became ready,
+        the last time, and for how long prefill workers held it because the pool was full [s].
     expiries : IntArray or None
         Shape (m, 3), likewise, in order of time: request, step at which it was revealed, and step
         before which it lost its cache in the pool.

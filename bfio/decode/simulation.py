@@ -20,6 +20,8 @@ from bfio.decode.compatibility import (
 from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import check_run, run_interpreted, with_margin
+from bfio.decode.features.prefill.options import PrefillTier
+from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part
 from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady, measured_of
@@ -31,10 +33,8 @@ from bfio.decode.policy_registry import all_options, shown
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor
-from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
 from bfio.decode.service_level import ServiceLevel
-from bfio.decode.telemetry import Telemetry
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.keywords import check_kind

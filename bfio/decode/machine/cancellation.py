@@ -1,11 +1,11 @@
 """Requests whose client gives up, wherever they are: waiting, bound, running or on the host."""
 
 from bfio.common.compilable import compilable
+from bfio.decode.features.prefill.phases import leave_tier
 from bfio.decode.machine.counters import CANCELLATIONS, COMPLETED, NOW, STEP, SWAPPED
 from bfio.decode.machine.moves import CANCELLED, interrupt
 from bfio.decode.machine.phases import reveal
 from bfio.decode.machine.state import Record, State
-from bfio.decode.machine.tier import leave_tier
 from bfio.decode.machine.waiting import leave_pool, leave_queue
 
 

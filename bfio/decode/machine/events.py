@@ -1,6 +1,7 @@
 """What happens before anything else of a step: to workers, to clients, to full memories."""
 
 from bfio.common.compilable import compilable
+from bfio.decode.features.prefill.phases import close_up
 from bfio.decode.machine.cancellation import cancel_due
 from bfio.decode.machine.counters import (
     CANCELLATIONS,
@@ -11,7 +12,6 @@ from bfio.decode.machine.counters import (
     SWAP,
 )
 from bfio.decode.machine.interruption import fail, relieve
-from bfio.decode.machine.prefill import close_up
 from bfio.decode.machine.state import Record, State
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bfio.common.by_reference import by_reference
 from bfio.common.compilable import linked
 from bfio.common.kernels import entry_point
+from bfio.decode.features.prefill.phases import catch_up
 from bfio.decode.machine.counters import ACTIVE, EXPIRED, LOGGED, SWAPPED
 from bfio.decode.machine.events import begin_step
 from bfio.decode.machine.interruption import swap_in
@@ -21,7 +22,6 @@ from bfio.decode.machine.phases import (
     run_step,
     wait_for_arrival,
 )
-from bfio.decode.machine.prefill import catch_up
 from bfio.decode.machine.state import Record, State
 from bfio.decode.machine.window import report
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import step_time
+from bfio.decode.features.prefill.phases import go_on, may_jump
+from bfio.decode.features.telemetry.phases import note_sent
 from bfio.decode.machine.arrays import (
     add_each,
     add_times,
@@ -46,9 +48,7 @@ from bfio.decode.machine.endings import (
     predicts,
 )
 from bfio.decode.machine.moves import ages_of, end, start, start_queued, start_queued_until
-from bfio.decode.machine.prefill import go_on, may_jump
 from bfio.decode.machine.prefixes import saved_tokens, use_prefix
-from bfio.decode.machine.reports import note_sent
 from bfio.decode.machine.state import Record, State
 from bfio.decode.machine.waiting import first_waiting, join_queue, join_queue_at_its_head
 from bfio.decode.tally import left_in_flight, running_tally, takes, worker_tally

@@ -9,12 +9,12 @@ from bfio.decode.cancellations import Cancellations, cancellations_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.failures import failures_of
+from bfio.decode.features.prefill.phases import Tier, new_tier
+from bfio.decode.features.telemetry.phases import Reports, new_reports
 from bfio.decode.machine.counters import FURTHEST, NONE, SLOTS, TAKEN
 from bfio.decode.machine.prediction import Prediction, no_prediction
 from bfio.decode.machine.prefixes import PrefixCaches, new_caches
-from bfio.decode.machine.reports import Reports, new_reports
 from bfio.decode.machine.start_order import StartOrder, new_start_order
-from bfio.decode.machine.tier import Tier, new_tier
 from bfio.decode.offered_load import rate_factor
 from bfio.decode.options import (
     NO_EVENTS,

@@ -12,10 +12,10 @@ import numpy as np
 from bfio.decode.cancellations import Cancellations, cancellations_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.failures import failures_of
+from bfio.decode.features.prefill.replay import PrefillReplay
 from bfio.decode.options import NO_EVENTS, Dispatch
 from bfio.decode.replay.batches import chunks_of, on_workers
 from bfio.decode.replay.counting import count, grouped, running_total
-from bfio.decode.replay.prefill_tier import PrefillReplay
 from bfio.decode.replay.profiles import profile, profile_with_rests
 from bfio.decode.run import Run
 from bfio.decode.stints import Stints, cancelled_while_waiting, stints, stints_of

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading
 from bfio.decode.engine import run_interpreted
+from bfio.decode.features.prefill.options import PrefillTier
+from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.machine import whole_run
 from bfio.decode.machine.adaptive import loads_grow
 from bfio.decode.machine.counters import ACTIVE
@@ -28,10 +30,8 @@ from bfio.decode.observers import Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.prefill import PrefillTier
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import free_memory
-from bfio.decode.telemetry import Telemetry
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from tests.decode.machine.equality import (

@@ -7,7 +7,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
-from bfio.decode.prefill import PrefillTier
+from bfio.decode.features.prefill.options import PrefillTier
 
 
 @dataclass

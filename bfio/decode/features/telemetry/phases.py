@@ -6,8 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.compilable import compilable
-from bfio.decode.telemetry import Telemetry, losses
+from bfio.decode.features.telemetry.options import Telemetry
 from formulations.arrays import IntArray
+
+#: Steps for which losses are drawn; then they repeat.
+_DRAWN_STEPS = 4096
+#: Number of the random stream; policies, predictors and schedules have others.
+_STREAM = 6
 
 # Columns of a report before the projected loads and the running requests that are left.
 (LOAD, RUNNING, QUEUED, QUEUED_TOKENS, USED) = range(5)
@@ -35,7 +40,7 @@ class Reports(NamedTuple):
     past : IntArray
         Shape (d+1, G, columns): the reports of the last steps, that of step k at k modulo d+1.
     lost : array of int8
-        Shape (T, G): see `bfio.decode.telemetry.losses`.
+        Shape (T, G): see `bfio.decode.features.telemetry.phases.losses`.
     refused : IntArray
         Shape (1,): decisions of this step that found no memory.
     """
@@ -135,3 +140,10 @@ def note_sent(reports: Reports, worker: int, size: int, is_bound: bool) -> None:
 def nobody_runs(reports: Reports) -> bool:
     """Whether nothing is known to run anywhere."""
     return bool(reports.running.sum() == 0)
+
+
+def losses(given: Telemetry, num_workers: int, seed: int) -> NDArray[np.int8]:
+    """Return which reports are lost, shape (T, G): row k mod T tells of step k, 1 if it is."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    steps = _DRAWN_STEPS if given.loss else 1
+    return (rng.random((steps, num_workers)) < given.loss).astype(np.int8)

@@ -1,17 +1,8 @@
-"""Telemetry: how old the loads are that a policy sees, and how many reports of them are lost.
-
-At each step every worker reports what it holds: its load, its requests, what is bound to it, its
-memory in use and its projected loads. A report of step k arrives at step k + ``delay``, or never,
-with probability ``loss``; until another one arrives the last one stands. Slots are no part of it:
-a router knows what it has sent and what has ended.
-"""
+"""How telemetry is given: the delay of reports, and the share that is lost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from bfio.common.number_text import exact
 from bfio.common.options import NUMBER, WHOLE, read_pairs
@@ -21,10 +12,6 @@ from formulations.scalars import integer, real
 
 #: Oldest reports [steps].
 MAX_DELAY = 10**4
-#: Steps for which losses are drawn; then they repeat.
-_DRAWN_STEPS = 4096
-#: Number of the random stream; policies, predictors and schedules have others.
-_STREAM = 6
 
 
 @known_fields
@@ -83,10 +70,3 @@ def telemetry_of(given: str | Telemetry | None) -> Telemetry | None:
         kinds = {"delay": WHOLE, "loss": NUMBER}
         given = Telemetry(**read_pairs(kinds, str(given), "telemetry"))
     return given if given.delay or given.loss else None
-
-
-def losses(given: Telemetry, num_workers: int, seed: int) -> NDArray[np.int8]:
-    """Return which reports are lost, shape (T, G): row k mod T tells of step k, 1 if it is."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
-    steps = _DRAWN_STEPS if given.loss else 1
-    return (rng.random((steps, num_workers)) < given.loss).astype(np.int8)
