@@ -19,8 +19,8 @@ import numpy as np
 from bfio.batching.policy import BatchState, ask, policy_of_engine
 from bfio.batching.registry import build
 from bfio.decode.cluster import Cluster
+from bfio.decode.features.stragglers.phases import keep_pace
 from bfio.decode.machine.counters import ADMITTED, STEP
-from bfio.decode.machine.phases import keep_pace
 from bfio.decode.machine.state import Record, State
 from bfio.decode.options import RunOptions
 from bfio.decode.resting import Rests

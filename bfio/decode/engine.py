@@ -20,6 +20,8 @@ from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
 from bfio.decode.batching import Batching
 from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
+from bfio.decode.features.memory.phases import peaks
+from bfio.decode.features.prefixes.asked import Prefixes, WaitingPrefixes
 from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
 from bfio.decode.machine.moves import start_queued
@@ -34,7 +36,7 @@ from bfio.decode.machine.phases import (
     run_step,
 )
 from bfio.decode.machine.records import Chunks, finished_run, step_view
-from bfio.decode.machine.state import Record, State, may_interrupt, new_state, peaks
+from bfio.decode.machine.state import Record, State, may_interrupt, new_state
 from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
@@ -53,7 +55,6 @@ from bfio.decode.policy import binds_together, margin_of, max_pauses_of
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
-from bfio.decode.prefixes import Prefixes, WaitingPrefixes
 from bfio.decode.resting import Rests, active_requests, check_at_least_one_runs
 from bfio.decode.stalled import stalled
 from bfio.decode.state import ActiveRequests, DecodeState

@@ -170,17 +170,17 @@ class RunOptions:
         Which rule forms the batches of workers with token budgets (`Cluster.token_budget`), see
         `bfio.batching.registry`.
     failures : str or tuple of (float, int, str)
-        When workers fail and recover, see `bfio.decode.failures.failures_of`. Who runs on a worker
+        When workers fail and recover, see `bfio.decode.features.failures`. Who runs on a worker
         that fails loses its cache and waits again; who is bound to it finds another one.
     stragglers : str or tuple of (float, int, float)
-        When workers take how many times as long, see `bfio.decode.stragglers.stragglers_of`.
-        Policies are not told.
+        When workers take how many times as long, see `bfio.decode.features.stragglers`. Policies
+        are not told.
     slo : str or ServiceLevel, optional
         Limits on time to first token and time per token, which goodput counts by; they change no
         run.
     cancellations : str or tuple of (float, int)
-        With timed arrivals, when clients give up, see
-        `bfio.decode.cancellations.cancellations_of`. Their requests leave, wherever they are.
+        With timed arrivals, when clients give up, see `bfio.decode.features.cancellations`. Their
+        requests leave, wherever they are.
     prefill : str or PrefillTier, optional
         With timed arrivals, the workers that compute prompts before requests are decoded, and what
         the pool in between holds, see `bfio.decode.features.prefill`; by default requests arrive

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.decode.features.memory.start_order import put_in_order
 from bfio.decode.machine.counters import ACTIVE, KNOWN, RESERVE, STEP
 from bfio.decode.machine.endings import add_ending
 from bfio.decode.machine.moves import end, growth, strike_from_wheel
 from bfio.decode.machine.phases import run_step
-from bfio.decode.machine.start_order import put_in_order
 from bfio.decode.machine.state import Record, State
 from bfio.decode.state import ActiveRequests
 from formulations.arrays import IntArray, frozen

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bfio.decode.failures import failures_of
+from bfio.decode.features.failures.schedule import failures_of
+from bfio.decode.features.stragglers.schedule import stragglers_of
 from bfio.decode.options import NO_EVENTS
 from bfio.decode.run import Run
-from bfio.decode.stragglers import stragglers_of
 from formulations.arrays import FloatArray
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, Drift, DriftReading
+from bfio.decode.features.memory.phases import peaks
 from bfio.decode.features.prefill.options import PrefillTier
 from bfio.decode.features.telemetry.options import Telemetry
-from bfio.decode.machine.state import peaks
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_parsing import choose, given_to

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.failures import failures_of
+from bfio.decode.features.failures.schedule import failures_of
 from bfio.decode.gap import measure_gap
 from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations

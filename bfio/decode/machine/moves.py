@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bfio.common.compilable import compilable
+from bfio.decode.features.memory.start_order import put_in_order, take_from_order
 from bfio.decode.machine.counters import ACTIVE, ADMITTED, KNOWN, LOGGED, QUEUED, RESERVE, STEP
 from bfio.decode.machine.endings import add_ending, forget, gained, predict, predicts
-from bfio.decode.machine.start_order import put_in_order, take_from_order
 from bfio.decode.machine.waiting import wait_again
 from bfio.decode.tally import running_tally, takes
 from formulations.arrays import IntArray

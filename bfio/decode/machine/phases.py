@@ -9,7 +9,10 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import step_time
+from bfio.decode.features.delay.phases import join_queue_by_age
 from bfio.decode.features.prefill.phases import go_on, may_jump
+from bfio.decode.features.prefixes.phases import look_up_prefixes
+from bfio.decode.features.stragglers.phases import keep_pace
 from bfio.decode.features.telemetry.phases import note_sent
 from bfio.decode.machine.arrays import (
     add_each,
@@ -17,7 +20,6 @@ from bfio.decode.machine.arrays import (
     copy_to,
     extent,
     move_waiting,
-    sort_few,
 )
 from bfio.decode.machine.counters import (
     ACTIVE,
@@ -47,11 +49,10 @@ from bfio.decode.machine.endings import (
     predict_due,
     predicts,
 )
-from bfio.decode.machine.moves import ages_of, end, start, start_queued, start_queued_until
-from bfio.decode.machine.prefixes import saved_tokens, use_prefix
+from bfio.decode.machine.moves import ages_of, end, start
 from bfio.decode.machine.state import Record, State
-from bfio.decode.machine.waiting import first_waiting, join_queue, join_queue_at_its_head
-from bfio.decode.tally import left_in_flight, running_tally, takes, worker_tally
+from bfio.decode.machine.waiting import first_waiting, join_queue
+from bfio.decode.tally import left_in_flight, takes, worker_tally
 from formulations.arrays import IntArray
 
 
@@ -166,62 +167,6 @@ def take_from_pool(state: State, position: int, worker: int) -> None:
         note_sent(state.reports, worker, state.requests.size[request], state.settings.immediate)
 
 
-@compilable(part_of="delay")
-def join_queue_by_age(state: State, request: int, worker: int) -> None:
-    """Put a request into its worker's queue, behind all but younger ones bound at the same step.
-
-    Decisions of a step take effect in order of arrival, in whichever order a policy makes them:
-    what finds the memory gone by then depends on it.
-    """
-    workers, bound, following = state.workers, state.marks.bound, state.requests.next
-    step, youngest = state.counters[STEP], workers.tail[worker]
-    if workers.queued[worker] == 0 or bound[youngest] < step or youngest < request:
-        join_queue(state, request, worker)
-        return
-    before, after = -1, int(workers.head[worker])
-    while bound[after] < step or after < request:
-        before, after = after, int(following[after])
-    if before < 0:
-        join_queue_at_its_head(state, request, worker)
-        return
-    following[before], following[request] = request, after
-    workers.queued[worker] += 1
-    workers.queued_tokens[worker] += state.requests.size[request]
-    state.counters[QUEUED] += 1
-
-
-@compilable(part_of="delay")
-def decide_late(state: State) -> None:
-    """Let decisions take effect that are due, and show the workers to whom is asked now.
-
-    With immediate dispatch those start after it was asked.
-    """
-    if not state.settings.immediate:
-        start_queued(state)
-    if not state.reports.is_on:
-        told, workers = state.reports, state.workers
-        copy_to(told.load, workers.load)
-        copy_to(told.running, workers.running)
-        copy_to(told.queued, workers.queued)
-        copy_to(told.queued_tokens, workers.queued_tokens)
-        copy_to(told.used, state.machine.used)
-
-
-@compilable(part_of="delay")
-def hurry(state: State) -> None:
-    """Let the decisions that are next to take effect do so now, as no step runs until then."""
-    workers, latest = state.workers, -1
-    for g in range(len(workers.load)):
-        if workers.queued[g] > 0:
-            head = workers.head[g]
-            bound = state.marks.bound[head]
-            fits = takes(running_tally(state, g), state.requests.need[head])
-            if fits and (latest < 0 or bound < latest):
-                latest = bound
-    if latest >= 0:
-        start_queued_until(state, latest)
-
-
 @compilable
 def admit(state: State, position: int, worker: int) -> bool:
     """Let the waiting request at a position of the pool start, unless its worker takes it no more.
@@ -318,29 +263,6 @@ def run_step(state: State, record: Record, row: int) -> None:
     state.clock[NOW] += duration
     state.clock[IDLE] = 0.0
     counters[STEP] += 1
-
-
-@compilable(part_of="prefixes")
-def look_up_prefixes(state: State, record: Record, row: int) -> None:
-    """Count what those that start find in the caches, in order of arrival, and keep theirs."""
-    started, found = state.lists.started[: state.counters[ADMITTED]], 0
-    sort_few(started)
-    for request in started:
-        blocks = use_prefix(state.prefixes, request, state.marks.worker[request])
-        found += saved_tokens(blocks, state.requests.prompt[request])
-    record.prefix_hit_tokens[row] = found
-
-
-@compilable(part_of="stragglers")
-def keep_pace(state: State) -> None:
-    """Let the workers be as slow as they are from this step on."""
-    slow, machine = state.slowness, state.machine
-    while slow.passed[0] < len(slow.time_s) and slow.time_s[slow.passed[0]] <= state.clock[NOW]:
-        event = slow.passed[0]
-        worker, factor = slow.worker[event], slow.factor[event]
-        machine.overhead_s[worker] = factor * slow.overhead_s[worker]
-        machine.token_time_s[worker] = factor * slow.token_time_s[worker]
-        slow.passed[0] += 1
 
 
 @compilable

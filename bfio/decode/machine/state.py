@@ -5,16 +5,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.decode.cancellations import Cancellations, cancellations_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.failures import failures_of
+from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
+from bfio.decode.features.failures.phases import Outages, new_outages
+from bfio.decode.features.memory.phases import Host, peaks
+from bfio.decode.features.memory.start_order import StartOrder, new_start_order
 from bfio.decode.features.prefill.phases import Tier, new_tier
+from bfio.decode.features.prefixes.phases import PrefixCaches, new_caches
+from bfio.decode.features.stragglers.phases import Slowness, new_slowness
 from bfio.decode.features.telemetry.phases import Reports, new_reports
 from bfio.decode.machine.counters import FURTHEST, NONE, SLOTS, TAKEN
 from bfio.decode.machine.prediction import Prediction, no_prediction
-from bfio.decode.machine.prefixes import PrefixCaches, new_caches
-from bfio.decode.machine.start_order import StartOrder, new_start_order
 from bfio.decode.offered_load import rate_factor
 from bfio.decode.options import (
     NO_EVENTS,
@@ -25,7 +27,6 @@ from bfio.decode.options import (
     RunOptions,
     WindowKnows,
 )
-from bfio.decode.stragglers import stragglers_of
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 
@@ -198,69 +199,6 @@ class Lists(NamedTuple):
     ended: IntArray
 
 
-class Outages(NamedTuple):
-    """When workers fail and recover, in order of time.
-
-    Parameters
-    ----------
-    time_s : FloatArray
-        Shape (E,) [s].
-    worker, is_up : IntArray
-        Shape (E,): which, and 1 if it recovers, 0 if it fails.
-    slots : IntArray
-        Shape (G,): slots of each worker while it is up.
-    until_s : float
-        Up to when they are known [s].
-    """
-
-    time_s: FloatArray
-    worker: IntArray
-    is_up: IntArray
-    slots: IntArray
-    until_s: float
-
-
-class Slowness(NamedTuple):
-    """From when on workers take how many times as long, in order of time.
-
-    Parameters
-    ----------
-    time_s, factor : FloatArray
-        Shape (E,): when [s], and what times of a step are multiplied by from then on.
-    worker : IntArray
-        Shape (E,).
-    overhead_s, token_time_s : FloatArray
-        Shape (G,): ``C_g`` and ``t_g`` at their own pace.
-    passed : IntArray
-        Shape (1,): how many of these have taken effect.
-    until_s : float
-        Up to when they are known [s].
-    """
-
-    time_s: FloatArray
-    factor: FloatArray
-    worker: IntArray
-    overhead_s: FloatArray
-    token_time_s: FloatArray
-    passed: IntArray
-    until_s: float
-
-
-class Host(NamedTuple):
-    """Requests that are swapped out, in the order in which they were; a counter says how many.
-
-    Parameters
-    ----------
-    request : IntArray
-        Shape (n,) or (0,).
-    ready_s : FloatArray
-        Same shape: when each may come back [s].
-    """
-
-    request: IntArray
-    ready_s: FloatArray
-
-
 class State(NamedTuple):
     """Everything a run changes, and its constants.
 
@@ -425,13 +363,13 @@ def new_state(
         wheel=np.full(_wheel_size(longest, horizon), -1, dtype=np.int64),
         workers=workers,
         machine=machine,
-        outages=_outages(cluster, options),
+        outages=new_outages(cluster, options),
         cancellations=cancellations_of(options.cancellations, arrival_s, options.seed),
         ending_load=np.zeros((G, ring), dtype=np.int64),
         ending_count=np.zeros((G, ring), dtype=np.int64),
         prediction=prediction or no_prediction(),
         prefixes=new_caches(workload, cluster),
-        slowness=_slowness(cluster, options),
+        slowness=new_slowness(cluster, options),
         order=new_start_order(G, n, is_on=overflows),
         tier=new_tier(options.prefill, n),
         reports=new_reports(
@@ -470,45 +408,6 @@ def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
     """Whether requests may leave their worker before they are done."""
     overflows = cluster.memory is not None and options.overflow is not Overflow.RESERVE
     return overflows or options.failures != NO_EVENTS or options.cancellations != NO_EVENTS
-
-
-def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) -> IntArray:
-    """Return the most memory that each request may come to take, shape (n,) [tokens].
-
-    One that ``leaves`` its worker may miss the steps at which it would have grown least; one that
-    ``pauses`` too, unless its growth waits for it.
-    """
-    steps, misses = workload.output_tokens - 1, leaves
-    if pauses and drift.reading is DriftReading.GLOBAL_STEP:
-        misses = True
-    gains = steps * max(drift.increments) if misses else drift.largest_gains(steps)
-    peaks: IntArray = workload.prompt_tokens + gains
-    return peaks
-
-
-def _outages(cluster: Cluster, options: RunOptions) -> Outages:
-    """Return the failures of a run, in arrays that may be written as all others."""
-    failures = failures_of(options.failures, cluster.workers, options.seed)
-    return Outages(
-        failures.time_s.copy(),
-        failures.worker.copy(),
-        failures.is_up.copy(),
-        cluster.worker_slots(),
-        failures.until_s,
-    )
-
-
-def _slowness(cluster: Cluster, options: RunOptions) -> Slowness:
-    """Return the stragglers of a run, in arrays that may be written as all others."""
-    slow = stragglers_of(options.stragglers, cluster.workers, options.seed)
-    return Slowness(
-        slow.time_s.copy(),
-        slow.factor.copy(),
-        slow.worker.copy(),
-        *cluster.worker_times(),
-        np.zeros(1, dtype=np.int64),
-        slow.until_s,
-    )
 
 
 def _machine(cluster: Cluster, used: IntArray) -> Machine:

@@ -9,9 +9,9 @@ from operator import itemgetter
 
 import numpy as np
 
-from bfio.decode.cancellations import Cancellations, cancellations_of
 from bfio.decode.cluster import Cluster
-from bfio.decode.failures import failures_of
+from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
+from bfio.decode.features.failures.schedule import failures_of
 from bfio.decode.features.prefill.replay import PrefillReplay
 from bfio.decode.options import NO_EVENTS, Dispatch
 from bfio.decode.replay.batches import chunks_of, on_workers

@@ -3,13 +3,13 @@
 import numpy as np
 
 from bfio.common.metrics import exact_sum
+from bfio.decode.features.stragglers.schedule import stragglers_of
 from bfio.decode.options import NO_EVENTS, ArrivalMode
 from bfio.decode.replay.counting import count, number
 from bfio.decode.replay.profiles import total_work
 from bfio.decode.replay.record import Replay
 from bfio.decode.replay.rule_table import ROUNDING, RuleTable
 from bfio.decode.stints import Cause
-from bfio.decode.stragglers import stragglers_of
 
 #: Rules of loads, counts and times of steps.
 TOTALS = RuleTable()

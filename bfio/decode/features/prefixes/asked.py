@@ -4,8 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
+from bfio.decode.features.prefixes.phases import matched_tokens
 from bfio.decode.machine.counters import STEP
-from bfio.decode.machine.prefixes import matched_tokens
 from bfio.decode.machine.state import State
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, frozen

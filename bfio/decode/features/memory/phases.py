@@ -1,44 +1,54 @@
-"""Requests that leave their worker before they are done, and come back.
+"""What happens where the memory of a worker overflows.
 
-An interrupted request keeps what it has emitted: where it starts again its size is its prompt and
-what it had gained. One that is to be computed anew waits among the others in order of arrival
-(with immediate dispatch at the head of its worker's queue); one that is swapped out comes back to
-its worker, which takes no other request before.
+A request that is to be computed anew waits among the others in order of arrival (with immediate
+dispatch at the head of its worker's queue); one that is swapped out comes back to its worker,
+which takes no other request before.
 """
 
-import numpy as np
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.counters import ACTIVE, NOW, QUEUED, SWAP, SWAPPED
-from bfio.decode.machine.moves import FAILED, RECOMPUTED, SWAPPED_OUT, begin, growth, interrupt
-from bfio.decode.machine.prefixes import lose_cache
-from bfio.decode.machine.state import Record, State
+from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.machine.counters import NOW, SWAP, SWAPPED
+from bfio.decode.machine.moves import RECOMPUTED, SWAPPED_OUT, begin, growth, interrupt
 from bfio.decode.machine.waiting import join_queue_at_its_head, wait_again
 from bfio.decode.tally import own_tally, takes
+from bfio.workloads.workload import Workload
+from formulations.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bfio.decode.machine.state import Record, State
 
 
-@compilable(allocates=True, part_of="failures")
-def fail(state: State, record: Record, worker: int) -> None:
-    """Take all requests from a worker: those that run on it, and those bound to it.
+class Host(NamedTuple):
+    """Requests that are swapped out, in the order in which they were; a counter says how many.
 
-    What the host holds of it stays there until it is back.
+    Parameters
+    ----------
+    request : IntArray
+        Shape (n,) or (0,).
+    ready_s : FloatArray
+        Same shape: when each may come back [s].
     """
-    running = np.sort(state.lists.running[: state.counters[ACTIVE]])
-    for request in running:
-        if state.marks.worker[request] == worker:
-            interrupt(state, record, request, FAILED)
-            wait_again(state, request)
-    workers = state.workers
-    for _ in range(workers.queued[worker]):
-        request = int(workers.head[worker])
-        workers.head[worker] = state.requests.next[request]
-        state.marks.worker[request] = -1
-        wait_again(state, request)
-    state.counters[QUEUED] -= workers.queued[worker]
-    workers.queued[worker] = 0
-    workers.queued_tokens[worker] = 0
-    if state.settings.caches:
-        lose_cache(state.prefixes, worker)
+
+    request: IntArray
+    ready_s: FloatArray
+
+
+def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) -> IntArray:
+    """Return the most memory that each request may come to take, shape (n,) [tokens].
+
+    One that ``leaves`` its worker may miss the steps at which it would have grown least; one that
+    ``pauses`` too, unless its growth waits for it.
+    """
+    steps, misses = workload.output_tokens - 1, leaves
+    if pauses and drift.reading is DriftReading.GLOBAL_STEP:
+        misses = True
+    gains = steps * max(drift.increments) if misses else drift.largest_gains(steps)
+    peaks: IntArray = workload.prompt_tokens + gains
+    return peaks
 
 
 @compilable(part_of="overflow")
@@ -97,3 +107,20 @@ def swap_in(state: State) -> None:
             state.host.ready_s[kept] = state.host.ready_s[place]
             kept += 1
     state.counters[SWAPPED] = kept
+
+
+@compilable(part_of="overflow", otherwise=False)
+def leave_host(state: State, request: int, worker: int) -> bool:
+    """Take a request from the host; False if it is not there."""
+    counters, host = state.counters, state.host
+    kept = 0
+    for place in range(counters[SWAPPED]):
+        if host.request[place] != request:
+            host.request[kept] = host.request[place]
+            host.ready_s[kept] = host.ready_s[place]
+            kept += 1
+    if kept == counters[SWAPPED]:
+        return False
+    counters[SWAPPED] = kept
+    state.workers.swapped[worker] -= 1
+    return True

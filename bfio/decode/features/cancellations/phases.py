@@ -1,8 +1,9 @@
 """Requests whose client gives up, wherever they are: waiting, bound, running or on the host."""
 
 from bfio.common.compilable import compilable
+from bfio.decode.features.memory.phases import leave_host
 from bfio.decode.features.prefill.phases import leave_tier
-from bfio.decode.machine.counters import CANCELLATIONS, COMPLETED, NOW, STEP, SWAPPED
+from bfio.decode.machine.counters import CANCELLATIONS, COMPLETED, NOW, STEP
 from bfio.decode.machine.moves import CANCELLED, interrupt
 from bfio.decode.machine.phases import reveal
 from bfio.decode.machine.state import Record, State
@@ -41,20 +42,3 @@ def cancel_due(state: State, record: Record) -> None:
             leave_queue(state, request, worker)
         state.marks.cancel[request] = step
         counters[COMPLETED] += 1
-
-
-@compilable(part_of="overflow", otherwise=False)
-def leave_host(state: State, request: int, worker: int) -> bool:
-    """Take a request from the host; False if it is not there."""
-    counters, host = state.counters, state.host
-    kept = 0
-    for place in range(counters[SWAPPED]):
-        if host.request[place] != request:
-            host.request[kept] = host.request[place]
-            host.ready_s[kept] = host.ready_s[place]
-            kept += 1
-    if kept == counters[SWAPPED]:
-        return False
-    counters[SWAPPED] = kept
-    state.workers.swapped[worker] -= 1
-    return True

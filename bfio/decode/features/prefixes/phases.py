@@ -1,22 +1,21 @@
-"""Prefix caches: which blocks of prompts each worker keeps, the one used last the longest.
+"""The prefix caches of the workers, and what requests that start find there."""
 
-A worker has a table of as many places as it keeps blocks. Each place stands in two lists: that of
-its bucket, by which a block is found, and that of all places in order of their last use. Finding,
-using and dropping a block take the same time however many are kept.
+from __future__ import annotations
 
-A request that starts uses the first blocks of its prompt, the last of them first: what is dropped
-is then the end of a prompt before its beginning, without which nothing of it counts.
-"""
-
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
+from bfio.decode.machine.arrays import sort_few
+from bfio.decode.machine.counters import ADMITTED
 from bfio.workloads.block_hashes import BLOCK_TOKENS, BlockHashes
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
+
+if TYPE_CHECKING:
+    from bfio.decode.machine.state import Record, State
 
 
 class PrefixCaches(NamedTuple):
@@ -223,3 +222,14 @@ def _places_of(caches: PrefixCaches, workers: IntArray, blocks: IntArray) -> Int
         if len(wrong) == 0:
             return places
         places[wrong] = caches.chained[workers[wrong], places[wrong]]
+
+
+@compilable(part_of="prefixes")
+def look_up_prefixes(state: State, record: Record, row: int) -> None:
+    """Count what those that start find in the caches, in order of arrival, and keep theirs."""
+    started, found = state.lists.started[: state.counters[ADMITTED]], 0
+    sort_few(started)
+    for request in started:
+        blocks = use_prefix(state.prefixes, request, state.marks.worker[request])
+        found += saved_tokens(blocks, state.requests.prompt[request])
+    record.prefix_hit_tokens[row] = found
