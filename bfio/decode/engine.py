@@ -3,8 +3,8 @@
 `bfio.decode.machine.kernel.run_chunk` states the order of a step, for compiled runs and for these.
 
 A policy is asked only when a request waits and a slot is free: anything else leaves it no choice,
-unless it may let active requests rest (`bfio.decode.resting`). Where workers have token budgets,
-batches say who runs (`bfio.decode.batching`).
+unless it may let active requests rest (`bfio.decode.features.pausing`). Where workers have token
+budgets, batches say who runs (`bfio.decode.features.batching`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import numpy as np
 from bfio.common.compilable import rewired
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.decode.batching import Batching
 from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
+from bfio.decode.features.batching.batches import Batching
 from bfio.decode.features.memory.phases import peaks
+from bfio.decode.features.pausing.rests import Rests, active_requests, check_at_least_one_runs
 from bfio.decode.features.prefixes.asked import Prefixes, WaitingPrefixes
+from bfio.decode.features.ties.orders import in_places, orders
 from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
 from bfio.decode.machine.moves import start_queued
@@ -55,11 +57,9 @@ from bfio.decode.policy import binds_together, margin_of, max_pauses_of
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
-from bfio.decode.resting import Rests, active_requests, check_at_least_one_runs
 from bfio.decode.stalled import stalled
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.tally import free_memory
-from bfio.decode.ties import in_places, orders
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 from formulations.named_objects import users_code

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from bfio.decode.drift import Drift
     from bfio.decode.features.prefill.options import PrefillTier
+    from bfio.decode.features.service_levels.options import ServiceLevel
     from bfio.decode.features.telemetry.options import Telemetry
     from bfio.decode.predictor import Predictor
-    from bfio.decode.service_level import ServiceLevel
 
 #: Number of the random stream that policies draw from; predictors have another.
 _POLICY_STREAM = 1
@@ -335,8 +335,8 @@ class RunOptions:
         """Validate, and turn texts into what they name."""
         from bfio.decode.drift import LLM, Drift, parse_drift
         from bfio.decode.features.prefill.options import prefill_tier
+        from bfio.decode.features.service_levels.options import service_level
         from bfio.decode.features.telemetry.options import telemetry_of
-        from bfio.decode.service_level import service_level
 
         drift = LLM if self.drift is None else self.drift
         checked = {

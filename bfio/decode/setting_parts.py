@@ -11,6 +11,7 @@ from bfio.common.options import options_of, split_options
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S, Cluster, per_worker_text
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.energy_model import EnergyModel
+from bfio.decode.features.service_levels.options import ServiceLevel
 from bfio.decode.options import (
     SWAP_TIME_S,
     ArrivalMode,
@@ -25,7 +26,6 @@ from bfio.decode.policy_parsing import look_ahead
 from bfio.decode.policy_registry import all_options
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
-from bfio.decode.service_level import ServiceLevel
 from formulations.errors import InputError
 
 #: A policy as it was named, and its options with the values in force (`Run.policy_options`).

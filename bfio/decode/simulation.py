@@ -21,6 +21,7 @@ from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import check_run, run_interpreted, with_margin
 from bfio.decode.features.prefill.options import PrefillTier
+from bfio.decode.features.service_levels.options import ServiceLevel
 from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part
@@ -34,7 +35,6 @@ from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
-from bfio.decode.service_level import ServiceLevel
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.keywords import check_kind

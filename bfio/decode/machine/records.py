@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.features.schedules import check_covers
 from bfio.decode.machine.counters import ADMITTED, COMPLETED, EXPIRED, FINISHED, LOGGED, NOW, STEP
 from bfio.decode.machine.state import Record, State
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.run import Run
-from bfio.decode.schedules import check_covers
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray, frozen
 
 if TYPE_CHECKING:
-    from bfio.decode.batching import Batching
-    from bfio.decode.resting import Rests
+    from bfio.decode.features.batching.batches import Batching
+    from bfio.decode.features.pausing.rests import Rests
 
 #: Most steps of a chunk, and most entries of its loads (8 MiB).
 MAX_CHUNK_STEPS = 20_000

@@ -10,11 +10,11 @@ from operator import itemgetter
 import numpy as np
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.features.batching.replay import chunks_of, on_workers
 from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
 from bfio.decode.features.failures.schedule import failures_of
 from bfio.decode.features.prefill.replay import PrefillReplay
 from bfio.decode.options import NO_EVENTS, Dispatch
-from bfio.decode.replay.batches import chunks_of, on_workers
 from bfio.decode.replay.counting import count, grouped, running_total
 from bfio.decode.replay.profiles import profile, profile_with_rests
 from bfio.decode.run import Run

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.replay.batches import malformed_chunks
+from bfio.decode.features.batching.replay import malformed_chunks
 from bfio.decode.replay.counting import number
 from bfio.decode.run import Run
 from bfio.decode.stints import Cause

@@ -4,8 +4,8 @@ from collections import OrderedDict, deque
 
 import numpy as np
 
+from bfio.decode.features.batching.replay import batch_faults
 from bfio.decode.options import Overflow
-from bfio.decode.replay.batches import batch_faults
 from bfio.decode.replay.counting import number
 from bfio.decode.replay.profiles import profile
 from bfio.decode.replay.record import Replay

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.options import NUMBER, read_texts, split_options
+from bfio.decode.features.schedules import ScheduleOption, in_order
 from bfio.decode.options import RANDOM
-from bfio.decode.schedules import ScheduleOption, in_order
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
 

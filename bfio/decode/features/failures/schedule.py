@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.decode.schedules import ScheduleOption, drawn_turns, in_order
+from bfio.decode.features.schedules import ScheduleOption, drawn_turns, in_order
 from formulations.arrays import FloatArray, IntArray, frozen
 from formulations.errors import InputError
 

@@ -1,4 +1,4 @@
-"""What a request has to be served within: limits on time to first token and time per token."""
+"""How limits on the times of requests are given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ties go to the lowest worker; here workers change places before a policy sees them."""
+"""Workers in other places: what a policy sees, and where its answer goes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
