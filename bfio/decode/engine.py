@@ -20,9 +20,9 @@ from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
 from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
 from bfio.decode.features.batching.batches import Batching
-from bfio.decode.features.memory.phases import peaks
 from bfio.decode.features.pausing.rests import Rests, active_requests, check_at_least_one_runs
 from bfio.decode.features.prefixes.asked import Prefixes, WaitingPrefixes
+from bfio.decode.features.registry import FEATURES
 from bfio.decode.features.ties.orders import in_places, orders
 from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
@@ -38,7 +38,7 @@ from bfio.decode.machine.phases import (
     run_step,
 )
 from bfio.decode.machine.records import Chunks, finished_run, step_view
-from bfio.decode.machine.state import Record, State, may_interrupt, new_state
+from bfio.decode.machine.state import Record, State, new_state
 from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
@@ -75,10 +75,6 @@ if TYPE_CHECKING:
 
 #: Largest G·B·(load of one request): every 64-bit sum within a step stays exact.
 MAX_STEP_TOKENS = 2**62
-#: Most blocks that all workers may keep together (about 1 GiB).
-MAX_PREFIX_BLOCKS = 2**24
-#: Most numbers of all reports that are on their way (1 GiB).
-MAX_REPORTED = 2**27
 #: Longest request that a run without a limit of steps will wait for.
 MAX_DRAIN_STEPS = 10**8
 
@@ -473,52 +469,6 @@ def check_run(
             f"{cluster.total_slots} slots of up to {heaviest} tokens overflow 64-bit sums",
             "use shorter requests or fewer slots",
         )
-    _check_memory(workload, cluster, options, pauses)
-    _check_prefixes(workload, cluster)
-    _check_telemetry(cluster, options, horizon)
+    for feature in FEATURES:
+        feature.check(workload, cluster, options, horizon, pauses)
     return together
-
-
-def _check_telemetry(cluster: Cluster, options: RunOptions, horizon: int) -> None:
-    """Refuse reports so old that there is no room for them here."""
-    if options.telemetry is not None:
-        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * horizon + 7)
-        if entries > MAX_REPORTED:
-            what = f"more than {MAX_REPORTED} numbers are on their way"
-            raise InputError("telemetry", what, "use a shorter delay or look-ahead")
-
-
-def _check_prefixes(workload: Workload, cluster: Cluster) -> None:
-    """Refuse prefix caches that could keep nothing, or more than there is room for here."""
-    if cluster.prefix_cache is None or len(workload) == 0:
-        return
-    blocks = workload.prompt_blocks
-    if blocks is None:
-        raise InputError(
-            "prefix_cache",
-            f"the requests of {workload.name} carry no hashes of their blocks",
-            "use a trace with them (hash_ids, block_hashes), or keep no prefixes",
-        )
-    kept = cluster.worker_prefix_blocks()
-    if kept.min() == 0:
-        raise InputError("prefix_cache", "holds no block of 512 tokens", "give 512 or more")
-    if int(np.minimum(kept, len(blocks.ids)).max()) * cluster.workers > MAX_PREFIX_BLOCKS:
-        what = f"more than {MAX_PREFIX_BLOCKS} blocks on {cluster.workers} workers"
-        raise InputError("prefix_cache", what, "keep fewer, or simulate fewer workers")
-
-
-def _check_memory(workload: Workload, cluster: Cluster, options: RunOptions, pauses: bool) -> None:
-    """Refuse requests whose peak fits no worker."""
-    if cluster.memory is None:
-        return
-    most = int(cluster.worker_memory().max())
-    largest = peaks(workload, options.drift, may_interrupt(cluster, options), pauses)
-    too_large = np.flatnonzero(largest > most)
-    if len(too_large):
-        first = int(too_large[0])
-        raise InputError(
-            f"request {first}",
-            f"takes up to {largest[first]} tokens of memory where the largest worker has {most} "
-            f"({len(too_large)} such requests)",
-            "give more memory, or leave such requests out",
-        )

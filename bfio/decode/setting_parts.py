@@ -1,8 +1,6 @@
 """The parts of the line of settings: requests, machine, arrivals, look-ahead, predictor, seed."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from itertools import groupby
 from typing import TypeAlias
 
@@ -11,15 +9,12 @@ from bfio.common.options import options_of, split_options
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S, Cluster, per_worker_text
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.features.service_levels.options import ServiceLevel
+from bfio.decode.features.registry import settings_after
 from bfio.decode.options import (
-    SWAP_TIME_S,
     ArrivalMode,
     Dispatch,
-    Overflow,
     Projection,
     RunOptions,
-    Ties,
     WindowKnows,
 )
 from bfio.decode.policy_parsing import look_ahead
@@ -57,22 +52,14 @@ def setting_parts(
         "machine": f"{cluster.shape} (workers x slots)",
         "step time": _step_time(cluster),
         "speed": "" if cluster.speed == 1 else f"speed {per_worker_text(cluster.speed)}",
-        "memory": _memory(cluster, first),
-        "overflow": _overflow(cluster, first),
-        "prefix cache": _prefix_cache(cluster),
-        "token budget": _token_budget(cluster, first),
+        **settings_after("speed", cluster, first),
         "arrivals": _arrivals(first),
-        "prefill": "" if first.prefill is None else f"prefill tier {first.prefill.text}",
-        "telemetry": "" if first.telemetry is None else f"telemetry {first.telemetry.text}",
+        **settings_after("arrivals", cluster, first),
         "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
         "dispatch": _dispatch(options),
-        "ties": "" if first.ties is Ties.LOWEST else f"{first.ties} ties",
-        "delay": f"decisions delayed by {first.delay} steps" if first.delay else "",
-        "stragglers": _schedule("stragglers", first.stragglers),
-        "failures": _schedule("failures", first.failures),
-        "cancellations": _schedule("cancellations", first.cancellations),
+        **settings_after("dispatch", cluster, first),
         "drift": _drift(first.drift),
-        "service level": _service_level(first.slo),
+        **settings_after("drift", cluster, first),
         "look-ahead": _look_ahead(first, policies),
         "predictor": _information(first),
         "seed": f"seed {first.seed}",
@@ -134,14 +121,6 @@ def _short(value: float | tuple[float, ...], published: float) -> str:
     return f"{value:.6g}" if value == published else per_worker_text(value)
 
 
-def _service_level(slo: ServiceLevel | None) -> str:
-    if slo is None:
-        return ""
-    limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s}
-    told = [f"{name} <= {exact(limit)} s" for name, limit in limits.items() if limit < math.inf]
-    return f"service level {' and '.join(told)}"
-
-
 def energy_part(energy: EnergyModel) -> str:
     """Return the constants of the power curve that are not the usual ones, by their options."""
     usual = EnergyModel()
@@ -151,13 +130,6 @@ def energy_part(energy: EnergyModel) -> str:
         if getattr(energy, entry.field) != getattr(usual, entry.field)
     ]
     return f"energy with {', '.join(changed)}" if changed else ""
-
-
-def _schedule(name: str, given: str | Sequence[object]) -> str:
-    if not isinstance(given, str):
-        digest = sha256(repr(tuple(given)).encode()).hexdigest()[:8]
-        return f"{name} at {len(given)} times ({digest})"
-    return "" if given == "none" else f"{name} {given}"
 
 
 def _drift(drift: Drift) -> str:
@@ -177,36 +149,6 @@ def _dispatch(options: Sequence[RunOptions]) -> str:
     texts += ["any number"] * (None in margins and bool(numbers))
     in_flight = f" ({' or '.join(texts)} in flight)" if texts else ""
     return f"immediate dispatch{in_flight}"
-
-
-def _memory(cluster: Cluster, options: RunOptions) -> str:
-    if cluster.memory is None:
-        return ""
-    swaps = options.swap_time_s != SWAP_TIME_S
-    time = f", {exact(options.swap_time_s)} s a token" if swaps else ""
-    return f"memory {per_worker_text(cluster.memory)} tokens ({options.overflow.value}{time})"
-
-
-def _overflow(cluster: Cluster, options: RunOptions) -> str:
-    """Return what would happen at an overflow where there is none, if it is not as usual."""
-    said = (options.overflow, options.swap_time_s)
-    if cluster.memory is not None or said == (Overflow.RECOMPUTE, SWAP_TIME_S):
-        return ""
-    return f"overflow {said[0].value}, {exact(said[1])} s a token, where no memory is limited"
-
-
-def _prefix_cache(cluster: Cluster) -> str:
-    if cluster.prefix_cache is None:
-        return ""
-    return f"prefix cache {per_worker_text(cluster.prefix_cache)} tokens"
-
-
-def _token_budget(cluster: Cluster, options: RunOptions) -> str:
-    if cluster.token_budget is None:
-        return ""
-    time = f", {exact(cluster.batch_token_time_s)} s a token" if cluster.batch_token_time_s else ""
-    free = f" beyond {cluster.free_tokens}" if time and cluster.free_tokens else ""
-    return f"token budget {per_worker_text(cluster.token_budget)} ({options.batching}{time}{free})"
 
 
 def _arrivals(options: RunOptions) -> str:

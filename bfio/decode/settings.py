@@ -1,13 +1,13 @@
 """What a table or plot of runs is about, in one line, and what its reader might not expect."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bfio.common.number_text import exact, percentage
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.options import ArrivalMode, Overflow, Projection, RunOptions, WindowKnows
-from bfio.decode.policy_registry import built_in
+from bfio.decode.features.registry import idle, unseen
+from bfio.decode.options import ArrivalMode, Projection, RunOptions, WindowKnows
 from bfio.decode.predictor import LengthSource
 from bfio.decode.run import Run
 from bfio.decode.setting_parts import (
@@ -17,7 +17,6 @@ from bfio.decode.setting_parts import (
     predictor_name,
     setting_parts,
 )
-from bfio.decode.unseen_events import unseen_events
 from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
@@ -155,46 +154,12 @@ def blind_windows(ends: str = "--predictor", loads: str = "--projection") -> str
     )
 
 
-def unled(names: Iterable[str], workload: Workload, cluster: Cluster) -> Iterator[str]:
-    """Yield what policies do that go by prefixes where nothing tells of any, a sentence each."""
-    alike = workload.prompt_blocks is not None or workload.prompt_keys is not None
-    yield from unled_where(names, tells_prompts=alike, caches=cluster.prefix_cache is not None)
-
-
-def unled_where(names: Iterable[str], *, tells_prompts: bool, caches: bool) -> Iterator[str]:
-    """Yield the same, from whether requests tell which prompts begin alike, and workers cache."""
-    known = built_in()
-    for name in dict.fromkeys(names):
-        if name in known and (said := known[name].unled(tells_prompts, caches)):
-            yield f"{name} {said}"
-
-
-def unread_reports(names: Iterable[str], options: RunOptions) -> Iterator[str]:
-    """Yield for which policies it changes nothing that reports are late or lost."""
-    known = built_in()
-    told = [name for name in dict.fromkeys(names) if name in known]
-    deaf = [name for name in told if not known[name].reads_reports]
-    if options.telemetry is not None and deaf:
-        yield (
-            f"Telemetry changes nothing for {', '.join(deaf)}: no report of a worker is read, "
-            "only which slots are free."
-        )
-
-
-def unused_overflow(options: RunOptions, cluster: Cluster) -> Iterator[str]:
-    """Yield that a rule of overflow, or the time of a swap, is not used, if that is so."""
-    plain = RunOptions()
-    if cluster.memory is None and options.overflow is not plain.overflow:
-        yield (
-            f"It changes nothing that overflow is {options.overflow}: the memory of the workers "
-            "is not limited."
-        )
-    swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
-    if options.swap_time_s != plain.swap_time_s and not swaps:
-        yield (
-            "The time of a swap is not used: only where memory is limited and overflow is swap "
-            "does a token leave for the host."
-        )
+def idle_features(
+    names: Sequence[str], workload: Workload, cluster: Cluster, options: RunOptions
+) -> Iterator[str]:
+    """Yield what was asked of features of the machine and changes nothing; see `idle`."""
+    tells = workload.prompt_blocks is not None or workload.prompt_keys is not None
+    yield from idle(names, cluster, options, tells_prompts=tells)
 
 
 def unused_history(past: int, why: str) -> str:
@@ -258,10 +223,9 @@ def remarks(
         The runs of which a part is measured, if the requests were repeated for them.
     """
     yield from unused(workload, runs[0].options, [(r.policy, r.policy_options) for r in runs])
-    yield from unused_overflow(runs[0].options, runs[0].cluster)
-    yield from unled((run.policy for run in runs), workload, runs[0].cluster)
-    yield from unread_reports((run.policy for run in runs), runs[0].options)
-    yield from unseen_events(runs)
+    names = [run.policy for run in runs]
+    yield from idle_features(names, workload, runs[0].cluster, runs[0].options)
+    yield from unseen(runs)
     for run in runs:
         counts = [run.statistics.get(name) for name in ("clocked_steps", "steps")]
         if all(isinstance(count, int) for count in counts):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.schedules import check_covers
-from bfio.decode.machine.counters import ADMITTED, COMPLETED, EXPIRED, FINISHED, LOGGED, NOW, STEP
+from bfio.decode.features.registry import FEATURES
+from bfio.decode.machine.counters import ADMITTED, COMPLETED, EXPIRED, FINISHED, LOGGED, STEP
 from bfio.decode.machine.state import Record, State
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
@@ -170,8 +170,6 @@ def finished_run(
     batching: "Batching | None" = None,
 ) -> Run:
     """Freeze what happened into a `Run`."""
-    check_covers("failures", state.outages.until_s, float(state.clock[NOW]))
-    check_covers("stragglers", state.slowness.until_s, float(state.clock[NOW]))
     record, marks = chunks.joined(), state.marks
     if len(state.cancellations.time_s) > 0:
         # Who came and gave up after the last step belongs to none.
@@ -182,14 +180,8 @@ def finished_run(
         kept |= {"loads": None, "running": None}
     if state.settings.one_pace:
         kept["balanced_s"] = None
-    if not state.settings.caches:
-        kept["prefix_hit_tokens"] = None
-    if not state.reports.is_on:
-        kept["refused"] = None
-    if state.tier.is_on:
-        kept |= {"ready_s": frozen(state.tier.ready_s), "held_s": frozen(state.tier.held_s)}
-    else:
-        kept["expiries"] = None
+    for feature in FEATURES:
+        kept |= feature.record(state)
     if batching is not None:
         rests = batching.rests
         kept["chunks"] = batching.log()

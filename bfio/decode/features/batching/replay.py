@@ -3,17 +3,27 @@
 Written for itself, for the replay of a run: nothing here uses the engine, or a policy of batches.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.replay_table import RuleTable
 from bfio.decode.run import Run
 from bfio.decode.stints import Stints
 from formulations.arrays import IntArray
 
+if TYPE_CHECKING:
+    from bfio.decode.replay_record import Replay
+
 #: First step and end of each rest of each stint.
 RestsOfStints = list[list[tuple[int, int]]]
+
+
+#: What batches must keep.
+RULES = RuleTable()
 
 
 class Chunks(NamedTuple):
@@ -121,3 +131,12 @@ def _wrong_prompts(run: Run, chunks: Chunks, stints: Stints, rests: RestsOfStint
             is_done = computed[who] >= run.prompt_tokens[who] and last[who] < first_token
             wrong[who] |= not is_done
     return int(np.count_nonzero(wrong))
+
+
+@RULES.rule("batches")
+def _batches(replay: Replay) -> int:
+    """Check that batches keep (2.5a) to (2.5d), and that prompts are computed once and before."""
+    if not replay.batches:
+        return 0
+    rests, running = replay.rests_of_stints, replay.trajectory[1]
+    return batch_faults(replay.run, replay.cluster, replay.stints, rests, running)

@@ -1,26 +1,75 @@
 """A run beside what it should have been."""
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
 
 import numpy as np
 
+from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
+from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.features.batching.replay import chunks_of, on_workers
 from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
 from bfio.decode.features.failures.schedule import failures_of
-from bfio.decode.features.prefill.replay import PrefillReplay
-from bfio.decode.options import NO_EVENTS, Dispatch
-from bfio.decode.replay.counting import count, grouped, running_total
-from bfio.decode.replay.profiles import profile, profile_with_rests
+from bfio.decode.replay_table import count, running_total
 from bfio.decode.run import Run
 from bfio.decode.stints import Stints, cancelled_while_waiting, stints, stints_of
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
+
+
+def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0) -> IntArray:
+    """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
+
+    Parameters
+    ----------
+    drift : Drift
+        How it grows.
+    prompt, start, steps : int
+        Its load at the first of these steps [tokens], that step, and how many they are.
+    emitted : int
+        Tokens that it has emitted before.
+    """
+    if len(drift.increments) == 1:
+        grown: IntArray = prompt + drift.increments[0] * np.arange(steps)
+        return grown
+    first = start if drift.reading is DriftReading.GLOBAL_STEP else emitted
+    period = np.array(drift.increments, dtype=np.int64)
+    increments = period[(first + np.arange(steps - 1)) % len(period)]
+    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(increments, dtype=np.int64)))
+    return loads
+
+
+def profile_with_rests(
+    drift: Drift, prompt: int, start: int, steps: int, emitted: int, rests: list[tuple[int, int]]
+) -> IntArray:
+    """Return the same of a request that does not grow at some of these steps [tokens].
+
+    Parameters
+    ----------
+    drift, prompt, start, steps, emitted
+        As `profile` takes them.
+    rests : list of (int, int)
+        First step and end of each time that it rests.
+    """
+    runs = np.ones(steps - 1, dtype=np.int64)
+    for first, end in rests:
+        runs[first - start : end - start] = 0
+    at = start + np.arange(steps - 1)
+    if drift.reading is not DriftReading.GLOBAL_STEP:
+        at = emitted + np.cumsum(runs) - runs
+    period = np.array(drift.increments, dtype=np.int64)
+    gains = runs * period[at % len(period)]
+    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(gains, dtype=np.int64)))
+    return loads
+
+
+def total_work(drift: Drift, prompt: int, start: int, output: int) -> int:
+    """Return ``Σ_j w(j)`` of one request, exact [tokens]."""
+    if drift.increments == (1,):
+        return output * prompt + output * (output - 1) // 2
+    return exact_sum(profile(drift, prompt, start, output))
 
 
 @dataclass(frozen=True)
@@ -187,62 +236,6 @@ class Replay:
         run = self.run
         arrival_s = np.zeros(run.num_requests) if run.arrival_s is None else run.arrival_s
         return cancellations_of(run.options.cancellations, arrival_s, run.options.seed)
-
-    @property
-    def tells_who_left(self) -> bool:
-        """Whether the record says of each time that a request left the pool for a worker."""
-        run = self.run
-        stays = len(run.interruptions) == 0 and run.options.failures == NO_EVENTS
-        if run.options.dispatch is Dispatch.POOLED:
-            return run.options.delay == 0 or (stays and self.cluster.memory is None)
-        return stays
-
-    @cached_property
-    def tier_alone(self) -> PrefillReplay:
-        """The prefill tier, played through beside what left the pool at each step."""
-        run, arrival_s = self.run, self.run.arrival_s
-        assert run.options.prefill is not None
-        assert arrival_s is not None
-        arrivals = deque(zip(arrival_s.tolist(), range(run.num_requests), strict=True))
-        tier = PrefillReplay(run.options.prefill, self.workload.prompt_tokens.tolist(), arrivals)
-        times = self.times_of_tier
-        leaves = grouped(run.bound_step, np.arange(run.num_requests), len(times))
-        if run.options.dispatch is Dispatch.POOLED and run.options.delay == 0:
-            waited = self.stints.was_waiting
-            leaves = grouped(self.admissions, self.stints.request[waited], len(times))
-        again = self.stints.waits_again
-        returns = grouped(self.returns, self.stints.request[again], len(times))
-        schedule = self.cancellations
-        when = dict(zip(schedule.request.tolist(), schedule.time_s.tolist(), strict=True))
-        gone = grouped(run.cancel_step[schedule.request], schedule.request, len(times))
-        for step, (end, start) in enumerate(times):
-            # Whoever leaves its worker does so when the last step ends, before any idle time.
-            tier.go_on(end, step)
-            for who in returns[step]:
-                tier.come_back(who)
-            # All who have given up by the same time leave together, and then others follow.
-            leaving = [(max(when[who], end), who) for who in gone[step]]
-            for time, together in groupby(leaving, itemgetter(0)):
-                tier.go_on(time, step)
-                for _, who in together:
-                    tier.cancel(who)
-            tier.go_on(start, step)
-            for who in leaves[step]:
-                tier.leave(who)
-        return tier
-
-    @cached_property
-    def times_of_tier(self) -> list[tuple[float, float]]:
-        """When the step before ended and when each starts [s].
-
-        After the last step the tier goes on until the last client has given up, if all that were
-        left did so then.
-        """
-        run, schedule = self.run, self.cancellations
-        ends = [0.0, *run.end_s().tolist()]
-        times = list(zip(ends, run.start_s.tolist(), strict=False))
-        late = schedule.time_s[run.cancel_step[schedule.request] == run.steps]
-        return [*times, (ends[-1], max(ends[-1], late.max()))] if len(late) else times
 
     @cached_property
     def returns(self) -> IntArray:

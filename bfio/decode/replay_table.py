@@ -1,8 +1,34 @@
-"""Counts by step, and of faults."""
+"""Tables of the rules that a run must keep, and what these count by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from formulations.arrays import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from bfio.decode.replay_record import Replay
+
+#: Relative error allowed in a duration or a sum of two times.
+ROUNDING = 1e-12
+
+Rule: TypeAlias = "Callable[[Replay], int]"
+
+
+class RuleTable(dict[str, Rule]):
+    """Rules by name, each of which counts the requests, steps or cells at fault."""
+
+    def rule(self, name: str) -> Callable[[Rule], Rule]:
+        """Register the decorated function; the first line of its docstring says what it checks."""
+
+        def register(rule: Rule) -> Rule:
+            self[name] = rule
+            return rule
+
+        return register
 
 
 def count(at_step: IntArray, steps: int) -> IntArray:

@@ -1,0 +1,21 @@
+"""The prefill tier around a run: its words, and its columns of the record."""
+
+from bfio.decode.features.feature import Feature
+from bfio.decode.features.prefill.replay import RULES
+from bfio.decode.machine.state import State
+from formulations.arrays import frozen
+
+
+def _record(state: State) -> dict[str, object]:
+    if not state.tier.is_on:
+        return {"expiries": None}
+    return {"ready_s": frozen(state.tier.ready_s), "held_s": frozen(state.tier.held_s)}
+
+
+PREFILL = Feature(
+    "prefill",
+    lambda _, options: "" if options.prefill is None else f"prefill tier {options.prefill.text}",
+    after="arrivals",
+    record=_record,
+    rules=RULES,
+)
