@@ -120,7 +120,7 @@ def run_interpreted(
         known=lengths is LengthSource.KNOWN,
         pauses=rests,
     )
-    chunks = Chunks.of(state, watching.keep_trajectory)
+    chunks = Chunks(state, watching.keep_trajectory)
     prefixes = Prefixes(state, workload)
     run = _Interpreted(
         state, policy, name, cluster, checked, lengths, predictor, chunks, prefixes, watching

@@ -14,13 +14,7 @@ from bfio.decode.features.prefill.phases import go_on, may_jump
 from bfio.decode.features.prefixes.phases import look_up_prefixes
 from bfio.decode.features.stragglers.phases import keep_pace
 from bfio.decode.features.telemetry.phases import note_sent
-from bfio.decode.machine.arrays import (
-    add_each,
-    add_times,
-    copy_to,
-    extent,
-    move_waiting,
-)
+from bfio.decode.machine.arrays import add_each, add_times, copy_to, extent, move_waiting
 from bfio.decode.machine.counters import (
     ACTIVE,
     ADMITTED,

@@ -1,7 +1,7 @@
 """The record of a run, gathered chunk by chunk."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,57 +33,26 @@ class Chunks:
 
     Parameters
     ----------
-    num_workers : int
-        ``G``.
+    state : State
+        The run: which columns there are follows from it.
     keep_trajectory : bool
         Keep loads and running requests; otherwise all chunks share one array for them, so that
         memory does not grow with G times the number of steps.
-    one_pace : bool
-        Whether all workers take as long for the same load.
-    most_interrupted : int
-        Requests that one step may interrupt.
-    caches : bool
-        Whether workers keep prefixes.
-    most_expired : int
-        Requests that may lose their cache while the clock jumps.
-    telemetry : bool
-        Whether reports are late or lost.
     """
 
-    def __init__(
-        self,
-        num_workers: int,
-        keep_trajectory: bool,
-        one_pace: bool = True,
-        most_interrupted: int = 0,
-        caches: bool = False,
-        most_expired: int = 0,
-        telemetry: bool = False,
-    ) -> None:
-        self._num_workers = num_workers
-        self._paces, self._caches = not one_pace, caches
-        self._log_size = most_interrupted + LOG_SIZE if most_interrupted else 0
-        self._reports = telemetry
-        self._most_expiries = most_expired + LOG_SIZE if most_expired else 0
+    def __init__(self, state: State, keep_trajectory: bool) -> None:
+        settings, self._num_workers = state.settings, len(state.workers.load)
+        self._paces, self._caches = not settings.one_pace, settings.caches
+        self._reports = state.reports.is_on
+        # What one step may interrupt, and the requests that may expire while the clock jumps.
+        most = len(state.lists.running) if settings.interrupts else 0
+        self._log_size = most + LOG_SIZE if most else 0
+        expiring = len(state.tier.where)
+        self._most_expiries = expiring + LOG_SIZE if expiring else 0
         self.keeps = keep_trajectory
-        self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // num_workers))
+        self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // self._num_workers))
         self._shared: tuple[IntArray, IntArray] | None = None
         self._kept = [self.new(0)]
-
-    @classmethod
-    def of(cls, state: State, keep_trajectory: bool) -> Self:
-        """Return the empty records of a run."""
-        settings, G = state.settings, len(state.workers.load)
-        most = len(state.lists.running) if settings.interrupts else 0
-        return cls(
-            G,
-            keep_trajectory,
-            settings.one_pace,
-            most,
-            settings.caches,
-            len(state.tier.where),
-            state.reports.is_on,
-        )
 
     def new(self, num_steps: int) -> Record:
         """Return an empty record of at most ``most_steps`` steps."""

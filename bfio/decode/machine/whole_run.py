@@ -153,7 +153,7 @@ def _warm_up(loop: Loop) -> None:
     task = KernelTask(Workload(none, none), cluster, RunOptions(), spec.options, policy)
     prepared = _prepared(spec, task, loop)
     if prepared is not None:
-        prepared.step(Chunks(1, keep_trajectory=True).new(1))
+        prepared.step(Chunks(prepared.state, keep_trajectory=True).new(1))
 
 
 class _Prepared(NamedTuple):
@@ -224,7 +224,7 @@ def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run 
     prepared = _prepared(spec, task, loop_of(spec, parts))
     if prepared is None:
         return None
-    chunks = Chunks.of(prepared.state, watching.keep_trajectory)
+    chunks = Chunks(prepared.state, watching.keep_trajectory)
     if not _run_chunks(prepared, chunks, watching, spec.name):
         return None
     return finished_run(

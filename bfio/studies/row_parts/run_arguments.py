@@ -29,11 +29,11 @@ from bfio.decode.policy_registry import all_options
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
-from bfio.decode.setting_parts import setting_parts
 from bfio.decode.settings import (
     blind_windows,
     is_blind,
     learns,
+    setting_parts,
     unasked_predictor,
     unused_arrivals,
     unused_history,

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 
 from bfio.common.number_text import exact
-from bfio.common.options import NUMBER, WHOLE, read_pairs
+from bfio.common.options import NUMBER, TEXT, WHOLE, checked, option, read_pairs
 from bfio.decode.cluster import MAX_TIME_S
+from bfio.decode.option_kinds import TIMED
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.scalars import integer, real
@@ -84,7 +85,7 @@ class PrefillTier:
         return ",".join(f"{name}={exact(value)}" for name, value in kept.items())
 
 
-def prefill_tier(given: str | PrefillTier | None) -> PrefillTier | None:
+def prefill_tier(given: str | PrefillTier | None, where: str = "prefill") -> PrefillTier | None:
     """Return the tier that an option of a run stands for.
 
     Parameters
@@ -92,6 +93,8 @@ def prefill_tier(given: str | PrefillTier | None) -> PrefillTier | None:
     given : str, PrefillTier or None
         ``workers=P,token_time=SECONDS``, and ``overhead``, ``transfer``, ``ttl`` [s], ``places``;
         ``none`` for none.
+    where : str
+        What an error names.
 
     Raises
     ------
@@ -103,8 +106,19 @@ def prefill_tier(given: str | PrefillTier | None) -> PrefillTier | None:
     if isinstance(given, PrefillTier):
         return given
     kinds = {name: WHOLE if name in ("workers", "places") else NUMBER for name in _NAMES}
-    values = read_pairs(kinds, str(given), "prefill")
+    values = read_pairs(kinds, str(given), where)
     for name in ("workers", "token_time"):
         if name not in values:
-            raise InputError("prefill", f"no {name}", _FORM)
+            raise InputError(where, f"no {name}", _FORM)
     return PrefillTier(**{_NAMES[name]: value for name, value in values.items()})
+
+
+#: Its option of a run.
+PREFILL = option(
+    None,
+    checked(TEXT, prefill_tier),
+    "TIER",
+    "with timed arrivals, prefill workers before the pool, e.g. workers=4,token_time=5e-5,"
+    "ttl=30,places=256 (default: none; docs/cluster.md)",
+    beside=TIMED,
+)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bfio.common.options import NUMBER, read_pairs
+from bfio.common.options import NUMBER, TEXT, checked, option, read_pairs
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.scalars import real
@@ -54,13 +54,15 @@ class ServiceLevel:
         return (first_tokens <= self.ttft_s) & (times_per_token <= self.tpot_s)
 
 
-def service_level(given: str | ServiceLevel | None) -> ServiceLevel | None:
+def service_level(given: str | ServiceLevel | None, where: str = "slo") -> ServiceLevel | None:
     """Return the limits that an option of a run stands for.
 
     Parameters
     ----------
     given : str, ServiceLevel or None
         ``ttft=SECONDS,tpot=SECONDS``, one of the two or both; ``none`` for no limits.
+    where : str
+        What an error names.
 
     Raises
     ------
@@ -71,5 +73,14 @@ def service_level(given: str | ServiceLevel | None) -> ServiceLevel | None:
         return None
     if isinstance(given, ServiceLevel):
         return given
-    limits = read_pairs({"ttft": NUMBER, "tpot": NUMBER}, str(given), "slo")
+    limits = read_pairs({"ttft": NUMBER, "tpot": NUMBER}, str(given), where)
     return ServiceLevel(**{f"{name}_s": limit for name, limit in limits.items()})
+
+
+#: Its option of a run.
+SLO = option(
+    None,
+    checked(TEXT, service_level),
+    "LIMITS",
+    "limits of a request that goodput counts by [s], e.g. ttft=2,tpot=0.05 (default: none)",
+)

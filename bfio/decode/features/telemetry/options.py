@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bfio.common.number_text import exact
-from bfio.common.options import NUMBER, WHOLE, read_pairs
+from bfio.common.options import NUMBER, TEXT, WHOLE, checked, option, read_pairs
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.scalars import integer, real
@@ -51,13 +51,15 @@ class Telemetry:
         return ",".join(f"{name}={exact(value)}" for name, value in pairs if value)
 
 
-def telemetry_of(given: str | Telemetry | None) -> Telemetry | None:
+def telemetry_of(given: str | Telemetry | None, where: str = "telemetry") -> Telemetry | None:
     """Return the telemetry that an option of a run stands for; None if nothing is late or lost.
 
     Parameters
     ----------
     given : str, Telemetry or None
         ``delay=STEPS,loss=SHARE``, one of the two or both; ``none`` for exact loads.
+    where : str
+        What an error names.
 
     Raises
     ------
@@ -68,5 +70,18 @@ def telemetry_of(given: str | Telemetry | None) -> Telemetry | None:
         return None
     if not isinstance(given, Telemetry):
         kinds = {"delay": WHOLE, "loss": NUMBER}
-        given = Telemetry(**read_pairs(kinds, str(given), "telemetry"))
+        given = Telemetry(**read_pairs(kinds, str(given), where))
     return given if given.delay or given.loss else None
+
+
+#: Its option of a run.
+TELEMETRY = option(
+    None,
+    checked(
+        replace(TEXT, draws=lambda given: given is not None and given.loss > 0),
+        telemetry_of,
+    ),
+    "T",
+    "loads that policies see are old or lost, e.g. delay=4,loss=0.1 [steps, share] (default: "
+    "none)",
+)
