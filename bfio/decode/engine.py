@@ -21,8 +21,9 @@ from bfio.common.users_code import policy_statistics
 from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
 from bfio.decode.features.batching.batches import Batching
 from bfio.decode.features.pausing.rests import Rests, active_requests, check_at_least_one_runs
-from bfio.decode.features.prefixes.asked import Prefixes, WaitingPrefixes
+from bfio.decode.features.prefixes.asked import Prefixes
 from bfio.decode.features.registry import FEATURES
+from bfio.decode.features.telemetry.phases import receive, show_projection
 from bfio.decode.features.ties.orders import in_places, orders
 from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
@@ -47,10 +48,8 @@ from bfio.decode.machine.window import (
     note_predicted,
     project_contributions,
     project_loads,
-    receive,
     remaining_running,
     remaining_waiting,
-    show_projection,
 )
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together, margin_of, max_pauses_of
@@ -105,39 +104,16 @@ def run_interpreted(
         How it runs, its margin filled in.
     """
     began = perf_counter()
-    lengths = predictors.lengths_of(options.predictor)
-    predictor = predictors.made(options.predictor, workload, options.seed, history)
-    checked = replace(options, predictor=predictor.name)
-    max_pauses = max_pauses_of(policy)
-    batches = cluster.token_budget is not None
-    rests = bool(max_pauses) or batches
-    check_run(workload, cluster, checked, horizon, pauses=rests)
-    state = new_state(
-        workload,
-        cluster,
-        checked,
-        horizon=horizon,
-        known=lengths is LengthSource.KNOWN,
-        pauses=rests,
-    )
-    chunks = Chunks(state, watching.keep_trajectory)
-    prefixes = Prefixes(state, workload)
-    run = _Interpreted(
-        state, policy, name, cluster, checked, lengths, predictor, chunks, prefixes, watching
-    )
-    if max_pauses is not None:
-        run.rests, run.step_units = Rests(len(workload), max_pauses), cluster.step_units()
-    if batches:
-        run.batching = Batching(state, cluster, checked)
+    run = _Interpreted(workload, policy, name, horizon, cluster, options, watching, history)
     run.run()
     return finished_run(
-        policy=run.name,
+        policy=name,
         engine=Engine.REFERENCE,
         cluster=cluster,
-        options=checked,
+        options=run.options,
         state=run.state,
-        chunks=chunks,
-        statistics=policy_statistics(policy, run.name),
+        chunks=run.chunks,
+        statistics=policy_statistics(policy, name),
         wall_s=perf_counter() - began,
         decide_s=run.decide_s,
         rests=run.rests,
@@ -157,42 +133,52 @@ class _Interpreted:
 
     def __init__(
         self,
-        state: State,
+        workload: Workload,
         policy: Policy,
         name: str,
+        horizon: int,
         cluster: Cluster,
         options: RunOptions,
-        lengths: LengthSource,
-        predictor: CheckedPredictor,
-        chunks: Chunks,
-        prefixes: Prefixes,
         watching: Watching,
+        history: Workload | None,
     ) -> None:
-        G, H = len(state.workers.load), int(state.settings.horizon)
-        self.state = state
-        self.policy, self.name = policy, name
+        lengths = predictors.lengths_of(options.predictor)
+        predictor = predictors.made(options.predictor, workload, options.seed, history)
+        self.options = replace(options, predictor=predictor.name)
+        max_pauses, batches = max_pauses_of(policy), cluster.token_budget is not None
+        rests = bool(max_pauses) or batches
+        check_run(workload, cluster, self.options, horizon, pauses=rests)
+        self.state = new_state(
+            workload,
+            cluster,
+            self.options,
+            horizon=horizon,
+            known=lengths is LengthSource.KNOWN,
+            pauses=rests,
+        )
+        self.policy, self.name, self.horizon = policy, name, horizon
+        self.rng = options.generator()
         self.predictor: CheckedPredictor | None = None
         self.refresh: Refresh | None = None
         self.predicted = np.zeros(0, dtype=np.int64)
         if lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
             self.predictor = predictor
-            self.refresh = Refresh(predictor, len(state.pool), H) if H else None
+            self.refresh = Refresh(predictor, len(workload), horizon) if horizon else None
         learners: tuple[Any, ...] = (self.predictor, policy)
         self.told = [each.finished for each in learners if hasattr(each, "finished")]
-        self.horizon, self.rng = H, options.generator()
-        self.window = new_window(G, H, 0)
-        self.prefixes = prefixes
+        self.window = new_window(cluster.workers, horizon, 0)
+        self.prefixes = Prefixes(self.state, workload)
         self.token_time, self.overhead_tokens = cluster.paces()
-        self.chunks = chunks
-        self.rests: Rests | None = None
-        self.batching: Batching | None = None
+        self.chunks = Chunks(self.state, watching.keep_trajectory)
+        self.rests = None if max_pauses is None else Rests(len(workload), max_pauses)
+        self.step_units = None if max_pauses is None else cluster.step_units()
+        self.batching = Batching(self.state, cluster, self.options) if batches else None
         self.resting = np.zeros(0, dtype=np.int64)
-        self.step_units: tuple[IntArray, IntArray] | None = None
         self.watching, self.is_stopped = watching, False
         observers = watching.observers
         self.askers = [each.on_ask for each in observers if hasattr(each, "on_ask")]
         self.decide_s = 0.0
-        self.orders = orders(options.ties, G, options.seed)
+        self.orders = orders(options.ties, cluster.workers, options.seed)
         self.seen: DecodeState | None = None
         self.decision: tuple[int | None, ...] | None = None
 
@@ -351,7 +337,7 @@ class _Interpreted:
             reserves=state.settings.overflow == RESERVE,
             token_time=self.token_time,
             overhead_tokens=self.overhead_tokens,
-            prefixes=WaitingPrefixes(self.prefixes, requests.copy()),
+            prefixes=self.prefixes.of(requests.copy()),
             binds=bool(state.settings.immediate),
             bound_loads=self.bound_loads(),
             # Reports that are late or lost tell of workers, not of requests.

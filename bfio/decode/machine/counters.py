@@ -6,12 +6,12 @@
 # gave up.
 # WAITING counts the pool, QUEUED those bound to a worker that do not run, SWAPPED the requests on
 # the host, LOGGED the interruptions in the record, SLOTS the slots of the workers that are up,
-# OUTAGES the failures and recoveries so far, CANCELLATIONS the clients that gave up, and EXPIRED
-# the entries of the record of those that lost their cache in the pool.
+# OUTAGES the failures and recoveries so far, SLOWED the changes of pace, CANCELLATIONS the clients
+# that gave up, and EXPIRED the entries of the record of those that lost their cache in the pool.
 (
     STEP, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, FINISHED, FURTHEST, QUEUED,
-    SWAPPED, LOGGED, SLOTS, OUTAGES, CANCELLATIONS, EXPIRED, TAKEN,
-) = range(16)  # fmt: skip
+    SWAPPED, LOGGED, SLOTS, OUTAGES, SLOWED, CANCELLATIONS, EXPIRED, TAKEN,
+) = range(17)  # fmt: skip
 
 # Values of `Settings.overflow`, in the order of `bfio.decode.options.Overflow`.
 (NONE, RESERVE, RECOMPUTE, SWAP) = range(-1, 3)

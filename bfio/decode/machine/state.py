@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
-from bfio.decode.features.failures.phases import Outages, new_outages
+from bfio.decode.features.failures.schedule import Failures, failures_of
 from bfio.decode.features.memory.phases import Host, peaks
 from bfio.decode.features.memory.start_order import StartOrder, new_start_order
 from bfio.decode.features.prefill.phases import Tier, new_tier
 from bfio.decode.features.prefixes.phases import PrefixCaches, new_caches
-from bfio.decode.features.stragglers.phases import Slowness, new_slowness
+from bfio.decode.features.stragglers.schedule import Stragglers, stragglers_of
 from bfio.decode.features.telemetry.phases import Reports, new_reports
 from bfio.decode.machine.counters import FURTHEST, NONE, SLOTS, TAKEN
 from bfio.decode.machine.prediction import Prediction, no_prediction
@@ -176,6 +176,8 @@ class Machine(NamedTuple):
         Memory in use [tokens]: the load itself, or what is reserved.
     overhead_s, token_time_s : FloatArray
         ``C_g`` [s] and ``t_g`` [s/token].
+    own_slots, own_overhead_s, own_token_time_s : IntArray and FloatArray
+        The same of workers that are up, at their own pace.
     """
 
     slots: IntArray
@@ -183,6 +185,9 @@ class Machine(NamedTuple):
     used: IntArray
     overhead_s: FloatArray
     token_time_s: FloatArray
+    own_slots: IntArray
+    own_overhead_s: FloatArray
+    own_token_time_s: FloatArray
 
 
 class Lists(NamedTuple):
@@ -224,7 +229,7 @@ class State(NamedTuple):
         See there.
     prefixes : PrefixCaches
         See there.
-    slowness : Slowness
+    slowness : Stragglers
         See there.
     order : StartOrder
         Who runs on each worker, the youngest first, where memory may overflow.
@@ -249,13 +254,13 @@ class State(NamedTuple):
     wheel: IntArray
     workers: WorkerRows
     machine: Machine
-    outages: Outages
+    outages: Failures
     cancellations: Cancellations
     ending_load: IntArray
     ending_count: IntArray
     prediction: Prediction
     prefixes: PrefixCaches
-    slowness: Slowness
+    slowness: Stragglers
     order: StartOrder
     tier: Tier
     reports: Reports
@@ -363,13 +368,13 @@ def new_state(
         wheel=np.full(_wheel_size(longest, horizon), -1, dtype=np.int64),
         workers=workers,
         machine=machine,
-        outages=new_outages(cluster, options),
+        outages=failures_of(options.failures, G, options.seed),
         cancellations=cancellations_of(options.cancellations, arrival_s, options.seed),
         ending_load=np.zeros((G, ring), dtype=np.int64),
         ending_count=np.zeros((G, ring), dtype=np.int64),
         prediction=prediction or no_prediction(),
         prefixes=new_caches(workload, cluster),
-        slowness=new_slowness(cluster, options),
+        slowness=stragglers_of(options.stragglers, G, options.seed),
         order=new_start_order(G, n, is_on=overflows),
         tier=new_tier(options.prefill, n),
         reports=new_reports(
@@ -411,7 +416,9 @@ def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
 
 
 def _machine(cluster: Cluster, used: IntArray) -> Machine:
-    return Machine(cluster.worker_slots(), cluster.worker_memory(), used, *cluster.worker_times())
+    now, own = cluster.worker_times(), cluster.worker_times()
+    slots = cluster.worker_slots()
+    return Machine(slots, cluster.worker_memory(), used, *now, slots.copy(), *own)
 
 
 def _filled(count: int, length: int, value: int) -> list[IntArray]:

@@ -9,7 +9,7 @@ from bfio.batching.registry import build
 from bfio.decode.cluster import Cluster
 from bfio.decode.features.pausing.rests import Rests
 from bfio.decode.features.stragglers.phases import keep_pace
-from bfio.decode.machine.counters import ADMITTED, STEP
+from bfio.decode.machine.counters import ADMITTED, SLOWED, STEP
 from bfio.decode.machine.state import Record, State
 from bfio.decode.options import RunOptions
 from formulations.arrays import FloatArray, IntArray, frozen
@@ -99,12 +99,12 @@ class Batching:
         read, resting = self._chunks(batches, step)
         paces = self._paces(state)
         state.machine.overhead_s[:] = paces * (
-            state.slowness.overhead_s + self._cluster.batch_times(totals)
+            state.machine.own_overhead_s + self._cluster.batch_times(totals)
         )
         state.workers.load[:] += read
         self.rests.run_step(state, record, row, resting)
         state.workers.load[:] -= read
-        state.machine.overhead_s[:] = paces * state.slowness.overhead_s
+        state.machine.overhead_s[:] = paces * state.machine.own_overhead_s
         self._go_on(batches)
 
     def pending_prefill(self, state: State) -> IntArray:
@@ -164,7 +164,7 @@ class Batching:
     def _paces(self, state: State) -> FloatArray:
         """Return how many times as long each worker takes from this step on, shape (G,)."""
         keep_pace(state)
-        slow, events = state.slowness, int(state.slowness.passed[0])
+        slow, events = state.slowness, int(state.counters[SLOWED])
         for event in range(self._events, events):
             self._factors[slow.worker[event]] = slow.factor[event]
         self._events = events

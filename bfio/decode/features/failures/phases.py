@@ -2,56 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.cluster import Cluster
-from bfio.decode.features.failures.schedule import failures_of
 from bfio.decode.features.prefixes.phases import lose_cache
 from bfio.decode.machine.counters import ACTIVE, NOW, OUTAGES, QUEUED, SLOTS
 from bfio.decode.machine.moves import FAILED, interrupt
 from bfio.decode.machine.waiting import wait_again
-from bfio.decode.options import RunOptions
-from formulations.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from bfio.decode.machine.state import Record, State
-
-
-class Outages(NamedTuple):
-    """When workers fail and recover, in order of time.
-
-    Parameters
-    ----------
-    time_s : FloatArray
-        Shape (E,) [s].
-    worker, is_up : IntArray
-        Shape (E,): which, and 1 if it recovers, 0 if it fails.
-    slots : IntArray
-        Shape (G,): slots of each worker while it is up.
-    until_s : float
-        Up to when they are known [s].
-    """
-
-    time_s: FloatArray
-    worker: IntArray
-    is_up: IntArray
-    slots: IntArray
-    until_s: float
-
-
-def new_outages(cluster: Cluster, options: RunOptions) -> Outages:
-    """Return the failures of a run, in arrays that may be written as all others."""
-    failures = failures_of(options.failures, cluster.workers, options.seed)
-    return Outages(
-        failures.time_s.copy(),
-        failures.worker.copy(),
-        failures.is_up.copy(),
-        cluster.worker_slots(),
-        failures.until_s,
-    )
 
 
 @compilable
@@ -64,11 +26,11 @@ def fail_due(state: State, record: Record) -> None:
     ):
         worker = int(outages.worker[counters[OUTAGES]])
         if outages.is_up[counters[OUTAGES]] == 1:
-            state.machine.slots[worker] = outages.slots[worker]
-            counters[SLOTS] += outages.slots[worker]
+            state.machine.slots[worker] = state.machine.own_slots[worker]
+            counters[SLOTS] += state.machine.own_slots[worker]
         else:
             state.machine.slots[worker] = 0
-            counters[SLOTS] -= outages.slots[worker]
+            counters[SLOTS] -= state.machine.own_slots[worker]
             fail(state, record, worker)
         counters[OUTAGES] += 1
 

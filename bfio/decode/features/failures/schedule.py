@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bfio.decode.features.schedules import ScheduleOption, drawn_turns, in_order
-from formulations.arrays import FloatArray, IntArray, frozen
+from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,8 +23,7 @@ _STREAM = 3
 _FORM = "write random:mtbf=3600:mttr=60, or the name of a CSV file with time_s,worker,event"
 
 
-@dataclass(frozen=True)
-class Failures:
+class Failures(NamedTuple):
     """When workers fail and recover, in order of time.
 
     Parameters
@@ -43,13 +41,13 @@ class Failures:
     time_s: FloatArray
     worker: IntArray
     is_up: IntArray
-    until_s: float = math.inf
+    until_s: float
 
 
 def failures_of(
     given: str | Iterable[tuple[float, int, str]], num_workers: int, seed: int
 ) -> Failures:
-    """Return the schedule that an option of a run stands for.
+    """Return the schedule that an option of a run stands for, in arrays of its own.
 
     Parameters
     ----------
@@ -102,8 +100,8 @@ def _checked(rows: list[tuple[float, int, str]], num_workers: int, where: str) -
 def _made(events: list[tuple[float, int, int]], until_s: float = math.inf) -> Failures:
     times, workers, are_up = zip(*events, strict=True) if events else ((), (), ())
     return Failures(
-        frozen(np.array(times, dtype=np.float64)),
-        frozen(np.array(workers, dtype=np.int64)),
-        frozen(np.array(are_up, dtype=np.int64)),
+        np.array(times, dtype=np.float64),
+        np.array(workers, dtype=np.int64),
+        np.array(are_up, dtype=np.int64),
         until_s,
     )

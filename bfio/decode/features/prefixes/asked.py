@@ -1,5 +1,7 @@
 """What policies may ask of prefixes: what is cached where, and keys that tell prompts apart."""
 
+from __future__ import annotations
+
 from functools import cached_property
 
 import numpy as np
@@ -13,65 +15,49 @@ from formulations.errors import InputError
 
 
 class Prefixes:
-    """The prefixes of a run.
-
-    Parameters
-    ----------
-    state : State
-        The run.
-    workload : Workload
-        Its requests.
-    """
-
-    def __init__(self, state: State, workload: Workload) -> None:
-        self._state, self._workload = state, workload
-        self._keys: dict[int, IntArray] = {}
-
-    @property
-    def step(self) -> int:
-        """The step now."""
-        return int(self._state.counters[STEP])
-
-    def cached_tokens(self, requests: IntArray) -> IntArray:
-        """Return what each worker has cached of some prompts, shape (N, G) [tokens]."""
-        if not self._state.settings.caches:
-            return frozen(np.zeros((len(requests), len(self._state.workers.load)), np.int64))
-        prompts = self._state.requests.prompt[requests]
-        return frozen(matched_tokens(self._state.prefixes, requests, prompts))
-
-    def keys(self, requests: IntArray, num_blocks: int) -> IntArray:
-        """Return `routing_keys` of some requests, shape (N,)."""
-        if num_blocks not in self._keys:
-            self._keys[num_blocks] = routing_keys(self._workload, num_blocks)
-        return frozen(self._keys[num_blocks][requests])
-
-
-class WaitingPrefixes:
     """The prefixes of the requests that wait at a step, computed when a policy asks.
 
     Parameters
     ----------
-    prefixes : Prefixes
-        Those of the run.
-    requests : IntArray
-        Shape (N,): those that wait.
+    state, workload : State, Workload
+        The run, and its requests.
+    requests : IntArray, optional
+        Shape (N,): those that wait; by default none does.
+    keys : dict, optional
+        `routing_keys` of all requests as far as they are known, by number of blocks.
     """
 
-    def __init__(self, prefixes: Prefixes, requests: IntArray) -> None:
-        self._prefixes, self._requests = prefixes, requests
-        self._step = prefixes.step
+    def __init__(
+        self,
+        state: State,
+        workload: Workload,
+        requests: IntArray | None = None,
+        keys: dict[int, IntArray] | None = None,
+    ) -> None:
+        self._state, self._workload, self._step = state, workload, int(state.counters[STEP])
+        self._requests = np.zeros(0, dtype=np.int64) if requests is None else requests
+        self._keys: dict[int, IntArray] = {} if keys is None else keys
+
+    def of(self, requests: IntArray) -> Prefixes:
+        """Return the prefixes of requests that wait at the step now."""
+        return Prefixes(self._state, self._workload, requests, self._keys)
 
     @cached_property
     def cached_tokens(self) -> IntArray:
         """What each worker has cached of each prompt, shape (N, G) [tokens]."""
-        if self._prefixes.step != self._step:
+        state, requests = self._state, self._requests
+        if state.counters[STEP] != self._step:
             # The caches have gone on since.
             raise InputError("cached_tokens", "asked after its step", "ask while deciding")
-        return self._prefixes.cached_tokens(self._requests)
+        if not state.settings.caches:
+            return frozen(np.zeros((len(requests), len(state.workers.load)), np.int64))
+        return frozen(matched_tokens(state.prefixes, requests, state.requests.prompt[requests]))
 
     def keys(self, num_blocks: int) -> IntArray:
         """Return what tells the prompts apart by so many first blocks, shape (N,)."""
-        return self._prefixes.keys(self._requests, num_blocks)
+        if num_blocks not in self._keys:
+            self._keys[num_blocks] = routing_keys(self._workload, num_blocks)
+        return frozen(self._keys[num_blocks][self._requests])
 
 
 def routing_keys(workload: Workload, num_blocks: int) -> IntArray:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bfio.common.options import NUMBER
 from bfio.decode.features.schedules import ScheduleOption, drawn_turns, in_order
-from formulations.arrays import FloatArray, IntArray, frozen
+from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
 from formulations.scalars import real
 
@@ -31,8 +30,7 @@ _FORM = (
 )
 
 
-@dataclass(frozen=True)
-class Stragglers:
+class Stragglers(NamedTuple):
     """From when on workers take how many times as long, in order of time.
 
     Parameters
@@ -50,7 +48,7 @@ class Stragglers:
     time_s: FloatArray
     worker: IntArray
     factor: FloatArray
-    until_s: float = math.inf
+    until_s: float
 
     def factors(self, start_s: FloatArray, num_workers: int) -> FloatArray:
         """Return the factor of each worker at steps that start then, shape (K, G).
@@ -124,8 +122,8 @@ def _checked(
             raise InputError(place, f"factor {factor}", f"give one in (0, {MAX_FACTOR:g}]")
     times, workers, factors = zip(*rows, strict=True) if rows else ((), (), ())
     return Stragglers(
-        frozen(np.array(times, dtype=np.float64)),
-        frozen(np.array(workers, dtype=np.int64)),
-        frozen(np.array(factors, dtype=np.float64)),
+        np.array(times, dtype=np.float64),
+        np.array(workers, dtype=np.int64),
+        np.array(factors, dtype=np.float64),
         until_s,
     )

@@ -1,13 +1,21 @@
 """What policies are told of the workers: as things are, or by reports that are late or lost."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.compilable import compilable
 from bfio.decode.features.telemetry.options import Telemetry
+from bfio.decode.machine.arrays import copy_to
+from bfio.decode.machine.counters import ACTIVE, STEP
 from formulations.arrays import IntArray
+
+if TYPE_CHECKING:
+    from bfio.decode.machine.state import State
+    from bfio.decode.machine.window import Window
 
 #: Steps for which losses are drawn; then they repeat.
 _DRAWN_STEPS = 4096
@@ -147,3 +155,44 @@ def losses(given: Telemetry, num_workers: int, seed: int) -> NDArray[np.int8]:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
     steps = _DRAWN_STEPS if given.loss else 1
     return (rng.random((steps, num_workers)) < given.loss).astype(np.int8)
+
+
+@compilable(part_of="telemetry")
+def show_projection(state: State, window: Window) -> None:
+    """Write the projected loads that reports tell; the level stays that of `receive`."""
+    for g in range(len(window.base)):
+        copy_to(window.base[g], state.reports.base[g])
+        copy_to(window.running[g], state.reports.left[g])
+
+
+@compilable
+def receive(state: State, window: Window) -> None:
+    """Let workers report, after their loads have been projected, and reports arrive.
+
+    While nothing runs no step passes, and all reports arrive.
+    """
+    reports, step = state.reports, int(state.counters[STEP])
+    slots = reports.delay + 1
+    for g in range(len(reports.load)):
+        write_report(state, window, reports.past[step % slots, g], g)
+        if state.counters[ACTIVE] == 0:
+            for slot in range(slots):
+                copy_to(reports.past[slot, g], reports.past[step % slots, g])
+        # The slot behind this step's has the report of ``delay`` steps ago.
+        if state.counters[ACTIVE] == 0 or arrives(reports, step, g):
+            copy_to(reports.last[g], reports.past[(step + 1) % slots, g])
+        show(reports, g)
+
+
+@compilable
+def write_report(state: State, window: Window, report: IntArray, g: int) -> None:
+    """Write what a worker holds."""
+    workers, width = state.workers, len(window.level)
+    report[LOAD] = workers.load[g]
+    report[RUNNING] = workers.running[g]
+    report[QUEUED] = workers.queued[g]
+    report[QUEUED_TOKENS] = workers.queued_tokens[g]
+    report[USED] = state.machine.used[g]
+    now = len(report) - 2 * width
+    copy_to(report[now : now + width], window.base[g])
+    copy_to(report[now + width :], window.running[g])
