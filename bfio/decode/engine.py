@@ -28,6 +28,7 @@ from bfio.decode.features.ties.orders import in_places, orders
 from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
 from bfio.decode.machine.moves import start_queued
+from bfio.decode.machine.outcome import finished_run, step_view
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -38,7 +39,7 @@ from bfio.decode.machine.phases import (
     open_in_flight,
     run_step,
 )
-from bfio.decode.machine.records import Chunks, finished_run, step_view
+from bfio.decode.machine.records import Chunks
 from bfio.decode.machine.state import Record, State, new_state
 from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (

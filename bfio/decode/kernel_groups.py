@@ -89,22 +89,12 @@ def warm_up_rolling_horizon() -> None:
 
 def warm_up_adaptive() -> None:
     """Compile or load the kernel of rehearsals and the loop around it."""
+    from bfio.decode.adaptive.rehearsal import warm_up as warm_up_rehearsals
     from bfio.decode.machine.whole_run import warm_up
     from bfio.decode.policy_registry import built_in
 
     warm_up_rehearsals()
     warm_up(built_in()["adaptive"])
-
-
-def warm_up_rehearsals() -> None:
-    """Compile or load the kernel of rehearsals, by one of an idle machine."""
-    from bfio.decode.adaptive.memory import PAST, new_memory
-    from bfio.decode.adaptive.rehearsal import rehearse
-    from bfio.step.two_stage.heuristic import TwoStageParameters
-
-    memory = new_memory(1, 1, 0, 1, TwoStageParameters())
-    memory.seen.counts[PAST] = 1
-    rehearse(memory, 0, False)
 
 
 def warm_up_greedy_with_features() -> None:

@@ -17,9 +17,10 @@ from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.greedy import one_of, serving
 from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, compiled_loop
+from bfio.decode.machine.outcome import finished_run, step_view
 from bfio.decode.machine.parts import EVERY_PART, parts_linked
 from bfio.decode.machine.phases import is_over
-from bfio.decode.machine.records import Chunks, finished_run, step_view
+from bfio.decode.machine.records import Chunks
 from bfio.decode.machine.state import Record, State, most_waiting, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.observers import ProgressObserver, Watching
