@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,6 +25,10 @@ Check: TypeAlias = "Callable[[Workload, Cluster, RunOptions, int, bool], None]"
 Idle: TypeAlias = "Callable[[Sequence[str], Cluster, RunOptions, bool], Iterator[str]]"
 
 
+#: Whether a run with such a machine and options uses a part of the machine.
+Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
+
+
 @dataclass(frozen=True)
 class Feature:
     """What a feature adds to settings, checks, remarks, record and replay.
@@ -33,6 +37,8 @@ class Feature:
     ----------
     name : str
         What its part of a line of settings is called.
+    parts : mapping
+        Names that its compilable functions are marked with (``part_of``), and who uses each.
     setting : callable
         Its words there; empty where all is as by default.
     after : str
@@ -52,6 +58,8 @@ class Feature:
     """
 
     name: str
+    parts: Mapping[str, Used] = field(default_factory=dict)
+    _: KW_ONLY
     setting: Setting = lambda cluster, options: ""
     after: str = "dispatch"
     check: Check = lambda workload, cluster, options, horizon, pauses: None

@@ -16,5 +16,5 @@ def _setting(cluster: Cluster, options: RunOptions) -> str:
 
 
 BATCHING = Feature(
-    "token budget", _setting, after="speed", malformed=malformed_chunks, rules=RULES
+    "token budget", setting=_setting, after="speed", malformed=malformed_chunks, rules=RULES
 )

@@ -40,7 +40,8 @@ def _unseen(runs: Sequence[Run]) -> Iterator[str]:
 
 CANCELLATIONS = Feature(
     "cancellations",
-    lambda _, options: schedule_setting("cancellations", options.cancellations),
+    {"cancellations": lambda _, options: options.cancellations != NO_EVENTS},
+    setting=lambda _, options: schedule_setting("cancellations", options.cancellations),
     unseen=_unseen,
     rules=RULES,
 )

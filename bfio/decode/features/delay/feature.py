@@ -33,6 +33,9 @@ def _bound(replay: Replay) -> int:
 
 DELAY = Feature(
     "delay",
-    lambda _, options: f"decisions delayed by {options.delay} steps" if options.delay else "",
+    {"delay": lambda _, options: options.delay > 0},
+    setting=lambda _, options: (
+        f"decisions delayed by {options.delay} steps" if options.delay else ""
+    ),
     rules=RULES,
 )

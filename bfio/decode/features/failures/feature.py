@@ -48,7 +48,8 @@ def _record(state: State) -> dict[str, object]:
 
 FAILURES = Feature(
     "failures",
-    lambda _, options: schedule_setting("failures", options.failures),
+    {"failures": lambda _, options: options.failures != NO_EVENTS},
+    setting=lambda _, options: schedule_setting("failures", options.failures),
     unseen=_unseen,
     record=_record,
     rules=RULES,

@@ -118,4 +118,16 @@ def _idle(
         )
 
 
-MEMORY = Feature("memory", _setting, after="speed", check=_check, idle=_idle, rules=RULES)
+MEMORY = Feature(
+    "memory",
+    {
+        "overflow": lambda cluster, options: (
+            cluster.memory is not None and options.overflow is not Overflow.RESERVE
+        )
+    },
+    setting=_setting,
+    after="speed",
+    check=_check,
+    idle=_idle,
+    rules=RULES,
+)

@@ -14,7 +14,8 @@ def _record(state: State) -> dict[str, object]:
 
 PREFILL = Feature(
     "prefill",
-    lambda _, options: "" if options.prefill is None else f"prefill tier {options.prefill.text}",
+    {"prefill": lambda _, options: options.prefill is not None},
+    setting=lambda _, options: f"prefill tier {options.prefill.text}" if options.prefill else "",
     after="arrivals",
     record=_record,
     rules=RULES,

@@ -111,7 +111,8 @@ def _malformed(run: Run, cluster: Cluster) -> int:
 
 PREFIXES = Feature(
     "prefix cache",
-    _setting,
+    {"prefixes": lambda cluster, _: cluster.prefix_cache is not None},
+    setting=_setting,
     after="speed",
     check=_check,
     idle=_idle,

@@ -25,7 +25,8 @@ def _record(state: State) -> dict[str, object]:
 
 STRAGGLERS = Feature(
     "stragglers",
-    lambda _, options: schedule_setting("stragglers", options.stragglers),
+    {"stragglers": lambda _, options: options.stragglers != NO_EVENTS},
+    setting=lambda _, options: schedule_setting("stragglers", options.stragglers),
     unseen=_unseen,
     record=_record,
 )

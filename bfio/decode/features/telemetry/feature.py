@@ -39,14 +39,16 @@ def _idle(
         )
 
 
-def _setting(cluster: Cluster, options: RunOptions) -> str:
-    return "" if options.telemetry is None else f"telemetry {options.telemetry.text}"
-
-
 def _record(state: State) -> dict[str, object]:
     return {} if state.reports.is_on else {"refused": None}
 
 
 TELEMETRY = Feature(
-    "telemetry", _setting, after="arrivals", check=_check, idle=_idle, record=_record
+    "telemetry",
+    {"telemetry": lambda _, options: options.telemetry is not None},
+    setting=lambda _, options: f"telemetry {options.telemetry.text}" if options.telemetry else "",
+    after="arrivals",
+    check=_check,
+    idle=_idle,
+    record=_record,
 )

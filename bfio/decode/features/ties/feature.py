@@ -4,5 +4,6 @@ from bfio.decode.features.feature import Feature
 from bfio.decode.options import Ties
 
 TIES = Feature(
-    "ties", lambda _, options: "" if options.ties is Ties.LOWEST else f"{options.ties} ties"
+    "ties",
+    setting=lambda _, options: "" if options.ties is Ties.LOWEST else f"{options.ties} ties",
 )
