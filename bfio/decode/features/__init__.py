@@ -1,1 +1,1 @@
-"""Features of the machine, a folder each: what of a run nothing else states."""
+"""The features of the machine, a folder each; `bfio.decode.features.registry` lists them."""

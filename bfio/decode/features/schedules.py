@@ -130,22 +130,6 @@ def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterato
         yield place, row
 
 
-@dataclass(frozen=True)
-class DrawnTurns:
-    """Workers that change between two states.
-
-    Parameters
-    ----------
-    turns : list of (float, int, int)
-        In order of time: when [s], which worker, 1 if it is well from then on.
-    values : mapping
-        What was written behind ``random``.
-    """
-
-    turns: list[tuple[float, int, int]]
-    values: Mapping[str, Any]
-
-
 def drawn_turns(
     text: str,
     option: str,
@@ -154,7 +138,7 @@ def drawn_turns(
     *,
     form: str,
     more: Mapping[str, tuple[OptionKind, float]] | None = None,
-) -> DrawnTurns:
+) -> tuple[list[tuple[float, int, int]], Mapping[str, Any]]:
     """Draw times well and not, exponential with means ``mtbf`` and ``mttr``, worker by worker.
 
     Parameters
@@ -171,6 +155,13 @@ def drawn_turns(
         What to write instead of what cannot be read.
     more : mapping, optional
         Further numbers behind the name, and their defaults.
+
+    Returns
+    -------
+    list of (float, int, int)
+        In order of time: when [s], which worker, 1 if it is well from then on.
+    mapping
+        What was written behind ``random``.
 
     Raises
     ------
@@ -200,7 +191,7 @@ def drawn_turns(
             is_well = 1 - is_well
             turns.append((now, worker, is_well))
     turns.sort()
-    return DrawnTurns(turns, values)
+    return turns, values
 
 
 def check_covers(option: str, until_s: float, end_s: float) -> None:

@@ -80,8 +80,8 @@ _OPTION = ScheduleOption("failures", COLUMNS, _row, _FORM, example="12.5,0,fail"
 
 def _drawn(text: str, num_workers: int, seed: int) -> Failures:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
-    drawn = drawn_turns(text, "failures", num_workers, rng, form=_FORM)
-    return _made(drawn.turns, drawn.values["until"])
+    turns, values = drawn_turns(text, "failures", num_workers, rng, form=_FORM)
+    return _made(turns, values["until"])
 
 
 def _checked(rows: list[tuple[float, int, str]], num_workers: int, where: str) -> Failures:

@@ -101,10 +101,9 @@ def stragglers_of(
 def _drawn(text: str, num_workers: int, seed: int) -> Stragglers:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
     more = {"factor": (NUMBER, DEFAULT_FACTOR)}
-    drawn = drawn_turns(text, "stragglers", num_workers, rng, form=_FORM, more=more)
-    slow = drawn.values["factor"]
-    turns = [(time, worker, 1.0 if is_up else slow) for time, worker, is_up in drawn.turns]
-    return _checked(turns, num_workers, "stragglers", drawn.values["until"])
+    turns, values = drawn_turns(text, "stragglers", num_workers, rng, form=_FORM, more=more)
+    rows = [(time, worker, 1.0 if is_up else values["factor"]) for time, worker, is_up in turns]
+    return _checked(rows, num_workers, "stragglers", values["until"])
 
 
 def _row(line: Mapping[str, str]) -> tuple[float, int, float]:
