@@ -18,9 +18,15 @@ import numpy as np
 from bfio.common.compilable import rewired
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
+from bfio.decode.decisions import checked_decision
 from bfio.decode.features.batching.batches import Batching
-from bfio.decode.features.pausing.rests import Rests, active_requests, check_at_least_one_runs
+from bfio.decode.features.pausing.rests import (
+    Rests,
+    active_requests,
+    check_at_least_one_runs,
+    check_nobody_rests,
+    checked_rests,
+)
 from bfio.decode.features.prefixes.asked import Prefixes
 from bfio.decode.features.registry import FEATURES
 from bfio.decode.features.telemetry.phases import receive, show_projection

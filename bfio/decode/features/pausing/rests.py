@@ -4,12 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.decode.decisions import shown
 from bfio.decode.features.memory.start_order import put_in_order
 from bfio.decode.machine.counters import ACTIVE, KNOWN, RESERVE, STEP
 from bfio.decode.machine.endings import add_ending
 from bfio.decode.machine.moves import end, growth, strike_from_wheel
 from bfio.decode.machine.phases import run_step
 from bfio.decode.machine.state import Record, State
+from bfio.decode.policy import Decision
 from bfio.decode.state import ActiveRequests
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
@@ -153,4 +155,55 @@ def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> Non
             f"policy {policy}, step {int(state.counters[STEP])}",
             "all active requests rest and none starts",
             "let at least one run",
+        )
+
+
+def checked_rests(
+    answer: object, active: ActiveRequests, max_pauses: int, policy: str, step: int
+) -> IntArray:
+    """Return the requests that rest, shape (r,), in order of arrival.
+
+    Parameters
+    ----------
+    answer : object
+        What the policy returned; who rests if it is a `Decision`.
+    active : ActiveRequests
+        Those that have a slot before this step.
+    max_pauses : int
+        Most steps in a row that one rests.
+    policy, step
+        Named in errors.
+
+    Raises
+    ------
+    InputError
+        If they are not different places, or one has rested as long as it may.
+    """
+    where, most = f"policy {policy}, step {step}", len(active.request) - 1
+    rests = answer.rests if isinstance(answer, Decision) else ()
+    for place in rests:
+        is_whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
+        if not is_whole or not 0 <= place <= most:
+            raise InputError(where, f"{shown(place)} rests", f"use places 0..{most} of active")
+        if active.rested[place] >= max_pauses:
+            what = f"active request {place} has rested {active.rested[place]} steps"
+            raise InputError(where, what, f"let it run: max_pauses is {max_pauses}")
+    if len(set(rests)) < len(rests):
+        raise InputError(where, "a request rests twice", "name each place once")
+    return active.request[np.sort(np.array(rests, dtype=np.int64))]
+
+
+def check_nobody_rests(answer: object, policy: str, step: int) -> None:
+    """Refuse rests that a policy names which is none that pauses.
+
+    Raises
+    ------
+    InputError
+        If it names any.
+    """
+    if isinstance(answer, Decision) and answer.rests:
+        raise InputError(
+            f"policy {policy}, step {step}",
+            "says who rests, and is none that pauses",
+            "give it an attribute max_pauses, the most steps in a row",
         )
