@@ -20,7 +20,7 @@ from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
 from bfio.decode.decisions import checked_decision
 from bfio.decode.features.batching.batches import Batching
-from bfio.decode.features.pausing.rests import (
+from bfio.decode.features.pausing import (
     Rests,
     active_requests,
     check_at_least_one_runs,
@@ -30,7 +30,7 @@ from bfio.decode.features.pausing.rests import (
 from bfio.decode.features.prefixes.asked import Prefixes
 from bfio.decode.features.registry import FEATURES
 from bfio.decode.features.telemetry.phases import receive, show_projection
-from bfio.decode.features.ties.orders import in_places, orders
+from bfio.decode.features.ties import in_places, orders
 from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
 from bfio.decode.machine.moves import start_queued

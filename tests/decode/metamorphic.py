@@ -16,7 +16,7 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.features.prefill.options import PrefillTier
 from bfio.decode.features.telemetry.options import Telemetry
-from bfio.decode.features.ties.orders import in_places
+from bfio.decode.features.ties import in_places
 from bfio.decode.options import Dispatch
 from bfio.decode.policy_parsing import choose
 from bfio.decode.policy_registry import find

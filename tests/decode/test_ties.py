@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.ties.orders import OF_WORKERS, in_places
+from bfio.decode.features.ties import OF_WORKERS, in_places
 from bfio.decode.options import Dispatch, Ties
 from bfio.decode.policy_parsing import choose
 from bfio.decode.policy_registry import built_in

@@ -10,13 +10,13 @@ from bfio.decode.features.cancellations.feature import CANCELLATIONS
 from bfio.decode.features.delay.feature import DELAY
 from bfio.decode.features.failures.feature import FAILURES
 from bfio.decode.features.memory.feature import MEMORY
-from bfio.decode.features.pausing.feature import PAUSING
+from bfio.decode.features.pausing import PAUSING
 from bfio.decode.features.prefill.feature import PREFILL
 from bfio.decode.features.prefixes.feature import PREFIXES
 from bfio.decode.features.service_levels.feature import SERVICE_LEVELS
 from bfio.decode.features.stragglers.feature import STRAGGLERS
 from bfio.decode.features.telemetry.feature import TELEMETRY
-from bfio.decode.features.ties.feature import TIES
+from bfio.decode.features.ties import TIES
 
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster

@@ -20,7 +20,7 @@ from formulations.arrays import IntArray, frozen
 
 if TYPE_CHECKING:
     from bfio.decode.features.batching.batches import Batching
-    from bfio.decode.features.pausing.rests import Rests
+    from bfio.decode.features.pausing import Rests
 
 
 def step_view(

@@ -1,10 +1,17 @@
-"""Who rests at a step, and who has rested."""
+"""Requests that rest for a step: they keep worker, slot and memory, and emit nothing.
+
+For the step they are set aside, so that what measures, completes and grows sees only what runs;
+afterwards they are taken back as they were, one step later. The phases of a step
+(`bfio.decode.machine.phases`) know nothing of it, and compiled runs have nobody who rests.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
+from bfio.decode.cluster import Cluster
 from bfio.decode.decisions import shown
+from bfio.decode.features.feature import Feature
 from bfio.decode.features.memory.start_order import put_in_order
 from bfio.decode.machine.counters import ACTIVE, KNOWN, RESERVE, STEP
 from bfio.decode.machine.endings import add_ending
@@ -12,7 +19,11 @@ from bfio.decode.machine.moves import end, growth, strike_from_wheel
 from bfio.decode.machine.phases import run_step
 from bfio.decode.machine.state import Record, State
 from bfio.decode.policy import Decision
+from bfio.decode.replay_record import Replay
+from bfio.decode.replay_table import RuleTable, number
+from bfio.decode.run import Run
 from bfio.decode.state import ActiveRequests
+from bfio.decode.stints import stints_of
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 
@@ -207,3 +218,46 @@ def check_nobody_rests(answer: object, policy: str, step: int) -> None:
             "says who rests, and is none that pauses",
             "give it an attribute max_pauses, the most steps in a row",
         )
+
+
+#: Rules of the record.
+RULES = RuleTable()
+
+
+def _malformed_rests(run: Run, cluster: Cluster) -> int:
+    """Count rests that no replay could follow."""
+    if run.rests is None:
+        return 0
+    if run.rests.ndim != 2 or run.rests.shape[1:] != (3,):
+        return 1
+    who, first, end = run.rests.T
+    wrong = number((who < 0) | (who >= run.num_requests))
+    return wrong + number((first < 0) | (first >= end) | (end > run.steps))
+
+
+@RULES.rule("rests")
+def _rests(replay: Replay) -> int:
+    """Check that requests rest while they have a slot, for no longer at a time than they may."""
+    run, stints, batches = replay.run, replay.stints, replay.batches
+    if run.rests is None or (run.max_pauses is None) != batches:
+        return int(run.rests is not None or run.max_pauses is not None)
+    if len(run.rests) == 0:
+        return 0
+    if len(stints.request) == 0:
+        return len(run.rests)
+    order = np.lexsort((run.rests[:, 1], run.rests[:, 0]))
+    who, first, end = run.rests[order].T
+    which = stints_of(run.rests[order], stints.request, stints.start, run.steps)
+    wrong = 0 if run.max_pauses is None else number(end - first > run.max_pauses)
+    # Who starts runs, unless its prompt is to be computed; who is back from the host may rest at
+    # once.
+    begin = stints.start[which] + (stints.was_waiting[which] & (not batches))
+    wrong += number((stints.request[which] != who) | (first < begin) | (end > stints.end[which]))
+    # Two without a step in between are one rest, unless it was away.
+    same = which[1:] == which[:-1]
+    wrong += number(same & (first[1:] <= end[:-1]))
+    # The last step of one that is done emits its last token.
+    return wrong + number(end == run.finish_step[who] + 1)
+
+
+PAUSING = Feature("pausing", malformed=_malformed_rests, rules=RULES)

@@ -1,4 +1,4 @@
-"""Workers in other places: what a policy sees, and where its answer goes."""
+"""Ties go to the lowest worker; here workers change places before a policy sees them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bfio.decode.features.feature import Feature
 from bfio.decode.options import Ties
 from bfio.decode.state import ActiveRequests, DecodeState, Prefixes
 from formulations.arrays import IntArray, frozen
@@ -79,3 +80,9 @@ class _Places:
     def keys(self, num_blocks: int) -> IntArray:
         """See `DecodeState.routing_keys`."""
         return self.prefixes.keys(num_blocks)
+
+
+TIES = Feature(
+    "ties",
+    setting=lambda _, options: "" if options.ties is Ties.LOWEST else f"{options.ties} ties",
+)
