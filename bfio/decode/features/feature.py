@@ -7,12 +7,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
-from bfio.decode.replay_table import RuleTable
-
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
     from bfio.decode.machine.state import State
     from bfio.decode.options import RunOptions
+    from bfio.decode.replay_table import Rule
     from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray
@@ -53,8 +52,8 @@ class Feature:
         From the state at the end of a run to its fields of `bfio.decode.run.Run`.
     malformed : callable
         Counts entries of these that no replay could follow.
-    rules : RuleTable
-        Rules of the replay of a run.
+    rules : mapping
+        Rules of the replay of a run, by name.
     """
 
     name: str
@@ -67,7 +66,7 @@ class Feature:
     unseen: Callable[[Sequence[Run]], Iterator[str]] = lambda runs: iter(())
     record: Callable[[State], Mapping[str, object]] = lambda state: {}
     malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0
-    rules: RuleTable = field(default_factory=RuleTable)
+    rules: Mapping[str, Rule] = field(default_factory=dict)
 
 
 def schedule_setting(name: str, given: str | Sequence[object]) -> str:
