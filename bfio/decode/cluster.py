@@ -76,7 +76,7 @@ class Cluster:
         [tokens]; by default nothing.
     token_budget : int or tuple of int, optional
         ``b``, most tokens of the batch that a worker computes in a step, of prompts and outputs
-        together (`bfio.decode.batching`); by default prompts are computed elsewhere.
+        together (`bfio.decode.features.batching`); by default prompts are computed elsewhere.
     batch_token_time_s : float
         ``a``, time of a worker per token of its batch beyond the free ones [s/token].
     free_tokens : int

@@ -4,9 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bfio.decode.policy import Decision
-from bfio.decode.state import ActiveRequests
-from formulations.arrays import IntArray
 from formulations.errors import InputError
 
 
@@ -34,7 +31,7 @@ def checked_decision(
         answer = answer.tolist()
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
         raise InputError(
-            where, f"returned {_shown(answer)}", "return a list with one worker or None each"
+            where, f"returned {shown(answer)}", "return a list with one worker or None each"
         )
     if len(answer) != num_waiting:
         raise InputError(
@@ -49,60 +46,9 @@ def checked_decision(
     return tuple(checked)
 
 
-def checked_rests(
-    answer: object, active: ActiveRequests, max_pauses: int, policy: str, step: int
-) -> IntArray:
-    """Return the requests that rest, shape (r,), in order of arrival.
-
-    Parameters
-    ----------
-    answer : object
-        What the policy returned; who rests if it is a `Decision`.
-    active : ActiveRequests
-        Those that have a slot before this step.
-    max_pauses : int
-        Most steps in a row that one rests.
-    policy, step
-        Named in errors.
-
-    Raises
-    ------
-    InputError
-        If they are not different places, or one has rested as long as it may.
-    """
-    where, most = f"policy {policy}, step {step}", len(active.request) - 1
-    rests = answer.rests if isinstance(answer, Decision) else ()
-    for place in rests:
-        is_whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
-        if not is_whole or not 0 <= place <= most:
-            raise InputError(where, f"{_shown(place)} rests", f"use places 0..{most} of active")
-        if active.rested[place] >= max_pauses:
-            what = f"active request {place} has rested {active.rested[place]} steps"
-            raise InputError(where, what, f"let it run: max_pauses is {max_pauses}")
-    if len(set(rests)) < len(rests):
-        raise InputError(where, "a request rests twice", "name each place once")
-    return active.request[np.sort(np.array(rests, dtype=np.int64))]
-
-
-def check_nobody_rests(answer: object, policy: str, step: int) -> None:
-    """Refuse rests that a policy names which is none that pauses.
-
-    Raises
-    ------
-    InputError
-        If it names any.
-    """
-    if isinstance(answer, Decision) and answer.rests:
-        raise InputError(
-            f"policy {policy}, step {step}",
-            "says who rests, and is none that pauses",
-            "give it an attribute max_pauses, the most steps in a row",
-        )
-
-
 def _checked_worker(entry: object, num_workers: int, where: str, request: int) -> int:
     if isinstance(entry, bool | np.bool_) or not isinstance(entry, int | np.integer):
-        what, remedy = f"{_shown(entry)} is no worker", "return an integer or None"
+        what, remedy = f"{shown(entry)} is no worker", "return an integer or None"
         raise InputError(f"{where}, request {request}", what, remedy)
     worker = int(entry)
     if not 0 <= worker < num_workers:
@@ -111,6 +57,7 @@ def _checked_worker(entry: object, num_workers: int, where: str, request: int) -
     return worker
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return what a policy answered, short enough for an error."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."

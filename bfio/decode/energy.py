@@ -23,9 +23,9 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
+from bfio.decode.features.stragglers.schedule import Stragglers, stragglers_of
 from bfio.decode.observers import StepView
 from bfio.decode.options import NO_EVENTS
-from bfio.decode.stragglers import Stragglers, stragglers_of
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def busy_times(
     cluster : Cluster
         The machine.
     factors : FloatArray, optional
-        Shape (K, G): how many times as long each worker takes (`bfio.decode.stragglers`).
+        Shape (K, G): how many times as long each worker takes (`bfio.decode.features.stragglers`).
     """
     overhead_s, token_time_s = cluster.worker_times()
     if factors is not None:

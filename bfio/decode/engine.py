@@ -3,8 +3,8 @@
 `bfio.decode.machine.kernel.run_chunk` states the order of a step, for compiled runs and for these.
 
 A policy is asked only when a request waits and a slot is free: anything else leaves it no choice,
-unless it may let active requests rest (`bfio.decode.resting`). Where workers have token budgets,
-batches say who runs (`bfio.decode.batching`).
+unless it may let active requests rest (`bfio.decode.features.pausing`). Where workers have token
+budgets, batches say who runs (`bfio.decode.features.batching`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,23 @@ import numpy as np
 from bfio.common.compilable import rewired
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.decode.batching import Batching
-from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
+from bfio.decode.decisions import checked_decision
+from bfio.decode.features.batching.batches import Batching
+from bfio.decode.features.pausing import (
+    Rests,
+    active_requests,
+    check_at_least_one_runs,
+    check_nobody_rests,
+    checked_rests,
+)
+from bfio.decode.features.prefixes.asked import Prefixes
+from bfio.decode.features.registry import FEATURES
+from bfio.decode.features.telemetry.phases import receive, show_projection
+from bfio.decode.features.ties import in_places, orders
+from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
+from bfio.decode.machine.moves import start_queued
+from bfio.decode.machine.outcome import finished_run, step_view
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -30,24 +44,10 @@ from bfio.decode.machine.phases import (
     may_be_bound,
     open_in_flight,
     run_step,
-    start_queued,
 )
-from bfio.decode.machine.pool import first_waiting
-from bfio.decode.machine.records import Chunks, finished_run, step_view
-from bfio.decode.machine.state import (
-    ACTIVE,
-    FINISHED,
-    RESERVE,
-    REVEALED,
-    STEP,
-    TAKEN,
-    WAITING,
-    Record,
-    State,
-    may_interrupt,
-    new_state,
-    peaks,
-)
+from bfio.decode.machine.records import Chunks
+from bfio.decode.machine.state import Record, State, new_state
+from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
     bound_loads,
@@ -55,22 +55,17 @@ from bfio.decode.machine.window import (
     note_predicted,
     project_contributions,
     project_loads,
-    receive,
     remaining_running,
     remaining_waiting,
-    show_projection,
 )
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together, margin_of, max_pauses_of
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
-from bfio.decode.prefixes import Prefixes, WaitingPrefixes
-from bfio.decode.resting import Rests, active_requests, check_at_least_one_runs
 from bfio.decode.stalled import stalled
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.tally import free_memory
-from bfio.decode.ties import in_places, orders
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 from formulations.named_objects import users_code
@@ -86,10 +81,6 @@ if TYPE_CHECKING:
 
 #: Largest G·B·(load of one request): every 64-bit sum within a step stays exact.
 MAX_STEP_TOKENS = 2**62
-#: Most blocks that all workers may keep together (about 1 GiB).
-MAX_PREFIX_BLOCKS = 2**24
-#: Most numbers of all reports that are on their way (1 GiB).
-MAX_REPORTED = 2**27
 #: Longest request that a run without a limit of steps will wait for.
 MAX_DRAIN_STEPS = 10**8
 
@@ -120,39 +111,16 @@ def run_interpreted(
         How it runs, its margin filled in.
     """
     began = perf_counter()
-    lengths = predictors.lengths_of(options.predictor)
-    predictor = predictors.made(options.predictor, workload, options.seed, history)
-    checked = replace(options, predictor=predictor.name)
-    max_pauses = max_pauses_of(policy)
-    batches = cluster.token_budget is not None
-    rests = bool(max_pauses) or batches
-    check_run(workload, cluster, checked, horizon, pauses=rests)
-    state = new_state(
-        workload,
-        cluster,
-        checked,
-        horizon=horizon,
-        known=lengths is LengthSource.KNOWN,
-        pauses=rests,
-    )
-    chunks = Chunks.of(state, watching.keep_trajectory)
-    prefixes = Prefixes(state, workload)
-    run = _Interpreted(
-        state, policy, name, cluster, checked, lengths, predictor, chunks, prefixes, watching
-    )
-    if max_pauses is not None:
-        run.rests, run.step_units = Rests(len(workload), max_pauses), cluster.step_units()
-    if batches:
-        run.batching = Batching(state, cluster, checked)
+    run = _Interpreted(workload, policy, name, horizon, cluster, options, watching, history)
     run.run()
     return finished_run(
-        policy=run.name,
+        policy=name,
         engine=Engine.REFERENCE,
         cluster=cluster,
-        options=checked,
+        options=run.options,
         state=run.state,
-        chunks=chunks,
-        statistics=policy_statistics(policy, run.name),
+        chunks=run.chunks,
+        statistics=policy_statistics(policy, name),
         wall_s=perf_counter() - began,
         decide_s=run.decide_s,
         rests=run.rests,
@@ -172,42 +140,52 @@ class _Interpreted:
 
     def __init__(
         self,
-        state: State,
+        workload: Workload,
         policy: Policy,
         name: str,
+        horizon: int,
         cluster: Cluster,
         options: RunOptions,
-        lengths: LengthSource,
-        predictor: CheckedPredictor,
-        chunks: Chunks,
-        prefixes: Prefixes,
         watching: Watching,
+        history: Workload | None,
     ) -> None:
-        G, H = len(state.workers.load), int(state.settings.horizon)
-        self.state = state
-        self.policy, self.name = policy, name
+        lengths = predictors.lengths_of(options.predictor)
+        predictor = predictors.made(options.predictor, workload, options.seed, history)
+        self.options = replace(options, predictor=predictor.name)
+        max_pauses, batches = max_pauses_of(policy), cluster.token_budget is not None
+        rests = bool(max_pauses) or batches
+        check_run(workload, cluster, self.options, horizon, pauses=rests)
+        self.state = new_state(
+            workload,
+            cluster,
+            self.options,
+            horizon=horizon,
+            known=lengths is LengthSource.KNOWN,
+            pauses=rests,
+        )
+        self.policy, self.name, self.horizon = policy, name, horizon
+        self.rng = options.generator()
         self.predictor: CheckedPredictor | None = None
         self.refresh: Refresh | None = None
         self.predicted = np.zeros(0, dtype=np.int64)
         if lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
             self.predictor = predictor
-            self.refresh = Refresh(predictor, len(state.pool), H) if H else None
+            self.refresh = Refresh(predictor, len(workload), horizon) if horizon else None
         learners: tuple[Any, ...] = (self.predictor, policy)
         self.told = [each.finished for each in learners if hasattr(each, "finished")]
-        self.horizon, self.rng = H, options.generator()
-        self.window = new_window(G, H, 0)
-        self.prefixes = prefixes
+        self.window = new_window(cluster.workers, horizon, 0)
+        self.prefixes = Prefixes(self.state, workload)
         self.token_time, self.overhead_tokens = cluster.paces()
-        self.chunks = chunks
-        self.rests: Rests | None = None
-        self.batching: Batching | None = None
+        self.chunks = Chunks(self.state, watching.keep_trajectory)
+        self.rests = None if max_pauses is None else Rests(len(workload), max_pauses)
+        self.step_units = None if max_pauses is None else cluster.step_units()
+        self.batching = Batching(self.state, cluster, self.options) if batches else None
         self.resting = np.zeros(0, dtype=np.int64)
-        self.step_units: tuple[IntArray, IntArray] | None = None
         self.watching, self.is_stopped = watching, False
         observers = watching.observers
         self.askers = [each.on_ask for each in observers if hasattr(each, "on_ask")]
         self.decide_s = 0.0
-        self.orders = orders(options.ties, G, options.seed)
+        self.orders = orders(options.ties, cluster.workers, options.seed)
         self.seen: DecodeState | None = None
         self.decision: tuple[int | None, ...] | None = None
 
@@ -366,7 +344,7 @@ class _Interpreted:
             reserves=state.settings.overflow == RESERVE,
             token_time=self.token_time,
             overhead_tokens=self.overhead_tokens,
-            prefixes=WaitingPrefixes(self.prefixes, requests.copy()),
+            prefixes=self.prefixes.of(requests.copy()),
             binds=bool(state.settings.immediate),
             bound_loads=self.bound_loads(),
             # Reports that are late or lost tell of workers, not of requests.
@@ -484,52 +462,6 @@ def check_run(
             f"{cluster.total_slots} slots of up to {heaviest} tokens overflow 64-bit sums",
             "use shorter requests or fewer slots",
         )
-    _check_memory(workload, cluster, options, pauses)
-    _check_prefixes(workload, cluster)
-    _check_telemetry(cluster, options, horizon)
+    for feature in FEATURES:
+        feature.check(workload, cluster, options, horizon, pauses)
     return together
-
-
-def _check_telemetry(cluster: Cluster, options: RunOptions, horizon: int) -> None:
-    """Refuse reports so old that there is no room for them here."""
-    if options.telemetry is not None:
-        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * horizon + 7)
-        if entries > MAX_REPORTED:
-            what = f"more than {MAX_REPORTED} numbers are on their way"
-            raise InputError("telemetry", what, "use a shorter delay or look-ahead")
-
-
-def _check_prefixes(workload: Workload, cluster: Cluster) -> None:
-    """Refuse prefix caches that could keep nothing, or more than there is room for here."""
-    if cluster.prefix_cache is None or len(workload) == 0:
-        return
-    blocks = workload.prompt_blocks
-    if blocks is None:
-        raise InputError(
-            "prefix_cache",
-            f"the requests of {workload.name} carry no hashes of their blocks",
-            "use a trace with them (hash_ids, block_hashes), or keep no prefixes",
-        )
-    kept = cluster.worker_prefix_blocks()
-    if kept.min() == 0:
-        raise InputError("prefix_cache", "holds no block of 512 tokens", "give 512 or more")
-    if int(np.minimum(kept, len(blocks.ids)).max()) * cluster.workers > MAX_PREFIX_BLOCKS:
-        what = f"more than {MAX_PREFIX_BLOCKS} blocks on {cluster.workers} workers"
-        raise InputError("prefix_cache", what, "keep fewer, or simulate fewer workers")
-
-
-def _check_memory(workload: Workload, cluster: Cluster, options: RunOptions, pauses: bool) -> None:
-    """Refuse requests whose peak fits no worker."""
-    if cluster.memory is None:
-        return
-    most = int(cluster.worker_memory().max())
-    largest = peaks(workload, options.drift, may_interrupt(cluster, options), pauses)
-    too_large = np.flatnonzero(largest > most)
-    if len(too_large):
-        first = int(too_large[0])
-        raise InputError(
-            f"request {first}",
-            f"takes up to {largest[first]} tokens of memory where the largest worker has {most} "
-            f"({len(too_large)} such requests)",
-            "give more memory, or leave such requests out",
-        )

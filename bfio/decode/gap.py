@@ -21,6 +21,7 @@ import numpy as np
 from bfio.common.number_text import number, percent
 from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
+from bfio.decode.features.registry import unseen
 from bfio.decode.observers import Observer, StepView
 from bfio.decode.option_kinds import HORIZON
 from bfio.decode.options import Dispatch, RunOptions
@@ -30,7 +31,6 @@ from bfio.decode.policy_registry import all_options, built_in
 from bfio.decode.run import Run
 from bfio.decode.simulation import check_arguments, simulate
 from bfio.decode.state import DecodeState
-from bfio.decode.unseen_events import unseen_events
 from bfio.decode.worst_steps import WorstSteps
 from bfio.step.interval_bound import interval_bound
 from bfio.step.solve import solve_step
@@ -437,7 +437,7 @@ def measure_gap(
         options=asked,
         policy_options=policy_options,
     )
-    return replace(gaps.report(), unseen=tuple(unseen_events([run])))
+    return replace(gaps.report(), unseen=tuple(unseen([run])))
 
 
 def observed_run(

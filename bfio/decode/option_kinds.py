@@ -44,3 +44,5 @@ DISCOUNT = checked(RATIONAL, _discount)
 WORK_LIMIT, TIME_LIMIT = checked(WHOLE, checked_work_limit), checked(NUMBER, _time_limit)
 #: How stage 2 of the two-stage heuristic orders workers.
 STAGE_2_KEY = one_of("lexicographic", "product")
+#: What options of arriving requests are read beside: a pool does not know when they arrive.
+TIMED = "arrivals=timed"

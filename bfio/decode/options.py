@@ -5,30 +5,43 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bfio.common.options import NUMBER, RATIONAL, TEXT, WHOLE, check_beside, option
+from bfio.common.options import (
+    NUMBER,
+    RATIONAL,
+    TEXT,
+    CheckedOptions,
+    OptionKind,
+    check_beside,
+    checked,
+    option,
+    whole,
+)
 from bfio.decode.cluster import MAX_TIME_S
+from bfio.decode.features.prefill.options import PREFILL
+from bfio.decode.features.service_levels.options import SLO
+from bfio.decode.features.telemetry.options import TELEMETRY
+from bfio.decode.option_kinds import TIMED
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.problem_data import member
 from formulations.rationals import exact_rational
-from formulations.scalars import integer, real
+from formulations.scalars import MAX_TOKENS, integer, real
 
 if TYPE_CHECKING:
     import numpy as np
 
     from bfio.decode.drift import Drift
+    from bfio.decode.features.prefill.options import PrefillTier
+    from bfio.decode.features.service_levels.options import ServiceLevel
+    from bfio.decode.features.telemetry.options import Telemetry
     from bfio.decode.predictor import Predictor
-    from bfio.decode.prefill import PrefillTier
-    from bfio.decode.service_level import ServiceLevel
-    from bfio.decode.telemetry import Telemetry
 
 #: Number of the random stream that policies draw from; predictors have another.
 _POLICY_STREAM = 1
 _POOL = 128
-#: A pool does not know when requests arrive.
-_TIMED = "arrivals=timed"
 #: Time for which a token swapped out is away [s]: half a MiB of KV cache per token, out and in
 #: again over a link of 50 GB/s.
 SWAP_TIME_S = 2e-5
@@ -62,9 +75,51 @@ def _predictor_draws(predictor: Any) -> bool:
     return draws(predictor)
 
 
-_SCHEDULE = replace(TEXT, draws=is_drawn, is_file=is_schedule_file)
+def _drift(value: Drift | str | None, name: str) -> Drift:
+    from bfio.decode.drift import LLM, Drift, parse_drift
+
+    if value is None:
+        return LLM
+    return value if isinstance(value, Drift) else parse_drift(str(value), name)
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(name, f"{value!r:.40} is no text", "name a rule, or module:function")
+    return value
+
+
+def _swap_time(value: object, name: str) -> float:
+    time = float(real(value, name))
+    if not 0 <= time <= MAX_TIME_S:
+        raise InputError(name, f"{time} s per token", f"give one in [0, {MAX_TIME_S}]")
+    return time
+
+
+def _rate(value: Fraction | float | str, name: str) -> Fraction:
+    try:
+        rate = exact_rational(value, name) if isinstance(value, str) else Fraction(value)
+    except (TypeError, ValueError, OverflowError):
+        what = f"{value!r} is no exact number"
+        raise InputError(name, what, "give a number > 0 such as 2, 0.8 or 4/5") from None
+    if rate <= 0:
+        raise InputError(name, f"{value} is out of range", "give a number > 0")
+    return rate
+
+
+def _word_of(words: type[StrEnum]) -> OptionKind:
+    """Return the kind of the members of an enumeration."""
+    return checked(TEXT, partial(member, words))
+
+
+_RATE = checked(RATIONAL, _rate)
+_SCHEDULE = replace(
+    TEXT,
+    draws=is_drawn,
+    is_file=is_schedule_file,
+    check=lambda given, name: given or NO_EVENTS,
+)
 _PREDICTOR = replace(TEXT, draws=_predictor_draws)
-_TELEMETRY = replace(TEXT, draws=lambda given: given is not None and given.loss > 0)
 
 
 class ArrivalMode(StrEnum):
@@ -126,7 +181,7 @@ class Ties(StrEnum):
 
 @known_fields
 @dataclass(frozen=True)
-class RunOptions:
+class RunOptions(CheckedOptions):
     """The options of a run, checked; texts stand for what they name.
 
     Parameters
@@ -170,23 +225,24 @@ class RunOptions:
         Which rule forms the batches of workers with token budgets (`Cluster.token_budget`), see
         `bfio.batching.registry`.
     failures : str or tuple of (float, int, str)
-        When workers fail and recover, see `bfio.decode.failures.failures_of`. Who runs on a worker
+        When workers fail and recover, see `bfio.decode.features.failures`. Who runs on a worker
         that fails loses its cache and waits again; who is bound to it finds another one.
     stragglers : str or tuple of (float, int, float)
-        When workers take how many times as long, see `bfio.decode.stragglers.stragglers_of`.
-        Policies are not told.
+        When workers take how many times as long, see `bfio.decode.features.stragglers`. Policies
+        are not told.
     slo : str or ServiceLevel, optional
         Limits on time to first token and time per token, which goodput counts by; they change no
         run.
     cancellations : str or tuple of (float, int)
-        With timed arrivals, when clients give up, see
-        `bfio.decode.cancellations.cancellations_of`. Their requests leave, wherever they are.
+        With timed arrivals, when clients give up, see `bfio.decode.features.cancellations`. Their
+        requests leave, wherever they are.
     prefill : str or PrefillTier, optional
         With timed arrivals, the workers that compute prompts before requests are decoded, and what
-        the pool in between holds, see `bfio.decode.prefill`; by default requests arrive computed.
+        the pool in between holds, see `bfio.decode.features.prefill`; by default requests arrive
+        computed.
     telemetry : str or Telemetry, optional
         How late the loads are that policies see, and how many reports are lost, see
-        `bfio.decode.telemetry`; by default they see all as it is.
+        `bfio.decode.features.telemetry`; by default they see all as it is.
     ties : Ties
         Which of equally good workers a policy takes: the ``lowest``, by default; ``rotating``, the
         one that stands first where each decision begins with the next worker; ``random``, in an
@@ -202,41 +258,43 @@ class RunOptions:
 
     arrivals: ArrivalMode = option(
         ArrivalMode.POOL,
-        TEXT,
+        _word_of(ArrivalMode),
         "MODE",
         "pool (default): reveal in trace order up to --pool waiting; timed: at arrival times",
     )
     pool: int = option(
-        _POOL, WHOLE, "R", "waiting requests revealed (128)", beside="arrivals=pool"
+        _POOL, whole(1, MAX_TOKENS), "R", "waiting requests revealed (128)", beside="arrivals=pool"
     )
     rate_scale: Fraction = option(
-        Fraction(1), RATIONAL, "X", "with timed arrivals, multiply the rate (1)", beside=_TIMED
+        Fraction(1), _RATE, "X", "with timed arrivals, multiply the rate (1)", beside=TIMED
     )
     load: Fraction | None = option(
         None,
-        RATIONAL,
+        _RATE,
         "RHO",
         "with timed arrivals, scale the rate to this share of the machine's capacity, e.g. 0.8",
-        beside=_TIMED,
+        beside=TIMED,
     )
     dispatch: Dispatch = option(
         Dispatch.POOLED,
-        TEXT,
+        _word_of(Dispatch),
         "MODE",
         "pooled (default), or immediate: bind each request when it is revealed",
     )
     margin: int | None = option(
         None,
-        WHOLE,
+        whole(maximum=MAX_MARGIN),
         "N",
         "with immediate dispatch: requests in flight per worker beyond its slots, at most (by "
         "default 2 or any number: docs/cluster.md)",
         beside="dispatch=immediate",
     )
-    delay: int = option(0, WHOLE, "D", "steps after which a decision takes effect (0)")
+    delay: int = option(
+        0, whole(maximum=MAX_DELAY), "D", "steps after which a decision takes effect (0)"
+    )
     projection: Projection = option(
         Projection.CONSTANT,
-        TEXT,
+        _word_of(Projection),
         "P",
         "loads over the look-ahead window: constant (default) or growing",
     )
@@ -249,32 +307,38 @@ class RunOptions:
     )
     window_knows: WindowKnows = option(
         WindowKnows.ACTIVE,
-        TEXT,
+        _word_of(WindowKnows),
         "W",
         "whose lengths the predictor tells: active (default; running requests) or all (waiting "
         "ones too)",
     )
     drift: Drift = option(
         "llm",
-        RATIONAL,
+        checked(RATIONAL, _drift),
         "MODEL",
         "load growth: llm (default), constant, a rate such as 2/3, or increments such as "
         "age:1,0, age:8*1,-4 (a cache that is compressed) or global-step:2,1",
     )
-    steps: int | None = option(None, WHOLE, "K", "stop after K steps (default: drain)")
+    steps: int | None = option(
+        None, whole(maximum=MAX_TOKENS), "K", "stop after K steps (default: drain)"
+    )
     overflow: Overflow = option(
         Overflow.RECOMPUTE,
-        TEXT,
+        _word_of(Overflow),
         "RULE",
         "with --memory: reserve (start only if the peak fits), recompute (default: the youngest "
         "loses its cache) or swap (it goes to the host)",
     )
     swap_time_s: float = option(
-        SWAP_TIME_S, NUMBER, "T", "time a swapped token is away [s] (2e-5)", name="swap_time"
+        SWAP_TIME_S,
+        checked(NUMBER, _swap_time),
+        "T",
+        "time a swapped token is away [s] (2e-5)",
+        name="swap_time",
     )
     batching: str = option(
         BATCHING,
-        TEXT,
+        checked(TEXT, _text),
         "RULE",
         "with --token-budget: sarathi (default), orca, vllm, faster-transformer, vllm-chunked, "
         "sjf, with options such as sarathi:kp=4, or your own module:function (docs/batching.md)",
@@ -293,38 +357,20 @@ class RunOptions:
         "workers that are slow for a while: none (default), random:mtbf=3600:mttr=60:factor=2 "
         "[s], or a CSV file of time_s,worker,factor",
     )
-    slo: ServiceLevel | None = option(
-        None,
-        TEXT,
-        "LIMITS",
-        "limits of a request that goodput counts by [s], e.g. ttft=2,tpot=0.05 (default: none)",
-    )
+    slo: ServiceLevel | None = SLO
     cancellations: str | tuple[tuple[float, int], ...] = option(
         NO_EVENTS,
         _SCHEDULE,
         "C",
         "with timed arrivals, clients that give up: none (default), random:patience=30 [s] or a "
         "CSV file of time_s,request",
-        beside=_TIMED,
+        beside=TIMED,
     )
-    prefill: PrefillTier | None = option(
-        None,
-        TEXT,
-        "TIER",
-        "with timed arrivals, prefill workers before the pool, e.g. workers=4,token_time=5e-5,"
-        "ttl=30,places=256 (default: none; docs/cluster.md)",
-        beside=_TIMED,
-    )
-    telemetry: Telemetry | None = option(
-        None,
-        _TELEMETRY,
-        "T",
-        "loads that policies see are old or lost, e.g. delay=4,loss=0.1 [steps, share] (default: "
-        "none)",
-    )
+    prefill: PrefillTier | None = PREFILL
+    telemetry: Telemetry | None = TELEMETRY
     ties: Ties = option(
         Ties.LOWEST,
-        TEXT,
+        _word_of(Ties),
         "RULE",
         "which of equally good workers: lowest (default), rotating or random (seeded)",
     )
@@ -332,40 +378,10 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         """Validate, and turn texts into what they name."""
-        from bfio.decode.drift import LLM, Drift, parse_drift
-        from bfio.decode.prefill import prefill_tier
-        from bfio.decode.service_level import service_level
-        from bfio.decode.telemetry import telemetry_of
-
-        drift = LLM if self.drift is None else self.drift
-        checked = {
-            "arrivals": member(ArrivalMode, self.arrivals, "arrivals"),
-            "pool": integer(self.pool, "pool", minimum=1),
-            "rate_scale": _rate(self.rate_scale, "rate_scale"),
-            "load": _load(self.load, self.rate_scale),
-            "dispatch": member(Dispatch, self.dispatch, "dispatch"),
-            "margin": None
-            if self.margin is None
-            else integer(self.margin, "margin", maximum=MAX_MARGIN),
-            "delay": integer(self.delay, "delay", maximum=MAX_DELAY),
-            "projection": member(Projection, self.projection, "projection"),
-            "window_knows": member(WindowKnows, self.window_knows, "window_knows"),
-            "ties": member(Ties, self.ties, "ties"),
-            "drift": drift if isinstance(drift, Drift) else parse_drift(str(drift), "drift"),
-            "steps": None if self.steps is None else integer(self.steps, "steps"),
-            "overflow": member(Overflow, self.overflow, "overflow"),
-            "swap_time_s": _swap_time(self.swap_time_s),
-            "batching": _text(self.batching, "batching"),
-            "failures": self.failures or NO_EVENTS,
-            "stragglers": self.stragglers or NO_EVENTS,
-            "slo": service_level(self.slo),
-            "cancellations": self.cancellations or NO_EVENTS,
-            "prefill": prefill_tier(self.prefill),
-            "telemetry": telemetry_of(self.telemetry),
-            "seed": integer(self.seed, "seed", maximum=MAX_SEED),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        super().__post_init__()
+        object.__setattr__(self, "seed", integer(self.seed, "seed", maximum=MAX_SEED))
+        if self.load is not None and self.rate_scale != 1:
+            raise InputError("load", "rate_scale is given as well", "keep one of the two")
         check_beside(self)
 
     def generator(self) -> np.random.Generator:
@@ -379,37 +395,3 @@ class RunOptions:
         return np.random.default_rng(
             np.random.SeedSequence(self.seed, spawn_key=(_POLICY_STREAM,))
         )
-
-
-def _text(value: object, name: str) -> str:
-    if not isinstance(value, str):
-        raise InputError(name, f"{value!r:.40} is no text", "name a rule, or module:function")
-    return value
-
-
-def _swap_time(value: object) -> float:
-    time = float(real(value, "swap_time_s"))
-    if not 0 <= time <= MAX_TIME_S:
-        raise InputError("swap_time_s", f"{time} s per token", f"give one in [0, {MAX_TIME_S}]")
-    return time
-
-
-def _load(
-    value: Fraction | float | str | None, rate_scale: Fraction | float | str
-) -> Fraction | None:
-    if value is None:
-        return None
-    if _rate(rate_scale, "rate_scale") != 1:
-        raise InputError("load", "rate_scale is given as well", "keep one of the two")
-    return _rate(value, "load")
-
-
-def _rate(value: Fraction | float | str, name: str) -> Fraction:
-    try:
-        rate = exact_rational(value, name) if isinstance(value, str) else Fraction(value)
-    except (TypeError, ValueError, OverflowError):
-        what = f"{value!r} is no exact number"
-        raise InputError(name, what, "give a number > 0 such as 2, 0.8 or 4/5") from None
-    if rate <= 0:
-        raise InputError(name, f"{value} is out of range", "give a number > 0")
-    return rate

@@ -52,7 +52,7 @@ def chosen_metrics(
     arrivals : ArrivalMode
         With timed arrivals, latency, TTFT and queueing delay are shown by default.
     has_limits : bool
-        With limits (`bfio.decode.service_level`), goodput is shown by default.
+        With limits (`bfio.decode.features.service_levels`), goodput is shown by default.
 
     Raises
     ------

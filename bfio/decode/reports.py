@@ -7,9 +7,10 @@ after the last one.
 """
 
 from bfio.common.compilable import compilable
+from bfio.decode.machine.counters import STEP
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.kernel import Kernel
-from bfio.decode.machine.state import STEP, State
+from bfio.decode.machine.state import State
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 

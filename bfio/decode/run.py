@@ -84,24 +84,24 @@ class Run:
         Shape (K,): what those that start at each step find of their prompts in the prefix caches
         of their workers [tokens]; None where nothing is kept.
     ready_s, held_s : FloatArray or None
-        Shape (n,), with a prefill tier (`bfio.decode.prefill`): when each became ready, the last
-        time, and for how long prefill workers held it because the pool was full [s].
+        Shape (n,), with a prefill tier (`bfio.decode.features.prefill`): when each became ready,
+        the last time, and for how long prefill workers held it because the pool was full [s].
     expiries : IntArray or None
         Shape (m, 3), likewise, in order of time: request, step at which it was revealed, and step
         before which it lost its cache in the pool.
     refused : IntArray or None
         Shape (K,), with telemetry: decisions of each step that found no memory.
     rests : IntArray or None
-        Shape (m, 3), of a policy that pauses (`bfio.decode.resting`), in order of time: request,
-        first step at which it rested, and first after that; None of any other. Loads and counts
-        of steps leave out who rests. With token budgets too: steps at which a request had a slot
-        and emitted nothing, as its prompt was not computed or the batch had nothing of it.
+        Shape (m, 3), of a policy that pauses (`bfio.decode.features.pausing`), in order of time:
+        request, first step at which it rested, and first after that; None of any other. Loads and
+        counts of steps leave out who rests. With token budgets too: steps at which a request had
+        a slot and emitted nothing, as its prompt was not computed or the batch had nothing of it.
     max_pauses : int or None
         Likewise: most steps in a row that one was to rest; None with token budgets.
     chunks : IntArray or None
-        Shape (m, 3), with token budgets (`bfio.decode.batching`), in order of time: step, request,
-        and tokens of its prompt that were computed then; None without. Loads of steps count what
-        of these prompts was computed before.
+        Shape (m, 3), with token budgets (`bfio.decode.features.batching`), in order of time: step,
+        request, and tokens of its prompt that were computed then; None without. Loads of steps
+        count what of these prompts was computed before.
     measured : MeasuredPart, optional
         Which of its steps and requests are measured; `bfio.simulate` says it.
     statistics : mapping

@@ -1,26 +1,26 @@
 """What a table or plot of runs is about, in one line, and what its reader might not expect."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TypeAlias
 
 from bfio.common.number_text import exact, percentage
+from bfio.common.options import options_of, split_options
 from bfio.common.provenance import version_and_commit
-from bfio.decode.cluster import Cluster
+from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S, Cluster, per_worker_text
+from bfio.decode.drift import LLM, Drift
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.options import ArrivalMode, Overflow, Projection, RunOptions, WindowKnows
-from bfio.decode.policy_registry import built_in
-from bfio.decode.predictor import LengthSource
+from bfio.decode.features.registry import idle, settings_after, unseen
+from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions, WindowKnows
+from bfio.decode.policy_parsing import look_ahead
+from bfio.decode.policy_registry import all_options
+from bfio.decode.prediction.registry import lengths_of
+from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
-from bfio.decode.setting_parts import (
-    NamedPolicy,
-    length_source,
-    look_aheads,
-    predictor_name,
-    setting_parts,
-)
-from bfio.decode.unseen_events import unseen_events
 from bfio.workloads.requests_used import requests_used
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
+from formulations.errors import InputError
 
 #: Where a solve stops: options of policies, and what these say of themselves.
 LIMITS = ("work_limit", "time_limit")
@@ -29,6 +29,173 @@ _DISORDER = 0.2
 #: A measured part whose mean load differs by this share between its first and its last fifth is
 #: called not stationary.
 _MOST_DRIFT, _FIFTHS = 0.2, 5
+#: A policy as it was named, and its options with the values in force (`Run.policy_options`).
+NamedPolicy: TypeAlias = tuple[str, Mapping[str, object]]
+
+
+def setting_parts(
+    requests: str,
+    cluster: Cluster,
+    options: Sequence[RunOptions],
+    policies: Sequence[NamedPolicy] = (),
+    energy: EnergyModel | None = None,
+) -> dict[str, str]:
+    """Return the parts of such a line by what they are about, but for the version.
+
+    Two runs that differ in an option differ in a part.
+
+    Parameters
+    ----------
+    requests : str
+        See `requests_used`.
+    cluster, options, policies, energy
+        As `settings` takes them.
+    """
+    first = options[0]
+    alone = len(look_aheads(policies)) == 1
+    parts = {
+        "requests": requests,
+        "machine": f"{cluster.shape} (workers x slots)",
+        "step time": _step_time(cluster),
+        "speed": "" if cluster.speed == 1 else f"speed {per_worker_text(cluster.speed)}",
+        **settings_after("speed", cluster, first),
+        "arrivals": _arrivals(first),
+        **settings_after("arrivals", cluster, first),
+        "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
+        "dispatch": _dispatch(options),
+        **settings_after("dispatch", cluster, first),
+        "drift": _drift(first.drift),
+        **settings_after("drift", cluster, first),
+        "look-ahead": _look_ahead(first, policies),
+        "predictor": _information(first),
+        "seed": f"seed {first.seed}",
+        **policy_parts(policies, besides=("horizon",) if alone else ()),
+        "energy": energy_part(energy or EnergyModel()),
+    }
+    return {name: text for name, text in parts.items() if text}
+
+
+def policy_parts(policies: Sequence[NamedPolicy], besides: Sequence[str] = ()) -> dict[str, str]:
+    """Return a part for each option that has not its usual value for some policy.
+
+    Parameters
+    ----------
+    policies : sequence of (str, mapping)
+        As `settings` takes them.
+    besides : sequence of str
+        Options that something else tells.
+    """
+    parts = {}
+    for name, tables in all_options().items():
+        read = [(label, given[name]) for label, given in policies if name in given]
+        plain = all(
+            (entry := tables.get(split_options(who)[0])) is not None and entry.default == value
+            for who, value in read
+        )
+        if name not in besides and not plain:
+            parts[name] = f"{name} {', '.join(_told(read))}"
+    return parts
+
+
+def look_aheads(policies: Sequence[NamedPolicy]) -> list[int]:
+    """Return the look-aheads of some policies, in ascending order; at least one, be it 0."""
+    return sorted({look_ahead(given) for _, given in policies} or {0})
+
+
+def _told(read: Sequence[tuple[str, object]]) -> Iterator[str]:
+    """Yield the values of an option: one that all share, or each with its policies."""
+    texts = [(label, "by default" if value is None else exact(value)) for label, value in read]
+    different = dict.fromkeys(text for _, text in texts)
+    for text in different:
+        who = " and ".join(label for label, other in texts if other == text)
+        yield text if len(different) == 1 else f"{text} ({who})"
+
+
+def _step_time(cluster: Cluster) -> str:
+    """Return the constants of a step if they are not the published ones."""
+    constants = (cluster.step_overhead_s, cluster.token_time_s, cluster.mean_time_s)
+    if constants == (STEP_OVERHEAD_S, TOKEN_TIME_S, 0.0):
+        return ""
+    overhead, peak = map(_short, constants[:2], (STEP_OVERHEAD_S, TOKEN_TIME_S))
+    mean = exact(cluster.mean_time_s)
+    of_mean = f" + {mean} s/token of the mean" if cluster.mean_time_s else ""
+    return f"step time {overhead} s + {peak} s/token of the peak{of_mean}"
+
+
+def _short(value: float | tuple[float, ...], published: float) -> str:
+    """Return a time or those of each worker, the published one with six digits."""
+    return f"{value:.6g}" if value == published else per_worker_text(value)
+
+
+def energy_part(energy: EnergyModel) -> str:
+    """Return the constants of the power curve that are not the usual ones, by their options."""
+    usual = EnergyModel()
+    changed = [
+        f"{entry.name} {exact(getattr(energy, entry.field))}"
+        for entry in options_of(EnergyModel)
+        if getattr(energy, entry.field) != getattr(usual, entry.field)
+    ]
+    return f"energy with {', '.join(changed)}" if changed else ""
+
+
+def _drift(drift: Drift) -> str:
+    if drift == LLM:
+        return ""
+    runs = [(value, len(list(same))) for value, same in groupby(drift.increments)]
+    texts = [f"{count}*{value}" if count > 1 else f"{value}" for value, count in runs]
+    return f"drift {drift.reading.value}:{','.join(texts)}"
+
+
+def _dispatch(options: Sequence[RunOptions]) -> str:
+    if options[0].dispatch is not Dispatch.IMMEDIATE:
+        return ""
+    margins = {entry.margin for entry in options if entry.dispatch is Dispatch.IMMEDIATE}
+    numbers = sorted(margin for margin in margins if margin is not None)
+    texts = [f"at most {margin} beyond its slots" for margin in numbers]
+    texts += ["any number"] * (None in margins and bool(numbers))
+    in_flight = f" ({' or '.join(texts)} in flight)" if texts else ""
+    return f"immediate dispatch{in_flight}"
+
+
+def _arrivals(options: RunOptions) -> str:
+    if options.arrivals is ArrivalMode.POOL:
+        return f"pool of {options.pool:,}"
+    if options.load is not None:
+        return f"timed arrivals at load {exact(options.load)} of capacity"
+    rate = "" if options.rate_scale == 1 else f" at {exact(options.rate_scale)} times their rate"
+    return f"timed arrivals{rate}"
+
+
+def _look_ahead(options: RunOptions, policies: Sequence[NamedPolicy]) -> str:
+    horizons = look_aheads(policies)
+    text = f"look-ahead {' to '.join(str(h) for h in (horizons[0], *horizons[1:][-1:]))}"
+    projection = options.projection
+    told = horizons[-1] or projection is not Projection.CONSTANT
+    return f"{text} ({projection} loads)" if told else text
+
+
+def _information(options: RunOptions) -> str:
+    """Return the predictor, and what a policy that looks ahead knows of whose lengths by it."""
+    source, name = length_source(options.predictor), predictor_name(options.predictor)
+    if source is LengthSource.UNKNOWN and options.window_knows is WindowKnows.ACTIVE:
+        return f"predictor {name} (unknown lengths)"
+    words = {LengthSource.KNOWN: "known", LengthSource.UNKNOWN: "unknown"}
+    lengths = words.get(source, "predicted")
+    return f"predictor {name} ({lengths} lengths of {options.window_knows} requests)"
+
+
+def length_source(predictor: str | Predictor) -> LengthSource:
+    """Return where the lengths of a predictor come from."""
+    try:
+        return lengths_of(predictor)
+    except InputError:
+        # A run keeps the name alone of a predictor that was handed over as an object.
+        return LengthSource.ASKED
+
+
+def predictor_name(predictor: str | Predictor) -> str:
+    """Return what a predictor is called."""
+    return str(getattr(predictor, "name", predictor))
 
 
 def settings(
@@ -155,46 +322,12 @@ def blind_windows(ends: str = "--predictor", loads: str = "--projection") -> str
     )
 
 
-def unled(names: Iterable[str], workload: Workload, cluster: Cluster) -> Iterator[str]:
-    """Yield what policies do that go by prefixes where nothing tells of any, a sentence each."""
-    alike = workload.prompt_blocks is not None or workload.prompt_keys is not None
-    yield from unled_where(names, tells_prompts=alike, caches=cluster.prefix_cache is not None)
-
-
-def unled_where(names: Iterable[str], *, tells_prompts: bool, caches: bool) -> Iterator[str]:
-    """Yield the same, from whether requests tell which prompts begin alike, and workers cache."""
-    known = built_in()
-    for name in dict.fromkeys(names):
-        if name in known and (said := known[name].unled(tells_prompts, caches)):
-            yield f"{name} {said}"
-
-
-def unread_reports(names: Iterable[str], options: RunOptions) -> Iterator[str]:
-    """Yield for which policies it changes nothing that reports are late or lost."""
-    known = built_in()
-    told = [name for name in dict.fromkeys(names) if name in known]
-    deaf = [name for name in told if not known[name].reads_reports]
-    if options.telemetry is not None and deaf:
-        yield (
-            f"Telemetry changes nothing for {', '.join(deaf)}: no report of a worker is read, "
-            "only which slots are free."
-        )
-
-
-def unused_overflow(options: RunOptions, cluster: Cluster) -> Iterator[str]:
-    """Yield that a rule of overflow, or the time of a swap, is not used, if that is so."""
-    plain = RunOptions()
-    if cluster.memory is None and options.overflow is not plain.overflow:
-        yield (
-            f"It changes nothing that overflow is {options.overflow}: the memory of the workers "
-            "is not limited."
-        )
-    swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
-    if options.swap_time_s != plain.swap_time_s and not swaps:
-        yield (
-            "The time of a swap is not used: only where memory is limited and overflow is swap "
-            "does a token leave for the host."
-        )
+def idle_features(
+    names: Sequence[str], workload: Workload, cluster: Cluster, options: RunOptions
+) -> Iterator[str]:
+    """Yield what was asked of features of the machine and changes nothing; see `idle`."""
+    tells = workload.prompt_blocks is not None or workload.prompt_keys is not None
+    yield from idle(names, cluster, options, tells_prompts=tells)
 
 
 def unused_history(past: int, why: str) -> str:
@@ -258,10 +391,9 @@ def remarks(
         The runs of which a part is measured, if the requests were repeated for them.
     """
     yield from unused(workload, runs[0].options, [(r.policy, r.policy_options) for r in runs])
-    yield from unused_overflow(runs[0].options, runs[0].cluster)
-    yield from unled((run.policy for run in runs), workload, runs[0].cluster)
-    yield from unread_reports((run.policy for run in runs), runs[0].options)
-    yield from unseen_events(runs)
+    names = [run.policy for run in runs]
+    yield from idle_features(names, workload, runs[0].cluster, runs[0].options)
+    yield from unseen(runs)
     for run in runs:
         counts = [run.statistics.get(name) for name in ("clocked_steps", "steps")]
         if all(isinstance(count, int) for count in counts):

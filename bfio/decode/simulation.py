@@ -4,22 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from enum import Enum
 from fractions import Fraction
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 from bfio.common.engine_choice import Engine
 from bfio.common.metrics import MetricTable
 from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
-from bfio.decode.compatibility import (
-    INTERPRETED,
-    Asked,
-    check_together,
-    first_clash,
-)
+from bfio.decode.compatibility import INTERPRETED, Asked, check_together, first_clash
 from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import check_run, run_interpreted, with_margin
+from bfio.decode.features.prefill.options import PrefillTier
+from bfio.decode.features.service_levels.options import ServiceLevel
+from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part
 from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady, measured_of
@@ -31,10 +29,7 @@ from bfio.decode.policy_registry import all_options, shown
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor
-from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
-from bfio.decode.service_level import ServiceLevel
-from bfio.decode.telemetry import Telemetry
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.keywords import check_kind
@@ -317,10 +312,7 @@ def _plain(value: object) -> object:
     match value:
         case Drift():
             return {"increments": list(value.increments), "reading": value.reading.value}
-        case ServiceLevel():
-            limits = {"ttft_s": value.ttft_s, "tpot_s": value.tpot_s}
-            return {name: limit for name, limit in limits.items() if isfinite(limit)}
-        case PrefillTier() | Telemetry():
+        case ServiceLevel() | PrefillTier() | Telemetry():
             values = ((entry.name, getattr(value, entry.name)) for entry in fields(value))
             return {name: entry for name, entry in values if entry not in (None, inf)}
         case Enum():

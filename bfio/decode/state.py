@@ -119,8 +119,8 @@ class DecodeState:
     A request that rests (``docs/pausing.md``) is one of those that are active: ``loads`` and
     ``running`` count what workers hold, and projections let everybody run from now on, as who
     rests at this step is for the policy to say. Where workers have token budgets
-    (`bfio.decode.batching`) prompts count in whole, computed or not, and projections let everybody
-    decode from now on.
+    (`bfio.decode.features.batching`) prompts count in whole, computed or not, and projections let
+    everybody decode from now on.
     """
 
     step: int

@@ -1,16 +1,20 @@
 """The workers in the middle of a step: who takes a request, and the rule of most baselines."""
 
+from __future__ import annotations
+
 import heapq
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.state import State
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray
+
+if TYPE_CHECKING:
+    from bfio.decode.machine.state import State
 
 
 class ServingOrder(IntEnum):

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, Drift, DriftReading
-from bfio.decode.machine.state import peaks
+from bfio.decode.features.memory.phases import peaks
+from bfio.decode.features.prefill.options import PrefillTier
+from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_parsing import choose, given_to
 from bfio.decode.policy_registry import all_options
-from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.decode.telemetry import Telemetry
 from bfio.workloads.workload import Workload
 
 #: A machine whose times are exact in binary: a step lasts 1 s and half a second per token.

@@ -14,15 +14,15 @@ from zlib import crc32
 import numpy as np
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.features.prefill.options import PrefillTier
+from bfio.decode.features.telemetry.options import Telemetry
+from bfio.decode.features.ties import in_places
 from bfio.decode.options import Dispatch
 from bfio.decode.policy_parsing import choose
 from bfio.decode.policy_registry import find
-from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.decode.telemetry import Telemetry
-from bfio.decode.ties import in_places
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError

@@ -12,11 +12,12 @@ from bfio.batching.policy import BatchState, policy_of_engine
 from bfio.batching.registry import build
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.features.prefill.options import PrefillTier
+from bfio.decode.features.prefill.replay import PrefillReplay
+from bfio.decode.features.telemetry.options import Telemetry, telemetry_of
+from bfio.decode.features.telemetry.phases import losses
 from bfio.decode.policy import Decision, max_pauses_of
-from bfio.decode.prefill import PrefillTier
-from bfio.decode.replay.prefill_tier import PrefillReplay
 from bfio.decode.state import ActiveRequests, DecodeState
-from bfio.decode.telemetry import Telemetry, losses, telemetry_of
 from bfio.workloads.workload import Workload
 
 Policy = Callable[[DecodeState], Sequence[int | None]]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.failures import failures_of
+from bfio.decode.features.failures.schedule import failures_of
+from bfio.decode.features.registry import unseen
 from bfio.decode.gap import measure_gap
 from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations
 from bfio.decode.simulation import simulate
 from bfio.decode.stints import Cause
-from bfio.decode.unseen_events import unseen_events
 from bfio.workloads import synthetic
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, nobody, workload
@@ -214,7 +214,7 @@ def test_a_schedule_of_which_nothing_came_to_pass_is_told(
 ) -> None:
     """As of one with times in milliseconds: its name alone would say that something failed."""
     requests = workload([2, 2], [3, 1], ["0", "0"])
-    said = list(unseen_events([simulate(requests, "fcfs", EXACT, **options)]))
+    said = list(unseen([simulate(requests, "fcfs", EXACT, **options)]))
     assert measure_gap(requests, "fcfs", EXACT, **options).unseen == tuple(said)
     assert len(said) == len(told)
     assert all(one.startswith(start) for one, start in zip(said, told, strict=True))
@@ -225,6 +225,4 @@ def test_a_schedule_without_events_is_told(tmp_path: Path) -> None:
     file = tmp_path / "outages.csv"
     file.write_text("time_s,worker,event\n")
     run = simulate(workload([2, 2], [3, 1]), "fcfs", EXACT, failures=str(file))
-    assert list(unseen_events([run])) == [
-        "The schedule has no failure: the runs are as without one."
-    ]
+    assert list(unseen([run])) == ["The schedule has no failure: the runs are as without one."]

@@ -5,9 +5,11 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import LLM, Drift, DriftReading
-from bfio.decode.machine.phases import grow, start
-from bfio.decode.machine.ring import enter_window, leave_window
-from bfio.decode.machine.state import REVEALED, STEP, WAITING, State, new_state
+from bfio.decode.machine.counters import REVEALED, STEP, WAITING
+from bfio.decode.machine.endings import enter_window, leave_window
+from bfio.decode.machine.moves import start
+from bfio.decode.machine.phases import grow
+from bfio.decode.machine.state import State, new_state
 from bfio.decode.machine.window import new_window, project
 from bfio.decode.options import Projection, RunOptions, WindowKnows
 from bfio.decode.prediction.predictors.none import NoPredictor

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.drift import LLM, Drift, DriftReading
-from bfio.decode.replay import profile, run_violations, total_work
-from bfio.decode.replay.record import Replay
+from bfio.decode.replay import run_violations
+from bfio.decode.replay_record import Replay, profile, total_work
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from tests.decode.cases import EXACT, Scenario, drifts, first_come, scenarios, workload

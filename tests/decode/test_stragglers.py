@@ -9,11 +9,11 @@ import pytest
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyObserver, energy_account
 from bfio.decode.energy_model import EnergyModel
+from bfio.decode.features.stragglers.schedule import stragglers_of
 from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations
-from bfio.decode.setting_parts import setting_parts
+from bfio.decode.settings import setting_parts
 from bfio.decode.simulation import simulate
-from bfio.decode.stragglers import stragglers_of
 from bfio.workloads import Geometric, Poisson, Uniform, generate
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, first_come, workload

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.features.telemetry.options import Telemetry, telemetry_of
+from bfio.decode.features.telemetry.phases import losses
 from bfio.decode.metrics import measure
 from bfio.decode.policy_registry import built_in
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.settings import remarks, settings
 from bfio.decode.simulation import simulate
-from bfio.decode.telemetry import Telemetry, losses, telemetry_of
 from formulations.errors import InputError
 from tests.decode.cases import workload
 from tests.decode.machine.equality import assert_same_run, differences

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.features.ties import OF_WORKERS, in_places
 from bfio.decode.options import Dispatch, Ties
 from bfio.decode.policy_parsing import choose
 from bfio.decode.policy_registry import built_in
@@ -17,7 +18,6 @@ from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import ActiveRequests
-from bfio.decode.ties import OF_WORKERS, in_places
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from tests.decode.policies.states import state

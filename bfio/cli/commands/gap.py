@@ -171,13 +171,7 @@ def _show(
 ) -> None:
     from bfio.cli.tables import print_for_papers, print_sentences
     from bfio.common.table_text import TableForm
-    from bfio.decode.settings import (
-        by_the_clock,
-        unled,
-        unread_reports,
-        unused,
-        unused_overflow,
-    )
+    from bfio.decode.settings import by_the_clock, idle_features, unused
 
     limits = _limits(observer)
     document = report.to_mapping()
@@ -197,9 +191,7 @@ def _show(
     name = args.policy.partition(":")[0]
     cluster, asked = options.cluster_from(args), options.run_options_from(args)
     told = list(unused(workload, asked, _policies(args, observer)))
-    told += unused_overflow(asked, cluster)
-    told += unled([name], workload, cluster)
-    told += [*unread_reports([name], asked), *report.unseen]
+    told += [*idle_features([name], workload, cluster, asked), *report.unseen]
     told += by_the_clock("gap", limits, document["clocked"], document["solved"])
     table = replace(_table(args.policy, args.gap_horizon, document), settings=said)
     if args.table != TableForm.TEXT:

@@ -215,7 +215,7 @@ def new_memory(
             word=np.array([SEED], dtype=np.uint64),
         ),
         twin,
-        Chunks(num_workers, keep_trajectory=True).new(1),
+        Chunks(twin, keep_trajectory=True).new(1),
         np.zeros(K),
         np.zeros(K),
         np.zeros(K),

@@ -10,9 +10,7 @@ from bfio.decode.adaptive.lengths import draw_lengths
 from bfio.decode.adaptive.memory import BEGUN, PROMPT, RUNNING, WORKER, Memory
 from bfio.decode.adaptive.observing import note_choice, set_weights
 from bfio.decode.adaptive.settings import UNCOUNTED
-from bfio.decode.machine.phases import run_step
-from bfio.decode.machine.ring import add_ending, enter_window, gained
-from bfio.decode.machine.state import (
+from bfio.decode.machine.counters import (
     ACTIVE,
     ADMITTED,
     FURTHEST,
@@ -23,10 +21,13 @@ from bfio.decode.machine.state import (
     STEP,
     TAKEN,
     WAITING,
-    State,
 )
+from bfio.decode.machine.endings import add_ending, enter_window, gained
+from bfio.decode.machine.phases import run_step
+from bfio.decode.machine.state import State
 from bfio.decode.machine.two_stage import admit_by_score
 from bfio.decode.machine.window import Window, grow_alike, waiting_requests
+from bfio.step.two_stage.heuristic import TwoStageParameters
 from bfio.step.two_stage.kernels.two_stage import order_by_size
 from formulations.arrays import IntArray
 
@@ -239,3 +240,10 @@ def _rehearse(memory: Memory, step: int, grows: bool) -> None:
 
 #: `rehearse_all` as machine code.
 rehearse = entry_point(linked(_rehearse))
+
+
+def warm_up() -> None:
+    """Compile or load the kernel of rehearsals, by one of an idle machine."""
+    memory = kept.new_memory(1, 1, 0, 1, TwoStageParameters())
+    memory.seen.counts[kept.PAST] = 1
+    rehearse(memory, 0, False)

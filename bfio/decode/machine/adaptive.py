@@ -21,21 +21,12 @@ from bfio.decode.adaptive.memory import (
 )
 from bfio.decode.adaptive.observing import is_due, look, note_decision, windows_tell
 from bfio.decode.adaptive.rehearsal import admit_by_setting, rehearse_all
+from bfio.decode.machine.counters import ACTIVE, COMPLETED, GROWS, REVEALED, SLOTS, STEP, WAITING
+from bfio.decode.machine.endings import column_of, gained
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.pool import first_waiting
-from bfio.decode.machine.ring import column_of, gained
-from bfio.decode.machine.state import (
-    ACTIVE,
-    COMPLETED,
-    GROWS,
-    REVEALED,
-    SLOTS,
-    STEP,
-    WAITING,
-    State,
-    most_waiting,
-)
+from bfio.decode.machine.state import State, most_waiting
 from bfio.decode.machine.two_stage import MAX_CONTRIBUTIONS
+from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
     grow_alike,

@@ -11,7 +11,9 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
+from bfio.decode.machine.counters import ACTIVE, QUEUED, REVEALED, SLOTS, SWAPPED, TAKEN, WAITING
 from bfio.decode.machine.kernel import Kernel, KernelTask
+from bfio.decode.machine.moves import start_queued
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -19,19 +21,9 @@ from bfio.decode.machine.phases import (
     free_slots,
     may_be_bound,
     most_bound,
-    start_queued,
 )
-from bfio.decode.machine.pool import first_waiting
-from bfio.decode.machine.state import (
-    ACTIVE,
-    QUEUED,
-    REVEALED,
-    SLOTS,
-    SWAPPED,
-    TAKEN,
-    WAITING,
-    State,
-)
+from bfio.decode.machine.state import State
+from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import Window
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together

@@ -6,21 +6,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.by_reference import by_reference
-from bfio.common.compilable import linked
+from bfio.common.compilable import compilable, linked
 from bfio.common.kernels import entry_point
-from bfio.decode.machine.events import begin_step, log_is_full
-from bfio.decode.machine.interruption import swap_in
-from bfio.decode.machine.phases import (
-    decide_late,
-    hurry,
-    is_over,
-    look_ahead,
-    reveal,
-    run_step,
-    wait_for_arrival,
+from bfio.decode.features.cancellations.phases import cancel_due
+from bfio.decode.features.delay.phases import decide_late, hurry
+from bfio.decode.features.failures.phases import fail_due
+from bfio.decode.features.memory.phases import relieve, swap_in
+from bfio.decode.features.prefill.phases import catch_up, close_up
+from bfio.decode.machine.counters import (
+    ACTIVE,
+    CANCELLATIONS,
+    EXPIRED,
+    LOGGED,
+    RECOMPUTE,
+    SWAP,
+    SWAPPED,
 )
-from bfio.decode.machine.prefill import catch_up
-from bfio.decode.machine.state import ACTIVE, EXPIRED, LOGGED, SWAPPED, Record, State
+from bfio.decode.machine.moves import log_is_full
+from bfio.decode.machine.phases import is_over, look_ahead, reveal, run_step, wait_for_arrival
+from bfio.decode.machine.state import Record, State
 from bfio.decode.machine.window import report
 
 if TYPE_CHECKING:
@@ -98,6 +102,18 @@ class Kernel:
 def decide(state: State, window: Window, memory: Any) -> bool:
     """Stand for the decisions of a policy in `run_chunk`."""
     raise NotImplementedError
+
+
+@compilable(part_of="interruptions")
+def begin_step(state: State, record: Record) -> None:
+    """Let workers fail and recover, clients give up, and overflows be resolved, in this order."""
+    fail_due(state, record)
+    cancelled = state.counters[CANCELLATIONS]
+    cancel_due(state, record)
+    if state.settings.overflow in (RECOMPUTE, SWAP):
+        relieve(state, record)
+    if state.tier.is_on and state.counters[CANCELLATIONS] > cancelled:
+        close_up(state, record)
 
 
 def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:

@@ -5,32 +5,25 @@ has two loops: a plain one, linked without them, and one that knows every featur
 of features would be compiled anew with every new combination.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import DriftReading
+from bfio.decode.features.feature import Used
+from bfio.decode.features.registry import FEATURES
 from bfio.decode.machine.state import may_interrupt
-from bfio.decode.options import NO_EVENTS, Overflow, RunOptions
+from bfio.decode.options import RunOptions
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource
 
 #: The features, and whether a run uses each.
-PARTS: Mapping[str, Callable[[Cluster, RunOptions], bool]] = {
+PARTS: Mapping[str, Used] = {
     "age": lambda _, options: (
         options.drift.reading is DriftReading.AGE and not options.drift.is_uniform
     ),
-    "cancellations": lambda _, options: options.cancellations != NO_EVENTS,
-    "delay": lambda _, options: options.delay > 0,
-    "failures": lambda _, options: options.failures != NO_EVENTS,
     "interruptions": may_interrupt,
-    "overflow": lambda cluster, options: (
-        cluster.memory is not None and options.overflow is not Overflow.RESERVE
-    ),
     "predictions": lambda _, options: lengths_of(options.predictor) is LengthSource.COMPILED,
-    "prefill": lambda _, options: options.prefill is not None,
-    "prefixes": lambda cluster, _: cluster.prefix_cache is not None,
-    "stragglers": lambda _, options: options.stragglers != NO_EVENTS,
-    "telemetry": lambda _, options: options.telemetry is not None,
+    **{name: used for feature in FEATURES for name, used in feature.parts.items()},
 }
 EVERY_PART = frozenset(PARTS)
 

@@ -9,28 +9,13 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import step_time
-from bfio.decode.machine.arrays import (
-    add_each,
-    add_times,
-    copy_to,
-    extent,
-    move_waiting,
-    sort_few,
-)
-from bfio.decode.machine.pool import first_waiting, wait_again
-from bfio.decode.machine.prefill import go_on, may_jump
-from bfio.decode.machine.prefixes import saved_tokens, use_prefix
-from bfio.decode.machine.refresh import (
-    forget,
-    learn_lengths,
-    predict,
-    predict_due,
-    predicts,
-)
-from bfio.decode.machine.reports import note_sent
-from bfio.decode.machine.ring import add_ending, enter_window, gained, gained_each, leave_window
-from bfio.decode.machine.start_order import put_in_order, take_from_order
-from bfio.decode.machine.state import (
+from bfio.decode.features.delay.phases import join_queue_by_age
+from bfio.decode.features.prefill.phases import go_on, may_jump
+from bfio.decode.features.prefixes.phases import look_up_prefixes
+from bfio.decode.features.stragglers.phases import keep_pace
+from bfio.decode.features.telemetry.phases import note_sent
+from bfio.decode.machine.arrays import add_each, add_times, copy_to, extent, move_waiting
+from bfio.decode.machine.counters import (
     ACTIVE,
     ADMITTED,
     CANCELLATIONS,
@@ -42,16 +27,26 @@ from bfio.decode.machine.state import (
     NOW,
     OUTAGES,
     QUEUED,
-    RESERVE,
     REVEALED,
     STEP,
     SWAPPED,
     TAKEN,
     WAITING,
-    Record,
-    State,
 )
-from bfio.decode.tally import left_in_flight, running_tally, takes, worker_tally
+from bfio.decode.machine.endings import (
+    enter_window,
+    forget,
+    gained,
+    gained_each,
+    learn_lengths,
+    leave_window,
+    predict_due,
+    predicts,
+)
+from bfio.decode.machine.moves import ages_of, end, start
+from bfio.decode.machine.state import Record, State
+from bfio.decode.machine.waiting import first_waiting, join_queue
+from bfio.decode.tally import left_in_flight, takes, worker_tally
 from formulations.arrays import IntArray
 
 
@@ -62,13 +57,6 @@ def free_slots(state: State) -> IntArray:
     for g in range(len(free)):
         free[g] = worker_tally(state, g).free
     return free
-
-
-@compilable(allocates=True)
-def ages_of(state: State, running: IntArray) -> IntArray:
-    """Return the tokens that running requests have emitted, shape (n,)."""
-    since: IntArray = state.counters[STEP] - state.marks.start[running]
-    return state.requests.emitted[running] + since
 
 
 @compilable
@@ -174,120 +162,6 @@ def take_from_pool(state: State, position: int, worker: int) -> None:
 
 
 @compilable
-def join_queue(state: State, request: int, worker: int) -> None:
-    """Put a request behind all others of its worker's queue."""
-    workers = state.workers
-    if workers.queued[worker] == 0:
-        workers.head[worker] = request
-    else:
-        state.requests.next[workers.tail[worker]] = request
-    workers.tail[worker] = request
-    workers.queued[worker] += 1
-    workers.queued_tokens[worker] += state.requests.size[request]
-    state.counters[QUEUED] += 1
-
-
-@compilable(part_of="delay")
-def join_queue_by_age(state: State, request: int, worker: int) -> None:
-    """Put a request into its worker's queue, behind all but younger ones bound at the same step.
-
-    Decisions of a step take effect in order of arrival, in whichever order a policy makes them:
-    what finds the memory gone by then depends on it.
-    """
-    workers, bound, following = state.workers, state.marks.bound, state.requests.next
-    step, youngest = state.counters[STEP], workers.tail[worker]
-    if workers.queued[worker] == 0 or bound[youngest] < step or youngest < request:
-        join_queue(state, request, worker)
-        return
-    before, after = -1, int(workers.head[worker])
-    while bound[after] < step or after < request:
-        before, after = after, int(following[after])
-    if before < 0:
-        join_queue_at_its_head(state, request, worker)
-        return
-    following[before], following[request] = request, after
-    workers.queued[worker] += 1
-    workers.queued_tokens[worker] += state.requests.size[request]
-    state.counters[QUEUED] += 1
-
-
-@compilable
-def join_queue_at_its_head(state: State, request: int, worker: int) -> None:
-    """Put a request before all others of its worker's queue, as one that was interrupted."""
-    workers = state.workers
-    if workers.queued[worker] == 0:
-        workers.tail[worker] = request
-    state.requests.next[request] = workers.head[worker]
-    workers.head[worker] = request
-    state.marks.worker[request] = worker
-    workers.queued[worker] += 1
-    workers.queued_tokens[worker] += state.requests.size[request]
-    state.counters[QUEUED] += 1
-
-
-@compilable
-def start_queued(state: State) -> None:
-    """Let the heads of the queues start where they fit, if their decisions take effect by now."""
-    start_queued_until(state, state.counters[STEP] - state.settings.delay)
-
-
-@compilable(part_of="delay")
-def decide_late(state: State) -> None:
-    """Let decisions take effect that are due, and show the workers to whom is asked now.
-
-    With immediate dispatch those start after it was asked.
-    """
-    if not state.settings.immediate:
-        start_queued(state)
-    if not state.reports.is_on:
-        told, workers = state.reports, state.workers
-        copy_to(told.load, workers.load)
-        copy_to(told.running, workers.running)
-        copy_to(told.queued, workers.queued)
-        copy_to(told.queued_tokens, workers.queued_tokens)
-        copy_to(told.used, state.machine.used)
-
-
-@compilable
-def start_queued_until(state: State, latest: int) -> None:
-    """Let the heads of the queues start where they fit that were bound up to a step.
-
-    With pooled dispatch those that fit no more wait again.
-    """
-    workers, need = state.workers, state.requests.need
-    for g in range(len(workers.load)):
-        while workers.queued[g] > 0 and state.marks.bound[workers.head[g]] <= latest:
-            request = int(workers.head[g])
-            fits = takes(running_tally(state, g), need[request])
-            if not fits and state.settings.immediate:
-                break
-            workers.head[g] = state.requests.next[request]
-            workers.queued[g] -= 1
-            workers.queued_tokens[g] -= state.requests.size[request]
-            state.counters[QUEUED] -= 1
-            if fits:
-                start(state, request, g)
-            else:
-                state.marks.worker[request] = -1
-                wait_again(state, request)
-
-
-@compilable(part_of="delay")
-def hurry(state: State) -> None:
-    """Let the decisions that are next to take effect do so now, as no step runs until then."""
-    workers, latest = state.workers, -1
-    for g in range(len(workers.load)):
-        if workers.queued[g] > 0:
-            head = workers.head[g]
-            bound = state.marks.bound[head]
-            fits = takes(running_tally(state, g), state.requests.need[head])
-            if fits and (latest < 0 or bound < latest):
-                latest = bound
-    if latest >= 0:
-        start_queued_until(state, latest)
-
-
-@compilable
 def admit(state: State, position: int, worker: int) -> bool:
     """Let the waiting request at a position of the pool start, unless its worker takes it no more.
 
@@ -303,42 +177,6 @@ def admit(state: State, position: int, worker: int) -> bool:
     else:
         start(state, request, worker)
     return True
-
-
-@compilable
-def start(state: State, request: int, worker: int) -> None:
-    """Let a waiting request run on its worker from this step on."""
-    begin(state, request, worker)
-    state.lists.started[state.counters[ADMITTED]] = request
-    state.counters[ADMITTED] += 1
-
-
-@compilable
-def begin(state: State, request: int, worker: int) -> None:
-    """Let a request run from this step on, for the first time or again."""
-    counters, step = state.counters, int(state.counters[STEP])
-    emitted = int(state.requests.emitted[request])
-    last = step + int(state.requests.output[request]) - emitted - 1
-    if emitted == 0:
-        state.marks.first[request] = step
-    state.marks.start[request] = step
-    state.marks.last[request] = last
-    state.workers.load[worker] += state.requests.size[request]
-    state.workers.running[worker] += 1
-    if state.settings.overflow == RESERVE:
-        state.machine.used[worker] += state.requests.need[request]
-    state.lists.running[counters[ACTIVE]] = request
-    state.requests.place[request] = counters[ACTIVE]
-    counters[ACTIVE] += 1
-    if state.order.is_on:
-        put_in_order(state.order, state.marks.start, request, worker)
-    slot = last & (len(state.wheel) - 1)
-    state.requests.next[request] = state.wheel[slot]
-    state.wheel[slot] = request
-    if state.sight[KNOWN] and last <= step + state.settings.horizon:
-        add_ending(state, request, last, 1)
-    if predicts(state):
-        predict(state, request, emitted)
 
 
 @compilable
@@ -421,29 +259,6 @@ def run_step(state: State, record: Record, row: int) -> None:
     counters[STEP] += 1
 
 
-@compilable(part_of="prefixes")
-def look_up_prefixes(state: State, record: Record, row: int) -> None:
-    """Count what those that start find in the caches, in order of arrival, and keep theirs."""
-    started, found = state.lists.started[: state.counters[ADMITTED]], 0
-    sort_few(started)
-    for request in started:
-        blocks = use_prefix(state.prefixes, request, state.marks.worker[request])
-        found += saved_tokens(blocks, state.requests.prompt[request])
-    record.prefix_hit_tokens[row] = found
-
-
-@compilable(part_of="stragglers")
-def keep_pace(state: State) -> None:
-    """Let the workers be as slow as they are from this step on."""
-    slow, machine = state.slowness, state.machine
-    while slow.passed[0] < len(slow.time_s) and slow.time_s[slow.passed[0]] <= state.clock[NOW]:
-        event = slow.passed[0]
-        worker, factor = slow.worker[event], slow.factor[event]
-        machine.overhead_s[worker] = factor * slow.overhead_s[worker]
-        machine.token_time_s[worker] = factor * slow.token_time_s[worker]
-        slow.passed[0] += 1
-
-
 @compilable
 def measure(state: State, record: Record, row: int) -> float:
     """Write the loads of this step and return how long it lasts [s]."""
@@ -502,33 +317,6 @@ def leave(state: State, request: int) -> None:
     counters[FINISHED] += 1
     counters[COMPLETED] += 1
     end(state, request)
-
-
-@compilable
-def end(state: State, request: int) -> None:
-    """Take a running request from its worker."""
-    counters, worker = state.counters, state.marks.worker[request]
-    state.workers.load[worker] -= state.requests.size[request] + growth(state, request)
-    state.workers.running[worker] -= 1
-    if state.settings.overflow == RESERVE:
-        state.machine.used[worker] -= state.requests.need[request]
-    if state.order.is_on:
-        take_from_order(state.order, request, worker)
-    counters[ACTIVE] -= 1
-    # The last one that runs takes its place.
-    place, moved = state.requests.place[request], state.lists.running[counters[ACTIVE]]
-    state.lists.running[place] = moved
-    state.requests.place[moved] = place
-
-
-@compilable
-def growth(state: State, request: int) -> int:
-    """Return what a running request has gained since it last started [tokens]."""
-    step, begun = int(state.counters[STEP]), int(state.marks.start[request])
-    if state.settings.by_age:
-        emitted = int(state.requests.emitted[request])
-        return gained(state.gains, emitted + step - begun) - gained(state.gains, emitted)
-    return gained(state.gains, step) - gained(state.gains, begun)
 
 
 @compilable

@@ -1,4 +1,4 @@
-"""What compiled runs keep of predicted lengths; `bfio.decode.machine.refresh` says how."""
+"""What compiled runs keep of predicted lengths; `bfio.decode.machine.endings` says how."""
 
 from typing import NamedTuple
 

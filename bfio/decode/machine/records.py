@@ -1,32 +1,15 @@
 """The record of a run, gathered chunk by chunk."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.decode.cluster import Cluster
-from bfio.decode.machine.state import (
-    ADMITTED,
-    COMPLETED,
-    EXPIRED,
-    FINISHED,
-    LOGGED,
-    NOW,
-    STEP,
-    Record,
-    State,
-)
-from bfio.decode.observers import StepView
-from bfio.decode.options import RunOptions
-from bfio.decode.run import Run
-from bfio.decode.schedules import check_covers
-from bfio.decode.state import DecodeState
-from formulations.arrays import IntArray, frozen
+from bfio.decode.machine.counters import EXPIRED, LOGGED
+from bfio.decode.machine.state import Record, State
+from formulations.arrays import IntArray
 
 if TYPE_CHECKING:
-    from bfio.decode.batching import Batching
-    from bfio.decode.resting import Rests
+    pass
 
 #: Most steps of a chunk, and most entries of its loads (8 MiB).
 MAX_CHUNK_STEPS = 20_000
@@ -42,57 +25,26 @@ class Chunks:
 
     Parameters
     ----------
-    num_workers : int
-        ``G``.
+    state : State
+        The run: which columns there are follows from it.
     keep_trajectory : bool
         Keep loads and running requests; otherwise all chunks share one array for them, so that
         memory does not grow with G times the number of steps.
-    one_pace : bool
-        Whether all workers take as long for the same load.
-    most_interrupted : int
-        Requests that one step may interrupt.
-    caches : bool
-        Whether workers keep prefixes.
-    most_expired : int
-        Requests that may lose their cache while the clock jumps.
-    telemetry : bool
-        Whether reports are late or lost.
     """
 
-    def __init__(
-        self,
-        num_workers: int,
-        keep_trajectory: bool,
-        one_pace: bool = True,
-        most_interrupted: int = 0,
-        caches: bool = False,
-        most_expired: int = 0,
-        telemetry: bool = False,
-    ) -> None:
-        self._num_workers = num_workers
-        self._paces, self._caches = not one_pace, caches
-        self._log_size = most_interrupted + LOG_SIZE if most_interrupted else 0
-        self._reports = telemetry
-        self._most_expiries = most_expired + LOG_SIZE if most_expired else 0
+    def __init__(self, state: State, keep_trajectory: bool) -> None:
+        settings, self._num_workers = state.settings, len(state.workers.load)
+        self._paces, self._caches = not settings.one_pace, settings.caches
+        self._reports = state.reports.is_on
+        # What one step may interrupt, and the requests that may expire while the clock jumps.
+        most = len(state.lists.running) if settings.interrupts else 0
+        self._log_size = most + LOG_SIZE if most else 0
+        expiring = len(state.tier.where)
+        self._most_expiries = expiring + LOG_SIZE if expiring else 0
         self.keeps = keep_trajectory
-        self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // num_workers))
+        self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // self._num_workers))
         self._shared: tuple[IntArray, IntArray] | None = None
         self._kept = [self.new(0)]
-
-    @classmethod
-    def of(cls, state: State, keep_trajectory: bool) -> Self:
-        """Return the empty records of a run."""
-        settings, G = state.settings, len(state.workers.load)
-        most = len(state.lists.running) if settings.interrupts else 0
-        return cls(
-            G,
-            keep_trajectory,
-            settings.one_pace,
-            most,
-            settings.caches,
-            len(state.tier.where),
-            state.reports.is_on,
-        )
 
     def new(self, num_steps: int) -> Record:
         """Return an empty record of at most ``most_steps`` steps."""
@@ -131,112 +83,3 @@ class Chunks:
     def _trajectory(self, num_steps: int) -> tuple[IntArray, IntArray]:
         shape = (num_steps, self._num_workers)
         return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
-
-
-def step_view(
-    state: State,
-    record: Record,
-    row: int,
-    seen: DecodeState | None = None,
-    decision: tuple[int | None, ...] | None = None,
-) -> StepView:
-    """Show an observer the step in a row of the record, which is the last one run.
-
-    Parameters
-    ----------
-    state, record, row
-        The run after that step, its record, and the row.
-    seen, decision
-        What the policy saw and answered, if that is known.
-    """
-    counters = state.counters
-    return StepView(
-        step=int(counters[STEP]) - 1,
-        start_s=float(record.start_s[row]),
-        duration_s=float(record.duration_s[row]),
-        loads=frozen(record.loads[row].copy()),
-        running=frozen(record.running[row].copy()),
-        waiting=int(record.waiting[row]),
-        admitted=frozen(np.sort(state.lists.started[: counters[ADMITTED]])),
-        finished=frozen(np.sort(state.lists.ended[: counters[FINISHED]])),
-        completed=int(counters[COMPLETED]),
-        state=seen,
-        decision=decision,
-    )
-
-
-def finished_run(
-    policy: str,
-    engine: str,
-    cluster: Cluster,
-    options: RunOptions,
-    state: State,
-    chunks: Chunks,
-    wall_s: float,
-    statistics: Mapping[str, object] | None = None,
-    decide_s: float = 0.0,
-    rests: "Rests | None" = None,
-    batching: "Batching | None" = None,
-) -> Run:
-    """Freeze what happened into a `Run`."""
-    check_covers("failures", state.outages.until_s, float(state.clock[NOW]))
-    check_covers("stragglers", state.slowness.until_s, float(state.clock[NOW]))
-    record, marks = chunks.joined(), state.marks
-    if len(state.cancellations.time_s) > 0:
-        # Who came and gave up after the last step belongs to none.
-        state.reveal_s[marks.reveal == state.counters[STEP]] = np.nan
-        marks.reveal[marks.reveal == state.counters[STEP]] = -1
-    kept: dict[str, Any] = {name: frozen(array) for name, array in record._asdict().items()}
-    if not chunks.keeps:
-        kept |= {"loads": None, "running": None}
-    if state.settings.one_pace:
-        kept["balanced_s"] = None
-    if not state.settings.caches:
-        kept["prefix_hit_tokens"] = None
-    if not state.reports.is_on:
-        kept["refused"] = None
-    if state.tier.is_on:
-        kept |= {"ready_s": frozen(state.tier.ready_s), "held_s": frozen(state.tier.held_s)}
-    else:
-        kept["expiries"] = None
-    if batching is not None:
-        rests = batching.rests
-        kept["chunks"] = batching.log()
-    if rests is not None:
-        kept |= {"rests": rests.log(), "max_pauses": rests.max_pauses}
-    return Run(
-        policy=policy,
-        engine=engine,
-        cluster=cluster,
-        options=options,
-        reveal_step=frozen(marks.reveal),
-        start_step=frozen(marks.first),
-        last_start_step=frozen(marks.start),
-        finish_step=frozen(np.where(marks.last < state.counters[STEP], marks.last, -1)),
-        worker=frozen(marks.worker),
-        bound_step=frozen(marks.bound),
-        prompt_tokens=frozen(state.requests.prompt),
-        emitted_tokens=frozen(emitted_tokens(state)),
-        cancel_step=frozen(marks.cancel) if len(marks.cancel) else nowhere(len(marks.last)),
-        reveal_s=frozen(state.reveal_s),
-        arrival_s=frozen(state.arrival_s) if state.settings.timed else None,
-        statistics=statistics or {},
-        wall_s=wall_s,
-        decide_s=decide_s,
-        **kept,
-    )
-
-
-def nowhere(num_requests: int) -> IntArray:
-    """Return -1 for each request, shape (n,), in the memory of one number."""
-    return np.broadcast_to(np.int64(-1), num_requests)
-
-
-def emitted_tokens(state: State) -> IntArray:
-    """Return the tokens that each request has emitted so far, shape (n,)."""
-    if state.counters[COMPLETED] == len(state.pool) and len(state.cancellations.time_s) == 0:
-        return state.requests.output
-    step, marks = state.counters[STEP], state.marks
-    runs = marks.last >= 0
-    since = np.minimum(marks.last + 1, step) - marks.start
-    return state.requests.emitted + np.where(runs, since, 0)

@@ -5,15 +5,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.decode.cancellations import Cancellations, cancellations_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.failures import failures_of
+from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
+from bfio.decode.features.failures.schedule import Failures, failures_of
+from bfio.decode.features.memory.phases import Host, peaks
+from bfio.decode.features.memory.start_order import StartOrder, new_start_order
+from bfio.decode.features.prefill.phases import Tier, new_tier
+from bfio.decode.features.prefixes.phases import PrefixCaches, new_caches
+from bfio.decode.features.stragglers.schedule import Stragglers, stragglers_of
+from bfio.decode.features.telemetry.phases import Reports, new_reports
+from bfio.decode.machine.counters import FURTHEST, NONE, SLOTS, TAKEN
 from bfio.decode.machine.prediction import Prediction, no_prediction
-from bfio.decode.machine.prefixes import PrefixCaches, new_caches
-from bfio.decode.machine.reports import Reports, new_reports
-from bfio.decode.machine.start_order import StartOrder, new_start_order
-from bfio.decode.machine.tier import Tier, new_tier
 from bfio.decode.offered_load import rate_factor
 from bfio.decode.options import (
     NO_EVENTS,
@@ -24,32 +27,8 @@ from bfio.decode.options import (
     RunOptions,
     WindowKnows,
 )
-from bfio.decode.stragglers import stragglers_of
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
-
-# Entries of `State.counters`. FURTHEST is the last position of the pool from which one was taken
-# at this step, TAKEN how many were; ADMITTED and FINISHED count the lists of what starts and ends
-# at this step, ACTIVE the list of those that run, COMPLETED those that are done or whose client
-# gave up.
-# WAITING counts the pool, QUEUED those bound to a worker that do not run, SWAPPED the requests on
-# the host, LOGGED the interruptions in the record, SLOTS the slots of the workers that are up,
-# OUTAGES the failures and recoveries so far, CANCELLATIONS the clients that gave up, and EXPIRED
-# the entries of the record of those that lost their cache in the pool.
-(
-    STEP, REVEALED, WAITING, ACTIVE, COMPLETED, ADMITTED, FINISHED, FURTHEST, QUEUED,
-    SWAPPED, LOGGED, SLOTS, OUTAGES, CANCELLATIONS, EXPIRED, TAKEN,
-) = range(16)  # fmt: skip
-
-# Values of `Settings.overflow`, in the order of `bfio.decode.options.Overflow`.
-(NONE, RESERVE, RECOMPUTE, SWAP) = range(-1, 3)
-
-# Entries of `State.sight`: whether the ring is kept from the true lengths, and whether projected
-# loads grow.
-(KNOWN, GROWS) = range(2)
-
-# Entries of `State.clock`: the time, and the time without work since the last step [s].
-(NOW, IDLE) = range(2)
 
 #: Slots of the wheel of finishing steps: outputs up to this many tokens are met exactly once.
 MIN_WHEEL = 2**12
@@ -197,6 +176,8 @@ class Machine(NamedTuple):
         Memory in use [tokens]: the load itself, or what is reserved.
     overhead_s, token_time_s : FloatArray
         ``C_g`` [s] and ``t_g`` [s/token].
+    own_slots, own_overhead_s, own_token_time_s : IntArray and FloatArray
+        The same of workers that are up, at their own pace.
     """
 
     slots: IntArray
@@ -204,6 +185,9 @@ class Machine(NamedTuple):
     used: IntArray
     overhead_s: FloatArray
     token_time_s: FloatArray
+    own_slots: IntArray
+    own_overhead_s: FloatArray
+    own_token_time_s: FloatArray
 
 
 class Lists(NamedTuple):
@@ -218,69 +202,6 @@ class Lists(NamedTuple):
     running: IntArray
     started: IntArray
     ended: IntArray
-
-
-class Outages(NamedTuple):
-    """When workers fail and recover, in order of time.
-
-    Parameters
-    ----------
-    time_s : FloatArray
-        Shape (E,) [s].
-    worker, is_up : IntArray
-        Shape (E,): which, and 1 if it recovers, 0 if it fails.
-    slots : IntArray
-        Shape (G,): slots of each worker while it is up.
-    until_s : float
-        Up to when they are known [s].
-    """
-
-    time_s: FloatArray
-    worker: IntArray
-    is_up: IntArray
-    slots: IntArray
-    until_s: float
-
-
-class Slowness(NamedTuple):
-    """From when on workers take how many times as long, in order of time.
-
-    Parameters
-    ----------
-    time_s, factor : FloatArray
-        Shape (E,): when [s], and what times of a step are multiplied by from then on.
-    worker : IntArray
-        Shape (E,).
-    overhead_s, token_time_s : FloatArray
-        Shape (G,): ``C_g`` and ``t_g`` at their own pace.
-    passed : IntArray
-        Shape (1,): how many of these have taken effect.
-    until_s : float
-        Up to when they are known [s].
-    """
-
-    time_s: FloatArray
-    factor: FloatArray
-    worker: IntArray
-    overhead_s: FloatArray
-    token_time_s: FloatArray
-    passed: IntArray
-    until_s: float
-
-
-class Host(NamedTuple):
-    """Requests that are swapped out, in the order in which they were; a counter says how many.
-
-    Parameters
-    ----------
-    request : IntArray
-        Shape (n,) or (0,).
-    ready_s : FloatArray
-        Same shape: when each may come back [s].
-    """
-
-    request: IntArray
-    ready_s: FloatArray
 
 
 class State(NamedTuple):
@@ -308,7 +229,7 @@ class State(NamedTuple):
         See there.
     prefixes : PrefixCaches
         See there.
-    slowness : Slowness
+    slowness : Stragglers
         See there.
     order : StartOrder
         Who runs on each worker, the youngest first, where memory may overflow.
@@ -333,13 +254,13 @@ class State(NamedTuple):
     wheel: IntArray
     workers: WorkerRows
     machine: Machine
-    outages: Outages
+    outages: Failures
     cancellations: Cancellations
     ending_load: IntArray
     ending_count: IntArray
     prediction: Prediction
     prefixes: PrefixCaches
-    slowness: Slowness
+    slowness: Stragglers
     order: StartOrder
     tier: Tier
     reports: Reports
@@ -447,13 +368,13 @@ def new_state(
         wheel=np.full(_wheel_size(longest, horizon), -1, dtype=np.int64),
         workers=workers,
         machine=machine,
-        outages=_outages(cluster, options),
+        outages=failures_of(options.failures, G, options.seed),
         cancellations=cancellations_of(options.cancellations, arrival_s, options.seed),
         ending_load=np.zeros((G, ring), dtype=np.int64),
         ending_count=np.zeros((G, ring), dtype=np.int64),
         prediction=prediction or no_prediction(),
         prefixes=new_caches(workload, cluster),
-        slowness=_slowness(cluster, options),
+        slowness=stragglers_of(options.stragglers, G, options.seed),
         order=new_start_order(G, n, is_on=overflows),
         tier=new_tier(options.prefill, n),
         reports=new_reports(
@@ -494,47 +415,10 @@ def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
     return overflows or options.failures != NO_EVENTS or options.cancellations != NO_EVENTS
 
 
-def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) -> IntArray:
-    """Return the most memory that each request may come to take, shape (n,) [tokens].
-
-    One that ``leaves`` its worker may miss the steps at which it would have grown least; one that
-    ``pauses`` too, unless its growth waits for it.
-    """
-    steps, misses = workload.output_tokens - 1, leaves
-    if pauses and drift.reading is DriftReading.GLOBAL_STEP:
-        misses = True
-    gains = steps * max(drift.increments) if misses else drift.largest_gains(steps)
-    peaks: IntArray = workload.prompt_tokens + gains
-    return peaks
-
-
-def _outages(cluster: Cluster, options: RunOptions) -> Outages:
-    """Return the failures of a run, in arrays that may be written as all others."""
-    failures = failures_of(options.failures, cluster.workers, options.seed)
-    return Outages(
-        failures.time_s.copy(),
-        failures.worker.copy(),
-        failures.is_up.copy(),
-        cluster.worker_slots(),
-        failures.until_s,
-    )
-
-
-def _slowness(cluster: Cluster, options: RunOptions) -> Slowness:
-    """Return the stragglers of a run, in arrays that may be written as all others."""
-    slow = stragglers_of(options.stragglers, cluster.workers, options.seed)
-    return Slowness(
-        slow.time_s.copy(),
-        slow.factor.copy(),
-        slow.worker.copy(),
-        *cluster.worker_times(),
-        np.zeros(1, dtype=np.int64),
-        slow.until_s,
-    )
-
-
 def _machine(cluster: Cluster, used: IntArray) -> Machine:
-    return Machine(cluster.worker_slots(), cluster.worker_memory(), used, *cluster.worker_times())
+    now, own = cluster.worker_times(), cluster.worker_times()
+    slots = cluster.worker_slots()
+    return Machine(slots, cluster.worker_memory(), used, *now, slots.copy(), *own)
 
 
 def _filled(count: int, length: int, value: int) -> list[IntArray]:

@@ -17,9 +17,10 @@ from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.greedy import one_of, serving
 from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, compiled_loop
+from bfio.decode.machine.outcome import finished_run, step_view
 from bfio.decode.machine.parts import EVERY_PART, parts_linked
 from bfio.decode.machine.phases import is_over
-from bfio.decode.machine.records import Chunks, finished_run, step_view
+from bfio.decode.machine.records import Chunks
 from bfio.decode.machine.state import Record, State, most_waiting, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.observers import ProgressObserver, Watching
@@ -153,7 +154,7 @@ def _warm_up(loop: Loop) -> None:
     task = KernelTask(Workload(none, none), cluster, RunOptions(), spec.options, policy)
     prepared = _prepared(spec, task, loop)
     if prepared is not None:
-        prepared.step(Chunks(1, keep_trajectory=True).new(1))
+        prepared.step(Chunks(prepared.state, keep_trajectory=True).new(1))
 
 
 class _Prepared(NamedTuple):
@@ -224,7 +225,7 @@ def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run 
     prepared = _prepared(spec, task, loop_of(spec, parts))
     if prepared is None:
         return None
-    chunks = Chunks.of(prepared.state, watching.keep_trajectory)
+    chunks = Chunks(prepared.state, watching.keep_trajectory)
     if not _run_chunks(prepared, chunks, watching, spec.name):
         return None
     return finished_run(

@@ -12,21 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
-from bfio.decode.machine.phases import ages_of
-from bfio.decode.machine.pool import first_waiting
-from bfio.decode.machine.refresh import predicted_steps, predicts
-from bfio.decode.machine.reports import (
-    LOAD,
-    QUEUED,
-    QUEUED_TOKENS,
-    RUNNING,
-    USED,
-    arrives,
-    show,
+from bfio.decode.features.telemetry.phases import (
+    receive,
+    show_projection,
 )
-from bfio.decode.machine.ring import column_of, gained, gained_each
-from bfio.decode.machine.state import ACTIVE, GROWS, KNOWN, REVEALED, STEP, State
+from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
+from bfio.decode.machine.counters import ACTIVE, GROWS, KNOWN, REVEALED, STEP
+from bfio.decode.machine.endings import column_of, gained, gained_each, predicted_steps, predicts
+from bfio.decode.machine.moves import ages_of
+from bfio.decode.machine.state import State
+from bfio.decode.machine.waiting import first_waiting
 from formulations.arrays import IntArray
 
 
@@ -91,53 +86,12 @@ def project_as_it_is(state: State, window: Window) -> None:
     project_loads(state, window, remaining)
 
 
-@compilable(part_of="telemetry")
-def show_projection(state: State, window: Window) -> None:
-    """Write the projected loads that reports tell; the level stays that of `receive`."""
-    for g in range(len(window.base)):
-        copy_to(window.base[g], state.reports.base[g])
-        copy_to(window.running[g], state.reports.left[g])
-
-
 @compilable(allocates=True, part_of="telemetry")
 def report(state: State, window: Window) -> None:
     """Project loads as they are and let workers report them, where reports are late or lost."""
     if state.reports.is_on:
         project_as_it_is(state, window)
         receive(state, window)
-
-
-@compilable
-def receive(state: State, window: Window) -> None:
-    """Let workers report, after their loads have been projected, and reports arrive.
-
-    While nothing runs no step passes, and all reports arrive.
-    """
-    reports, step = state.reports, int(state.counters[STEP])
-    slots = reports.delay + 1
-    for g in range(len(reports.load)):
-        write_report(state, window, reports.past[step % slots, g], g)
-        if state.counters[ACTIVE] == 0:
-            for slot in range(slots):
-                copy_to(reports.past[slot, g], reports.past[step % slots, g])
-        # The slot behind this step's has the report of ``delay`` steps ago.
-        if state.counters[ACTIVE] == 0 or arrives(reports, step, g):
-            copy_to(reports.last[g], reports.past[(step + 1) % slots, g])
-        show(reports, g)
-
-
-@compilable
-def write_report(state: State, window: Window, report: IntArray, g: int) -> None:
-    """Write what a worker holds."""
-    workers, width = state.workers, len(window.level)
-    report[LOAD] = workers.load[g]
-    report[RUNNING] = workers.running[g]
-    report[QUEUED] = workers.queued[g]
-    report[QUEUED_TOKENS] = workers.queued_tokens[g]
-    report[USED] = state.machine.used[g]
-    now = len(report) - 2 * width
-    copy_to(report[now : now + width], window.base[g])
-    copy_to(report[now + width :], window.running[g])
 
 
 @compilable(allocates=True)

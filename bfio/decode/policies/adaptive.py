@@ -193,10 +193,10 @@ def _rehearse(memory: Memory, state: DecodeState) -> None:
 def _prepare() -> None:
     """Compile the kernels, or load them from the disk, before any clock runs."""
     from bfio.common.kernel_groups import ensure_compiled
-    from bfio.decode.kernel_groups import warm_up_rehearsals
+    from bfio.decode.adaptive.rehearsal import warm_up
 
     ensure_compiled("adaptive")
-    warm_up_rehearsals()
+    warm_up()
 
 
 SPEC = PolicySpec(

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from bfio.common.compilable import compilable
 from bfio.common.options import CheckedOptions, option, whole
+from bfio.decode.machine.counters import TAKEN, WAITING
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
-from bfio.decode.machine.state import TAKEN, WAITING, State
+from bfio.decode.machine.state import State
 from bfio.decode.policies.jsq import key
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState

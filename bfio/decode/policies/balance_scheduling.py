@@ -1,8 +1,9 @@
 """Balance scheduling: nobody starts anything while one worker is full."""
 
 from bfio.common.compilable import compilable
+from bfio.decode.machine.counters import TAKEN
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
-from bfio.decode.machine.state import TAKEN, State
+from bfio.decode.machine.state import State
 from bfio.decode.policies.jsq import key
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState

@@ -7,6 +7,7 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.common.options import CheckedOptions, option, whole
+from bfio.decode.features.prefixes.asked import routing_keys
 from bfio.decode.hash_ring import first_nodes, ring
 from bfio.decode.load_skew import is_overloaded, total_of, total_tokens
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
@@ -14,7 +15,6 @@ from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.machine.state import State
 from bfio.decode.option_kinds import SMALL_RATIO
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
-from bfio.decode.prefixes import routing_keys
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 from formulations.arrays import IntArray

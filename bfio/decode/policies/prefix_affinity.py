@@ -5,13 +5,13 @@ from fractions import Fraction
 
 from bfio.common.compilable import compilable
 from bfio.common.options import CheckedOptions, option
+from bfio.decode.features.prefixes.phases import matched_blocks
 from bfio.decode.load_skew import (
     is_overloaded,
     total_of,
     total_tokens,
 )
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
-from bfio.decode.machine.prefixes import matched_blocks
 from bfio.decode.machine.state import State
 from bfio.decode.option_kinds import SMALL_RATIO
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from bfio.common.compilable import compilable
 from bfio.common.options import CheckedOptions, option, whole
+from bfio.decode.features.telemetry.phases import nobody_runs
+from bfio.decode.machine.counters import TAKEN, WAITING
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
-from bfio.decode.machine.pool import first_waiting
-from bfio.decode.machine.reports import nobody_runs
-from bfio.decode.machine.state import TAKEN, WAITING, State
+from bfio.decode.machine.state import State
+from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, takes, worker_tally

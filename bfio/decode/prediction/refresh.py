@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from bfio.decode.machine.phases import ages_of
+from bfio.decode.machine.counters import ACTIVE, ADMITTED, STEP
+from bfio.decode.machine.moves import ages_of
 from bfio.decode.machine.prediction import FAR
-from bfio.decode.machine.state import ACTIVE, ADMITTED, STEP, State
+from bfio.decode.machine.state import State
 from bfio.decode.predictor import CheckedPredictor
 from formulations.arrays import IntArray
 

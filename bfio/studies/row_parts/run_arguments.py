@@ -14,6 +14,7 @@ from bfio.common.users_digest import users_digest
 from bfio.decode.cluster import Cluster
 from bfio.decode.compatibility import POLICIES, Asked, check_together
 from bfio.decode.energy_model import EnergyModel
+from bfio.decode.features.registry import idle
 from bfio.decode.measured import AUTO, repeats
 from bfio.decode.options import RunOptions
 from bfio.decode.policies.bf_io import is_own_backend
@@ -28,17 +29,14 @@ from bfio.decode.policy_registry import all_options
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
-from bfio.decode.setting_parts import setting_parts
 from bfio.decode.settings import (
     blind_windows,
     is_blind,
     learns,
+    setting_parts,
     unasked_predictor,
-    unled_where,
-    unread_reports,
     unused_arrivals,
     unused_history,
-    unused_overflow,
     unused_projection,
     unused_window_knows,
 )
@@ -173,13 +171,12 @@ class RunPlan:
         remarks = [
             *unused_arrivals(facts.has_arrival_times, self.options, 'arrivals = "timed"'),
             *unused_window_knows(self.options, 'predictor = "oracle"'),
-            *unused_overflow(self.options, self.cluster),
-            *unled_where(
-                (plan.name for plan in (self, *others)),
+            *idle(
+                [plan.name for plan in (self, *others)],
+                self.cluster,
+                self.options,
                 tells_prompts=facts.tells_prompts,
-                caches=self.cluster.prefix_cache is not None,
             ),
-            *unread_reports((plan.name for plan in (self, *others)), self.options),
         ]
         refuted: list[str] = []
         asked = horizon or any(plan.horizon for plan in (self, *others))

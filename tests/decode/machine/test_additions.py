@@ -84,7 +84,7 @@ def interpreted_kernel(
     policy = spec.factory(spec.options)
     task = KernelTask(workload, cluster, options, spec.options, policy)
     state, window = new_state(workload, cluster, options), new_window(cluster.workers, 0, 0)
-    chunks, memory = Chunks.of(state, keep_trajectory=True), greedy.memory(task)
+    chunks, memory = Chunks(state, keep_trajectory=True), greedy.memory(task)
     with patch.object(kernel, "decide", serving(greedy.choose)):
         # A record ends before the step that might interrupt more requests than it has room for.
         while not is_over(state):

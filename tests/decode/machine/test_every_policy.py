@@ -17,20 +17,22 @@ from hypothesis import strategies as st
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading
 from bfio.decode.engine import run_interpreted
+from bfio.decode.features.memory.phases import peaks
+from bfio.decode.features.prefill.options import PrefillTier
+from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.machine import whole_run
 from bfio.decode.machine.adaptive import loads_grow
+from bfio.decode.machine.counters import ACTIVE
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots
-from bfio.decode.machine.state import ACTIVE, State, peaks
+from bfio.decode.machine.state import State
 from bfio.decode.machine.window import Window, project, remaining_running, waiting_requests
 from bfio.decode.observers import Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.prefill import PrefillTier
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import free_memory
-from bfio.decode.telemetry import Telemetry
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from tests.decode.machine.equality import (

@@ -18,6 +18,7 @@ from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine import records, state, whole_run
 from bfio.decode.machine.records import Chunks
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
+from bfio.decode.options import RunOptions
 from bfio.decode.prediction.registry import build as build_predictor
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -211,7 +212,8 @@ def test_progress_is_reported_after_each_chunk() -> None:
 
 def test_trajectories_that_are_not_kept_share_one_array() -> None:
     """Without a trajectory, memory does not grow with workers times steps."""
-    chunks = Chunks(num_workers=144, keep_trajectory=False)
+    many = state.new_state(workload([1], [1]), Cluster(144, 1), RunOptions())
+    chunks = Chunks(many, keep_trajectory=False)
     first, second = chunks.new(10), chunks.new(20)
     assert first.loads is second.loads
     assert first.loads.shape == (2**20 // 144, 144)

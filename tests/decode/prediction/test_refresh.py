@@ -6,9 +6,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
+from bfio.decode.machine.counters import STEP
+from bfio.decode.machine.endings import enlist, forget, predict, predicted_steps, strike
 from bfio.decode.machine.prediction import predicted_by_draw, predicted_by_tables
-from bfio.decode.machine.refresh import enlist, forget, predict, predicted_steps, strike
-from bfio.decode.machine.state import STEP, new_state
+from bfio.decode.machine.state import new_state
 from bfio.decode.options import RunOptions
 from bfio.decode.prediction.length_history import new_history
 from bfio.decode.prediction.registry import build

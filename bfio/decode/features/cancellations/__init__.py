@@ -1,0 +1,1 @@
+"""Clients that give up: their requests leave, wherever they are."""

@@ -1,0 +1,71 @@
+"""Decisions on their way: who is bound, when they take effect, what policies see meanwhile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bfio.common.compilable import compilable
+from bfio.decode.machine.arrays import copy_to
+from bfio.decode.machine.counters import QUEUED, STEP
+from bfio.decode.machine.moves import start_queued, start_queued_until
+from bfio.decode.machine.waiting import join_queue, join_queue_at_its_head
+from bfio.decode.tally import running_tally, takes
+
+if TYPE_CHECKING:
+    from bfio.decode.machine.state import State
+
+
+@compilable(part_of="delay")
+def join_queue_by_age(state: State, request: int, worker: int) -> None:
+    """Put a request into its worker's queue, behind all but younger ones bound at the same step.
+
+    Decisions of a step take effect in order of arrival, in whichever order a policy makes them:
+    what finds the memory gone by then depends on it.
+    """
+    workers, bound, following = state.workers, state.marks.bound, state.requests.next
+    step, youngest = state.counters[STEP], workers.tail[worker]
+    if workers.queued[worker] == 0 or bound[youngest] < step or youngest < request:
+        join_queue(state, request, worker)
+        return
+    before, after = -1, int(workers.head[worker])
+    while bound[after] < step or after < request:
+        before, after = after, int(following[after])
+    if before < 0:
+        join_queue_at_its_head(state, request, worker)
+        return
+    following[before], following[request] = request, after
+    workers.queued[worker] += 1
+    workers.queued_tokens[worker] += state.requests.size[request]
+    state.counters[QUEUED] += 1
+
+
+@compilable(part_of="delay")
+def decide_late(state: State) -> None:
+    """Let decisions take effect that are due, and show the workers to whom is asked now.
+
+    With immediate dispatch those start after it was asked.
+    """
+    if not state.settings.immediate:
+        start_queued(state)
+    if not state.reports.is_on:
+        told, workers = state.reports, state.workers
+        copy_to(told.load, workers.load)
+        copy_to(told.running, workers.running)
+        copy_to(told.queued, workers.queued)
+        copy_to(told.queued_tokens, workers.queued_tokens)
+        copy_to(told.used, state.machine.used)
+
+
+@compilable(part_of="delay")
+def hurry(state: State) -> None:
+    """Let the decisions that are next to take effect do so now, as no step runs until then."""
+    workers, latest = state.workers, -1
+    for g in range(len(workers.load)):
+        if workers.queued[g] > 0:
+            head = workers.head[g]
+            bound = state.marks.bound[head]
+            fits = takes(running_tally(state, g), state.requests.need[head])
+            if fits and (latest < 0 or bound < latest):
+                latest = bound
+    if latest >= 0:
+        start_queued_until(state, latest)

@@ -1,0 +1,89 @@
+"""A feature of the machine, as all that stands around its phases knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.machine.state import State
+    from bfio.decode.options import RunOptions
+    from bfio.decode.replay_table import Rule
+    from bfio.decode.run import Run
+    from bfio.workloads.workload import Workload
+    from formulations.arrays import FloatArray
+
+#: From the machine and the options of a run to its words in the line of settings.
+Setting: TypeAlias = "Callable[[Cluster, RunOptions], str]"
+#: Refuses requests on a machine with such options; look-ahead steps, and whether requests rest.
+Check: TypeAlias = "Callable[[Workload, Cluster, RunOptions, int, bool], None]"
+#: From names of policies, machine, options, and whether requests tell their prompts, to sentences.
+Idle: TypeAlias = "Callable[[Sequence[str], Cluster, RunOptions, bool], Iterator[str]]"
+
+
+#: Whether a run with such a machine and options uses a part of the machine.
+Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What a feature adds to settings, checks, remarks, record and replay.
+
+    Parameters
+    ----------
+    name : str
+        What its part of a line of settings is called.
+    parts : mapping
+        Names that its compilable functions are marked with (``part_of``), and who uses each.
+    setting : callable
+        Its words there; empty where all is as by default.
+    after : str
+        The part of the line behind which they stand.
+    check : callable
+        Raises `InputError` if a run cannot be made for it.
+    idle : callable
+        Yields what was asked for and changes nothing, a sentence each.
+    unseen : callable
+        Likewise, from runs that differ in the policy only: which events none of them saw.
+    record : callable
+        From the state at the end of a run to its fields of `bfio.decode.run.Run`.
+    malformed : callable
+        Counts entries of these that no replay could follow.
+    rules : mapping
+        Rules of the replay of a run, by name.
+    """
+
+    name: str
+    parts: Mapping[str, Used] = field(default_factory=dict)
+    _: KW_ONLY
+    setting: Setting = lambda cluster, options: ""
+    after: str = "dispatch"
+    check: Check = lambda workload, cluster, options, horizon, pauses: None
+    idle: Idle = lambda names, cluster, options, tells_prompts: iter(())
+    unseen: Callable[[Sequence[Run]], Iterator[str]] = lambda runs: iter(())
+    record: Callable[[State], Mapping[str, object]] = lambda state: {}
+    malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+
+
+def schedule_setting(name: str, given: str | Sequence[object]) -> str:
+    """Return a schedule of events in words: as it was given, or what tells its events apart."""
+    if not isinstance(given, str):
+        digest = sha256(repr(tuple(given)).encode()).hexdigest()[:8]
+        return f"{name} at {len(given)} times ({digest})"
+    return "" if given == "none" else f"{name} {given}"
+
+
+def none_came(what: str, time_s: FloatArray, runs: Sequence[Run]) -> Iterator[str]:
+    """Yield that the first event comes after the last step of all runs has begun, if so."""
+    last_s = max((float(run.start_s[-1]) for run in runs if run.steps), default=0.0)
+    if len(time_s) == 0:
+        yield f"The schedule has no {what}: the runs are as without one."
+    elif time_s[0] > last_s:
+        yield (
+            f"No {what} came to pass: the first is at {time_s[0]:,.6g} s, and the last step "
+            f"begins at {last_s:,.6g} s. Times are in seconds from the start of the run."
+        )

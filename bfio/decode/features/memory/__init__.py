@@ -1,0 +1,1 @@
+"""Memory of the workers: who may start, and what happens where it overflows."""

@@ -1,0 +1,133 @@
+"""Memory around a run: its words, and the rules of its record."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from bfio.common.number_text import exact
+from bfio.decode.cluster import Cluster, per_worker_text
+from bfio.decode.features.feature import Feature
+from bfio.decode.features.memory.phases import peaks
+from bfio.decode.machine.state import may_interrupt
+from bfio.decode.options import SWAP_TIME_S, Overflow, RunOptions
+from bfio.decode.replay_record import Replay, profile
+from bfio.decode.replay_table import RuleTable, number
+from bfio.decode.stints import Cause
+from bfio.workloads.workload import Workload
+from formulations.errors import InputError
+
+#: Rules of the record.
+RULES = RuleTable()
+
+
+@RULES.rule("memory")
+def _memory(replay: Replay) -> int:
+    """Check that no worker ever holds more than its memory, reserved peaks included."""
+    memory = replay.cluster.worker_memory()
+    if replay.cluster.memory is None:
+        return 0
+    wrong = number(replay.held[0] > memory)
+    if replay.run.options.overflow is not Overflow.RESERVE:
+        return wrong
+    held = np.zeros((replay.cluster.workers, replay.run.steps), dtype=np.int64)
+    for request, worker, start, end, _ in replay.walk():
+        output = int(replay.workload.output_tokens[request])
+        peak = replay.run.options.drift.largest_gain(output - 1)
+        held[worker, start:end] += int(replay.workload.prompt_tokens[request]) + peak
+    return wrong + number(memory < held.T)
+
+
+@RULES.rule("overflow")
+def _overflow(replay: Replay) -> int:
+    """Check that memory interrupts only what would not have fitted, the youngest first."""
+    if not np.isin(replay.stints.cause, (Cause.RECOMPUTATION, Cause.SWAP)).any():
+        return 0
+    memory, all_loads = replay.cluster.worker_memory(), replay.held[0]
+    oldest_gone: dict[tuple[int, int], tuple[int, int, int]] = {}
+    begun: dict[tuple[int, int], int] = {}
+    drift = replay.run.options.drift
+    ends = zip(replay.stints.cause.tolist(), replay.stints.emitted.tolist(), strict=True)
+    for (request, worker, start, end, loads), (cause, emitted) in zip(
+        replay.walk(), ends, strict=True
+    ):
+        begun[start, worker] = begun.get((start, worker), 0) + int(loads[0])
+        if cause in (Cause.RECOMPUTATION, Cause.SWAP):
+            grown = profile(drift, int(loads[-1]), end - 1, 2, emitted - 1)[1]
+            gone = (start, request, int(grown))
+            oldest_gone[end, worker] = min(gone, oldest_gone.get((end, worker), gone))
+    wrong = 0
+    for (step, worker), (start, request, load) in oldest_gone.items():
+        if step == replay.run.steps:
+            continue
+        kept = all_loads[step, worker] - begun.get((step, worker), 0)
+        wrong += int(kept + load <= memory[worker])
+        on_it = (replay.stints.worker == worker) & (replay.stints.end > step)
+        stays = on_it & (replay.stints.start < step)
+        younger = replay.stints.start > start
+        younger |= (replay.stints.start == start) & (replay.stints.request > request)
+        wrong += number(stays & younger)
+    return wrong
+
+
+def _setting(cluster: Cluster, options: RunOptions) -> str:
+    """Return the memory and its rule; what would happen if there were a limit, if not as usual."""
+    rule, time = options.overflow.value, f"{exact(options.swap_time_s)} s a token"
+    swaps = options.swap_time_s != SWAP_TIME_S
+    if cluster.memory is not None:
+        how = f"{rule}, {time}" if swaps else rule
+        return f"memory {per_worker_text(cluster.memory)} tokens ({how})"
+    if swaps or options.overflow is not Overflow.RECOMPUTE:
+        return f"overflow {rule}, {time}, where no memory is limited"
+    return ""
+
+
+def _check(
+    workload: Workload, cluster: Cluster, options: RunOptions, horizon: int, pauses: bool
+) -> None:
+    """Refuse requests whose peak fits no worker."""
+    if cluster.memory is None:
+        return
+    most = int(cluster.worker_memory().max())
+    largest = peaks(workload, options.drift, may_interrupt(cluster, options), pauses)
+    too_large = np.flatnonzero(largest > most)
+    if len(too_large):
+        first = int(too_large[0])
+        raise InputError(
+            f"request {first}",
+            f"takes up to {largest[first]} tokens of memory where the largest worker has {most} "
+            f"({len(too_large)} such requests)",
+            "give more memory, or leave such requests out",
+        )
+
+
+def _idle(
+    names: Sequence[str], cluster: Cluster, options: RunOptions, tells_prompts: bool
+) -> Iterator[str]:
+    """Yield that a rule of overflow, or the time of a swap, is not used, if that is so."""
+    plain = RunOptions()
+    if cluster.memory is None and options.overflow is not plain.overflow:
+        yield (
+            f"It changes nothing that overflow is {options.overflow}: the memory of the workers "
+            "is not limited."
+        )
+    swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
+    if options.swap_time_s != plain.swap_time_s and not swaps:
+        yield (
+            "The time of a swap is not used: only where memory is limited and overflow is swap "
+            "does a token leave for the host."
+        )
+
+
+MEMORY = Feature(
+    "memory",
+    {
+        "overflow": lambda cluster, options: (
+            cluster.memory is not None and options.overflow is not Overflow.RESERVE
+        )
+    },
+    setting=_setting,
+    after="speed",
+    check=_check,
+    idle=_idle,
+    rules=RULES,
+)

@@ -1,0 +1,263 @@
+"""Requests that rest for a step: they keep worker, slot and memory, and emit nothing.
+
+For the step they are set aside, so that what measures, completes and grows sees only what runs;
+afterwards they are taken back as they were, one step later. The phases of a step
+(`bfio.decode.machine.phases`) know nothing of it, and compiled runs have nobody who rests.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.decisions import shown
+from bfio.decode.features.feature import Feature
+from bfio.decode.features.memory.start_order import put_in_order
+from bfio.decode.machine.counters import ACTIVE, KNOWN, RESERVE, STEP
+from bfio.decode.machine.endings import add_ending
+from bfio.decode.machine.moves import end, growth, strike_from_wheel
+from bfio.decode.machine.phases import run_step
+from bfio.decode.machine.state import Record, State
+from bfio.decode.policy import Decision
+from bfio.decode.replay_record import Replay
+from bfio.decode.replay_table import RuleTable, number
+from bfio.decode.run import Run
+from bfio.decode.state import ActiveRequests
+from bfio.decode.stints import stints_of
+from formulations.arrays import IntArray, frozen
+from formulations.errors import InputError
+
+
+class _Rest(NamedTuple):
+    """The last rest of each request, shape (n,); -1 before it has had one.
+
+    Parameters
+    ----------
+    first, end : IntArray
+        Its first step, and the first after it.
+    stint : IntArray
+        The step at which the stint began in which it lies.
+    row : IntArray
+        Its place among all rests.
+    """
+
+    first: IntArray
+    end: IntArray
+    stint: IntArray
+    row: IntArray
+
+
+class Rests:
+    """Who rests, and who has rested, in a run of a policy that pauses, or with token budgets.
+
+    Parameters
+    ----------
+    num_requests : int
+        Requests of the run.
+    max_pauses : int or None
+        ``P``: most steps in a row that one rests; None where batches say who does.
+    """
+
+    def __init__(self, num_requests: int, max_pauses: int | None) -> None:
+        self.max_pauses = max_pauses
+        self._last = _Rest(*(np.full(num_requests, -1, dtype=np.int64) for _ in range(4)))
+        self._log: list[list[int]] = []
+
+    def steps_rested(self, state: State, requests: IntArray) -> IntArray:
+        """Return the steps in a row that active requests have rested until now, shape (A,)."""
+        last = _Rest(*(column[requests] for column in self._last))
+        goes_on = (last.end == state.counters[STEP]) & (last.stint == state.marks.start[requests])
+        return np.where(goes_on, last.end - last.first, 0)
+
+    def run_step(self, state: State, record: Record, row: int, resting: IntArray) -> None:
+        """Run a step in which some active requests rest.
+
+        Parameters
+        ----------
+        state, record, row
+            As `bfio.decode.machine.phases.run_step` takes them.
+        resting : IntArray
+            Who rests.
+        """
+        self._note(state, resting)
+        aside = [(request, set_aside(state, request)) for request in resting.tolist()]
+        run_step(state, record, row)
+        for request, load in aside:
+            take_back(state, request, load)
+
+    def _note(self, state: State, resting: IntArray) -> None:
+        step, last = int(state.counters[STEP]), self._last
+        begins = self.steps_rested(state, resting) == 0
+        for request in resting[begins].tolist():
+            last.row[request] = len(self._log)
+            self._log.append([request, step, step])
+        last.first[resting[begins]] = step
+        last.stint[resting] = state.marks.start[resting]
+        last.end[resting] = step + 1
+        for request in resting.tolist():
+            self._log[last.row[request]][2] = step + 1
+
+    def log(self) -> IntArray:
+        """Return all rests as `bfio.decode.run.Run.rests` has them, shape (m, 3)."""
+        return frozen(np.array(self._log, dtype=np.int64).reshape(-1, 3))
+
+
+def active_requests(state: State, rests: Rests | None) -> ActiveRequests:
+    """Return those that have a slot before this step, in order of arrival."""
+    active = np.sort(state.lists.running[: state.counters[ACTIVE]])
+    loads = [state.requests.size[request] + growth(state, request) for request in active.tolist()]
+    rested = np.zeros_like(active) if rests is None else rests.steps_rested(state, active)
+    columns = (active, state.marks.worker[active], np.array(loads, dtype=np.int64), rested)
+    return ActiveRequests(*map(frozen, columns))
+
+
+def set_aside(state: State, request: int) -> int:
+    """Take a request from its worker for this step, and return its load [tokens].
+
+    Its slot and its memory are nobody else's: all that start at this step have done so.
+    """
+    step, last = int(state.counters[STEP]), int(state.marks.last[request])
+    strike_from_wheel(state, request, last)
+    if state.sight[KNOWN] and last <= step + state.settings.horizon:
+        add_ending(state, request, last, -1)
+    load = int(state.requests.size[request]) + growth(state, request)
+    end(state, request)
+    return load
+
+
+def take_back(state: State, request: int, load: int) -> None:
+    """Let a request go on where it was, after a step at which it rested.
+
+    The step counts neither as emitted nor for its growth: ``emitted`` and ``size`` are what one
+    would have had that runs from ``start`` until now without a rest.
+    """
+    counters, requests, worker = state.counters, state.requests, state.marks.worker[request]
+    requests.emitted[request] -= 1
+    requests.size[request] = load - growth(state, request)
+    last = int(state.marks.last[request]) + 1
+    state.marks.last[request] = last
+    slot = last & (len(state.wheel) - 1)
+    requests.next[request] = state.wheel[slot]
+    state.wheel[slot] = request
+    # Endings up to one step less than the window are noted: the next step has revealed none yet.
+    if state.sight[KNOWN] and last < counters[STEP] + state.settings.horizon:
+        add_ending(state, request, last, 1)
+    state.workers.load[worker] += load
+    state.workers.running[worker] += 1
+    if state.settings.overflow == RESERVE:
+        state.machine.used[worker] += requests.need[request]
+    if state.order.is_on:
+        put_in_order(state.order, state.marks.start, request, worker)
+    state.lists.running[counters[ACTIVE]] = request
+    requests.place[request] = counters[ACTIVE]
+    counters[ACTIVE] += 1
+
+
+def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> None:
+    """Refuse a step at which nobody emits.
+
+    Raises
+    ------
+    InputError
+        If all active requests rest and none started.
+    """
+    if len(resting) == state.counters[ACTIVE]:
+        raise InputError(
+            f"policy {policy}, step {int(state.counters[STEP])}",
+            "all active requests rest and none starts",
+            "let at least one run",
+        )
+
+
+def checked_rests(
+    answer: object, active: ActiveRequests, max_pauses: int, policy: str, step: int
+) -> IntArray:
+    """Return the requests that rest, shape (r,), in order of arrival.
+
+    Parameters
+    ----------
+    answer : object
+        What the policy returned; who rests if it is a `Decision`.
+    active : ActiveRequests
+        Those that have a slot before this step.
+    max_pauses : int
+        Most steps in a row that one rests.
+    policy, step
+        Named in errors.
+
+    Raises
+    ------
+    InputError
+        If they are not different places, or one has rested as long as it may.
+    """
+    where, most = f"policy {policy}, step {step}", len(active.request) - 1
+    rests = answer.rests if isinstance(answer, Decision) else ()
+    for place in rests:
+        is_whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
+        if not is_whole or not 0 <= place <= most:
+            raise InputError(where, f"{shown(place)} rests", f"use places 0..{most} of active")
+        if active.rested[place] >= max_pauses:
+            what = f"active request {place} has rested {active.rested[place]} steps"
+            raise InputError(where, what, f"let it run: max_pauses is {max_pauses}")
+    if len(set(rests)) < len(rests):
+        raise InputError(where, "a request rests twice", "name each place once")
+    return active.request[np.sort(np.array(rests, dtype=np.int64))]
+
+
+def check_nobody_rests(answer: object, policy: str, step: int) -> None:
+    """Refuse rests that a policy names which is none that pauses.
+
+    Raises
+    ------
+    InputError
+        If it names any.
+    """
+    if isinstance(answer, Decision) and answer.rests:
+        raise InputError(
+            f"policy {policy}, step {step}",
+            "says who rests, and is none that pauses",
+            "give it an attribute max_pauses, the most steps in a row",
+        )
+
+
+#: Rules of the record.
+RULES = RuleTable()
+
+
+def _malformed_rests(run: Run, cluster: Cluster) -> int:
+    """Count rests that no replay could follow."""
+    if run.rests is None:
+        return 0
+    if run.rests.ndim != 2 or run.rests.shape[1:] != (3,):
+        return 1
+    who, first, end = run.rests.T
+    wrong = number((who < 0) | (who >= run.num_requests))
+    return wrong + number((first < 0) | (first >= end) | (end > run.steps))
+
+
+@RULES.rule("rests")
+def _rests(replay: Replay) -> int:
+    """Check that requests rest while they have a slot, for no longer at a time than they may."""
+    run, stints, batches = replay.run, replay.stints, replay.batches
+    if run.rests is None or (run.max_pauses is None) != batches:
+        return int(run.rests is not None or run.max_pauses is not None)
+    if len(run.rests) == 0:
+        return 0
+    if len(stints.request) == 0:
+        return len(run.rests)
+    order = np.lexsort((run.rests[:, 1], run.rests[:, 0]))
+    who, first, end = run.rests[order].T
+    which = stints_of(run.rests[order], stints.request, stints.start, run.steps)
+    wrong = 0 if run.max_pauses is None else number(end - first > run.max_pauses)
+    # Who starts runs, unless its prompt is to be computed; who is back from the host may rest at
+    # once.
+    begin = stints.start[which] + (stints.was_waiting[which] & (not batches))
+    wrong += number((stints.request[which] != who) | (first < begin) | (end > stints.end[which]))
+    # Two without a step in between are one rest, unless it was away.
+    same = which[1:] == which[:-1]
+    wrong += number(same & (first[1:] <= end[:-1]))
+    # The last step of one that is done emits its last token.
+    return wrong + number(end == run.finish_step[who] + 1)
+
+
+PAUSING = Feature("pausing", malformed=_malformed_rests, rules=RULES)

@@ -1,0 +1,1 @@
+"""Workers that are slow for a while; policies are not told."""

@@ -1,0 +1,128 @@
+"""Workers that are slow for a while: a schedule, written by hand, read from a file or drawn."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bfio.common.options import NUMBER
+from bfio.decode.features.schedules import ScheduleOption, drawn_turns, in_order
+from formulations.arrays import FloatArray, IntArray
+from formulations.errors import InputError
+from formulations.scalars import real
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+#: Columns of a file.
+COLUMNS = ("time_s", "worker", "factor")
+#: How many times as long a drawn straggler takes, unless ``factor`` says otherwise.
+DEFAULT_FACTOR = 2.0
+#: Largest factor.
+MAX_FACTOR = 1e6
+#: Number of the random stream; policies, predictors, failures and cancellations have others.
+_STREAM = 5
+_FORM = (
+    "write random:mtbf=3600:mttr=60:factor=2, or the name of a CSV file with time_s,worker,factor"
+)
+
+
+class Stragglers(NamedTuple):
+    """From when on workers take how many times as long, in order of time.
+
+    Parameters
+    ----------
+    time_s : FloatArray
+        Shape (E,) [s]; an event takes effect with the first step that starts then or later.
+    worker : IntArray
+        Shape (E,).
+    factor : FloatArray
+        Shape (E,): what its time of a step, ``C_g + t_g·L_g``, is multiplied by; 1 is its pace.
+    until_s : float
+        Up to when the schedule says what happens [s].
+    """
+
+    time_s: FloatArray
+    worker: IntArray
+    factor: FloatArray
+    until_s: float
+
+    def factors(self, start_s: FloatArray, num_workers: int) -> FloatArray:
+        """Return the factor of each worker at steps that start then, shape (K, G).
+
+        Parameters
+        ----------
+        start_s : FloatArray
+            Shape (K,), in order [s].
+        num_workers : int
+            ``G``.
+        """
+        factors = np.empty((len(start_s), num_workers))
+        for g in range(num_workers):
+            own = self.worker == g
+            passed = np.searchsorted(self.time_s[own], start_s, side="right")
+            factors[:, g] = np.concatenate(([1.0], self.factor[own]))[passed]
+        return factors
+
+
+def stragglers_of(
+    given: str | Iterable[tuple[float, int, float]], num_workers: int, seed: int
+) -> Stragglers:
+    """Return the schedule that an option of a run stands for.
+
+    Parameters
+    ----------
+    given : str or iterable of (float, int, float)
+        ``none``, ``random:mtbf=SECONDS:mttr=SECONDS`` (beside these ``factor``, 2 by default, and
+        ``until=SECONDS``, 1e6 by default), the name of a CSV file, or its rows: time [s], worker,
+        factor.
+    num_workers : int
+        ``G``.
+    seed : int
+        Seed of the run.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is out of order, names no worker, or a factor is no number > 0.
+    """
+    return _OPTION.read(
+        given,
+        lambda text: _drawn(text, num_workers, seed),
+        lambda rows, where: _checked(rows, num_workers, where),
+    )
+
+
+# Energy, metrics and replay ask for the schedule of a run again and again.
+@lru_cache(maxsize=4)
+def _drawn(text: str, num_workers: int, seed: int) -> Stragglers:
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    more = {"factor": (NUMBER, DEFAULT_FACTOR)}
+    turns, values = drawn_turns(text, "stragglers", num_workers, rng, form=_FORM, more=more)
+    rows = [(time, worker, 1.0 if is_up else values["factor"]) for time, worker, is_up in turns]
+    return _checked(rows, num_workers, "stragglers", values["until"])
+
+
+def _row(line: Mapping[str, str]) -> tuple[float, int, float]:
+    return float(line["time_s"]), int(line["worker"]), float(line["factor"])
+
+
+_OPTION = ScheduleOption("stragglers", COLUMNS, _row, _FORM, example="12.5,0,2")
+
+
+def _checked(
+    rows: list[tuple[float, int, float]], num_workers: int, where: str, until_s: float = math.inf
+) -> Stragglers:
+    for place, (_, _, factor) in in_order(rows, where, "worker", num_workers):
+        if not 0 < real(factor, place) <= MAX_FACTOR:
+            raise InputError(place, f"factor {factor}", f"give one in (0, {MAX_FACTOR:g}]")
+    times, workers, factors = zip(*rows, strict=True) if rows else ((), (), ())
+    return Stragglers(
+        np.array(times, dtype=np.float64),
+        np.array(workers, dtype=np.int64),
+        np.array(factors, dtype=np.float64),
+        until_s,
+    )

@@ -1,0 +1,198 @@
+"""What policies are told of the workers: as things are, or by reports that are late or lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bfio.common.compilable import compilable
+from bfio.decode.features.telemetry.options import Telemetry
+from bfio.decode.machine.arrays import copy_to
+from bfio.decode.machine.counters import ACTIVE, STEP
+from formulations.arrays import IntArray
+
+if TYPE_CHECKING:
+    from bfio.decode.machine.state import State
+    from bfio.decode.machine.window import Window
+
+#: Steps for which losses are drawn; then they repeat.
+_DRAWN_STEPS = 4096
+#: Number of the random stream; policies, predictors and schedules have others.
+_STREAM = 6
+
+# Columns of a report before the projected loads and the running requests that are left.
+(LOAD, RUNNING, QUEUED, QUEUED_TOKENS, USED) = range(5)
+_NUM_NOW = 5
+
+
+class Reports(NamedTuple):
+    """What is known of each worker; without telemetry these are the arrays of the workers.
+
+    Parameters
+    ----------
+    is_on : bool
+        Whether reports are late or lost.
+    is_apart : bool
+        Whether the arrays of shape (G,) are not those of the workers: what policies send then
+        counts here as running at once, though it does not start, or nobody knows that it does.
+    delay : int
+        Steps after which one arrives.
+    load, running, queued, queued_tokens, used : IntArray
+        Shape (G,): see `WorkerRows` and `Machine` of `bfio.decode.machine.state`.
+    base, left : IntArray
+        Shape (G, H+1): projected loads [tokens], and running requests that are left.
+    last : IntArray
+        Shape (G, columns): the last report of each that has arrived.
+    past : IntArray
+        Shape (d+1, G, columns): the reports of the last steps, that of step k at k modulo d+1.
+    lost : array of int8
+        Shape (T, G): see `bfio.decode.features.telemetry.phases.losses`.
+    refused : IntArray
+        Shape (1,): decisions of this step that found no memory.
+    """
+
+    is_on: bool
+    is_apart: bool
+    delay: int
+    load: IntArray
+    running: IntArray
+    queued: IntArray
+    queued_tokens: IntArray
+    used: IntArray
+    base: IntArray
+    left: IntArray
+    last: IntArray
+    past: IntArray
+    lost: NDArray[np.int8]
+    refused: IntArray
+
+
+def new_reports(
+    given: Telemetry | None, now: tuple[IntArray, ...], horizon: int, seed: int, starts_late: bool
+) -> Reports:
+    """Return what is known before the first step.
+
+    Parameters
+    ----------
+    given : Telemetry, optional
+        How workers report; by default all is known at once.
+    now : tuple of IntArray
+        Each of shape (G,): loads, running, queued and their tokens, memory in use.
+    horizon, seed : int
+        Of the run.
+    starts_late : bool
+        Whether decisions take effect later.
+    """
+    is_on, G = given is not None, len(now[0])
+    is_apart = is_on or starts_late
+    kept = given or Telemetry()
+    steps, width = (kept.delay + 1, horizon + 1) if is_on else (0, 0)
+    columns = _NUM_NOW + 2 * width
+    load, running, queued, queued_tokens, used = (
+        each.copy() if is_apart else each for each in now
+    )
+    base, left = np.zeros((2, G, width), dtype=np.int64)
+    return Reports(
+        is_on=is_on,
+        is_apart=is_apart,
+        delay=kept.delay,
+        load=load,
+        running=running,
+        queued=queued,
+        queued_tokens=queued_tokens,
+        used=used,
+        base=base,
+        left=left,
+        last=np.zeros((G, columns), dtype=np.int64),
+        past=np.zeros((steps, G, columns), dtype=np.int64),
+        lost=losses(kept, G if is_on else 0, seed),
+        refused=np.zeros(1, dtype=np.int64),
+    )
+
+
+@compilable
+def arrives(reports: Reports, step: int, g: int) -> bool:
+    """Whether a worker's report that is due at a step arrives."""
+    sent = step - reports.delay
+    return bool(sent < 0 or reports.lost[sent % len(reports.lost), g] == 0)
+
+
+@compilable
+def show(reports: Reports, g: int) -> None:
+    """Let the last report of a worker be what is known of it."""
+    report, width = reports.last[g], reports.base.shape[1]
+    reports.load[g] = report[LOAD]
+    reports.running[g] = report[RUNNING]
+    reports.queued[g] = report[QUEUED]
+    reports.queued_tokens[g] = report[QUEUED_TOKENS]
+    reports.used[g] = report[USED]
+    for h in range(width):
+        reports.base[g, h] = report[_NUM_NOW + h]
+        reports.left[g, h] = report[_NUM_NOW + width + h]
+
+
+@compilable
+def note_sent(reports: Reports, worker: int, size: int, is_bound: bool) -> None:
+    """Add what a policy sends at this step to what it knows, for this step alone."""
+    if is_bound:
+        reports.queued[worker] += 1
+        reports.queued_tokens[worker] += size
+    else:
+        reports.running[worker] += 1
+        reports.load[worker] += size
+
+
+@compilable
+def nobody_runs(reports: Reports) -> bool:
+    """Whether nothing is known to run anywhere."""
+    return bool(reports.running.sum() == 0)
+
+
+def losses(given: Telemetry, num_workers: int, seed: int) -> NDArray[np.int8]:
+    """Return which reports are lost, shape (T, G): row k mod T tells of step k, 1 if it is."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    steps = _DRAWN_STEPS if given.loss else 1
+    return (rng.random((steps, num_workers)) < given.loss).astype(np.int8)
+
+
+@compilable(part_of="telemetry")
+def show_projection(state: State, window: Window) -> None:
+    """Write the projected loads that reports tell; the level stays that of `receive`."""
+    for g in range(len(window.base)):
+        copy_to(window.base[g], state.reports.base[g])
+        copy_to(window.running[g], state.reports.left[g])
+
+
+@compilable
+def receive(state: State, window: Window) -> None:
+    """Let workers report, after their loads have been projected, and reports arrive.
+
+    While nothing runs no step passes, and all reports arrive.
+    """
+    reports, step = state.reports, int(state.counters[STEP])
+    slots = reports.delay + 1
+    for g in range(len(reports.load)):
+        write_report(state, window, reports.past[step % slots, g], g)
+        if state.counters[ACTIVE] == 0:
+            for slot in range(slots):
+                copy_to(reports.past[slot, g], reports.past[step % slots, g])
+        # The slot behind this step's has the report of ``delay`` steps ago.
+        if state.counters[ACTIVE] == 0 or arrives(reports, step, g):
+            copy_to(reports.last[g], reports.past[(step + 1) % slots, g])
+        show(reports, g)
+
+
+@compilable
+def write_report(state: State, window: Window, report: IntArray, g: int) -> None:
+    """Write what a worker holds."""
+    workers, width = state.workers, len(window.level)
+    report[LOAD] = workers.load[g]
+    report[RUNNING] = workers.running[g]
+    report[QUEUED] = workers.queued[g]
+    report[QUEUED_TOKENS] = workers.queued_tokens[g]
+    report[USED] = state.machine.used[g]
+    now = len(report) - 2 * width
+    copy_to(report[now : now + width], window.base[g])
+    copy_to(report[now + width :], window.running[g])

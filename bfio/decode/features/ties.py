@@ -1,0 +1,88 @@
+"""Ties go to the lowest worker; here workers change places before a policy sees them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from bfio.decode.features.feature import Feature
+from bfio.decode.options import Ties
+from bfio.decode.state import ActiveRequests, DecodeState, Prefixes
+from formulations.arrays import IntArray, frozen
+
+#: What a state holds for each worker, along the first axis.
+OF_WORKERS = (
+    "loads",
+    "projected_loads",
+    "free_slots",
+    "running",
+    "projected_running",
+    "queued",
+    "queued_tokens",
+    "room",
+    "token_time",
+    "overhead_tokens",
+    "bound_loads",
+    "pending_prefill",
+)
+#: Tells this stream from that of policies, which have the same seed.
+_STREAM = 1
+
+
+def orders(ties: Ties, num_workers: int, seed: int) -> Iterator[IntArray] | None:
+    """Yield the order in which workers stand at each decision; None if it is always theirs."""
+    if ties is Ties.LOWEST:
+        return None
+    if ties is Ties.ROTATING:
+        return (np.roll(np.arange(num_workers), -turn) for turn in count())
+    rng = np.random.default_rng([seed, _STREAM])
+    return (rng.permutation(num_workers) for _ in count())
+
+
+def in_places(state: DecodeState, order: IntArray) -> DecodeState:
+    """Return what a policy sees where worker ``order[p]`` stands at place p."""
+    changed: dict[str, Any] = {
+        name: None if (values := getattr(state, name)) is None else frozen(values[order])
+        for name in OF_WORKERS
+    }
+    units, held = state.step_units, state.holdings
+    return replace(
+        state,
+        **changed,
+        prefixes=None if state.prefixes is None else _Places(state.prefixes, order),
+        holdings=None if held is None else _held(held, np.argsort(order)),
+        step_units=None if units is None else (frozen(units[0][order]), frozen(units[1][order])),
+    )
+
+
+def _held(active: Callable[[], ActiveRequests], place: IntArray) -> Callable[[], ActiveRequests]:
+    def seen() -> ActiveRequests:
+        found = active()
+        return found._replace(worker=place[found.worker])
+
+    return seen
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The prefixes of waiting requests, workers in another order."""
+
+    prefixes: Prefixes
+    order: IntArray
+
+    @property
+    def cached_tokens(self) -> IntArray:
+        """See `DecodeState.cached_tokens`."""
+        return self.prefixes.cached_tokens[:, self.order]
+
+    def keys(self, num_blocks: int) -> IntArray:
+        """See `DecodeState.routing_keys`."""
+        return self.prefixes.keys(num_blocks)
+
+
+TIES = Feature(
+    "ties",
+    setting=lambda _, options: "" if options.ties is Ties.LOWEST else f"{options.ties} ties",
+)

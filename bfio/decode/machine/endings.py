@@ -1,0 +1,197 @@
+"""When running requests end: known or predicted, and noted in a ring for the look-ahead window.
+
+The ring says which of them end at which step of the window, by worker. Where lengths are predicted
+(BalanceRoute, appendix C.2.3) a request is predicted when it starts, after every q tokens, and
+when it outlives its prediction (the paper's floor); in between each token takes one step off, so
+that what is kept is the step it is predicted to end with. Of one that is predicted to outlive the
+window nothing else is known: it does so until it is predicted again. (In the paper its ``ŷ``,
+reset to H, is decremented like any other: `Prediction.counts_down`.) A calendar holds who is to be
+predicted when: a step costs its predictions, however many requests run. That is for compiled runs;
+interpreted ones keep the same by whole arrays (`bfio.decode.prediction.refresh`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bfio.common.compilable import compilable
+from bfio.decode.machine.arrays import sort_few
+from bfio.decode.machine.counters import FINISHED, STEP
+from bfio.decode.machine.prediction import FAR, Calendar, Prediction
+from bfio.decode.prediction.length_history import learn
+from formulations.arrays import IntArray
+
+if TYPE_CHECKING:
+    from bfio.decode.machine.state import State
+
+
+@compilable
+def gained(gains: IntArray, steps: int) -> int:
+    """Return ``D(steps)``, the drift of the first ``steps`` steps [tokens]."""
+    period = len(gains) - 1
+    if period == 1:
+        return int(steps * gains[1])
+    return int((steps // period) * gains[period] + gains[steps % period])
+
+
+@compilable
+def column_of(state: State, step: int) -> int:
+    """Return the column of a step in the ring, whose width is a power of two."""
+    return int(step & (state.ending_load.shape[1] - 1))
+
+
+@compilable(allocates=True)
+def gained_each(gains: IntArray, steps: IntArray) -> IntArray:
+    """Return ``D`` of each entry of ``steps``, shape (n,) [tokens]."""
+    period = len(gains) - 1
+    gained: IntArray = (steps // period) * gains[period] + gains[steps % period]
+    return gained
+
+
+@compilable
+def add_ending(state: State, request: int, last: int, times: int) -> None:
+    """Add a request to the column of its last step, or take it away.
+
+    Parameters
+    ----------
+    state : State
+        A state whose ring is kept.
+    request, last : int
+        The request and its last step, known or predicted, within the window.
+    times : int
+        1 or -1.
+    """
+    column = column_of(state, last)
+    worker = state.marks.worker[request]
+    drift = gained(state.gains, int(state.marks.start[request]))
+    state.ending_load[worker, column] += times * (state.requests.size[request] - drift)
+    state.ending_count[worker, column] += times
+
+
+@compilable
+def enter_window(state: State) -> None:
+    """Note the running requests whose last step, which is known, has just come into the window."""
+    last = int(state.counters[STEP] + state.settings.horizon)
+    request = int(state.wheel[last & (len(state.wheel) - 1)])
+    while request >= 0:
+        if state.marks.last[request] == last:
+            add_ending(state, request, last, 1)
+        request = int(state.requests.next[request])
+
+
+@compilable
+def leave_window(state: State) -> None:
+    """Clear the column of the step that is about to end."""
+    column = column_of(state, int(state.counters[STEP]))
+    state.ending_load[:, column] = 0
+    state.ending_count[:, column] = 0
+
+
+@compilable(part_of="predictions", otherwise=False)
+def predicts(state: State) -> bool:
+    """Whether this run keeps predictions."""
+    return bool(state.prediction.learns or state.prediction.draws)
+
+
+@compilable(part_of="predictions", otherwise=0)
+def predicted_steps(prediction: Prediction, request: int, age: int) -> int:
+    """Return the predicted remaining steps of a request, counting the coming one."""
+    if prediction.draws:
+        return max(1, int(prediction.drawn[request]) - age)
+    table = prediction.table
+    return int(table[prediction.kinds[request], min(age, table.shape[1] - 1)])
+
+
+@compilable(part_of="predictions")
+def predict(state: State, request: int, age: int) -> None:
+    """Predict a request that is neither in the ring of endings nor in the calendar."""
+    prediction, step = state.prediction, int(state.counters[STEP])
+    steps, horizon = predicted_steps(prediction, request, age), state.settings.horizon
+    if prediction.learns and steps > horizon and not prediction.counts_down:
+        steps = FAR
+    last = step + steps - 1
+    in_ring = steps <= horizon + 1
+    if in_ring:
+        add_ending(state, request, last, 1)
+    prediction.last[request] = last
+    prediction.noted[request] = in_ring
+    # One that is further away comes into the window before it can end.
+    due = last + 1 if in_ring else last - horizon
+    if prediction.learns:
+        prediction.turn[request] = step + prediction.refresh - age % prediction.refresh
+        due = min(due, int(prediction.turn[request]))
+    enlist(prediction, request, due, step)
+
+
+@compilable(part_of="predictions")
+def predict_due(state: State) -> None:
+    """Predict those again whose turn it is."""
+    prediction, step = state.prediction, int(state.counters[STEP])
+    calendar = prediction.calendar
+    slot = step & (len(calendar.first) - 1)
+    request = int(calendar.first[slot])
+    calendar.first[slot] = -1
+    while request >= 0:
+        following = int(calendar.following[request])
+        due = int(min(prediction.turn[request], prediction.last[request] + 1))
+        if prediction.learns and step < due:
+            # The calendar ended before its turn came.
+            enlist(prediction, request, due, step)
+        else:
+            leave_ring(state, request)
+            age = int(state.requests.emitted[request]) + step - int(state.marks.start[request])
+            predict(state, request, age)
+        request = following
+
+
+@compilable(part_of="predictions")
+def forget(state: State, request: int) -> None:
+    """Take a request that ends with this step out of the ring and the calendar."""
+    leave_ring(state, request)
+    strike(state.prediction.calendar, request, int(state.prediction.due[request]))
+
+
+@compilable
+def leave_ring(state: State, request: int) -> None:
+    """Take a request out of the ring of endings, unless that step has passed."""
+    last = int(state.prediction.last[request])
+    if state.prediction.noted[request] == 1 and last >= state.counters[STEP]:
+        add_ending(state, request, last, -1)
+
+
+@compilable(part_of="predictions")
+def learn_lengths(state: State) -> None:
+    """Learn from the requests that have finished with this step, in their order."""
+    prediction = state.prediction
+    ended = state.lists.ended[: state.counters[FINISHED]]
+    sort_few(ended)
+    for request in ended:
+        length, kind = int(state.requests.output[request]), int(prediction.kinds[request])
+        learn(prediction.history, prediction.table, int(state.settings.horizon), length, kind)
+
+
+@compilable
+def enlist(prediction: Prediction, request: int, due: int, step: int) -> None:
+    """Put a request on the list of those that are due at a step, or where the calendar ends."""
+    calendar = prediction.calendar
+    due = min(due, step + len(calendar.first) - 1)
+    prediction.due[request] = due
+    slot = due & (len(calendar.first) - 1)
+    first = int(calendar.first[slot])
+    calendar.previous[request] = -1
+    calendar.following[request] = first
+    if first >= 0:
+        calendar.previous[first] = request
+    calendar.first[slot] = request
+
+
+@compilable
+def strike(calendar: Calendar, request: int, due: int) -> None:
+    """Take a request off the list of those that are due at a step."""
+    previous, following = calendar.previous[request], calendar.following[request]
+    if previous >= 0:
+        calendar.following[previous] = following
+    else:
+        calendar.first[due & (len(calendar.first) - 1)] = following
+    if following >= 0:
+        calendar.previous[following] = previous

@@ -1,0 +1,124 @@
+"""What a run shows to observers, and what it leaves behind: a `bfio.decode.run.Run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bfio.decode.cluster import Cluster
+from bfio.decode.features.registry import FEATURES
+from bfio.decode.machine.counters import ADMITTED, COMPLETED, FINISHED, STEP
+from bfio.decode.machine.records import Chunks
+from bfio.decode.machine.state import Record, State
+from bfio.decode.observers import StepView
+from bfio.decode.options import RunOptions
+from bfio.decode.run import Run
+from bfio.decode.state import DecodeState
+from formulations.arrays import IntArray, frozen
+
+if TYPE_CHECKING:
+    from bfio.decode.features.batching.batches import Batching
+    from bfio.decode.features.pausing import Rests
+
+
+def step_view(
+    state: State,
+    record: Record,
+    row: int,
+    seen: DecodeState | None = None,
+    decision: tuple[int | None, ...] | None = None,
+) -> StepView:
+    """Show an observer the step in a row of the record, which is the last one run.
+
+    Parameters
+    ----------
+    state, record, row
+        The run after that step, its record, and the row.
+    seen, decision
+        What the policy saw and answered, if that is known.
+    """
+    counters = state.counters
+    return StepView(
+        step=int(counters[STEP]) - 1,
+        start_s=float(record.start_s[row]),
+        duration_s=float(record.duration_s[row]),
+        loads=frozen(record.loads[row].copy()),
+        running=frozen(record.running[row].copy()),
+        waiting=int(record.waiting[row]),
+        admitted=frozen(np.sort(state.lists.started[: counters[ADMITTED]])),
+        finished=frozen(np.sort(state.lists.ended[: counters[FINISHED]])),
+        completed=int(counters[COMPLETED]),
+        state=seen,
+        decision=decision,
+    )
+
+
+def finished_run(
+    policy: str,
+    engine: str,
+    cluster: Cluster,
+    options: RunOptions,
+    state: State,
+    chunks: Chunks,
+    wall_s: float,
+    statistics: Mapping[str, object] | None = None,
+    decide_s: float = 0.0,
+    rests: Rests | None = None,
+    batching: Batching | None = None,
+) -> Run:
+    """Freeze what happened into a `Run`."""
+    record, marks = chunks.joined(), state.marks
+    if len(state.cancellations.time_s) > 0:
+        # Who came and gave up after the last step belongs to none.
+        state.reveal_s[marks.reveal == state.counters[STEP]] = np.nan
+        marks.reveal[marks.reveal == state.counters[STEP]] = -1
+    kept: dict[str, Any] = {name: frozen(array) for name, array in record._asdict().items()}
+    if not chunks.keeps:
+        kept |= {"loads": None, "running": None}
+    if state.settings.one_pace:
+        kept["balanced_s"] = None
+    for feature in FEATURES:
+        kept |= feature.record(state)
+    if batching is not None:
+        rests = batching.rests
+        kept["chunks"] = batching.log()
+    if rests is not None:
+        kept |= {"rests": rests.log(), "max_pauses": rests.max_pauses}
+    return Run(
+        policy=policy,
+        engine=engine,
+        cluster=cluster,
+        options=options,
+        reveal_step=frozen(marks.reveal),
+        start_step=frozen(marks.first),
+        last_start_step=frozen(marks.start),
+        finish_step=frozen(np.where(marks.last < state.counters[STEP], marks.last, -1)),
+        worker=frozen(marks.worker),
+        bound_step=frozen(marks.bound),
+        prompt_tokens=frozen(state.requests.prompt),
+        emitted_tokens=frozen(emitted_tokens(state)),
+        cancel_step=frozen(marks.cancel) if len(marks.cancel) else nowhere(len(marks.last)),
+        reveal_s=frozen(state.reveal_s),
+        arrival_s=frozen(state.arrival_s) if state.settings.timed else None,
+        statistics=statistics or {},
+        wall_s=wall_s,
+        decide_s=decide_s,
+        **kept,
+    )
+
+
+def nowhere(num_requests: int) -> IntArray:
+    """Return -1 for each request, shape (n,), in the memory of one number."""
+    return np.broadcast_to(np.int64(-1), num_requests)
+
+
+def emitted_tokens(state: State) -> IntArray:
+    """Return the tokens that each request has emitted so far, shape (n,)."""
+    if state.counters[COMPLETED] == len(state.pool) and len(state.cancellations.time_s) == 0:
+        return state.requests.output
+    step, marks = state.counters[STEP], state.marks
+    runs = marks.last >= 0
+    since = np.minimum(marks.last + 1, step) - marks.start
+    return state.requests.emitted + np.where(runs, since, 0)

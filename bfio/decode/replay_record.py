@@ -1,0 +1,248 @@
+"""A run beside what it should have been."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bfio.common.metrics import exact_sum
+from bfio.decode.cluster import Cluster
+from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.features.batching.replay import chunks_of, on_workers
+from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
+from bfio.decode.features.failures.schedule import failures_of
+from bfio.decode.replay_table import count, running_total
+from bfio.decode.run import Run
+from bfio.decode.stints import Stints, cancelled_while_waiting, stints, stints_of
+from bfio.workloads.workload import Workload
+from formulations.arrays import IntArray
+
+
+def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0) -> IntArray:
+    """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
+
+    Parameters
+    ----------
+    drift : Drift
+        How it grows.
+    prompt, start, steps : int
+        Its load at the first of these steps [tokens], that step, and how many they are.
+    emitted : int
+        Tokens that it has emitted before.
+    """
+    if len(drift.increments) == 1:
+        grown: IntArray = prompt + drift.increments[0] * np.arange(steps)
+        return grown
+    first = start if drift.reading is DriftReading.GLOBAL_STEP else emitted
+    period = np.array(drift.increments, dtype=np.int64)
+    increments = period[(first + np.arange(steps - 1)) % len(period)]
+    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(increments, dtype=np.int64)))
+    return loads
+
+
+def profile_with_rests(
+    drift: Drift, prompt: int, start: int, steps: int, emitted: int, rests: list[tuple[int, int]]
+) -> IntArray:
+    """Return the same of a request that does not grow at some of these steps [tokens].
+
+    Parameters
+    ----------
+    drift, prompt, start, steps, emitted
+        As `profile` takes them.
+    rests : list of (int, int)
+        First step and end of each time that it rests.
+    """
+    runs = np.ones(steps - 1, dtype=np.int64)
+    for first, end in rests:
+        runs[first - start : end - start] = 0
+    at = start + np.arange(steps - 1)
+    if drift.reading is not DriftReading.GLOBAL_STEP:
+        at = emitted + np.cumsum(runs) - runs
+    period = np.array(drift.increments, dtype=np.int64)
+    gains = runs * period[at % len(period)]
+    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(gains, dtype=np.int64)))
+    return loads
+
+
+def total_work(drift: Drift, prompt: int, start: int, output: int) -> int:
+    """Return ``Σ_j w(j)`` of one request, exact [tokens]."""
+    if drift.increments == (1,):
+        return output * prompt + output * (output - 1) // 2
+    return exact_sum(profile(drift, prompt, start, output))
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A run beside what it should have been.
+
+    Parameters
+    ----------
+    run : Run
+        The record to check.
+    workload : Workload
+        The requests it claims to have served.
+    cluster : Cluster
+        The machine it claims to have run on.
+    """
+
+    run: Run
+    workload: Workload
+    cluster: Cluster
+
+    @cached_property
+    def started(self) -> IntArray:
+        """Requests that started."""
+        return np.flatnonzero(self.run.start_step >= 0)
+
+    @cached_property
+    def steps_run(self) -> IntArray:
+        """Steps each started request has run, whether or not it finished."""
+        steps = np.zeros(self.run.num_requests, dtype=np.int64)
+        stints = self.stints
+        np.add.at(steps, stints.request, stints.end - stints.start - stints.rested)
+        return steps[self.started]
+
+    @cached_property
+    def stints(self) -> Stints:
+        """When and where each request ran."""
+        return stints(self.run)
+
+    @cached_property
+    def trajectory(self) -> tuple[IntArray, IntArray]:
+        """Loads and requests that run, each of shape (K, G), from the request records alone."""
+        return self._trajectories[0]
+
+    @cached_property
+    def held(self) -> tuple[IntArray, IntArray]:
+        """Loads and requests that workers hold, at rest or running, each of shape (K, G)."""
+        return self._trajectories[1]
+
+    @cached_property
+    def _trajectories(self) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+        if self.run.rests is None and len(self.run.options.drift.increments) == 1:
+            held = self._equal_growth(self.run.options.drift.increments[0])
+            return held, held
+        shape = (self.cluster.workers, self.run.steps)
+        loads, count = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for _, worker, start, end, profile_ in self.walk():
+            loads[worker, start:end] += profile_
+            count[worker, start:end] += 1
+        if self.run.rests is None:
+            return (loads.T, count.T), (loads.T, count.T)
+        running, runs = loads.copy(), count.copy()
+        for (_, worker, start, _, profile_), rests in zip(
+            self.walk(), self.rests_of_stints, strict=True
+        ):
+            for first, end in rests:
+                running[worker, first:end] -= profile_[first - start : end - start]
+                runs[worker, first:end] -= 1
+        if self.batches:
+            chunks = chunks_of(self.run)
+            # A chunk reads what was computed of its prompt before.
+            running += on_workers(self.run, self.cluster, chunks, chunks.before).T
+        return (running.T, runs.T), (loads.T, count.T)
+
+    def _equal_growth(self, gain: int) -> tuple[IntArray, IntArray]:
+        """Return loads and requests that run where each gains as much at every step.
+
+        A request that weighs p at step s weighs p - gain·s + gain·k at step k: the sums of the
+        first terms over those that run, and how many these are, change at starts and ends alone.
+        """
+        stints, shape = self.stints, (self.run.steps + 1, self.cluster.workers)
+        emitted = stints.emitted - (stints.end - stints.start)
+        base = self.workload.prompt_tokens[stints.request] + gain * (emitted - stints.start)
+        fixed, count = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for step, sign in ((stints.start, 1), (stints.end, -1)):
+            np.add.at(fixed, (step, stints.worker), sign * base)
+            np.add.at(count, (step, stints.worker), sign)
+        fixed, count = fixed.cumsum(axis=0)[:-1], count.cumsum(axis=0)[:-1]
+        return fixed + gain * np.arange(self.run.steps)[:, None] * count, count
+
+    @property
+    def batches(self) -> bool:
+        """Whether workers have token budgets."""
+        return self.cluster.token_budget is not None
+
+    @cached_property
+    def tokens(self) -> IntArray:
+        """Tokens that workers compute, emitted or of prompts, shape (K, G)."""
+        running = self.trajectory[1]
+        if not self.batches:
+            return running
+        chunks = chunks_of(self.run)
+        return running + on_workers(self.run, self.cluster, chunks, chunks.tokens)
+
+    @cached_property
+    def rests_of_stints(self) -> list[list[tuple[int, int]]]:
+        """First step and end of each rest of each stint, in order of time."""
+        stints, rests = self.stints, self.run.rests
+        found: list[list[tuple[int, int]]] = [[] for _ in stints.request]
+        if rests is not None and found:
+            which = stints_of(rests, stints.request, stints.start, self.run.steps)
+            for stint, first, end in zip(which.tolist(), *rests.T[1:].tolist(), strict=True):
+                found[stint].append((first, end))
+        return found
+
+    def walk(self) -> Iterator[tuple[int, int, int, int, IntArray]]:
+        """Yield request, worker, first step, end and loads of each stint, as they are noted."""
+        drift, before = self.run.options.drift, -1
+        load = emitted = 0
+        for (request, worker, start, end, _, rested), rests in zip(
+            zip(*map(np.ndarray.tolist, self.stints), strict=True),
+            self.rests_of_stints,
+            strict=True,
+        ):
+            if request != before:
+                before, load, emitted = request, int(self.workload.prompt_tokens[request]), 0
+            steps = end - start
+            # One more than it runs: what it would weigh at the next step it brings along.
+            loads = profile(drift, load, start, steps + 1, emitted)
+            if rested:
+                loads = profile_with_rests(drift, load, start, steps + 1, emitted, rests)
+            yield request, worker, start, end, loads[:steps]
+            load, emitted = int(loads[-1]), emitted + steps - rested
+
+    @cached_property
+    def revealed(self) -> IntArray:
+        """Requests that were revealed."""
+        return np.flatnonzero(self.run.reveal_step >= 0)
+
+    @cached_property
+    def waiting_before(self) -> IntArray:
+        """Requests waiting at each step after the reveal and before admission, shape (K,)."""
+        starts, steps = self.admissions, self.run.steps
+        waits = running_total(self.run.reveal_step, steps) + running_total(self.returns, steps)
+        gone = self.run.cancel_step[cancelled_while_waiting(self.run, self.stints)]
+        waits -= running_total(gone, steps)
+        if self.run.expiries is not None:
+            _, ready, lost = self.run.expiries.T
+            waits += running_total(ready, steps) - running_total(lost, steps)
+        return waits - (running_total(starts, steps) - count(starts, steps))
+
+    @cached_property
+    def outages(self) -> list[tuple[int, int, bool]]:
+        """First step that sees each failure or recovery, its worker, whether it recovers."""
+        run = self.run
+        schedule = failures_of(run.options.failures, self.cluster.workers, run.options.seed)
+        # What has happened by the end of a run that waits shows in no step.
+        first = np.searchsorted(run.start_s, schedule.time_s)
+        columns = (first, schedule.worker, schedule.is_up.astype(np.bool_))
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    @cached_property
+    def cancellations(self) -> Cancellations:
+        """When clients give up."""
+        run = self.run
+        arrival_s = np.zeros(run.num_requests) if run.arrival_s is None else run.arrival_s
+        return cancellations_of(run.options.cancellations, arrival_s, run.options.seed)
+
+    @cached_property
+    def returns(self) -> IntArray:
+        """Steps at which a request that was interrupted waits again, one entry for each."""
+        return self.stints.end[self.stints.waits_again]
+
+    @cached_property
+    def admissions(self) -> IntArray:
+        """Steps at which a request starts that waited, one entry for each."""
+        return self.stints.start[self.stints.was_waiting]
