@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.decision_times import TimedPolicy, time_decisions
 from bfio.decode.cluster import Cluster
-from bfio.decode.policies.br_h import BRH, BRHOptions
+from bfio.decode.policies.balance_route import BalanceRoute, BRHOptions
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.step.two_stage.limits import Limits
@@ -41,7 +41,7 @@ class StagedPolicy:
     """
 
     def __init__(self, horizon: int) -> None:
-        self._policy = BRH(BRHOptions(horizon=horizon))
+        self._policy = BalanceRoute(BRHOptions(horizon=horizon))
         self.horizon = horizon
         #: Of each decision, times as in `PARTS` [s].
         self.parts: list[tuple[float, float, float]] = []

@@ -1,8 +1,9 @@
 """Arguments that several commands share, and what they turn into."""
 
 import argparse
+import re
 import textwrap
-from pkgutil import iter_modules
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bfio.decode.policies
@@ -21,8 +22,13 @@ if TYPE_CHECKING:
     from bfio.decode.policy_parsing import ChosenPolicy
     from bfio.workloads.workload import Workload
 
-#: The policies, by the names of their modules: importing them would import numpy.
-_NAMES = sorted(m.name.replace("_", "-") for m in iter_modules(bfio.decode.policies.__path__))
+#: The policies, by what their modules declare: importing them would import numpy.
+_NAMES = sorted(
+    name
+    for folder in bfio.decode.policies.__path__
+    for module in Path(folder).glob("*.py")
+    for name in re.findall(r'^ +name="(.+)",$', module.read_text("utf-8"), re.MULTILINE)
+)
 #: Part of help texts.
 POLICIES = textwrap.fill(
     f"policies: {', '.join(_NAMES)}; or module:function of your own. Options of one policy follow "

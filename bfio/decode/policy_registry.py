@@ -9,7 +9,7 @@ import bfio.decode.policies
 from bfio.common.options import CheckedOptions, Option, option, options_of, whole
 from bfio.common.plugins import installed, loading, members
 from bfio.decode.policy import MAX_SHOWN, Policy, policy_name
-from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
+from bfio.decode.policy_spec import PolicySpec
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, make_object
 from formulations.scalars import integer
@@ -61,9 +61,10 @@ def find(name: str) -> PolicySpec:
 
 @cache
 def built_in() -> dict[str, PolicySpec]:
-    """Return the policies of this project by name, in the order of their modules."""
+    """Return the policies of this project by name, sorted."""
     package = bfio.decode.policies
-    return {spec.name: spec for _, spec in members(package.__name__, package.__path__, "SPEC")}
+    found = {spec.name: spec for _, spec in members(package.__name__, package.__path__, "SPEC")}
+    return dict(sorted(found.items()))
 
 
 @cache
@@ -84,7 +85,6 @@ def own(name: str, factory: Callable[[object], Policy], owner: object, source: s
         summary=_first_line(owner.__doc__),
         source=source,
         options=OwnOptions(),
-        dispatch=BOTH_DISPATCHES,
         draws=True,
     )
 

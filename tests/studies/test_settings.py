@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bfio.decode.policies.fcfs import SPEC
+from bfio.decode.policy_parsing import choose
 from bfio.decode.state import DecodeState
 from bfio.studies.report.page import write_report
 from bfio.studies.report.tables import build
@@ -76,7 +76,7 @@ class Ahead:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Fill the lowest worker first."""
-        return list(SPEC.factory(SPEC.options)(state))
+        return list(choose("fcfs").make()(state))
 
 
 POLICIES = {

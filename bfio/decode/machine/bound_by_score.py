@@ -1,4 +1,7 @@
-"""Immediate dispatch by the F-score, compiled; `bfio.decode.score_choice` is its readable form."""
+"""Immediate dispatch by the F-score, compiled.
+
+`bfio.decode.policies.balance_route.bound_by_score` is its readable form.
+"""
 
 import numpy as np
 

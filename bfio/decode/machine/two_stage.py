@@ -208,7 +208,7 @@ def planned_loads(state: State, window: Window) -> IntArray:
 def overdue_first(state: State, waiting: IntArray, max_wait: int, by_size: IntArray) -> int:
     """Move those to the front who must start now, each part in its order; return how many.
 
-    Who that is says `bfio.decode.score_choice.overdue`.
+    Who that is says `bfio.decode.policies.balance_route.overdue`.
     """
     is_overdue, left = np.zeros(len(waiting), dtype=np.bool_), free_slots(state).sum()
     num = 0

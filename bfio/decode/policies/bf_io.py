@@ -1,6 +1,8 @@
 """BF-IO: the integer program of each step, solved exactly."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
@@ -8,26 +10,162 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.options import TEXT, checked, one_of, option, whole
+from bfio.common.options import TEXT, CheckedOptions, checked, one_of, option, whole
 from bfio.decode.option_kinds import (
     DISCOUNT,
     HORIZON,
-    SMALL_RATIO,
     STAGE_2_KEY,
     TIME_LIMIT,
     WORK_LIMIT,
 )
-from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
-from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
-from bfio.decode.second_choice import SecondOptions, second_choice
+from bfio.decode.policies.balance_route import (
+    BENEFIT,
+    MAX_WAIT,
+    cache_worth,
+    overdue,
+    two_stage_of,
+)
+from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
 from formulations.named_objects import is_users
 from formulations.problem_data import member
 from formulations.results import Termination, TieRule
+from formulations.scalars import MAX_TOKENS
+from formulations.second.problem import Second, second_problem
 from formulations.step.check import violations
 from formulations.step.problem import Objective, StepProblem
 from formulations.work import work_limit_beside
+
+#: Any of the optima of a step will do.
+NO_SECOND = "none"
+
+
+@dataclass(frozen=True)
+class SecondOptions(CheckedOptions):
+    """Which of the optima of a step is taken."""
+
+    second: str = option(
+        NO_SECOND, one_of(NO_SECOND, *Second), "S", "which optimum (none; docs/second.md)"
+    )
+    slack: int = option(
+        0, whole(0, MAX_TOKENS), "E", "second may cost so much of the first (0)", beside="second"
+    )
+    second_proof: int = option(
+        0,
+        WORK_LIMIT,
+        "TICKS",
+        "work to prove each second (0)",
+        beside="second",
+    )
+    second_horizon: int = option(
+        20,
+        HORIZON,
+        "H",
+        "look-ahead of second=window (20)",
+        beside=f"second={Second.WINDOW}",
+    )
+
+
+class SecondChoice:
+    """A second objective among the optima of the steps of one run.
+
+    Parameters
+    ----------
+    options : BFIOOptions
+        Those that say ``second``.
+
+    Attributes
+    ----------
+    horizon : int
+        Look-ahead steps that it reads.
+    """
+
+    def __init__(self, options: BFIOOptions) -> None:
+        from bfio.step.second.search import prepare_second
+
+        self._second = Second(options.second)
+        self._slack = options.slack
+        self._gamma = options.gamma
+        self.horizon = options.second_horizon if self._second is Second.WINDOW else 0
+        self._proof = options.second_proof
+        self._time_limit = options.time_limit
+        self._work_limit = work_limit_beside(options.time_limit, options.work_limit)
+        self._num_proven = self._num_changed = 0
+        self._seconds: list[float] = []
+        self._ticks: list[int] = []
+        prepare_second()
+
+    def choose(
+        self,
+        state: DecodeState,
+        problem: StepProblem,
+        found: Sequence[int | None],
+        *,
+        proven: bool,
+    ) -> tuple[list[int | None], bool]:
+        """Return an assignment as good as ``found``, of least second objective.
+
+        The clock may have ended the search for it: that is returned beside.
+
+        Parameters
+        ----------
+        state : DecodeState
+            The step.
+        problem : StepProblem
+            Its program.
+        found : sequence of int or None
+            A feasible assignment.
+        proven : bool
+            Whether it is optimal.
+        """
+        from bfio.step.second.solve import solve_second
+
+        window = None
+        if self._second is Second.WINDOW:
+            window = StepProblem.from_state(
+                state, horizon=self.horizon, gamma=self._gamma, objective=problem.objective
+            )
+        most = problem.objective_value(found) + self._slack * problem.scale
+        began = perf_counter()
+        chosen = solve_second(
+            second_problem(problem, most, self._second, window),
+            found,
+            prove=self._proof > 0,
+            time_limit=self._time_limit,
+            work_limit=self._proof or self._work_limit,
+        )
+        self._seconds.append(perf_counter() - began)
+        self._ticks.append(chosen.ticks or 0)
+        self._num_proven += proven and chosen.is_optimal
+        assert chosen.assignment is not None
+        self._num_changed += list(chosen.assignment) != list(found)
+        return list(chosen.assignment), chosen.stopped_by_time
+
+    @property
+    def all_proven(self) -> bool:
+        """Whether each step so far has a least second objective, proven."""
+        return self._num_proven == len(self._seconds)
+
+    def statistics(self) -> dict[str, object]:
+        """Return counts of steps and times [s] so far.
+
+        Returns
+        -------
+        dict
+            ``second``, the objective; ``second_proven_steps`` whose first and second objective are
+            proven; ``second_changed_steps`` where it changed the assignment; ``second_s`` in all
+            and ``max_second_s`` of one step, the same of work as ``second_ticks``.
+        """
+        return {
+            "second": self._second.value,
+            "second_proven_steps": self._num_proven,
+            "second_changed_steps": self._num_changed,
+            "second_ticks": sum(self._ticks),
+            "second_s": sum(self._seconds),
+            "max_second_s": max(self._seconds, default=0.0),
+        }
+
 
 #: Solvers that can be called at each step.
 BACKENDS = ("exact", "cp-sat", "highs", "pyomo")
@@ -57,16 +195,8 @@ class BFIOOptions(SecondOptions):
     objective: Objective = option(
         Objective.IMBALANCE, checked(TEXT, _objective), "O", "imbalance (default), max-load or gap"
     )
-    benefit: Fraction = option(
-        Fraction(0),
-        SMALL_RATIO,
-        "MU",
-        "tokens of imbalance per cached prompt token (0)",
-        beside="prefix_cache",
-    )
-    max_wait: int | None = option(
-        None, whole(), "W", "who has waited W steps starts before others (never)"
-    )
+    benefit: Fraction = option(*BENEFIT, beside="prefix_cache")
+    max_wait: int | None = option(*MAX_WAIT)
     threshold: int = option(7, whole(), "N", "θ, slots for stage 2 (7)")
     key: str = option("lexicographic", STAGE_2_KEY, "K", "stage 2 order: lexicographic, product")
     backend: str = option(
@@ -124,7 +254,7 @@ class BFIO:
 
     def __init__(self, options: BFIOOptions) -> None:
         self._horizon = options.horizon
-        self._second = second_choice(options)
+        self._second = None if options.second == NO_SECOND else SecondChoice(options)
         self.horizon = max(self._horizon, 0 if self._second is None else self._second.horizon)
         self._objective, self._benefit = options.objective, options.benefit
         self._gamma = options.gamma
@@ -190,7 +320,7 @@ class BFIO:
             one step, the same of work as ``ticks`` and ``max_ticks`` (None where none count);
             ``kept_steps`` that keep the two-stage answer, because nothing found is better;
             ``tie_rule``: that of every step, or ``backend`` if they differ. With a second
-            objective also what `bfio.decode.second_choice` says.
+            objective also what `bfio.decode.policies.bf_io` says.
         """
         rules = self._tie_rules or {TieRule.LEXICOGRAPHIC}
         second = self._second
@@ -292,5 +422,4 @@ SPEC = PolicySpec(
     options=BFIOOptions(),
     summary="the step program solved exactly (--backend, --horizon)",
     source="BF-IO, section 4, Algorithm 1",
-    dispatch=BOTH_DISPATCHES,
 )

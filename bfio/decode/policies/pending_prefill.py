@@ -6,7 +6,7 @@ import numpy as np
 
 from bfio.common.options import CheckedOptions, option
 from bfio.decode.option_kinds import HORIZON
-from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
+from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest
 
@@ -65,5 +65,4 @@ SPEC = PolicySpec(
     options=PendingPrefillOptions(),
     summary="least prefill backlog, then fewest requests, then the next to free a slot",
     source="tpu-inference pull requests 2577, 2780, 3315",
-    dispatch=BOTH_DISPATCHES,
 )

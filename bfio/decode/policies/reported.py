@@ -6,10 +6,13 @@ Reports of all workers come together, with the first decision that is ``every`` 
 after the last one.
 """
 
+from dataclasses import dataclass
+
 from bfio.common.compilable import compilable
+from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
-from bfio.decode.machine.kernel import Kernel
 from bfio.decode.machine.state import STEP, State
+from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 
@@ -17,6 +20,20 @@ from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 # the last report and of the last decision; rows of `Greedy.sampled`: requests, and their tokens.
 (EVERY, GROWTH, REPORTED, SEEN) = range(4)
 (REQUESTS, TOKENS) = range(2)
+
+
+@dataclass(frozen=True)
+class MinimumTokensOptions(CheckedOptions):
+    """Options of `minimum-tokens`, as in the version that was taken out (sglang pull 11170)."""
+
+    report_every: int = option(40, whole(1), "N", "steps between two reports (40)")
+
+
+@dataclass(frozen=True)
+class TotalTokensOptions(CheckedOptions):
+    """Options of `total-tokens`: reports ride on streamed output, as the source measured."""
+
+    report_every: int = option(60, whole(1), "N", "steps between two reports (60)")
 
 
 class ReportedTokens:
@@ -98,6 +115,35 @@ def bring_up_to_date(state: State, greedy: Greedy) -> None:
     numbers[SEEN] = step
 
 
-def reports_kernel(growth: int) -> Kernel:
-    """Return the kernel of a policy that believes reports."""
-    return greedy_kernel(choose, numbers=lambda options: (options.report_every, growth, -1, 0))
+Options = MinimumTokensOptions | TotalTokensOptions
+
+
+def _policy(name: str, growth: int, options: Options, summary: str, source: str) -> PolicySpec:
+    return PolicySpec(
+        name=name,
+        factory=lambda own: ReportedTokens(own.report_every, growth),
+        options=options,
+        summary=summary,
+        source=source,
+        kernel=greedy_kernel(choose, numbers=lambda own: (own.report_every, growth, -1, 0)),
+        breaks_ties=False,
+    )
+
+
+SPECS = (
+    _policy(
+        name="minimum-tokens",
+        growth=0,
+        options=MinimumTokensOptions(),
+        summary="fewest tokens held at the last report plus prompts sent since (--report-every)",
+        source="sglang pull request 7379",
+    ),
+    _policy(
+        name="total-tokens",
+        growth=1,
+        options=TotalTokensOptions(),
+        summary="minimum-tokens, and a token per step and request since the report "
+        "(--report-every)",
+        source="sglang issue 16080, pull request 25235",
+    ),
+)
