@@ -55,15 +55,15 @@ class KernelGroup:
     modules : tuple of str
         Modules that hold its entry points, or packages, for all modules in them; or an entry
         point itself, as ``module:function``, that is made at run time.
-    warm_up : str
-        What compiles all of them, or loads them from disk, as ``module:function``.
+    warm_up : str or callable
+        What compiles all of them, or loads them from disk, perhaps as ``module:function``.
     seconds : int
         About how long compiling takes on one core [s].
     """
 
     name: str
     modules: tuple[str, ...]
-    warm_up: str
+    warm_up: str | Callable[[], object]
     seconds: int
 
     def entry_points(self) -> Iterator[str]:
@@ -90,8 +90,11 @@ class KernelGroup:
 
     def warm_up_here(self) -> None:
         """Compile or load them in this process."""
-        module, _, function = self.warm_up.partition(":")
-        getattr(import_module(module), function)()
+        if callable(self.warm_up):
+            self.warm_up()
+        else:
+            module, _, function = self.warm_up.partition(":")
+            getattr(import_module(module), function)()
 
 
 @cache

@@ -3,133 +3,55 @@
 Each policy has two loops: a plain one, and one that knows the features of the machine.
 """
 
+from functools import partial
+from importlib import import_module
+
 from bfio.common.kernel_groups import KernelGroup
 
-GROUPS = (
-    KernelGroup(
-        "baselines",
-        ("bfio.decode.policy_registry:run_greedy",),
-        "bfio.decode.kernel_groups:warm_up_greedy",
-        12,
-    ),
-    KernelGroup(
-        "two-stage",
-        ("bfio.step.two_stage.kernels", "bfio.decode.machine.two_stage:run"),
-        "bfio.decode.kernel_groups:warm_up_two_stage",
-        35,
-    ),
-    KernelGroup(
-        "rolling-horizon",
-        ("bfio.decode.rolling.kernel", "bfio.decode.machine.rolling_horizon:run"),
-        "bfio.decode.kernel_groups:warm_up_rolling_horizon",
-        15,
-    ),
-    KernelGroup(
-        "adaptive",
-        (
-            "bfio.decode.adaptive.rehearsal:_rehearse",
-            "bfio.decode.machine.adaptive:run",
-        ),
-        "bfio.decode.kernel_groups:warm_up_adaptive",
-        45,
-    ),
-    KernelGroup(
-        "baselines with features",
-        ("bfio.decode.policy_registry:run_greedy+features",),
-        "bfio.decode.kernel_groups:warm_up_greedy_with_features",
-        22,
-    ),
-    KernelGroup(
-        "two-stage with features",
-        ("bfio.decode.machine.two_stage:run+features",),
-        "bfio.decode.kernel_groups:warm_up_two_stage_with_features",
-        35,
-    ),
-    KernelGroup(
-        "rolling-horizon with features",
-        ("bfio.decode.machine.rolling_horizon:run+features",),
-        "bfio.decode.kernel_groups:warm_up_rolling_horizon_with_features",
-        25,
-    ),
-    KernelGroup(
-        "adaptive with features",
-        ("bfio.decode.machine.adaptive:run+features",),
-        "bfio.decode.kernel_groups:warm_up_adaptive_with_features",
-        40,
-    ),
-)
+#: The loop of each kind of policy, one of its policies, and how long the loop takes to compile
+#: without features and with them [s].
+_LOOPS = {
+    "baselines": ("bfio.decode.policy_registry:run_greedy", "fcfs", (12, 22)),
+    "two-stage": ("bfio.decode.machine.two_stage:run", "br-0", (35, 35)),
+    "rolling-horizon": ("bfio.decode.rolling.plan:run", "rolling-horizon", (15, 25)),
+    "adaptive": ("bfio.decode.adaptive.rehearsal:run", "adaptive", (45, 40)),
+}
+#: The kernels of decisions that interpreted runs call, and the module whose `warm_up` loads them.
+_DECISIONS = {
+    "two-stage": ("bfio.step.two_stage.kernels", "bfio.step.two_stage.kernels.decide"),
+    "rolling-horizon": ("bfio.decode.rolling.kernel", "bfio.decode.rolling.plan"),
+    "adaptive": ("bfio.decode.adaptive.rehearsal:_rehearse", "bfio.decode.adaptive.rehearsal"),
+}
 
 
-def warm_up_greedy() -> None:
-    """Compile or load the loop of all policies that serve one request after the other."""
-    from bfio.decode.machine.whole_run import greedy_policies, warm_up
-
-    warm_up(greedy_policies()[0])
-
-
-def warm_up_two_stage() -> None:
-    """Compile or load the kernels of the two-stage heuristic and the loop around it."""
-    from bfio.decode.machine.whole_run import warm_up
-    from bfio.decode.policy_registry import built_in
-    from bfio.step.two_stage.kernels.decide import warm_up as warm_up_decisions
-
-    warm_up_decisions()
-    warm_up(built_in()["br-0"])
-
-
-def warm_up_rolling_horizon() -> None:
-    """Compile or load the kernel of plans and the loop around it."""
-    from bfio.decode.machine.whole_run import warm_up
-    from bfio.decode.policy_registry import built_in
-    from bfio.decode.rolling.plan import warm_up as warm_up_plans
-
-    warm_up_plans()
-    warm_up(built_in()["rolling-horizon"])
-
-
-def warm_up_adaptive() -> None:
-    """Compile or load the kernel of rehearsals and the loop around it."""
-    from bfio.decode.machine.whole_run import warm_up
-    from bfio.decode.policy_registry import built_in
-
-    warm_up_rehearsals()
-    warm_up(built_in()["adaptive"])
-
-
-def warm_up_rehearsals() -> None:
-    """Compile or load the kernel of rehearsals, by one of an idle machine."""
-    from bfio.decode.adaptive.memory import PAST, new_memory
-    from bfio.decode.adaptive.rehearsal import rehearse
-    from bfio.step.two_stage.heuristic import TwoStageParameters
-
-    memory = new_memory(1, 1, 0, 1, TwoStageParameters())
-    memory.seen.counts[PAST] = 1
-    rehearse(memory, 0, False)
-
-
-def warm_up_greedy_with_features() -> None:
-    """Compile or load the loop of `warm_up_greedy` that knows the features of the machine."""
-    _with_features("fcfs")
-
-
-def warm_up_two_stage_with_features() -> None:
-    """Compile or load the loop of the two-stage heuristic that knows the features."""
-    _with_features("br-0")
-
-
-def warm_up_rolling_horizon_with_features() -> None:
-    """Compile or load the loop of plans that knows the features."""
-    _with_features("rolling-horizon")
-
-
-def warm_up_adaptive_with_features() -> None:
-    """Compile or load the loop around rehearsals that knows the features."""
-    _with_features("adaptive")
-
-
-def _with_features(policy: str) -> None:
+def _warm_up(kind: str, *, features: bool) -> None:
+    """Compile or load the kernels of a group in this process."""
     from bfio.decode.machine.parts import EVERY_PART
     from bfio.decode.machine.whole_run import warm_up
     from bfio.decode.policy_registry import built_in
 
-    warm_up(built_in()[policy], EVERY_PART)
+    if kind in _DECISIONS and not features:
+        import_module(_DECISIONS[kind][1]).warm_up()
+    warm_up(built_in()[_LOOPS[kind][1]], EVERY_PART if features else frozenset())
+
+
+GROUPS = (
+    *(
+        KernelGroup(
+            kind,
+            (*_DECISIONS.get(kind, ())[:1], loop),
+            partial(_warm_up, kind, features=False),
+            seconds[0],
+        )
+        for kind, (loop, _, seconds) in _LOOPS.items()
+    ),
+    *(
+        KernelGroup(
+            f"{kind} with features",
+            (f"{loop}+features",),
+            partial(_warm_up, kind, features=True),
+            seconds[1],
+        )
+        for kind, (loop, _, seconds) in _LOOPS.items()
+    ),
+)

@@ -58,7 +58,7 @@ class Adaptive:
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign as the current setting does, after a rehearsal if one is due."""
         from bfio.decode.adaptive import memory as kept
-        from bfio.decode.adaptive.observing import is_due, look, note_decision, set_weights
+        from bfio.decode.adaptive.memory import is_due, look, note_decision, set_weights
 
         if state.num_admissible == 0:
             return [None] * state.num_waiting
@@ -146,7 +146,7 @@ class _Requests:
     def write_scene(self, memory: Memory, state: DecodeState) -> None:
         """Write what runs, what waits and the requests revealed last."""
         from bfio.decode.adaptive import memory as kept
-        from bfio.decode.adaptive.observing import windows_tell
+        from bfio.decode.adaptive.memory import windows_tell
 
         scene, counts = memory.scene, memory.seen.counts
         horizon = state.projected_loads.shape[1] - 1
@@ -186,10 +186,10 @@ def _rehearse(memory: Memory, state: DecodeState) -> None:
 def _prepare() -> None:
     """Compile the kernels, or load them from the disk, before any clock runs."""
     from bfio.common.kernel_groups import ensure_compiled
-    from bfio.decode.kernel_groups import warm_up_rehearsals
+    from bfio.decode.adaptive.rehearsal import warm_up
 
     ensure_compiled("adaptive")
-    warm_up_rehearsals()
+    warm_up()
 
 
 SPEC = PolicySpec(
@@ -198,7 +198,7 @@ SPEC = PolicySpec(
     options=AdaptiveOptions(),
     summary="br-h with the look-ahead that rehearsals on a model of the run find best",
     source="this toolkit, docs/adaptive.md",
-    kernel="bfio.decode.machine.adaptive:KERNEL",
+    kernel="bfio.decode.adaptive.rehearsal:KERNEL",
     interruptible=False,
     why_pooled="it chooses by rehearsals, which are of pooled dispatch",
 )

@@ -67,6 +67,6 @@ SPEC = PolicySpec(
     options=RollingHorizonOptions(),
     summary="a plan of the window's admissions at each step (--horizon, 40 by default)",
     source="this toolkit, docs/policies.md",
-    kernel="bfio.decode.machine.rolling_horizon:KERNEL",
+    kernel="bfio.decode.rolling.plan:KERNEL",
     why_pooled="it plans who fills which slot when, and a bound request is past planning",
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place, inlined, kernel
-from bfio.decode.rolling.settings import (
+from bfio.decode.rolling.reference import (
     CHOICE_BITS,
     LOAD_SHARE,
     NEAR,

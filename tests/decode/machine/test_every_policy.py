@@ -14,11 +14,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from bfio.decode.adaptive.rehearsal import loads_grow
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading
 from bfio.decode.engine import run_interpreted
 from bfio.decode.machine import whole_run
-from bfio.decode.machine.adaptive import loads_grow
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots
 from bfio.decode.machine.state import ACTIVE, State, peaks

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from bfio.common.patience import patience
-from bfio.decode.machine import adaptive, prediction, refresh
+from bfio.decode.adaptive import rehearsal
+from bfio.decode.machine import prediction, refresh
 from bfio.decode.prediction import estimates, length_history, walks
 from bfio.decode.prediction import refresh as asking
 from bfio.decode.prediction.predictors import exact_match, survival
@@ -149,7 +150,7 @@ def _fails(test: Callable[[], object]) -> bool:
             test_every_policy.test_policies_see_the_same,
         ),
         (
-            adaptive,
+            rehearsal,
             "loads_grow: return bool((remaining_waiting(state, waiting_requests(state)) > 1)"
             ".any()) -> return bool((remaining_waiting(state, waiting_requests(state)) >= 1)"
             ".any())",
