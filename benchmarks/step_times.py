@@ -358,7 +358,7 @@ def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
         predictor=given.text("predictor", "none"),
         window_knows=given.choice("window_knows", list(WindowKnows)),
     )
-    predictors.check(harvest.predictor)
+    predictors.find(harvest.predictor)
     return harvest, place
 
 

@@ -19,8 +19,8 @@ ADDITIONS = {
         "__import__('bfio.decode.policy_registry').decode.policy_registry.names()",
     ),
     "a predictor": (
-        "bfio/decode/prediction/predictors/none.py",
-        '"none"',
+        "bfio/decode/prediction/predictors/learned.py",
+        '"learned"',
         "__import__('bfio.decode.prediction.registry').decode.prediction.registry.names()",
     ),
     "a trace format": (

@@ -14,8 +14,8 @@ from bfio.common.memory import require_memory
 from bfio.common.options import spelled_out
 from bfio.decode.policy import MAX_SHOWN
 from bfio.decode.prediction.estimates import Estimates, composite, expected_steps
+from bfio.decode.prediction.length_history import Walk, walk
 from bfio.decode.prediction.registry import find, made, names
-from bfio.decode.prediction.walks import Walk, walk
 from bfio.decode.predictor import CheckedPredictor, LengthSource, Predictor
 from bfio.prediction.measures import (
     brier_score,
@@ -124,7 +124,7 @@ def evaluate_predictor(
 
 def default_predictors() -> list[str]:
     """Return the predictors that learn lengths and know none: all whose packages are there."""
-    specs = [find(name)[0] for name in names()]
+    specs = [find(name) for name in names()]
     return [
         spec.name
         for spec in specs

@@ -73,7 +73,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     choice = workload_choice(replace(given, given=whole), 1, context)
     how = from_mapping(EvaluationOptions, given.given, seed=given.whole("seed", 0))
     predictor = given.text("predictor", "none")
-    predictors.check(predictor)
+    predictors.find(predictor)
     horizon = given.whole("horizon", 20, minimum=1, maximum=MAX_SHOWN)
     facts = request_facts(choice)
     own = users_digest(predictor) if predictors.is_own(predictor) else ""

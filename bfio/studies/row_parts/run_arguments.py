@@ -387,7 +387,7 @@ def with_sources(digest: str, *sources: str) -> str:
 
 
 def _options(arguments: Arguments, cluster: Cluster) -> RunOptions:
-    predictors.check(arguments.text("predictor", "none"))
+    predictors.find(arguments.text("predictor", "none"))
     return from_mapping(
         RunOptions,
         arguments.given,

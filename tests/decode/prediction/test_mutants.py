@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, Phase, settings
 from bfio.common.patience import patience
 from bfio.decode.adaptive import rehearsal
 from bfio.decode.machine import prediction, refresh
-from bfio.decode.prediction import estimates, length_history, walks
+from bfio.decode.prediction import estimates, length_history
 from bfio.decode.prediction import refresh as asking
-from bfio.decode.prediction.predictors import exact_match, survival
+from bfio.decode.prediction.predictors import past_lengths
 from tests.decode.machine import test_every_policy
 from tests.decode.machine.equality import as_plain_python
 from tests.decode.prediction import test_length_history, test_no_future, test_refresh
@@ -45,9 +45,7 @@ MODULES: dict[ModuleType, ModuleType] = {
     asking: test_refresh,
     estimates: test_length_history,
     length_history: test_length_history,
-    survival: test_length_history,
-    exact_match: test_length_history,
-    walks: test_evaluation,
+    past_lengths: test_length_history,
 }
 
 
@@ -66,15 +64,12 @@ EQUIVALENT = {
 
 def _battery(module: ModuleType) -> Iterator[Callable[[], object]]:
     """Yield the tests of predictions, those first that may notice a mistake in a module."""
-    walked = _cases(test_evaluation.test_a_walk_has_every_kth_age)
-    if MODULES[module] is test_evaluation:
-        yield from walked
-        return
     yield from _all_of(MODULES[module])
     yield from _cases(test_every_policy.test_policies_see_the_same)
     for tests in {test_refresh, test_length_history} - {MODULES[module]}:
         yield from _all_of(tests)
     yield from _cases(test_no_future.test_lengths_of_the_future_change_no_decision)
+    yield from _cases(test_evaluation.test_a_walk_has_every_kth_age)
 
 
 def _all_of(module: ModuleType) -> Iterator[Callable[[], object]]:
@@ -201,7 +196,7 @@ def test_a_mistake_is_noticed(module: ModuleType, place: str, test: Callable[...
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("module", [refresh, length_history, walks], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [refresh, length_history], ids=lambda m: m.__name__)
 def test_without_a_mistake_there_is_nothing_to_notice(module: ModuleType) -> None:
     """The tests pass on what is right, kernels as plain Python."""
     assert not _is_noticed(module)

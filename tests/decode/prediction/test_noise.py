@@ -86,7 +86,7 @@ _LOAD = Workload(np.array([1, 1]), np.array([5, 9]))
 def test_options_out_of_domain(text: str, message: str) -> None:
     """Refused when they are read."""
     with pytest.raises(InputError, match=message):
-        registry.check(text)
+        registry.find(text)
 
 
 @pytest.mark.parametrize("auc", [0.5, 0.8, 0.99])
