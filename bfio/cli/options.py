@@ -321,11 +321,11 @@ def chosen_policies(
         If an option is out of its domain, or nothing reads it.
     """
     from bfio.decode.policy_parsing import check_options_are_read, choose
-    from bfio.decode.prediction.registry import check
+    from bfio.decode.prediction.registry import find
 
     cluster, run, given = cluster_from(args), run_options_from(args), policy_options_from(args)
     energy_from(args)
-    check(args.predictor)
+    find(args.predictor)
     chosen = [choose(policy, given, flag) for policy in policies]
     check_options_are_read(chosen, given, run, cluster, others, flag)
     return chosen

@@ -56,7 +56,7 @@ def test_oracle_is_right_at_every_age(data: st.DataObject, horizon: int) -> None
 @pytest.mark.parametrize("name", registry.names())
 def test_names_are_those_of_the_registry(name: str) -> None:
     """A predictor carries its name, is told of finished requests and predicts as before."""
-    spec, _ = registry.find(name)
+    spec = registry.find(name)
     if spec.needs and find_spec(spec.needs) is None:
         pytest.skip(f"{spec.needs} is not installed")
     predictor = registry.build(name, LOAD, history=LOAD)
