@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.requests import draw
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
-from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from formulations.errors import InputError

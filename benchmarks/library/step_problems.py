@@ -15,7 +15,7 @@ from benchmarks.requests import SYNTHETIC, draw
 from benchmarks.step_extras import EXTRAS, with_extra
 from benchmarks.step_harvest import LONGEST, Size, StepCollector
 from bfio.decode.cluster import Cluster
-from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads.generators import resample

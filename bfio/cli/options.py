@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bfio.common.options import Option
     from bfio.decode.own_metrics import MetricChoice
-    from bfio.decode.policy_parsing import ChosenPolicy
+    from bfio.decode.policy_registry import ChosenPolicy
     from bfio.workloads.workload import Workload
 
 #: The policies, by what their modules declare: importing them would import numpy.
@@ -320,7 +320,7 @@ def chosen_policies(
     InputError
         If an option is out of its domain, or nothing reads it.
     """
-    from bfio.decode.policy_parsing import check_options_are_read, choose
+    from bfio.decode.policy_registry import check_options_are_read, choose
     from bfio.decode.prediction.registry import find
 
     cluster, run, given = cluster_from(args), run_options_from(args), policy_options_from(args)

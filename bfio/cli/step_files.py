@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bfio.decode.gap import StepRegret
-    from bfio.decode.worst_steps import KeptStep, WorstSteps
+    from bfio.decode.gap import KeptStep, StepRegret, WorstSteps
 
 
 def write_steps(

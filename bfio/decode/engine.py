@@ -19,7 +19,6 @@ from bfio.common.compilable import rewired
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
 from bfio.decode.batching import Batching
-from bfio.decode.decisions import check_nobody_rests, checked_decision, checked_rests
 from bfio.decode.machine.kernel import STALLED, run_chunk
 from bfio.decode.machine.phases import (
     admit,
@@ -61,7 +60,14 @@ from bfio.decode.machine.window import (
     show_projection,
 )
 from bfio.decode.options import Dispatch
-from bfio.decode.policy import binds_together, margin_of, max_pauses_of
+from bfio.decode.policy import (
+    binds_together,
+    check_nobody_rests,
+    checked_decision,
+    checked_rests,
+    margin_of,
+    max_pauses_of,
+)
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource

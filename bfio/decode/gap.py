@@ -10,11 +10,12 @@ regret where the optimum is proven, and no less than it elsewhere.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -25,16 +26,15 @@ from bfio.decode.observers import Observer, StepView
 from bfio.decode.option_kinds import HORIZON
 from bfio.decode.options import Dispatch, RunOptions
 from bfio.decode.policy import Assignment, Policy
-from bfio.decode.policy_parsing import given_to, look_ahead
-from bfio.decode.policy_registry import all_options, built_in
+from bfio.decode.policy_registry import all_options, built_in, given_to, look_ahead
 from bfio.decode.run import Run
 from bfio.decode.simulation import check_arguments, simulate
 from bfio.decode.state import DecodeState
 from bfio.decode.unseen_events import unseen_events
-from bfio.decode.worst_steps import WorstSteps
 from bfio.step.interval_bound import interval_bound
 from bfio.step.solve import solve_step
 from bfio.workloads.workload import Workload
+from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.frames import data_frame, html_table
 from formulations.results import Termination
@@ -43,6 +43,69 @@ from formulations.work import checked_work_limit, work_limit_beside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+RULE = "largest objective minus bound, steps without a bound first; of equals the earliest"
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class KeptStep(Generic[R]):
+    """A step of a run.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Its program, with as many requests to admit as were admitted.
+    decision : tuple of (int or None)
+        What the policy decided.
+    row
+        What was measured of it.
+    """
+
+    problem: StepProblem
+    decision: tuple[int | None, ...]
+    row: R
+
+
+class WorstSteps(Generic[R]):
+    """Keeps the problems of a few steps while a run goes on.
+
+    Parameters
+    ----------
+    count : int
+        How many to keep.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = integer(count, "keep")
+        self._kept: list[tuple[float, KeptStep[R]]] = []
+
+    def offer(
+        self,
+        regret_at_most: int | None,
+        problem: StepProblem,
+        decision: tuple[int | None, ...],
+        row: R,
+    ) -> None:
+        """Keep a step if it is among the worst so far; later steps must be offered later."""
+        if not self._count:
+            return
+        regret = inf if regret_at_most is None else regret_at_most
+        self._kept.append((regret, KeptStep(problem, decision, row)))
+        # The sort is stable: of equals the earliest stays in front.
+        self._kept.sort(key=lambda kept: -kept[0])
+        del self._kept[self._count :]
+
+    def __iter__(self) -> Iterator[KeptStep[R]]:
+        """Yield the steps, the worst first."""
+        return (step for _, step in self._kept)
+
+    def __len__(self) -> int:
+        """Return how many steps are kept."""
+        return len(self._kept)
+
 
 #: Methods of `bfio.solve_step` that prove optima.
 PROVING_METHODS = ("exact", "cp-sat", "brute-force")

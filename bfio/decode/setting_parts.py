@@ -21,8 +21,7 @@ from bfio.decode.options import (
     Ties,
     WindowKnows,
 )
-from bfio.decode.policy_parsing import look_ahead
-from bfio.decode.policy_registry import all_options
+from bfio.decode.policy_registry import all_options, look_ahead
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.service_level import ServiceLevel

@@ -26,8 +26,14 @@ from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady, measu
 from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
-from bfio.decode.policy_parsing import ChosenPolicy, check_options_are_read, choose, look_ahead
-from bfio.decode.policy_registry import all_options, shown
+from bfio.decode.policy_registry import (
+    ChosenPolicy,
+    all_options,
+    check_options_are_read,
+    choose,
+    look_ahead,
+    shown,
+)
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor

@@ -11,7 +11,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import Dispatch, Projection, RunOptions, WindowKnows
-from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import choose
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload

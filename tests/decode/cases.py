@@ -12,8 +12,7 @@ from bfio.decode.drift import CONSTANT, Drift, DriftReading
 from bfio.decode.machine.state import peaks
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
-from bfio.decode.policy_parsing import choose, given_to
-from bfio.decode.policy_registry import all_options
+from bfio.decode.policy_registry import all_options, choose, given_to
 from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate

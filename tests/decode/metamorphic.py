@@ -15,8 +15,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import Dispatch
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import find
+from bfio.decode.policy_registry import choose, find
 from bfio.decode.prefill import PrefillTier
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import find, names
+from bfio.decode.policy_registry import choose, find, names
 from bfio.decode.prediction import registry
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import Dispatch, Ties
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import built_in
+from bfio.decode.policy_registry import built_in, choose
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate

@@ -9,8 +9,7 @@ from bfio.cli.main import main
 from bfio.common.options import names_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_parsing import check_options_are_read, choose
-from bfio.decode.policy_registry import all_options, built_in
+from bfio.decode.policy_registry import all_options, built_in, check_options_are_read, choose
 from formulations.errors import InputError
 
 SMALL = ["--requests", "30", "--workers", "2", "--slots", "4"]

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bfio.cli import so_far
 from bfio.decode.cluster import Cluster
-from bfio.decode.gap import GapObserver, measure_gap
-from bfio.decode.worst_steps import WorstSteps
+from bfio.decode.gap import GapObserver, WorstSteps, measure_gap
 from bfio.step.solve import solve_step
 from bfio.workloads import synthetic
 from formulations.errors import InputError

@@ -142,7 +142,7 @@ def _replay(
 ) -> "GapReport":
     from bfio.decode.gap import measure_gap
     from bfio.decode.observers import ProgressObserver
-    from bfio.decode.policy_parsing import given_to
+    from bfio.decode.policy_registry import given_to
 
     cluster, asked = options.cluster_from(args), options.run_options_from(args)
     report = measure_gap(
@@ -275,7 +275,7 @@ def _dumped(
 ) -> list[dict[str, Any]]:
     """Write the steps that were asked for."""
     from bfio.cli.step_files import write_steps
-    from bfio.decode.worst_steps import RULE
+    from bfio.decode.gap import RULE
 
     origin = {
         "policy": args.policy,

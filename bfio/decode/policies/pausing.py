@@ -21,7 +21,7 @@ from formulations.pausing.brute_force import Solution
 from formulations.scalars import MAX_TOKENS
 
 if TYPE_CHECKING:
-    from bfio.decode.policy_parsing import ChosenPolicy
+    from bfio.decode.policy_registry import ChosenPolicy
 
 #: Stands for the program where it says who routes.
 PROGRAM = "program"
@@ -153,8 +153,7 @@ def _router(options: PausingOptions) -> Policy | None:
         If it is none of this toolkit, looks ahead, keeps books of requests that run to their end,
         or pauses itself.
     """
-    from bfio.decode.policy_parsing import choose
-    from bfio.decode.policy_registry import built_in
+    from bfio.decode.policy_registry import built_in, choose
 
     if options.base == PROGRAM:
         return None

@@ -17,14 +17,14 @@ from bfio.decode.energy_model import EnergyModel
 from bfio.decode.measured import AUTO, repeats
 from bfio.decode.options import RunOptions
 from bfio.decode.policies.bf_io import is_own_backend
-from bfio.decode.policy_parsing import (
+from bfio.decode.policy_registry import (
     ChosenPolicy,
+    all_options,
     check_options_are_read,
     choose,
     given_to,
     unread_options,
 )
-from bfio.decode.policy_registry import all_options
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run

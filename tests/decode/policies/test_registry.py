@@ -9,8 +9,7 @@ import pytest
 
 from bfio.decode import policy_registry as registry
 from bfio.decode.policy import Policy
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import find, names, specs
+from bfio.decode.policy_registry import choose, find, names, specs
 from formulations.errors import InputError
 from tests.decode.cases import build
 from tests.decode.policies.states import state

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bfio import Cluster, RunOptions, simulate, synthetic
-from bfio.decode.policy_parsing import check_options_are_read, choose
+from bfio.decode.policy_registry import check_options_are_read, choose
 from bfio.decode.simulation import describe_run
 from bfio.decode.state import DecodeState
 from formulations.errors import InputError
