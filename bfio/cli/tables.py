@@ -21,7 +21,7 @@ Cells: TypeAlias = tuple[str, Sequence[str]]
 _LEGEND = {
     "idle_fraction": "idle: mean over steps of 1 - mean/max load.",
     "barrier_loss": "barrier: share of worker time spent waiting at the barrier.",
-    "energy_averaged_j": "energy: two-phase reading, then averaged.",
+    "energy_per_token_j": "energy: two-phase reading, over the tokens of the part.",
     "ttft_mean_s": "TTFT: time to the first token.",
 }
 _PROSE_WIDTH = 88

@@ -109,6 +109,7 @@ def test_hand_computed_metrics() -> None:
     assert {name: found[name] for name in expected} == pytest.approx(expected)
     assert set(found) - set(expected) == {
         "energy_j",
+        "energy_per_token_j",
         "energy_averaged_j",
         "power_mean_w",
         "power_max_w",
@@ -259,6 +260,7 @@ def test_energy_needs_the_trajectory() -> None:
     with_loads = measure(simulate(HAND, first_come, EXACT))
     without = measure(simulate(HAND, first_come, EXACT, keep_trajectory=False))
     assert without["energy_j"] is without["energy_averaged_j"] is None
+    assert without["energy_per_token_j"] is None
     same = [name for name in without if not name.startswith(("energy", "power"))]
     assert {n: without[n] for n in same} == {n: with_loads[n] for n in same}
 

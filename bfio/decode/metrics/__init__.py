@@ -554,14 +554,28 @@ def _fairness(part: RunPart) -> Value:
     "energy_j",
     "J",
     "energy, two-phase reading (BF-IO eqs. 10-11)",
-    Column("energy\n[kJ]", factor=1e-3),
+    Column("energy\n[kJ]", factor=1e-3, by_default=False),
 )
 def _energy(part: RunPart) -> Value:
     return None if part.energy is None else part.energy.energy_j
 
 
 @METRICS.metric(
-    "energy_averaged_j", "J", "energy, averaged reading", Column("averaged\n[kJ]", factor=1e-3)
+    "energy_per_token_j",
+    "J/token",
+    "energy over tokens, two-phase reading: policies that serve less use less, but not per token",
+    Column("energy\n[J/token]"),
+)
+def _energy_per_token(part: RunPart) -> Value:
+    tokens = exact_sum(part.run.active[part.steps])
+    return None if part.energy is None or tokens == 0 else part.energy.energy_j / tokens
+
+
+@METRICS.metric(
+    "energy_averaged_j",
+    "J",
+    "energy, averaged reading",
+    Column("averaged\n[kJ]", factor=1e-3, by_default=False),
 )
 def _energy_averaged(part: RunPart) -> Value:
     account = energy_account(part.run, part.energy_model, EnergyReading.AVERAGED, steps=part.steps)
