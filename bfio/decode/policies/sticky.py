@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.compilable import compilable
+from bfio.common.mixing import mixed_bits
 from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.kernel import KernelTask
@@ -23,18 +24,10 @@ from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, oldest, takes, worker_tally
 from formulations.arrays import IntArray
 
-#: Constants of SplitMix64.
-_GOLDEN = 0x9E3779B97F4A7C15
-_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-
 
 def positions(keys: IntArray) -> IntArray:
-    """Return 63 bits that look random for each key: SplitMix64's output function (Steele 2014)."""
-    bits = keys.astype(np.uint64) + np.uint64(_GOLDEN)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(_FIRST)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(_SECOND)
-    found: IntArray = ((bits ^ (bits >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
-    return found
+    """Return where keys stand on the ring: 63 bits of each that look random."""
+    return (mixed_bits(keys.astype(np.uint64)) >> np.uint64(1)).astype(np.int64)
 
 
 def ring(num_workers: int, virtual_nodes: int) -> tuple[IntArray, IntArray]:

@@ -72,11 +72,11 @@ def read_options(spec: PredictorSpec, name: str) -> Any:
     text, value = name, name.partition(":")[2]
     if spec.shorthand and value and "=" not in value:
         text = f"{spec.name}:{spec.shorthand}={value}"
-    where = f"predictor {name}"
+    where = f"predictor {spec.name}"
     try:
         return from_texts(spec.options, split_options(text, (spec.name,))[1], where)
     except InputError as error:
-        if "predictor" in error.where or error.where == text:
+        if error.where in (text, where):
             raise
         raise InputError(f"{where}: {error.where}", error.what, error.remedy) from None
 

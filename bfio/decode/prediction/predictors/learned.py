@@ -14,23 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from bfio.common.options import WHOLE, option
+from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.prediction.estimates import Estimates
 from bfio.decode.prediction.length_history import walk
 from bfio.decode.predictor import PredictionTask, PredictorSpec
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError
-from formulations.keywords import known_fields
-from formulations.scalars import integer
-
-#: Most trees, levels, and tokens or requests between two refreshes or fits.
-_LIMITS = {"trees": 10_000, "depth": 32, "refresh": 10**6, "refit": 10**9}
 
 
-@known_fields
 @dataclass(frozen=True)
-class LearnedOptions:
-    """Options of the learned predictor, checked.
+class LearnedOptions(CheckedOptions):
+    """Options of the learned predictor.
 
     Parameters
     ----------
@@ -42,23 +36,16 @@ class LearnedOptions:
         Boosting rounds of each stage.
     depth : int
         Depth of a tree.
-
-    Raises
-    ------
-    InputError
-        If a value is out of range.
     """
 
-    refresh: int = option(10, WHOLE, "Q", "tokens after which each request is asked about again")
-    refit: int = option(0, WHOLE, "N", "finished requests after which it is trained anew (never)")
-    trees: int = option(100, WHOLE, "N", "boosting rounds of each stage")
-    depth: int = option(4, WHOLE, "N", "depth of a tree")
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        for name, most in _LIMITS.items():
-            least = 0 if name == "refit" else 1
-            integer(getattr(self, name), f"predictor learned: {name}", minimum=least, maximum=most)
+    refresh: int = option(
+        10, whole(1, 10**6), "Q", "tokens after which each request is asked about again"
+    )
+    refit: int = option(
+        0, whole(), "N", "finished requests after which it is trained anew (never)"
+    )
+    trees: int = option(100, whole(1, 10**4), "N", "boosting rounds of each stage")
+    depth: int = option(4, whole(1, 32), "N", "depth of a tree")
 
 
 #: Weight of the latest output in the exponentially weighted averages.

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, option
+from bfio.common.mixing import mixed_bits
+from bfio.common.options import CheckedOptions, one_of, option, whole
 from bfio.decode.machine.prediction import Prediction, predicted_by_draw
+from bfio.decode.option_kinds import EXACT, REFRESH, rational
 from bfio.decode.prediction.estimates import Estimates
 from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
 from formulations.arrays import FloatArray, IntArray
-from formulations.errors import InputError, use_one_of
-from formulations.keywords import known_fields
-from formulations.rationals import exact_rational
-from formulations.scalars import integer
+from formulations.errors import InputError
 
 
 class NoPredictor:
@@ -50,6 +50,20 @@ ORACLE = PredictorSpec(
 )
 
 
+class _Factors(NamedTuple):
+    """What draws factors of lengths, from their number and the error, and the largest error."""
+
+    drawn: Callable[[int, float, np.random.Generator], FloatArray]
+    most: int
+
+
+#: The models with factors.
+_FACTORS = {
+    "uniform": _Factors(lambda n, e, rng: 1.0 - e + 2.0 * e * rng.random(n), 1),
+    "lognormal": _Factors(lambda n, e, rng: np.exp(e * rng.standard_normal(n) - e**2 / 2), 3),
+    "bias": _Factors(lambda n, e, rng: np.full(n, e), 10),
+}
+_MODELS = (*_FACTORS, "quantile", "shuffled")
 #: Sets this stream apart from those that draw the requests and the policy's choices.
 _STREAM = 0x6E6F697365
 DEFAULT_ERROR = Fraction(1, 2)
@@ -58,9 +72,8 @@ _BUCKETS = 4
 _LONGEST = 2**52
 
 
-@known_fields
 @dataclass(frozen=True)
-class NoisyOracleOptions:
+class NoisyOracleOptions(CheckedOptions):
     """What a noisy oracle is wrong about, and by how much.
 
     Parameters
@@ -77,41 +90,36 @@ class NoisyOracleOptions:
         shrinks as a request ages.
     buckets : int
         ``k``.
-
-    Raises
-    ------
-    InputError
-        If a value breaks its rule, naming it.
     """
 
-    model: str = option("uniform", TEXT, "M", "uniform, lognormal, bias, quantile or shuffled")
-    error: Fraction = option(DEFAULT_ERROR, RATIONAL, "E", "size of the error (1/2)")
-    of: str = option("total", TEXT, "W", "error of the total length, or the remaining one")
-    buckets: int = option(_BUCKETS, WHOLE, "K", "quantile: parts of the lengths (4)")
+    model: str = option(
+        "uniform", one_of(*_MODELS), "M", "uniform, lognormal, bias, quantile or shuffled"
+    )
+    error: Fraction = option(DEFAULT_ERROR, EXACT, "E", "size of the error (1/2)")
+    of: str = option(
+        "total",
+        one_of("total", "remaining"),
+        "W",
+        "error of the total length, or the remaining one",
+    )
+    buckets: int = option(_BUCKETS, whole(1, 10**6), "K", "quantile: parts of the lengths (4)")
 
     def __post_init__(self) -> None:
-        """Validate."""
-        where = "predictor noisy-oracle"
-        if self.model not in _MODELS:
-            remedy = use_one_of(str(self.model), _MODELS)
-            raise InputError(where, f"model {self.model!r} is unknown", remedy)
-        error = exact_rational(self.error, where)
-        lowest, highest = _DOMAINS.get(self.model, (Fraction(0), Fraction(10)))
-        if not lowest <= error <= highest:
-            remedy = f"use {lowest} to {highest}, e.g. 0.5"
-            raise InputError(where, f"error {error} of model {self.model}", remedy)
-        object.__setattr__(self, "error", error)
-        if self.model not in _FACTORS and error != DEFAULT_ERROR:
+        """Check each option, and what does not go together."""
+        super().__post_init__()
+        where, model = "predictor noisy-oracle", f"model {self.model}"
+        most = _FACTORS[self.model].most if self.model in _FACTORS else 10
+        if self.error > most:
+            what = f"error {self.error} of {model}"
+            raise InputError(where, what, f"use 0 to {most}, e.g. 0.5")
+        if self.model not in _FACTORS and self.error != DEFAULT_ERROR:
             remedy = f"leave error out, or use one of {', '.join(_FACTORS)}"
-            raise InputError(where, f"model {self.model} reads no error", remedy)
+            raise InputError(where, f"{model} reads no error", remedy)
         if self.model != "quantile" and self.buckets != _BUCKETS:
-            raise InputError(where, f"model {self.model} has no buckets", "use model=quantile")
-        if self.of not in ("total", "remaining"):
-            raise InputError(where, f"of {self.of!r} is unknown", "use total or remaining")
+            raise InputError(where, f"{model} has no buckets", "use model=quantile")
         if self.of == "remaining" and self.model not in _FACTORS:
-            what = f"model {self.model} has no factors"
-            raise InputError(where, what, f"use of=total, or one of {', '.join(_FACTORS)}")
-        integer(self.buckets, "buckets", minimum=1, maximum=10**6)
+            remedy = f"use of=total, or one of {', '.join(_FACTORS)}"
+            raise InputError(where, f"{model} has no factors", remedy)
 
 
 class NoisyOraclePredictor:
@@ -134,7 +142,7 @@ class NoisyOraclePredictor:
         #: Shape (n,): factors of the remaining length, if they are of that.
         self._factors: FloatArray | None = None
         if options.of == "remaining":
-            self._factors = _FACTORS[options.model](len(outputs), float(options.error), rng)
+            self._factors = _FACTORS[options.model].drawn(len(outputs), float(options.error), rng)
         self._predicted = _predicted(options, outputs, rng)
 
     def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
@@ -158,7 +166,7 @@ def _predicted(
         return outputs[rng.permutation(len(outputs))]
     if options.model == "quantile":
         return _means_of_parts(outputs, options.buckets)
-    factors = _FACTORS[options.model](len(outputs), float(options.error), rng)
+    factors = _FACTORS[options.model].drawn(len(outputs), float(options.error), rng)
     return _rounded_up(outputs * factors)
 
 
@@ -176,31 +184,6 @@ def _means_of_parts(outputs: IntArray, parts: int) -> IntArray:
         lengths = outputs[part == index]
         predicted[part == index] = -(-int(lengths.sum()) // len(lengths))
     return predicted
-
-
-def _uniform(count: int, error: float, rng: np.random.Generator) -> FloatArray:
-    return 1.0 - error + 2.0 * error * rng.random(count)
-
-
-def _lognormal(count: int, error: float, rng: np.random.Generator) -> FloatArray:
-    return np.exp(error * rng.standard_normal(count) - error**2 / 2)
-
-
-def _bias(count: int, error: float, rng: np.random.Generator) -> FloatArray:
-    return np.full(count, error)
-
-
-_FACTORS: dict[str, Callable[[int, float, np.random.Generator], FloatArray]] = {
-    "uniform": _uniform,
-    "lognormal": _lognormal,
-    "bias": _bias,
-}
-_MODELS = (*_FACTORS, "quantile", "shuffled")
-_DOMAINS = {
-    "uniform": (Fraction(0), Fraction(1)),
-    "lognormal": (Fraction(0), Fraction(3)),
-    "bias": (Fraction(0), Fraction(10)),
-}
 
 
 def _name(options: NoisyOracleOptions) -> str:
@@ -225,9 +208,8 @@ NOISY_ORACLE = PredictorSpec(
 )
 
 
-@known_fields
 @dataclass(frozen=True)
-class NoisyClassifierOptions:
+class NoisyClassifierOptions(CheckedOptions):
     """Options of `noisy-classifier`.
 
     Parameters
@@ -236,23 +218,15 @@ class NoisyClassifierOptions:
         Area under its ROC curve, 1/2 (chance) to 0.9999.
     refresh : int
         ``q``: tokens after which a request is asked about again, with a fresh error.
-
-    Raises
-    ------
-    InputError
-        If a value breaks its rule, naming it.
     """
 
-    auc: Fraction = option(Fraction(9, 10), RATIONAL, "A", "area under the ROC curve (0.9)")
-    refresh: int = option(10, WHOLE, "Q", "tokens between two predictions of a request (10)")
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        auc = exact_rational(self.auc, "auc")
-        if not Fraction(1, 2) <= auc <= Fraction(9999, 10000):
-            raise InputError("auc", f"{self.auc} is out of range", "use 0.5 to 0.9999")
-        object.__setattr__(self, "auc", auc)
-        integer(self.refresh, "refresh", minimum=1, maximum=10**7)
+    auc: Fraction = option(
+        Fraction(9, 10),
+        rational(Fraction(1, 2), Fraction(9999, 10000)),
+        "A",
+        "area under the ROC curve (0.9)",
+    )
+    refresh: int = option(10, REFRESH, "Q", "tokens between two predictions of a request (10)")
 
 
 class NoisyClassifier:
@@ -293,21 +267,11 @@ def _normal(seed: int, requests: IntArray, ages: IntArray) -> FloatArray:
     """Return standard normal numbers that depend on seed, request and age alone."""
     from scipy.special import ndtri
 
-    state = _mixed(np.uint64(seed) + np.zeros(len(requests), dtype=np.uint64))
+    state = mixed_bits(np.uint64(seed) + np.zeros(len(requests), dtype=np.uint64))
     for part in (requests, ages):
-        state = _mixed(state ^ part.astype(np.uint64))
+        state = mixed_bits(state ^ part.astype(np.uint64))
     normal: FloatArray = ndtri((state >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54)
     return normal
-
-
-def _mixed(
-    values: "np.ndarray[tuple[int], np.dtype[np.uint64]]",
-) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
-    """Return SplitMix64 of each value (Steele, Lea and Flood, 2014)."""
-    mixed = values + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
 
 
 NOISY_CLASSIFIER = PredictorSpec(

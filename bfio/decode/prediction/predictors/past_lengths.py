@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, option
+from bfio.common.options import CheckedOptions, one_of, option, whole
 from bfio.decode.machine.prediction import Prediction, predicted_by_tables
+from bfio.decode.option_kinds import REFRESH, rational
 from bfio.decode.prediction.estimates import Estimates
 from bfio.decode.prediction.length_history import (
     FRESH,
@@ -21,18 +22,10 @@ from bfio.decode.prediction.length_history import (
 )
 from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
 from formulations.arrays import BoolArray, IntArray
-from formulations.errors import InputError
-from formulations.keywords import known_fields
-from formulations.rationals import exact_rational
-from formulations.scalars import integer
-
-_MOST = 10**7
-_ANCHORS = ("hold", "decrement")
 
 
-@known_fields
 @dataclass(frozen=True)
-class SurvivalOptions:
+class SurvivalOptions(CheckedOptions):
     """Options of predictors that learn from the lengths of finished requests.
 
     Parameters
@@ -49,31 +42,19 @@ class SurvivalOptions:
         What holds between two predictions of a request of which none is taken: ``hold``, that it
         outlives the window, or ``decrement``, that it ends H tokens after the earlier one, as
         BalanceRoute has it (appendix C.2.3).
-
-    Raises
-    ------
-    InputError
-        If a value breaks its rule, naming it.
     """
 
-    refresh: int = option(10, WHOLE, "Q", "tokens between two predictions of a request (10)")
-    window: int = option(10_000, WHOLE, "N", "past outputs that count, the latest (10000)")
-    refit: int = option(100, WHOLE, "N", "requests that finish between two fits (100)")
-    gate: Fraction = option(Fraction(1, 2), RATIONAL, "P", "least probability taken (1/2)")
-    anchor: str = option(_ANCHORS[0], TEXT, "A", "without estimate: hold (default), decrement")
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        for name in ("refresh", "window", "refit"):
-            integer(getattr(self, name), name, minimum=1, maximum=_MOST)
-        gate = exact_rational(self.gate, "gate")
-        if not 0 <= gate <= 1 or gate.denominator > _MOST:
-            raise InputError("gate", f"{self.gate} is out of range", "use 0 to 1, e.g. 1/2")
-        object.__setattr__(self, "gate", gate)
-        if self.anchor not in _ANCHORS:
-            raise InputError(
-                "anchor", f"{self.anchor!r} is unknown", f"use {' or '.join(_ANCHORS)}"
-            )
+    refresh: int = option(10, REFRESH, "Q", "tokens between two predictions of a request (10)")
+    window: int = option(
+        10_000, whole(1, 10**7), "N", "past outputs that count, the latest (10000)"
+    )
+    refit: int = option(100, whole(1, 10**7), "N", "requests that finish between two fits (100)")
+    gate: Fraction = option(
+        Fraction(1, 2), rational(0, 1, 10**7), "P", "least probability taken (1/2)"
+    )
+    anchor: str = option(
+        "hold", one_of("hold", "decrement"), "A", "without estimate: hold (default), decrement"
+    )
 
 
 class SurvivalPredictor:
@@ -184,7 +165,6 @@ SURVIVAL = PredictorSpec(
 _ENOUGH = 20
 
 
-@known_fields
 @dataclass(frozen=True)
 class ExactMatchOptions(SurvivalOptions):
     """Options of `exact-match`.
@@ -196,24 +176,12 @@ class ExactMatchOptions(SurvivalOptions):
     least : int, optional
         Past outputs that a class must have; with fewer it is predicted as `survival` does. By
         default 20 of a class by length, and 1 of equal prompts.
-
-    Raises
-    ------
-    InputError
-        If a value breaks its rule, naming it.
     """
 
-    buckets: int = option(8, WHOLE, "N", "classes of prompts by length (8)")
+    buckets: int = option(8, whole(1, 64), "N", "classes of prompts by length (8)")
     least: int | None = option(
-        None, WHOLE, "N", "outputs from which on a class counts (20; 1 of equal prompts)"
+        None, whole(1), "N", "outputs from which on a class counts (20; 1 of equal prompts)"
     )
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        super().__post_init__()
-        integer(self.buckets, "buckets", minimum=1, maximum=64)
-        if self.least is not None:
-            integer(self.least, "least", minimum=1)
 
 
 def exact_match(task: PredictionTask) -> "SurvivalPredictor | PromptMemory":
