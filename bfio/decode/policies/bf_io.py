@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,13 +84,8 @@ class SecondChoice:
     def __init__(self, options: BFIOOptions) -> None:
         from bfio.step.second.search import prepare_second
 
-        self._second = Second(options.second)
-        self._slack = options.slack
-        self._gamma = options.gamma
+        self._options, self._second = options, Second(options.second)
         self.horizon = options.second_horizon if self._second is Second.WINDOW else 0
-        self._proof = options.second_proof
-        self._time_limit = options.time_limit
-        self._work_limit = work_limit_beside(options.time_limit, options.work_limit)
         self._num_proven = self._num_changed = 0
         self._seconds: list[float] = []
         self._ticks: list[int] = []
@@ -121,19 +116,19 @@ class SecondChoice:
         """
         from bfio.step.second.solve import solve_second
 
-        window = None
+        options, window = self._options, None
         if self._second is Second.WINDOW:
             window = StepProblem.from_state(
-                state, horizon=self.horizon, gamma=self._gamma, objective=problem.objective
+                state, horizon=self.horizon, gamma=options.gamma, objective=problem.objective
             )
-        most = problem.objective_value(found) + self._slack * problem.scale
+        most = problem.objective_value(found) + options.slack * problem.scale
         began = perf_counter()
         chosen = solve_second(
             second_problem(problem, most, self._second, window),
             found,
-            prove=self._proof > 0,
-            time_limit=self._time_limit,
-            work_limit=self._proof or self._work_limit,
+            prove=options.second_proof > 0,
+            time_limit=options.time_limit,
+            work_limit=options.second_proof or options.most_work,
         )
         self._seconds.append(perf_counter() - began)
         self._ticks.append(chosen.ticks or 0)
@@ -215,6 +210,11 @@ class BFIOOptions(SecondOptions):
         "wall-clock limit of each solve instead: numbers may differ between machines",
     )
 
+    @property
+    def most_work(self) -> int | None:
+        """Ticks of each solve: those given, or the usual ones where no clock ends it."""
+        return work_limit_beside(self.time_limit, self.work_limit)
+
 
 class Answer(NamedTuple):
     """What a solver says; whether the clock has ended any part of it, and the ticks used."""
@@ -253,18 +253,12 @@ class BFIO:
     binds_together = True
 
     def __init__(self, options: BFIOOptions) -> None:
-        self._horizon = options.horizon
+        self._options = options
         self._second = None if options.second == NO_SECOND else SecondChoice(options)
-        self.horizon = max(self._horizon, 0 if self._second is None else self._second.horizon)
-        self._objective, self._benefit = options.objective, options.benefit
-        self._gamma = options.gamma
-        self._max_wait = options.max_wait
+        self.horizon = max(options.horizon, 0 if self._second is None else self._second.horizon)
         self._hint = TwoStageParameters(threshold=options.threshold, key=options.key)
-        self._backend = options.backend
         # Loading or compiling kernels is no part of any step's solve.
         prepare_kernels()
-        self._time_limit = options.time_limit
-        self._work_limit = work_limit_beside(options.time_limit, options.work_limit)
         self._solve = _solver(options)
         self._num_trivial = 0
         self._seconds: list[float] = []
@@ -276,14 +270,15 @@ class BFIO:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by a minimiser of the program of this step."""
+        options = self._options
         problem = StepProblem.from_state(
             state,
-            horizon=self._horizon,
-            gamma=self._gamma,
-            objective=self._objective,
-            benefit=cache_worth(state, self._benefit),
+            horizon=options.horizon,
+            gamma=options.gamma,
+            objective=options.objective,
+            benefit=cache_worth(state, options.benefit),
         )
-        required = overdue(state, self._max_wait)
+        required = overdue(state, options.max_wait)
         if required is not None:
             problem = replace(problem, required=required)
         if problem.token_capacity is None:
@@ -327,15 +322,15 @@ class BFIO:
         if second is not None and self._tie_rules:
             rules = {TieRule.SECOND if second.all_proven else TieRule.BACKEND}
         return {
-            "backend": self._backend,
+            "backend": self._options.backend,
             "steps": len(self._seconds),
             "proven_steps": self._num_proven,
             "unproven_steps": len(self._seconds) - self._num_proven,
             "trivial_steps": self._num_trivial,
             "kept_steps": self._num_kept,
             "clocked_steps": self._num_clocked,
-            "work_limit": self._work_limit,
-            "time_limit": self._time_limit,
+            "work_limit": self._options.most_work,
+            "time_limit": self._options.time_limit,
             "ticks": sum(self._ticks) if self._ticks else None,
             "max_ticks": max(self._ticks, default=None),
             "solve_s": sum(self._seconds),
@@ -374,46 +369,26 @@ def _has_no_choice(problem: StepProblem) -> bool:
 
 def _solver(options: BFIOOptions) -> _Solver:
     """Bind the backend; solvers are imported here, not when policies are listed."""
-    limits = options.time_limit, work_limit_beside(options.time_limit, options.work_limit)
+    limits: dict[str, Any] = {"time_limit": options.time_limit, "work_limit": options.most_work}
     if options.backend == "exact":
-        return _exact_solver(*limits)
-    return _program_solver(options.backend, *limits)
+        from bfio.step.exact import prepare, solve_exact
 
+        prepare()
 
-def _exact_solver(time_limit: float | None, work_limit: int | None) -> _Solver:
-    from bfio.step.exact import prepare, solve_exact
+        def solve(problem: StepProblem, start: list[int | None]) -> Answer:
+            found = solve_exact(problem, hint=start, **limits)
+            clocked, ticks = found.stopped_by_time, found.ticks
+            return Answer(found.assignment, found.proven, found.tie_rule, clocked, ticks)
 
-    prepare()
-
-    def solve(problem: StepProblem, start: list[int | None]) -> Answer:
-        result = solve_exact(problem, time_limit=time_limit, work_limit=work_limit, hint=start)
-        return Answer(
-            result.assignment,
-            result.proven,
-            result.tie_rule,
-            result.stopped_by_time,
-            result.ticks,
-        )
-
-    return solve
-
-
-def _program_solver(backend: str, time_limit: float | None, work_limit: int | None) -> _Solver:
+        return solve
     from formulations.step.solver import solve as solve_program
 
-    def solve(problem: StepProblem, start: list[int | None]) -> Answer:
-        result = solve_program(
-            problem, backend=backend, time_limit=time_limit, work_limit=work_limit, hint=start
-        )
-        return Answer(
-            result.assignment,
-            result.is_optimal,
-            result.tie_rule,
-            result.termination is Termination.TIME_LIMIT,
-            result.ticks,
-        )
+    def solve_by(problem: StepProblem, start: list[int | None]) -> Answer:
+        found = solve_program(problem, backend=options.backend, hint=start, **limits)
+        clocked = found.termination is Termination.TIME_LIMIT
+        return Answer(found.assignment, found.is_optimal, found.tie_rule, clocked, found.ticks)
 
-    return solve
+    return solve_by
 
 
 SPEC = PolicySpec(
