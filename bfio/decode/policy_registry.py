@@ -115,12 +115,6 @@ def as_object(policy: Policy) -> PolicySpec:
     return own(policy_name(policy), lambda _: policy, policy, "an object")
 
 
-def shown(policy: Policy, options: OwnOptions) -> int:
-    """Return the look-ahead steps that a policy of one's own is shown: the more of two wishes."""
-    own = integer(getattr(policy, "horizon", 0), "horizon", maximum=MAX_SHOWN)
-    return max(own, options.horizon or 0)
-
-
 def _from_entry_point(point: EntryPoint) -> PolicySpec:
     with loading(point.name, f"the installed policy {point.value}"):
         return _as_spec(point.name, point.load())
@@ -192,12 +186,19 @@ class ChosenPolicy:
         """Whether its decisions may depend on the seed."""
         return any(part.spec.draws for part in self.parts)
 
-    @property
-    def look_ahead(self) -> int:
-        """Look-ahead steps that it asks for."""
-        if self.is_own:
-            return shown(self.make(), self.options)
-        return look_ahead(self.in_force())
+    def look_ahead(self, made: Policy | None = None) -> int:
+        """Return the look-ahead steps that it asks for.
+
+        Parameters
+        ----------
+        made : Policy, optional
+            What `make` has made; asked only where no option says how far a policy looks.
+        """
+        if "horizon" in self.table and not self.is_own:
+            return look_ahead(self.in_force())
+        policy = self.make() if made is None else made
+        own = integer(getattr(policy, "horizon", 0), "horizon", maximum=MAX_SHOWN)
+        return max(own, getattr(self.options, "horizon", None) or 0)
 
     def spelt_out(self, run: RunOptions, cluster: Cluster) -> Hashable:
         """Return its name and options in force: policies of which this is equal are one."""

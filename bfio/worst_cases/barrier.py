@@ -194,7 +194,7 @@ class BarrierTarget:
         chosen = choose(policy)
         name = chosen.name
         _check(policy, chosen.spec)
-        if self._known is not Known.NOTHING and chosen.look_ahead == 0:
+        if self._known is not Known.NOTHING and chosen.look_ahead() == 0:
             what = f"{policy} does not look ahead, and is told no lengths"
             raise InputError("known", what, "use nothing, or a policy with a horizon")
         said = [policy]

@@ -88,7 +88,7 @@ def test_nothing_is_kept_by_numbers(policy: str) -> None:
     load = Workload(rng.integers(1, 60, 60), rng.integers(1, 30, 60))
     chosen = choose(policy)
     kept = simulate(load, chosen.make(), FOUR)
-    anew = simulate(load, lambda seen: chosen.make()(seen), FOUR, horizon=chosen.look_ahead)
+    anew = simulate(load, lambda seen: chosen.make()(seen), FOUR, horizon=chosen.look_ahead())
     assert kept.worker.tolist() == anew.worker.tolist()
 
 

@@ -224,7 +224,7 @@ def _in_force(args: argparse.Namespace) -> dict[str, object]:
     """Return the options of the policy with the values in force."""
     (chosen,) = options.chosen_policies(args, [args.policy], _OF_GAP)
     used = chosen.in_force(options.run_options_from(args), options.cluster_from(args))
-    return used | ({"horizon": chosen.look_ahead} if chosen.is_own else {})
+    return used | ({"horizon": chosen.look_ahead()} if chosen.is_own else {})
 
 
 def _run_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 import bfio.decode.policies
 from bfio.common.engine_choice import Engine, is_worthwhile
-from bfio.common.kernel_groups import ensure_compiled, group_of, groups
+from bfio.common.kernel_groups import ensure_compiled, groups
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
@@ -101,11 +101,6 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
         steps = options.steps
     saved_s = steps * SAVED_PER_STEP_S + requests * SAVED_PER_REQUEST_S
     return is_worthwhile(loop_of(spec, parts_linked(cluster, options)).name, saved_s)
-
-
-def is_ready(spec: PolicySpec) -> bool:
-    """Whether the loop of a policy is compiled already; asked before Numba is loaded."""
-    return group_of(loop_of(spec).name).is_ready()
 
 
 @cache

@@ -350,7 +350,7 @@ def _place(name: str) -> str:
 def _horizon(policy: ChosenPolicy, source: str) -> int:
     """Return the look-ahead of a policy, made once for each digest of its source."""
     try:
-        return policy.look_ahead
+        return policy.look_ahead()
     except InputError:
         # Its rows fail, each with this error.
         return 0

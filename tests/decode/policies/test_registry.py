@@ -135,7 +135,7 @@ def test_user_function_from_the_working_directory() -> None:
     assert policy.horizon == 3
     spec = find("my_bfio_policies:shortest_first")
     assert spec.summary == "Serve the shortest request first."
-    assert choose("my_bfio_policies:shortest_first").look_ahead == 3
+    assert choose("my_bfio_policies:shortest_first").look_ahead() == 3
 
 
 @pytest.mark.usefixtures("user_folder")
