@@ -207,7 +207,7 @@ class GapObserver:
         admitted = sum(worker is not None for worker in view.decision)
         problem = StepProblem.from_state(
             view.state,
-            horizon=self.horizon,
+            look_ahead=self.horizon,
             gamma=self._gamma,
             objective=self._objective,
             admit=admitted,

@@ -119,7 +119,7 @@ class SecondChoice:
         options, window = self._options, None
         if self._second is Second.WINDOW:
             window = StepProblem.from_state(
-                state, horizon=self.horizon, gamma=options.gamma, objective=problem.objective
+                state, look_ahead=self.horizon, gamma=options.gamma, objective=problem.objective
             )
         most = problem.objective_value(found) + options.slack * problem.scale
         began = perf_counter()
@@ -273,7 +273,7 @@ class BFIO:
         options = self._options
         problem = StepProblem.from_state(
             state,
-            horizon=options.horizon,
+            look_ahead=options.horizon,
             gamma=options.gamma,
             objective=options.objective,
             benefit=cache_worth(state, options.benefit),

@@ -141,10 +141,10 @@ class RunPlan:
     def in_force(self) -> dict[str, object]:
         """Options that the policy reads, with their values."""
         used = self.policy.in_force(self.options, self.cluster)
-        return used | ({"horizon": self.horizon} if self.policy.is_own else {})
+        return used | ({"horizon": self.look_ahead} if self.policy.is_own else {})
 
     @property
-    def horizon(self) -> int:
+    def look_ahead(self) -> int:
         """Look-ahead steps of the run."""
         return _horizon(self.policy, self.sources[0])
 
@@ -159,14 +159,14 @@ class RunPlan:
             *(self.choice, self.metrics),
         )
 
-    def told(self, *others: "RunPlan", horizon: int = 0) -> tuple[list[str], list[str]]:
+    def told(self, *others: "RunPlan", look_ahead: int = 0) -> tuple[list[str], list[str]]:
         """Return what a reader of its metrics might not expect, and what such remarks it refutes.
 
         Parameters
         ----------
         others : RunPlan
             Other runs of the row.
-        horizon : int
+        look_ahead : int
             Look-ahead that something else asks for.
         """
         facts = request_facts(self.choice)
@@ -182,7 +182,7 @@ class RunPlan:
             *unread_reports((plan.name for plan in (self, *others)), self.options),
         ]
         refuted: list[str] = []
-        asked = horizon or any(plan.horizon for plan in (self, *others))
+        asked = look_ahead or any(plan.look_ahead for plan in (self, *others))
         if asked:
             sentence = blind_windows("predictor", "projection")
             (remarks if is_blind(self.options) else refuted).append(sentence)
@@ -239,12 +239,12 @@ class RunPlan:
     @property
     def draws(self) -> bool:
         """Whether the run may draw from the seed; its requests are another matter."""
-        return self.draws_with(horizon=0)
+        return self.draws_with(look_ahead=0)
 
-    def draws_with(self, horizon: int) -> bool:
+    def draws_with(self, look_ahead: int) -> bool:
         """Return whether that or something else that looks so far ahead may draw."""
         # Nobody asks a predictor where nobody looks ahead.
-        asks = "horizon" in self.policy.table or horizon > 0
+        asks = "horizon" in self.policy.table or look_ahead > 0
         drawn = drawing(self.options) - (frozenset() if asks else {"predictor"})
         return self.policy.draws or bool(drawn)
 

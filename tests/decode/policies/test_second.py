@@ -42,10 +42,10 @@ def test_the_second_objective_is_least_within_the_slack(
     )
     answer = list(policy(s))
     assert_admissible(s, answer)
-    step = StepProblem.from_state(s, horizon=H)
+    step = StepProblem.from_state(s, look_ahead=H)
     best = brute_force(step)
     assert best is not None
-    window = StepProblem.from_state(s, horizon=3) if name is Second.WINDOW else None
+    window = StepProblem.from_state(s, look_ahead=3) if name is Second.WINDOW else None
     problem = second_problem(step, best[0] + slack, name, window)
     counts = statistics(policy)
     if counts["unproven_steps"]:
