@@ -32,7 +32,7 @@ _NAMES = sorted(
 #: Part of help texts.
 POLICIES = textwrap.fill(
     f"policies: {', '.join(_NAMES)}; or module:function of your own. Options of one policy follow "
-    "its name, br-h:horizon=40:gamma=9/10; an option of several stands alone, --horizon 40. "
+    "its name, br-h:gamma=9/10:beta=20; an option of several stands alone, --gamma 9/10. "
     "docs/policies.md says what each does.",
     width=99,
     break_on_hyphens=False,

@@ -87,6 +87,17 @@ def margin_of(policy: object) -> int | None:
     return margin
 
 
+def look_ahead_of(policy: object) -> int:
+    """Return the look-ahead steps that a policy asks for by its attribute ``horizon``.
+
+    Raises
+    ------
+    InputError
+        If that is no integer from 0 to `MAX_SHOWN`.
+    """
+    return integer(getattr(policy, "horizon", 0), "horizon", maximum=MAX_SHOWN)
+
+
 def max_pauses_of(policy: object) -> int | None:
     """Return how many steps in a row a policy lets requests rest; None if it does not pause.
 

@@ -29,11 +29,10 @@ from bfio.common.options import (
 from bfio.common.plugins import installed, loading, members
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import RunOptions
-from bfio.decode.policy import MAX_SHOWN, Policy, policy_name
+from bfio.decode.policy import MAX_SHOWN, Policy, look_ahead_of, policy_name
 from bfio.decode.policy_spec import PolicySpec
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, make_object
-from formulations.scalars import integer
 
 #: Entry-point group through which other packages add policies (a `PolicySpec` or a callable).
 GROUP = "bfio.policies"
@@ -197,8 +196,7 @@ class ChosenPolicy:
         if "horizon" in self.table and not self.is_own:
             return look_ahead(self.in_force())
         policy = self.make() if made is None else made
-        own = integer(getattr(policy, "horizon", 0), "horizon", maximum=MAX_SHOWN)
-        return max(own, getattr(self.options, "horizon", None) or 0)
+        return max(look_ahead_of(policy), getattr(self.options, "horizon", None) or 0)
 
     def spelt_out(self, run: RunOptions, cluster: Cluster) -> Hashable:
         """Return its name and options in force: policies of which this is equal are one."""

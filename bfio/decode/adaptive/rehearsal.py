@@ -66,6 +66,7 @@ from bfio.decode.machine.window import (
     remaining_waiting,
     waiting_requests,
 )
+from bfio.decode.policy import look_ahead_of
 from bfio.step.exact.place import random_below
 from bfio.step.two_stage.heuristic import TwoStageParameters
 from bfio.step.two_stage.kernels.two_stage import order_by_size
@@ -356,7 +357,7 @@ def warm_up() -> None:
 def memory(task: KernelTask) -> Memory | None:
     """Return what the kernel keeps, or None if windows are too large for it."""
     most = most_waiting(task.workload, task.cluster, task.options)
-    horizon = task.policy.horizon  # type: ignore[attr-defined]
+    horizon = look_ahead_of(task.policy)
     cluster = task.cluster
     equal = cluster.keeps_one_pace and isinstance(cluster.slots, int)
     if not equal or cluster.memory is not None or most * (horizon + 1) > MAX_CONTRIBUTIONS:

@@ -24,6 +24,7 @@ from bfio.decode.machine.state import Record, State, most_waiting, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.observers import ProgressObserver, Watching
 from bfio.decode.options import RunOptions
+from bfio.decode.policy import look_ahead_of
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction.registry import lengths_of, made
 from bfio.decode.predictor import LengthSource
@@ -167,7 +168,7 @@ def _prepared(spec: PolicySpec, task: KernelTask, loop: Loop) -> _Prepared | Non
     if memory is None:
         return None
     workload, cluster, options = task.workload, task.cluster, task.options
-    horizon = getattr(task.policy, "horizon", 0) if kernel.reads_window else 0
+    horizon = look_ahead_of(task.policy) if kernel.reads_window else 0
     source = lengths_of(options.predictor)
     prediction = None
     if source is LengthSource.COMPILED:

@@ -1,12 +1,10 @@
 """Plans for Python callers, and as a kernel of whole runs."""
 
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.common.kernel_groups import ensure_compiled
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots
 from bfio.decode.machine.state import ACTIVE, SLOTS, WAITING, State, most_waiting
@@ -50,13 +48,6 @@ def planned(
     if plan_admissions(capacity, loads, runs, added, by_size, moves, assignment) != DECIDED:
         return [*planned_reference(capacity, loads, runs, added, moves), *waiting]
     return [*(None if worker < 0 else worker for worker in assignment.tolist()), *waiting]
-
-
-@cache
-def prepare() -> None:
-    """Compile the kernel, or load it from the disk, before any clock runs."""
-    ensure_compiled("rolling-horizon")
-    warm_up()
 
 
 def warm_up() -> None:
