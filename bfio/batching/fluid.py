@@ -57,7 +57,7 @@ def fluid_trajectory(scenario: Scenario, duration: int, *, steps: int = 10_000) 
     InputError
         If the scenario is of another kind.
     """
-    integer(duration, "horizon", minimum=1)
+    integer(duration, "duration", minimum=1)
     integer(steps, "steps", minimum=1, maximum=10**7)
     _check(scenario)
     network, num = scenario.network, len(scenario.network.stages)

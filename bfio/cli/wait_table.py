@@ -59,7 +59,7 @@ def wait_settings(
     seed : int
         Seed of the arrivals.
     """
-    worker, duration = problem.single_worker(), arrivals.horizon
+    worker, duration = problem.single_worker(), arrivals.duration
     scale = "" if arrivals.scale is None else f"scaled by {plain_number(arrivals.scale)}"
     parts = (
         requests,
@@ -80,7 +80,7 @@ def _arrivals(arrivals: ArrivalOptions, *, is_trace: bool) -> str:
     if arrivals.rate is not None:
         return f"Poisson arrivals of {plain_number(arrivals.rate)} requests/s"
     if not is_trace:
-        duration = plain_number(arrivals.horizon or Fraction(0))
+        duration = plain_number(arrivals.duration or Fraction(0))
         return f"{arrivals.arrivals or 'poisson'} arrivals for {number(duration)} s"
     scale = arrivals.rate_scale
     faster = "" if scale is None else f" at {plain_number(scale)} times their rate"

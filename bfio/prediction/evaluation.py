@@ -75,8 +75,8 @@ def evaluate_predictor(
         If an argument is out of range, nothing is left to evaluate, or the predictor breaks its
         contract.
     """
-    check_kind(workload, Workload, "workload", "evaluate_predictor(workload, predictor, horizon)")
-    integer(look_ahead, "horizon", minimum=1, maximum=MAX_SHOWN)
+    check_kind(workload, Workload, "workload", "evaluate_predictor(workload, predictor, look_ahead)")
+    integer(look_ahead, "look_ahead", minimum=1, maximum=MAX_SHOWN)
     how = options or EvaluationOptions()
     history, evaluated = split(workload, how)
     if how.online >= len(evaluated):

@@ -49,7 +49,7 @@ class ServeOptions:
         FLAG,
         "",
         "whether the run goes on past horizon_s until all is served, thresholds ignored after the "
-        "last arrival (as long as there is no horizon)",
+        "last arrival (as long as no end is given)",
     )
     batches: int = option(
         10**8, WHOLE, "K", "give a run up after so many (10,000,000 in rows of studies)"
