@@ -66,10 +66,7 @@ class EnergyAccount:
 
 
 def busy_times(
-    loads: IntArray,
-    durations: FloatArray,
-    cluster: Cluster,
-    factors: FloatArray | None = None,
+    loads: IntArray, durations: FloatArray, cluster: Cluster, factors: FloatArray | None = None
 ) -> FloatArray:
     """Return how long each worker is busy in each step, shape (K, G) [s].
 

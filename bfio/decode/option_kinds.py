@@ -53,9 +53,6 @@ EXACT = checked(RATIONAL, exact_rational)
 SMALL_RATIO = rational(0, 10**6, 10**6)
 DISCOUNT = checked(RATIONAL, _discount)
 #: Limits of solves, in ticks (`formulations.work`) and in seconds.
-WORK_LIMIT, TIME_LIMIT = (
-    checked(WHOLE, checked_work_limit),
-    checked(NUMBER, _time_limit),
-)
+WORK_LIMIT, TIME_LIMIT = (checked(WHOLE, checked_work_limit), checked(NUMBER, _time_limit))
 #: How stage 2 of the two-stage heuristic orders workers.
 STAGE_2_KEY = one_of("lexicographic", "product")

@@ -247,10 +247,7 @@ class CheckedPredictor:
     @contextmanager
     def _asked(self, count: int) -> Iterator[None]:
         remedy, what = "mend the predictor", f"a call for {count} requests"
-        with (
-            users_code(self.where, remedy=remedy),
-            patience(PATIENCE_S, self.where, what, remedy),
-        ):
+        with users_code(self.where, remedy=remedy), patience(PATIENCE_S, self.where, what, remedy):
             yield
 
 

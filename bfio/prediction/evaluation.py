@@ -75,7 +75,9 @@ def evaluate_predictor(
         If an argument is out of range, nothing is left to evaluate, or the predictor breaks its
         contract.
     """
-    check_kind(workload, Workload, "workload", "evaluate_predictor(workload, predictor, look_ahead)")
+    check_kind(
+        workload, Workload, "workload", "evaluate_predictor(workload, predictor, look_ahead)"
+    )
     integer(look_ahead, "look_ahead", minimum=1, maximum=MAX_SHOWN)
     how = options or EvaluationOptions()
     history, evaluated = split(workload, how)

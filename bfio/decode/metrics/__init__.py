@@ -605,9 +605,7 @@ def _power_max(part: RunPart) -> Value:
 
 
 def measure(
-    run: Run,
-    energy_model: EnergyModel | None = None,
-    table: MetricTable[RunPart] = METRICS,
+    run: Run, energy_model: EnergyModel | None = None, table: MetricTable[RunPart] = METRICS
 ) -> dict[str, Value]:
     """Return every metric over the whole run, by name."""
     return table.measure(_part(run, np.arange(run.steps), energy_model))

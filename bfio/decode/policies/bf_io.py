@@ -11,13 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bfio.common.options import TEXT, CheckedOptions, checked, one_of, option, whole
-from bfio.decode.option_kinds import (
-    DISCOUNT,
-    HORIZON,
-    STAGE_2_KEY,
-    TIME_LIMIT,
-    WORK_LIMIT,
-)
+from bfio.decode.option_kinds import DISCOUNT, HORIZON, STAGE_2_KEY, TIME_LIMIT, WORK_LIMIT
 from bfio.decode.policies.balance_route import (
     BENEFIT,
     MAX_WAIT,
@@ -52,18 +46,10 @@ class SecondOptions(CheckedOptions):
         0, whole(0, MAX_TOKENS), "E", "second may cost so much of the first (0)", beside="second"
     )
     second_proof: int = option(
-        0,
-        WORK_LIMIT,
-        "TICKS",
-        "work to prove each second (0)",
-        beside="second",
+        0, WORK_LIMIT, "TICKS", "work to prove each second (0)", beside="second"
     )
     second_horizon: int = option(
-        20,
-        HORIZON,
-        "H",
-        "look-ahead of second=window (20)",
-        beside=f"second={Second.WINDOW}",
+        20, HORIZON, "H", "look-ahead of second=window (20)", beside=f"second={Second.WINDOW}"
     )
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from bfio.common.compilable import compilable
 from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
@@ -11,7 +13,8 @@ from bfio.decode.machine.state import TAKEN, WAITING, State
 from bfio.decode.policies.by_key import fewest_requests
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import StepTally, assign_to_least, oldest, takes, worker_tally
+from bfio.decode.tally import StepTally, assign_each, assign_to_least, oldest, takes, worker_tally
+from formulations.arrays import IntArray
 from formulations.scalars import MAX_TOKENS
 
 #: Where requests go that start.
@@ -77,49 +80,43 @@ class AttentionDPBalance:
     """
 
     def __init__(self, options: AttentionDPBalanceOptions) -> None:
-        self._timeout, self._batching = options.timeout_steps, options.batching_steps
-        self._waited = self._gathered = 0
+        self._numbers = np.array([options.timeout_steps, options.batching_steps, 0, 0])
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the oldest requests, or nothing."""
-        if self._is_held(state):
+        all_can = bool(state.free_slots.all()) and state.num_waiting >= state.num_workers
+        if is_held(self._numbers, all_can, bool(state.running.all())):
             return [None] * state.num_waiting
         return assign_to_least(state, oldest(state), fewest_requests)
-
-    def _is_held(self, state: DecodeState) -> bool:
-        all_run = bool(state.running.all())
-        if state.free_slots.all() and state.num_waiting >= state.num_workers:
-            self._waited = 0
-            if not all_run:
-                return False
-            gathers = self._gathered < self._batching
-            self._gathered = self._gathered + 1 if gathers else 0
-            return gathers
-        self._waited += 1
-        if self._waited >= self._timeout or not all_run:
-            self._waited = 0
-            return False
-        return True
 
 
 @compilable
 def choose_together(state: State, greedy: Greedy, request: int) -> int:
     """Return the worker with fewest requests, unless this step is held back."""
-    if state.counters[TAKEN] == 0 and is_held(state, greedy):
-        return -1
+    if state.counters[TAKEN] == 0:
+        num_workers = len(state.workers.load)
+        all_can = all_run = True
+        for g in range(num_workers):
+            worker = worker_tally(state, g)
+            all_can = all_can and worker.free > 0
+            all_run = all_run and worker.requests > worker.queued
+        if is_held(greedy.numbers, all_can and state.counters[WAITING] >= num_workers, all_run):
+            return -1
     return emptiest(state, greedy, request)
 
 
 @compilable
-def is_held(state: State, greedy: Greedy) -> bool:
-    """Whether nothing starts in this step; counts the decisions held back."""
-    numbers, num_workers = greedy.numbers, len(state.workers.load)
-    all_free = all_run = True
-    for g in range(num_workers):
-        worker = worker_tally(state, g)
-        all_free = all_free and worker.free > 0
-        all_run = all_run and worker.requests > worker.queued
-    if all_free and state.counters[WAITING] >= num_workers:
+def is_held(numbers: IntArray, all_can: bool, all_run: bool) -> bool:
+    """Whether nothing starts in this step; counts the decisions held back.
+
+    Parameters
+    ----------
+    numbers : IntArray
+        See the names of its entries above; changed in place.
+    all_can, all_run : bool
+        Whether every worker can start a request, and whether every worker runs one.
+    """
+    if all_can:
         numbers[WAITED] = 0
         if not all_run:
             return False
@@ -179,19 +176,14 @@ class Throttled:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign oldest first until no open worker is under the threshold."""
-        tally = StepTally(state)
         threshold = self._threshold if self._threshold is not None else fair_share(state)
         idle = not state.running.any()
-        for request in oldest(state):
-            workers = tally.open_workers(request)
+
+        def choose(tally: StepTally, request: int, workers: list[int]) -> int | None:
             under = [g for g in workers if tally.workers[g].tokens < threshold]
-            if under:
-                tally.assign(request, under[0])
-            elif workers and idle and request == 0:
-                tally.assign(request, workers[0])
-            else:
-                break
-        return tally.assignment
+            return under[0] if under else workers[0] if idle and request == 0 else None
+
+        return assign_each(state, choose)
 
 
 def fair_share(state: DecodeState) -> int:

@@ -8,13 +8,16 @@ after the last one.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from bfio.common.compilable import compilable
 from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.state import STEP, State
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import StepTally, oldest, takes, worker_tally
+from bfio.decode.tally import StepTally, assign_each, takes, worker_tally
+from formulations.arrays import IntArray
 
 # Entries of `Greedy.numbers`: steps between reports, tokens per step and request, and the steps of
 # the last report and of the last decision; rows of `Greedy.sampled`: requests, and their tokens.
@@ -48,43 +51,35 @@ class ReportedTokens:
     """
 
     def __init__(self, every: int, growth: int) -> None:
-        self._every, self._growth = every, growth
-        self._reported: int | None = None
-        self._seen = 0
-        self._requests: list[int] = []
-        self._tokens: list[int] = []
+        self._numbers = np.array([every, growth, -1, 0])
+        self._believed = np.zeros((2, 0), dtype=np.int64)
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
-        tally = StepTally(state)
-        self._bring_up_to_date(state.step, tally)
-        for request in oldest(state):
-            workers = tally.open_workers(request)
-            if not workers:
-                break
-            worker = min(workers, key=lambda g: (self._tokens[g], g))
-            tally.assign(request, worker)
-            self._requests[worker] += 1
-            self._tokens[worker] += tally.sizes[request]
-        return tally.assignment
+        held = np.array([state.running + state.queued, state.loads + state.queued_tokens])
+        if self._believed.size == 0:
+            self._believed = held.copy()
+        believed = self._believed
+        bring_up_to_date(self._numbers, believed, held, state.step)
 
-    def _bring_up_to_date(self, step: int, tally: StepTally) -> None:
-        if self._reported is None or step - self._reported >= self._every:
-            self._reported = step
-            self._requests = [worker.requests for worker in tally.workers]
-            self._tokens = [worker.tokens for worker in tally.workers]
-        gained = self._growth * (step - self._seen)
-        if self._reported != step:
-            pairs = zip(self._tokens, self._requests, strict=True)
-            self._tokens = [tokens + gained * requests for tokens, requests in pairs]
-        self._seen = step
+        def choose(tally: StepTally, request: int, workers: list[int]) -> int:
+            worker = min(workers, key=lambda g: (believed[TOKENS, g], g))
+            believed[:, worker] += 1, tally.sizes[request]
+            return worker
+
+        return assign_each(state, choose)
 
 
-@compilable
+@compilable(allocates=True)
 def choose(state: State, greedy: Greedy, request: int) -> int:
     """Return the open worker that is believed to hold fewest tokens."""
-    bring_up_to_date(state, greedy)
-    believed = greedy.sampled
+    numbers, believed, step = greedy.numbers, greedy.sampled, state.counters[STEP]
+    if numbers[REPORTED] < 0 or numbers[SEEN] != step:
+        held = np.empty_like(believed)
+        for g in range(held.shape[1]):
+            worker = worker_tally(state, g)
+            held[REQUESTS, g], held[TOKENS, g] = worker.requests, worker.tokens
+        bring_up_to_date(numbers, believed, held, step)
     best = -1
     for g in range(len(state.workers.load)):
         if takes(worker_tally(state, g), state.requests.need[request]) and (
@@ -97,21 +92,24 @@ def choose(state: State, greedy: Greedy, request: int) -> int:
     return best
 
 
-@compilable
-def bring_up_to_date(state: State, greedy: Greedy) -> None:
-    """Take a new report if one is due; otherwise let what was believed grow, once a step."""
-    numbers, believed, step = greedy.numbers, greedy.sampled, state.counters[STEP]
-    is_due = numbers[REPORTED] < 0 or step - numbers[REPORTED] >= numbers[EVERY]
-    gained = numbers[GROWTH] * (step - numbers[SEEN])
-    for g in range(len(state.workers.load)):
-        if is_due:
-            worker = worker_tally(state, g)
-            believed[REQUESTS, g] = worker.requests
-            believed[TOKENS, g] = worker.tokens
-        else:
-            believed[TOKENS, g] += gained * believed[REQUESTS, g]
-    if is_due:
+@compilable(allocates=True)
+def bring_up_to_date(numbers: IntArray, believed: IntArray, held: IntArray, step: int) -> None:
+    """Take a new report if one is due; otherwise let what was believed grow, once a step.
+
+    Parameters
+    ----------
+    numbers, believed : IntArray
+        See the names of their entries and rows above; changed in place.
+    held : IntArray
+        Shape (2, G): what workers hold now, in the same rows.
+    step : int
+        The step.
+    """
+    if numbers[REPORTED] < 0 or step - numbers[REPORTED] >= numbers[EVERY]:
+        believed[:] = held
         numbers[REPORTED] = step
+    else:
+        believed[TOKENS] += numbers[GROWTH] * (step - numbers[SEEN]) * believed[REQUESTS]
     numbers[SEEN] = step
 
 

@@ -9,7 +9,7 @@ from bfio.decode.machine.greedy import Greedy, greedy_kernel, list_open
 from bfio.decode.machine.state import State
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import StepTally, oldest, takes, worker_tally
+from bfio.decode.tally import StepTally, assign_each, takes, worker_tally
 
 #: The entry of `Greedy.numbers`: ``d``, or the next worker of the cycle.
 CHOICES = NEXT = 0
@@ -22,13 +22,9 @@ def assign_at_random(state: DecodeState) -> list[int | None]:
 
     BalanceRoute, section 6.1 (baseline Random).
     """
-    tally = StepTally(state)
-    for request in oldest(state):
-        workers = tally.open_workers(request)
-        if not workers:
-            break
-        tally.assign(request, workers[int(state.rng.integers(len(workers)))])
-    return tally.assignment
+    return assign_each(
+        state, lambda tally, request, workers: workers[int(state.rng.integers(len(workers)))]
+    )
 
 
 @compilable(allocates=True)
@@ -49,17 +45,13 @@ class RoundRobin:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
-        tally = StepTally(state)
-        for request in oldest(state):
-            for turn in range(state.num_workers):
-                worker = (self._next + turn) % state.num_workers
-                if takes(tally.workers[worker], tally.needs[request]):
-                    tally.assign(request, worker)
-                    self._next = (worker + 1) % state.num_workers
-                    break
-            else:
-                break
-        return tally.assignment
+
+        def choose(tally: StepTally, request: int, workers: list[int]) -> int:
+            worker = min(workers, key=lambda g: (g - self._next) % state.num_workers)
+            self._next = (worker + 1) % state.num_workers
+            return worker
+
+        return assign_each(state, choose)
 
 
 @compilable
@@ -93,16 +85,14 @@ class PowerOfChoices:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
-        tally = StepTally(state)
-        for request in oldest(state):
-            workers = tally.open_workers(request)
-            if not workers:
-                break
+
+        def choose(tally: StepTally, request: int, workers: list[int]) -> int:
             if len(workers) > self._choices:
                 sample = state.rng.choice(len(workers), size=self._choices, replace=False)
                 workers = [workers[int(k)] for k in sample]
-            tally.assign(request, min(workers, key=lambda g: (tally.workers[g].requests, g)))
-        return tally.assignment
+            return min(workers, key=lambda g: (tally.workers[g].requests, g))
+
+        return assign_each(state, choose)
 
 
 @compilable(allocates=True)

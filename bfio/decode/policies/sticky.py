@@ -21,7 +21,7 @@ from bfio.decode.option_kinds import SMALL_RATIO
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prefixes import routing_keys
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import StepTally, oldest, takes, worker_tally
+from bfio.decode.tally import StepTally, assign_each, takes, worker_tally
 from formulations.arrays import IntArray
 
 
@@ -60,14 +60,16 @@ def is_overloaded(tokens: int, total: int, num_workers: int, over: int, under: i
     return tokens > whole * over + rest * over // parts
 
 
-def total_tokens(tally: StepTally) -> int:
-    """Return the tokens of all workers."""
-    return sum(worker.tokens for worker in tally.workers)
+def overloaded(tally: StepTally, over: int, under: int) -> list[bool]:
+    """Return which workers are overloaded in the middle of a step."""
+    loads = [worker.tokens for worker in tally.workers]
+    total, num_workers = sum(loads), len(loads)
+    return [is_overloaded(load, total, num_workers, over, under) for load in loads]
 
 
 @compilable
 def total_of(state: State) -> int:
-    """Return the same of a state in the middle of a step."""
+    """Return the tokens of all workers in the middle of a step."""
     total = 0
     for g in range(len(state.workers.load)):
         total += worker_tally(state, g).tokens
@@ -83,10 +85,7 @@ class ConsistentHashOptions(CheckedOptions):
     """Options of `consistent-hash`."""
 
     max_load_skew: Fraction = option(
-        Fraction(0),
-        SMALL_RATIO,
-        "R",
-        "pass over workers above R times the mean load (0: none)",
+        Fraction(0), SMALL_RATIO, "R", "pass over workers above R times the mean load (0: none)"
     )
     key_blocks: int = option(2, whole(1), "N", "first blocks that are the key (2)")
     virtual_nodes: int = option(160, whole(1, 10**4), "N", "places of a worker on the ring (160)")
@@ -111,27 +110,21 @@ class ConsistentHash:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
-        tally, G = StepTally(state), state.num_workers
+        G = state.num_workers
         if self._ring is None:
             places, workers = ring(G, self._nodes)
             self._ring = places, workers.tolist()
         places, around = self._ring
         firsts = first_nodes(places, state.routing_keys(self._blocks)).tolist()
-        for request in oldest(state):
-            takers = tally.open_workers(request)
-            if not takers:
-                break
-            total = total_tokens(tally)
-            calm = {
-                g
-                for g in takers
-                if not is_overloaded(tally.workers[g].tokens, total, G, self._over, self._under)
-            }
-            wanted, node = calm or set(takers), firsts[request]
+
+        def choose(tally: StepTally, request: int, workers: list[int]) -> int:
+            over = overloaded(tally, self._over, self._under)
+            wanted, node = {g for g in workers if not over[g]} or set(workers), firsts[request]
             while around[node] not in wanted:
                 node = (node + 1) % len(around)
-            tally.assign(request, around[node])
-        return tally.assignment
+            return int(around[node])
+
+        return assign_each(state, choose)
 
 
 @compilable
@@ -185,10 +178,7 @@ class PrefixAffinityOptions(CheckedOptions):
     """Options of `prefix-affinity`."""
 
     max_load_skew: Fraction = option(
-        Fraction(3, 2),
-        SMALL_RATIO,
-        "R",
-        "pass over workers above R times the mean load (3/2)",
+        Fraction(3, 2), SMALL_RATIO, "R", "pass over workers above R times the mean load (3/2)"
     )
 
 
@@ -207,19 +197,14 @@ class PrefixAffinity:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
-        tally, G = StepTally(state), state.num_workers
         cached = state.cached_tokens.tolist()
-        for request in oldest(state):
-            total, guard = total_tokens(tally), (G, self._over, self._under)
-            keys = [
-                (is_overloaded(tokens, total, *guard), -cached[request][g], tokens, g)
-                for g in tally.open_workers(request)
-                for tokens in (tally.workers[g].tokens,)
-            ]
-            if not keys:
-                break
-            tally.assign(request, min(keys)[-1])
-        return tally.assignment
+
+        def choose(tally: StepTally, request: int, workers: list[int]) -> int:
+            over = overloaded(tally, self._over, self._under)
+            keys = [(over[g], -cached[request][g], tally.workers[g].tokens, g) for g in workers]
+            return min(keys)[-1]
+
+        return assign_each(state, choose)
 
 
 @compilable

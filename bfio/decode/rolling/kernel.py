@@ -218,12 +218,7 @@ def _first_plan(
 
 @kernel
 def _open_slots(
-    plan: Plan,
-    free: IntArray,
-    running: IntArray,
-    growth: IntArray,
-    mean_size: int,
-    window: Window,
+    plan: Plan, free: IntArray, running: IntArray, growth: IntArray, mean_size: int, window: Window
 ) -> int:
     """Give the slots of the window to positions, and fill the rest; return how many got one."""
     left = free.copy()

@@ -151,10 +151,7 @@ class TwoStages:
         options: LearnedOptions,
         seed: int,
     ) -> None:
-        from sklearn.ensemble import (
-            HistGradientBoostingClassifier,
-            HistGradientBoostingRegressor,
-        )
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         settings: dict[str, Any] = {
             "max_iter": options.trees,

@@ -275,10 +275,7 @@ def _normal(seed: int, requests: IntArray, ages: IntArray) -> FloatArray:
 
 
 NOISY_CLASSIFIER = PredictorSpec(
-    "noisy-classifier",
-    NoisyClassifier,
-    knows_future=True,
-    options=NoisyClassifierOptions(),
+    "noisy-classifier", NoisyClassifier, knows_future=True, options=NoisyClassifierOptions()
 )
 
 PREDICTORS = (NONE, ORACLE, NOISY_ORACLE, NOISY_CLASSIFIER)
