@@ -15,6 +15,7 @@ no active request has mfu 0 and so draws ``P_idle`` throughout, in both readings
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -143,27 +144,20 @@ def energy_account(
     if run.loads is None or run.running is None or run.chunks is not None:
         return None
     chosen = np.arange(run.steps) if steps is None else steps
-    G, cluster = run.cluster.workers, run.cluster
+    G = run.cluster.workers
     empty_s = G * float(run.idle_before_s[chosen].sum())
     whole_s = G * float(run.duration_s[chosen].sum())
     energy_j, busy_s, peak_power_w = model.idle_power_w * empty_s, 0.0, 0.0
-    for part in _chunks(chosen, G):
-        loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
-        slow = _factors(run, part)
-        energies = step_energies(loads, running, durations, cluster, model, reading, slow)
+    for part, energies, busy in _cells(run, model, reading, chosen):
+        durations = run.duration_s[part]
         energy_j += float(energies.sum())
-        busy_s += float(busy_times(loads, durations, cluster, slow).sum())
+        busy_s += float(busy.sum())
         lasting = durations > 0
         powers = energies[lasting].sum(axis=1) / durations[lasting]
         peak_power_w = max(peak_power_w, float(powers.max(initial=0.0)))
     if reading == EnergyReading.AVERAGED:
         busy_s = whole_s
-    return EnergyAccount(
-        energy_j=energy_j,
-        busy_s=busy_s,
-        idle_s=whole_s - busy_s + empty_s,
-        peak_power_w=peak_power_w,
-    )
+    return EnergyAccount(energy_j, busy_s, whole_s - busy_s + empty_s, peak_power_w)
 
 
 def cluster_energies(
@@ -173,25 +167,28 @@ def cluster_energies(
     if run.loads is None or run.running is None or run.chunks is not None:
         return None
     energies = np.zeros(run.steps)
-    for part in _chunks(np.arange(run.steps), run.cluster.workers):
-        loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
-        slow = _factors(run, part)
-        cells = step_energies(loads, running, durations, run.cluster, model, reading, slow)
+    for part, cells, _ in _cells(run, model, reading, np.arange(run.steps)):
         energies[part] = cells.sum(axis=1)
     return energies
 
 
-def _factors(run: Run, steps: IntArray) -> FloatArray | None:
-    """Return how many times as long workers take at some steps, None for their own pace."""
-    if run.options.stragglers == NO_EVENTS:
-        return None
-    schedule = stragglers_of(run.options.stragglers, run.cluster.workers, run.options.seed)
-    return schedule.factors(run.start_s[steps], run.cluster.workers)
+def _cells(
+    run: Run, model: EnergyModel, reading: EnergyReading, steps: IntArray
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Yield some of the steps, and energy and busy time of each worker in each of them.
 
-
-def _chunks(steps: IntArray, num_workers: int) -> list[IntArray]:
-    """Cut steps: the (K, G) intermediates of a long run would not fit beside its trajectory."""
-    return np.array_split(steps, 1 + len(steps) * num_workers // _CHUNK_CELLS)
+    The (K, G) intermediates of a long run would not fit beside its trajectory.
+    """
+    assert run.loads is not None
+    assert run.running is not None
+    cluster, slow = run.cluster, None
+    for part in np.array_split(steps, 1 + len(steps) * cluster.workers // _CHUNK_CELLS):
+        loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
+        if run.options.stragglers != NO_EVENTS:
+            schedule = stragglers_of(run.options.stragglers, cluster.workers, run.options.seed)
+            slow = schedule.factors(run.start_s[part], cluster.workers)
+        energies = step_energies(loads, running, durations, cluster, model, reading, slow)
+        yield part, energies, busy_times(loads, durations, cluster, slow)
 
 
 class EnergyObserver:

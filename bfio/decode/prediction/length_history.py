@@ -118,22 +118,9 @@ def fit(history: LengthHistory, table: IntArray, horizon: int) -> None:
     top = history.counters[TOP]
     for kind in range(len(table)):
         counts = history.counts[kind, : top + 1]
-        if total(counts) < history.least:
+        if counts.sum() < history.least:
             counts = history.counts[-1, : top + 1]
         steps_left(counts, horizon, history.gate, table[kind, :top])
-
-
-def _total(counts: IntArray) -> int:
-    found = 0
-    for count in counts:
-        found += count
-    return found
-
-
-@compilable(compiled_as=_total)
-def total(counts: IntArray) -> int:
-    """Return the sum of some integers."""
-    return int(counts.sum())
 
 
 def _steps_left(counts: IntArray, horizon: int, gate: IntArray, steps: IntArray) -> None:
