@@ -191,6 +191,7 @@ def _cells(
         yield part, energies, busy_times(loads, durations, cluster, slow)
 
 
+@dataclass(eq=False)
 class EnergyObserver:
     """Adds up the energy step by step, for runs too long to keep their trajectory.
 
@@ -207,34 +208,25 @@ class EnergyObserver:
         If workers have token budgets.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        model: EnergyModel,
-        reading: EnergyReading = EnergyReading.TWO_PHASE,
-        stragglers: Stragglers | None = None,
-    ) -> None:
-        if cluster.token_budget is not None:
+    cluster: Cluster
+    model: EnergyModel
+    reading: EnergyReading = EnergyReading.TWO_PHASE
+    stragglers: Stragglers | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if self.cluster.token_budget is not None:
             what = "the equations of energy know decode tokens alone"
             raise InputError("token_budget", what, "observe runs without token budgets")
-        self._cluster, self._model, self._reading = cluster, model, reading
-        self._stragglers = stragglers
         self.energy_j = 0.0
 
     def on_step(self, view: StepView) -> None:
         """Add the energy of one step."""
-        duration, slow = np.array([view.duration_s]), None
-        if self._stragglers is not None:
-            slow = self._stragglers.factors(np.array([view.start_s]), self._cluster.workers)
-        energies = step_energies(
-            view.loads[None],
-            view.running[None],
-            duration,
-            self._cluster,
-            self._model,
-            self._reading,
-            slow,
-        )
+        slow = None
+        if self.stragglers is not None:
+            slow = self.stragglers.factors(np.array([view.start_s]), self.cluster.workers)
+        seen = view.loads[None], view.running[None], np.array([view.duration_s])
+        energies = step_energies(*seen, self.cluster, self.model, self.reading, slow)
         self.energy_j += float(energies.sum())
 
 

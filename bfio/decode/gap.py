@@ -144,6 +144,7 @@ def keep_worst(kept: list[KeptStep], step: KeptStep, count: int) -> None:
     del kept[count:]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GapObserver:
     """Solves the step program behind every decision it sees.
 
@@ -166,35 +167,30 @@ class GapObserver:
         Called with each row, for progress.
     """
 
-    def __init__(
-        self,
-        *,
-        method: str = "exact",
-        horizon: int = 0,
-        gamma: Fraction = Fraction(1),
-        objective: Objective = Objective.IMBALANCE,
-        work_limit: int | None = None,
-        time_limit: float | None = None,
-        every: int = 1,
-        keep: int = 0,
-        on_solved: Callable[[StepRegret], None] | None = None,
-    ) -> None:
-        if method not in PROVING_METHODS:
-            raise InputError(
-                "method",
-                f"{method!r} proves no optimum of a step",
-                f"use one of {', '.join(PROVING_METHODS)}",
+    method: str = "exact"
+    horizon: int = 0
+    gamma: Fraction = Fraction(1)
+    objective: Objective = Objective.IMBALANCE
+    work_limit: int | None = None
+    time_limit: float | None = None
+    every: int = 1
+    keep: int = 0
+    on_solved: Callable[[StepRegret], None] | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if self.method not in PROVING_METHODS:
+            what, remedy = (
+                f"{self.method!r} proves no optimum of a step",
+                ", ".join(PROVING_METHODS),
             )
+            raise InputError("method", what, f"use one of {remedy}")
+        integer(self.keep, "keep")
+        checked_work_limit(self.work_limit)
+        self.work_limit = work_limit_beside(self.time_limit, self.work_limit)
         self.rows: list[StepRegret] = []
         self.worst: list[KeptStep] = []
         self.num_decisions = 0
-        checked_work_limit(work_limit)
-        self._method, self._every, self.time_limit = method, every, time_limit
-        self._keep = integer(keep, "keep")
-        self.work_limit = work_limit_beside(time_limit, work_limit)
-        self.horizon = horizon
-        self._gamma, self._objective = gamma, objective
-        self._on_solved = on_solved
         self._scale = 1
 
     def on_step(self, view: StepView) -> None:
@@ -202,14 +198,14 @@ class GapObserver:
         if view.state is None or view.decision is None:
             return
         self.num_decisions += 1
-        if (self.num_decisions - 1) % self._every:
+        if (self.num_decisions - 1) % self.every:
             return
         admitted = sum(worker is not None for worker in view.decision)
         problem = StepProblem.from_state(
             view.state,
             look_ahead=self.horizon,
-            gamma=self._gamma,
-            objective=self._objective,
+            gamma=self.gamma,
+            objective=self.objective,
             admit=admitted,
         )
         if problem.token_capacity is not None:
@@ -219,9 +215,9 @@ class GapObserver:
             problem = replace(problem, token_capacity=np.maximum(problem.token_capacity, held))
         self._scale = problem.scale
         self.rows.append(self._row(view, problem, admitted))
-        keep_worst(self.worst, KeptStep(problem, view.decision, self.rows[-1]), self._keep)
-        if self._on_solved is not None:
-            self._on_solved(self.rows[-1])
+        keep_worst(self.worst, KeptStep(problem, view.decision, self.rows[-1]), self.keep)
+        if self.on_solved is not None:
+            self.on_solved(self.rows[-1])
 
     def report(self) -> "GapReport":
         """Return what was measured so far."""
@@ -257,7 +253,7 @@ class GapObserver:
 
     def _solve(self, problem: StepProblem) -> StepResult:
         return solve_step(
-            problem, method=self._method, time_limit=self.time_limit, work_limit=self.work_limit
+            problem, method=self.method, time_limit=self.time_limit, work_limit=self.work_limit
         )
 
 

@@ -186,12 +186,6 @@ class Rule(NamedTuple):
         Shape (c,): the settings of every rehearsal.
     near : IntArray
         Shape (K, n): those that are rehearsed besides if one of them is the best; -1: none.
-    lives : int
-        Most steps of a rehearsal, in multiples of what running requests have left.
-    least_weight : int
-        Least weight of a step of the window.
-    decay : float
-        What an earlier rehearsal counts against the latest.
     reward, overflow : IntArray
         Shape (H+1,), overwritten: factors of the score (`bfio.step.two_stage.fscore`).
     threshold, candidates, product_key : int
@@ -202,9 +196,6 @@ class Rule(NamedTuple):
     penalty: IntArray
     coarse: IntArray
     near: IntArray
-    lives: int
-    least_weight: int
-    decay: float
     reward: IntArray
     overflow: IntArray
     threshold: int
@@ -309,9 +300,6 @@ def _rule(horizon: int, parameters: TwoStageParameters) -> Rule:
         penalty=penalty.copy(),
         coarse=np.array(COARSE),
         near=near_each,
-        lives=LIVES,
-        least_weight=LEAST_WEIGHT,
-        decay=DECAY,
         reward=_zeros(horizon + 1),
         overflow=_zeros(horizon + 1),
         threshold=parameters.threshold,
@@ -426,7 +414,7 @@ def set_weights(rule: Rule, setting: int, num_workers: int) -> int:
     """
     steps = rule.steps[setting]
     weight, columns = FULL_WEIGHT, 0
-    while columns < len(rule.reward) and (columns == 0 or weight >= rule.least_weight):
+    while columns < len(rule.reward) and (columns == 0 or weight >= LEAST_WEIGHT):
         rule.reward[columns] = weight
         rule.overflow[columns] = weight * rule.penalty[setting] * num_workers
         weight = weight * steps // (steps + 100)

@@ -17,9 +17,11 @@ from bfio.decode.adaptive import memory as kept
 from bfio.decode.adaptive.memory import (
     AHEAD_KNOWN,
     BEGUN,
+    DECAY,
     IS_OPEN,
     LEFT,
     LENGTH,
+    LIVES,
     LONGEST_TAIL,
     PAST,
     PROMPT,
@@ -291,7 +293,7 @@ def steps_to_play(memory: Memory, step: int, left: int) -> int:
     the run and its windows have told who ends.
     """
     told = step + memory.seen.counts[kept.AHEAD_KNOWN]
-    return int(2 * UNCOUNTED + min(memory.rule.lives * left, told))
+    return int(2 * UNCOUNTED + min(LIVES * left, told))
 
 
 @compilable(allocates=True)
@@ -313,8 +315,8 @@ def best_played(memory: Memory, level: float) -> int:
     best, least = 0, np.inf
     for k in range(len(memory.score)):
         if memory.score[k] >= 0:
-            earlier = memory.rule.decay * memory.total[k]
-            weight = memory.rule.decay * memory.weight[k] + 1
+            earlier = DECAY * memory.total[k]
+            weight = DECAY * memory.weight[k] + 1
             mean = (earlier + np.log(memory.score[k] + 1) - level) / weight
             if mean < least:
                 best, least = k, mean
@@ -325,8 +327,8 @@ def best_played(memory: Memory, level: float) -> int:
 def remember(memory: Memory, level: float) -> None:
     """Add the scores of this rehearsal to those of earlier ones, which count less from now on."""
     for k in range(len(memory.score)):
-        memory.total[k] *= memory.rule.decay
-        memory.weight[k] *= memory.rule.decay
+        memory.total[k] *= DECAY
+        memory.weight[k] *= DECAY
         if memory.score[k] >= 0:
             memory.total[k] += np.log(memory.score[k] + 1) - level
             memory.weight[k] += 1
