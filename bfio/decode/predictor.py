@@ -109,7 +109,7 @@ class LengthSource(StrEnum):
     #: The true ones.
     KNOWN = "known"
     #: The predictor is asked, in Python or as machine code: it has a method ``compiled`` from the
-    #: horizon to a `bfio.decode.machine.prediction.Prediction`, or to None where that cannot be.
+    #: look-ahead to a `bfio.decode.machine.prediction.Prediction`, or to None if there is none.
     COMPILED = "compiled"
     #: The predictor is asked, in Python.
     ASKED = "asked"
@@ -258,7 +258,7 @@ def _described(answer: object, array: NDArray[Any]) -> str:
 
 
 _FORMS = {
-    "estimate": "estimate(self, requests, ages, horizon), which returns probabilities and means",
-    "remaining": "remaining(self, requests, ages, horizon), which returns steps left",
+    "estimate": "estimate(self, requests, ages, look_ahead) -> probabilities, means",
+    "remaining": "remaining(self, requests, ages, look_ahead) -> steps left",
     "finished": "finished(self, requests, outputs), or leave it out",
 }

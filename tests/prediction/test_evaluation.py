@@ -201,7 +201,7 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ANY.evaluate_predictor(LOAD, "none", 0), "look_ahead: 0 is out of range; use 1 <="),
+        (lambda: ANY.evaluate_predictor(LOAD, "none", 0), "look_ahead: 0 is out of range; use 1"),
         (lambda: ANY.evaluate_predictor(LOAD, "nonne"), "predictor: 'nonne' is unknown; did you"),
         (lambda: ANY.evaluate_predictor("none", LOAD), "workload: a str is no Workload"),
         (
