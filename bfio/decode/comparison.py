@@ -13,7 +13,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.energy import DEFAULT_PARTS, power_over_time
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.measured import AUTO, repeats
-from bfio.decode.observers import ProgressObserver, StepView
+from bfio.decode.observers import ProgressObserver
 from bfio.decode.options import RunOptions
 from bfio.decode.own_metrics import ChosenMetric, MetricChoice, chosen_metrics
 from bfio.decode.policy import Policy, policy_name
@@ -276,7 +276,9 @@ class RunTask:
     ) -> Run:
         observers = []
         if progress is not None:
-            observers.append(ProgressObserver(_reporter(label_of(policy), progress, before)))
+            label = label_of(policy)
+            show = ProgressObserver(lambda view: progress(label, before + view.completed))
+            observers.append(show)
         given = given_to(policy, self.policy_options, self.options, self.cluster)
         return simulate(
             workload,
@@ -310,10 +312,6 @@ def compare_each(
         if progress is not None:
             progress(label_of(policy), task.num_requests)
         yield pair
-
-
-def _reporter(label: str, progress: Progress, before: int) -> Callable[[StepView], None]:
-    return lambda view: progress(label, before + view.completed)
 
 
 def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenPolicy]:

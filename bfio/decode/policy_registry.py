@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import EntryPoint
 from typing import Any
 
 import bfio.decode.policies
@@ -71,7 +70,8 @@ def find(name: str) -> PolicySpec:
     if name in built_in():
         return built_in()[name]
     if (point := installed(GROUP).get(name)) is not None:
-        return _from_entry_point(point)
+        with loading(point.name, f"the installed policy {point.value}"):
+            return _as_spec(point.name, point.load())
     if name.partition(":")[0] in built_in():
         raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
     if is_users(name):
@@ -99,24 +99,15 @@ def all_options() -> dict[str, dict[str, Option]]:
 
 def own(name: str, factory: Callable[[object], Policy], owner: object, source: str) -> PolicySpec:
     """Describe a policy that says nothing of itself but its docstring, that of ``owner``."""
+    lines = (owner.__doc__ or "").strip().splitlines()
     return PolicySpec(
         name=name,
         factory=factory,
-        summary=_first_line(owner.__doc__),
+        summary=lines[0] if lines else "user's policy",
         source=source,
         options=OwnOptions(),
         draws=True,
     )
-
-
-def as_object(policy: Policy) -> PolicySpec:
-    """Describe a policy that is given as an object."""
-    return own(policy_name(policy), lambda _: policy, policy, "an object")
-
-
-def _from_entry_point(point: EntryPoint) -> PolicySpec:
-    with loading(point.name, f"the installed policy {point.value}"):
-        return _as_spec(point.name, point.load())
 
 
 def _as_spec(name: str, loaded: object) -> PolicySpec:
@@ -133,11 +124,6 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
         return policy
 
     return own(name, factory, loaded, name)
-
-
-def _first_line(docstring: str | None) -> str:
-    lines = (docstring or "").strip().splitlines()
-    return lines[0] if lines else "user's policy"
 
 
 @dataclass(frozen=True)
@@ -256,7 +242,7 @@ def choose(
     """
     values = {name: value for name, value in (given or {}).items() if value is not None}
     if not isinstance(policy, str):
-        spec = as_object(policy)
+        spec = own(policy_name(policy), lambda _: policy, policy, "an object")
         return _chosen(spec.name, spec.name, spec, {}, values, place)
     name, texts = split_options(policy)
     chosen = _chosen(policy, name, find(name), texts, values, place)
