@@ -25,7 +25,7 @@ _POOL = 64
 _SHOWN = {
     "avg_imbalance": "AvgImbalance [tokens]", "idle_fraction": "idle",
     "throughput_tokens_per_s": "tokens/s", "tpot_mean_s": "TPOT [ms]",
-    "ttft_p95_s": "TTFT P95 [s]",
+    "ttft_p95_s": "TTFT P95 [s]", "ttft_max_s": "TTFT max [s]",
 }  # fmt: skip
 _HEADER = (
     f"16 workers x 72 slots, pool {_POOL}", *_SHOWN.values(), "÷ fcfs", "steps proven",

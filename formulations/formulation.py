@@ -317,14 +317,18 @@ class Formulation(ABC, Generic[P, S, R]):
                 best = program.brute_force()
         except OutOfTime:
             return program._nothing("brute-force", None)
-        report: dict[str, Any] = {"method": "brute-force", "seconds": time.perf_counter() - began}
-        report |= {"solver": own_solver(), "proof": "enumeration of all solutions"}
+        return program.enumerated(best, time.perf_counter() - began)
+
+    def enumerated(
+        self, best: tuple[int, S] | None, seconds: float, method: str = "brute-force"
+    ) -> R:
+        """Return the result of an enumeration that came to its end; ``best`` is its optimum."""
+        report: dict[str, Any] = {"method": method, "seconds": seconds, "solver": own_solver()}
+        report["proof"] = "enumeration of all solutions"
         if best is None:
-            return program.answer(None, Termination.INFEASIBLE, None, **report)
+            return self.answer(None, Termination.INFEASIBLE, None, **report)
         objective, solution = best
-        return program.answer(
-            solution, Termination.OPTIMAL, objective, objective=objective, **report
-        )
+        return self.answer(solution, Termination.OPTIMAL, objective, objective=objective, **report)
 
     def answer(
         self,

@@ -1,5 +1,6 @@
 """Which of two engines runs: the readable one, or its compiled twin."""
 
+import sys
 from enum import StrEnum
 
 from bfio.common.kernel_groups import group_of
@@ -16,8 +17,8 @@ class Engine(StrEnum):
     REFERENCE = "reference"
 
 
-#: What loading Numba and the machine code of a group takes [s].
-LOADING_S = 1.0
+#: What loading Numba with the machine code of a group takes, and the code alone [s].
+LOADING_S, CODE_S = 0.5, 0.1
 #: What compiled runs would have saved this process so far, by kernels [s].
 _saveable_s: dict[str, float] = {}
 
@@ -38,7 +39,7 @@ def is_worthwhile(kernels: str, saved_s: float) -> bool:
         About what the compiled run saves, once they are loaded [s].
     """
     saveable = _saveable_s[kernels] = _saveable_s.get(kernels, 0.0) + saved_s
-    if saveable <= LOADING_S:
+    if saveable <= (CODE_S if "numba" in sys.modules else LOADING_S):
         return False
     group = group_of(kernels)
     return saveable > group.seconds or group.is_ready()

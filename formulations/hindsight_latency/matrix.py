@@ -28,11 +28,12 @@ def build_standard_form(problem: LatencyProblem, groups: tuple[RequestKind, ...]
     _check_size(problem, groups)
     kind = np.repeat(np.arange(len(groups)), [len(group.starts) for group in groups])
     start = np.concatenate([np.array(group.starts) for group in groups])
+    arrival = np.array([group.first_start for group in groups])[kind]
     column = np.arange(len(kind))
     sizes = np.array([len(group.members) for group in groups])
     writer = FormWriter()
     names = (f"x[{c},{k}]" for c, k in zip(kind.tolist(), start.tolist(), strict=True))
-    writer.columns(names, upper=sizes[kind], cost=start)
+    writer.columns(names, upper=sizes[kind], cost=start - arrival)
     names = (f"start_once[{c}]" for c in range(len(groups)))
     writer.add(writer.rows(names, lower=sizes, upper=sizes) + kind, column, 1)
     # Each start occupies the rounds of its ages, and holds as many tokens as prompt and age.
@@ -44,7 +45,7 @@ def build_standard_form(problem: LatencyProblem, groups: tuple[RequestKind, ...]
     rounds, row = np.unique(start[column] + age, return_inverse=True)
     first = writer.rows((f"memory[{t}]" for t in rounds.tolist()), upper=problem.memory)
     writer.add(first + row, column, prompts[column] + age)
-    return writer.form(sum(problem.output.tolist()) - sum(problem.arrival.tolist()))
+    return writer.form(sum(problem.output.tolist()))
 
 
 def _check_size(problem: LatencyProblem, groups: tuple[RequestKind, ...]) -> None:

@@ -11,7 +11,7 @@ Data (all integers)
 Variables
     x[c,k] integer in 0..n_c      requests of kind c that start at round k
 Objective
-    total latency     min Σ_{c,k} k x[c,k]  +  Σ_i (o_i − a_i)
+    total latency     min Σ_{c,k} (k − a_c) x[c,k]  +  Σ_i o_i
 Constraints
     (1) start_once[c]   Σ_k x[c,k] = n_c
     (2) memory[τ]       Σ_c Σ_k (s_c + τ − k) 1{f <= τ − k <= l(o_c)} x[c,k] <= M
@@ -50,9 +50,9 @@ def build(problem: LatencyProblem, *, aggregate: bool = True) -> Any:
     _variables(model, groups)
     _start_once(model, groups)
     _memory(model, problem, groups)
-    constant = int(problem.output.sum()) - int(problem.arrival.sum())
+    waits = ((k - groups[c].first_start) * model.x[c, k] for c, k in model.starts)
     model.objective = pyo.Objective(
-        expr=pyo.quicksum(k * model.x[c, k] for c, k in model.starts) + constant,
+        expr=pyo.quicksum(waits) + int(problem.output.sum()),
         sense=pyo.minimize,
     )
     return model

@@ -23,54 +23,81 @@ def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
     CapabilityError
         If there are more than `MAX_SCHEDULES` schedules.
     """
-    outputs, arrivals = problem.output.tolist(), problem.arrival.tolist()
-    end = max(arrivals, default=0) + sum(outputs)
-    latest = [end - o for o in outputs]
-    choices = [last - a + 1 for last, a in zip(latest, arrivals, strict=True)]
+    latest = _latest_starts(problem)
+    choices = [last - a + 1 for last, a in zip(latest, problem.arrival.tolist(), strict=True)]
     # The first request is on worker 0, the next on one of two, and so on, if workers are equal.
     places = [
         min(problem.workers, i + 1) if problem.is_symmetric else problem.workers
-        for i in range(len(outputs))
+        for i in range(len(choices))
     ]
     size = math.prod(choices) * math.prod(places)
     if size > MAX_SCHEDULES:
         raise CapabilityError(
             "problem", f"more than {MAX_SCHEDULES} schedules", "use --method cp-sat"
         )
-    search = _Enumeration(problem, latest)
-    search.extend()
-    assert search.best is not None
-    return search.best
+    best = _Enumeration(problem, latest, math.inf, math.inf).run()
+    assert best is not None
+    return best
+
+
+def better_than(
+    problem: MakespanProblem, objective: int, most: int
+) -> tuple[int, list[int], list[int]] | None:
+    """Return the optimum as `brute_force` does, or None if it is not below ``objective``.
+
+    Raises
+    ------
+    CapabilityError
+        If that takes more than ``most`` placements of a request.
+    """
+    return _Enumeration(problem, _latest_starts(problem), objective, most).run()
+
+
+def _latest_starts(problem: MakespanProblem) -> list[int]:
+    outputs = problem.output.tolist()
+    end = max(problem.arrival.tolist(), default=0) + sum(outputs)
+    return [end - output for output in outputs]
 
 
 class _Enumeration:
-    """Depth-first enumeration over requests in order."""
+    """Depth-first enumeration over requests in order, of at most ``most`` placements."""
 
-    def __init__(self, problem: MakespanProblem, latest: list[int]) -> None:
-        self.best: tuple[int, list[int], list[int]] | None = None
+    def __init__(
+        self, problem: MakespanProblem, latest: list[int], below: float, most: float
+    ) -> None:
+        self._best: tuple[int, list[int], list[int]] | None = None
+        self._below, self._left = below, most
         self._problem = problem
         self._latest = latest
         self._starts: list[int] = []
         self._workers: list[int] = []
         self._used: dict[tuple[int, int], list[int]] = {}
 
-    def extend(self) -> None:
+    def run(self) -> tuple[int, list[int], list[int]] | None:
+        """Return the best schedule below the value it began with."""
+        self._extend()
+        return self._best
+
+    def _extend(self) -> None:
         """Try every start and worker of the next request, and of those after it."""
         i = len(self._starts)
         if i == self._problem.num_requests:
             self._finish()
             return
-        if self.best is not None and self._cost() >= self.best[0]:
+        if self._cost() >= self._below:
             return
         open_workers = self._problem.workers
         if self._problem.is_symmetric:
             open_workers = min(open_workers, max(self._workers, default=-1) + 2)
         for start in range(int(self._problem.arrival[i]), self._latest[i] + 1):
             for worker in range(open_workers):
+                self._left -= 1
+                if self._left < 0:
+                    raise CapabilityError("problem", "too many schedules", "use --method cp-sat")
                 if self._add(i, start, worker):
                     self._starts.append(start)
                     self._workers.append(worker)
-                    self.extend()
+                    self._extend()
                     self._starts.pop()
                     self._workers.pop()
                 self._remove(i, start, worker)
@@ -79,8 +106,9 @@ class _Enumeration:
         if violations(self._problem, self._starts, self._workers):
             return
         cost = objective_value(self._problem, self._starts, self._workers)
-        if self.best is None or cost < self.best[0]:
-            self.best = cost, list(self._starts), list(self._workers)
+        if cost < self._below:
+            self._best = cost, list(self._starts), list(self._workers)
+            self._below = cost
 
     def _cost(self) -> int:
         peaks: dict[int, int] = {}

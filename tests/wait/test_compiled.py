@@ -118,7 +118,7 @@ def test_the_engine_is_chosen_by_length(monkeypatch: pytest.MonkeyPatch) -> None
     Two microseconds a stage event: the long run saves 12 ms, the short one a tenth of one.
     """
     compile_kernels()
-    monkeypatch.setattr(engine_choice, "LOADING_S", 0.003)
+    monkeypatch.setattr(engine_choice, "CODE_S", 0.003)
     monkeypatch.setattr(engine_choice, "_saveable_s", {})
     short, long = poisson_instance(I0, 10, seed=1), poisson_instance(I0, 1200, seed=1)
     fcfs = build("fcfs", I0)

@@ -459,7 +459,11 @@ def _queueing_delay(part: RunPart) -> FloatArray:
     "s",
     "time from arrival or reveal to the first token (TTFT)",
     ending="_s",
-    shown={"mean": _seconds("TTFT\nmean"), "p95": _seconds("TTFT\nP95", by_default=True)},
+    shown={
+        "mean": _seconds("TTFT\nmean"),
+        "p95": _seconds("TTFT\nP95", by_default=True),
+        "max": _seconds("TTFT\nmax", by_default=True),
+    },
 )
 def _first_token(part: RunPart) -> FloatArray:
     return part.first_tokens

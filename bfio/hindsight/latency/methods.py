@@ -11,7 +11,7 @@ from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
 from formulations.hindsight_latency.brute_force import brute_force
-from formulations.results import BoundKind, Termination, own_solver
+from formulations.results import BoundKind, Termination
 from formulations.work import DEFAULT_WORK_LIMIT
 
 #: Few requests are enumerated first where the memory is above this, since the tables of our own
@@ -81,18 +81,11 @@ def _exact(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
 
 
 def _enumerated(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
-    program, began = LatencyProgram(problem), time.perf_counter()
+    began = time.perf_counter()
     with deadline.interrupting():
         objective, starts = brute_force(problem, _TRIED)
-    return program.answer(
-        tuple(starts),
-        Termination.OPTIMAL,
-        objective,
-        method="exact",
-        seconds=time.perf_counter() - began,
-        solver=own_solver(),
-        proof="enumeration of all solutions",
-    )
+    best = objective, tuple(starts)
+    return LatencyProgram(problem).enumerated(best, time.perf_counter() - began, "exact")
 
 
 def _closed_by_cp_sat(

@@ -25,6 +25,8 @@ class NormalForm(NamedTuple):
         Shape (n,): index of each request in the problem.
     constant : int
         Total latency minus the sum of starts.
+    origin : int
+        Round of the problem that is round 0 here: the first arrival.
     """
 
     memory: int
@@ -33,6 +35,7 @@ class NormalForm(NamedTuple):
     arrival: IntArray
     order: IntArray
     constant: int
+    origin: int
 
     @property
     def num_requests(self) -> int:
@@ -47,7 +50,7 @@ class NormalForm(NamedTuple):
     def starts(self, sorted_starts: IntArray) -> tuple[int, ...]:
         """Return starts in the order of the problem."""
         starts = np.empty(self.num_requests, dtype=np.int64)
-        starts[self.order] = sorted_starts
+        starts[self.order] = sorted_starts + self.origin
         return tuple(int(start) for start in starts)
 
 
@@ -56,12 +59,14 @@ def normal_form(problem: LatencyProblem) -> NormalForm:
     prompt = problem.prompt + (problem.convention is Convention.HALF_OPEN)
     duration = problem.output + (problem.convention is Convention.CLOSED)
     order = np.lexsort((problem.arrival, duration, prompt)).astype(np.int64)
-    constant = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
+    origin = min(problem.arrival.tolist(), default=0)
+    arrival = problem.arrival[order] - origin
     return NormalForm(
         memory=problem.memory,
         prompt=prompt[order].astype(np.int64),
         duration=duration[order].astype(np.int64),
-        arrival=problem.arrival[order],
+        arrival=arrival,
         order=order,
-        constant=constant,
+        constant=sum(problem.output.tolist()) - sum(arrival.tolist()),
+        origin=origin,
     )

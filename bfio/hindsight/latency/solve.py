@@ -133,7 +133,7 @@ class _Run:
         self._priced = time.perf_counter()
         self._certified = max(self._area, min(root.starts, self._hand.objective))
         if root.starts > self._area:
-            self._certificate = _certificate(cells, root)
+            self._certificate = _certificate(self._form, cells, root)
         self._tell()
         if self._form.num_requests <= MAX_REQUESTS:
             self._search(cells, root)
@@ -220,12 +220,12 @@ def _table_bytes(cells: Cells) -> int:
     return 8 * table_size(cells) * max(of_stages, of_pairs)
 
 
-def _certificate(cells: Cells, priced: PricedBound) -> PriceCertificate:
+def _certificate(form: NormalForm, cells: Cells, priced: PricedBound) -> PriceCertificate:
     names = list(zip(cells.tokens.tolist(), cells.left.tolist(), strict=True))
     return PriceCertificate(
         scale=SCALE,
         prices={
             now: {name: price for name, price in zip(names, row, strict=True) if price}
-            for now, row in enumerate(priced.prices.tolist())
+            for now, row in enumerate(priced.prices.tolist(), start=form.origin)
         },
     )

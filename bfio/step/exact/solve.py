@@ -27,6 +27,9 @@ from formulations.work import OPERATIONS, checked_work_limit
 DEFAULT_NODE_LIMIT = 200_000
 #: Assignments of a tiny problem, which is enumerated before another solver is asked: 0.2 s.
 _TINY = 20_000
+#: A tiny problem is enumerated at once where a request adds more than this [tokens], since tables
+#: grow with loads.
+_LARGE_LOAD = 100_000
 
 
 def solve_exact(
@@ -100,6 +103,12 @@ def solve_exact(
 
     if problem.num_admitted == 0:
         result = _settled(problem)
+    elif (
+        fallback is not None
+        and problem.contribution.max(initial=0) > _LARGE_LOAD
+        and (tiny := _enumerated(problem, effort)) is not None
+    ):
+        result = tiny
     elif problem.benefit is None:
         result = own_method(fallback)
     else:

@@ -166,9 +166,13 @@ def makespan(rng: np.random.Generator) -> MakespanProblem:
     objective = MakespanObjective(str(rng.choice([one.value for one in MakespanObjective])))
     conserves = objective is MakespanObjective.IMBALANCE or bool(rng.random() < 0.4)
     least = int((prompt + output - 1).max())
-    memory = None if conserves or rng.random() < 0.5 else least + int(rng.integers(0, largest + 1))
+    workers, memory = int(rng.integers(1, 4)), None
+    if not conserves and rng.random() < 0.5:
+        memory = least + rng.integers(0, largest + 1, workers)
+        # Some hold nothing of what the first one holds.
+        memory[1:] //= rng.integers(1, 5, workers - 1)
     return MakespanProblem(
-        int(rng.integers(1, 4)),
+        workers,
         int(rng.integers(1, 3)),
         rng.integers(0, 3, n),
         prompt,
@@ -177,7 +181,7 @@ def makespan(rng: np.random.Generator) -> MakespanProblem:
         token_time=Fraction(int(rng.integers(1, 10**5)), int(rng.integers(1, 1000))),
         objective=objective,
         work_conserving=conserves,
-        memory=memory,  # type: ignore[arg-type]
+        memory=memory,
     )
 
 

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -145,7 +146,8 @@ def test_compiled_and_plain_bounds_agree(
     priced = priced_bound(form, cells, ascent.windows, ascent.prices)
     names = list(zip(cells.tokens.tolist(), cells.left.tolist(), strict=True))
     prices = {
-        t: dict(zip(names, row, strict=True)) for t, row in enumerate(priced.prices.tolist())
+        form.origin + t: dict(zip(names, row, strict=True))
+        for t, row in enumerate(priced.prices.tolist())
     }
     plain = certified_bound(problem, PriceCertificate(SCALE, prices))
     assert plain == priced.starts + form.constant
@@ -167,7 +169,7 @@ def test_closed_starts_are_in_no_better_schedule(
     windows = narrowed_windows(form, cells, ascent.windows, priced, cutoff)
     rounds = windows.starts.shape[1] - 1
     for i, request in enumerate(form.order.tolist()):
-        assert windows.starts[i, min(starts[request], rounds)]
+        assert windows.starts[i, min(starts[request] - form.origin, rounds)]
 
 
 @given(latency_problems(min_requests=1, max_requests=5), st.integers(1, 5), st.booleans())
@@ -394,6 +396,17 @@ def test_arrivals_far_apart() -> None:
     assert (far.objective, far.bound) == (6, 6)
 
 
+@given(latency_problems(max_requests=5), st.integers(1, 4 * 10**8))
+def test_rounds_before_the_first_arrival_cost_nothing(problem: LatencyProblem, by: int) -> None:
+    """Answer, states and proof are those of the problem that begins at once."""
+    late = replace(problem, arrival=problem.arrival + by)
+    one, other = (solve_hindsight(p, decodes=20) for p in (problem, late))
+    assert tuple(start - by for start in other.starts) == one.starts
+    assert (other.bound, other.method, other.states) == (one.bound, one.method, one.states)
+    if other.certificate is not None:
+        assert certified_bound(late, other.certificate) == other.priced
+
+
 def test_huge_values_get_the_area_bound() -> None:
     """Outputs of 10^8 tokens: the schedule and the bound stay exact integers."""
     size = 10**8
@@ -444,7 +457,7 @@ def test_the_common_answer() -> None:
 
 def test_windows_follow_arrivals() -> None:
     """A request of two rounds that arrives at 1 can be at age 0 from 1, at age 1 from 2."""
-    form = normal_form(latency_problem(9, [(1, 2, 2)], "B"))
+    form = normal_form(latency_problem(9, [(0, 2, 2)], "B"))._replace(arrival=np.array([1]))
     cells = build_cells(form)
     windows = arrival_windows(form, cells, 3)
     assert windows.starts.tolist() == [[False, True, True, True]]

@@ -277,3 +277,26 @@ def test_a_work_limit_leaves_a_bound_and_an_answer() -> None:
     assert result.bound is not None
     assert result.objective is not None
     assert result.bound <= result.objective
+
+
+def test_a_tiny_step_of_large_loads_is_enumerated_at_once() -> None:
+    """Tables that grow with loads took it 545,000 ticks, more than a second."""
+    problem = StepProblem.from_mapping(
+        {
+            "capacity": [3, 1, 1, 0],
+            "base": [[5], [25], [5], [0]],
+            "contribution": [[5395831], [1], [1], [2697915]],
+            "discount": ["1000000"],
+            "objective": "gap",
+            "required": [True, False, False, False],
+            "benefit": [
+                [8093745, 8093742, 8093744, 8093742],
+                [8093741, 8093741, 8093742, 8093743],
+                [8093744, 8093744, 8093743, 8093745],
+                [8093744, 8093743, 8093741, 8093743],
+            ],
+        }
+    )
+    result = solve_exact(problem)
+    assert (result.objective, result.proven) == (5_395_803_625_027, True)
+    assert result.ticks < 50_000
