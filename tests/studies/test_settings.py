@@ -92,8 +92,10 @@ def test_the_look_ahead_told_is_that_of_the_run(policy: str, horizon: int | None
     arguments = {"synthetic": "demo", "requests": 20, "workers": 2, "slots": 2, "policy": policy}
     given = arguments | ({} if horizon is None else {"horizon": horizon})
     run = run_plan(Arguments(given, ARGUMENTS), RowContext(Path()))
-    assert run.horizon == run.run().policy_options.get("horizon", 0)
-    told = "look-ahead 0" if run.horizon == 0 else f"look-ahead {run.horizon} (constant loads)"
+    assert run.look_ahead == run.run().policy_options.get("horizon", 0)
+    told = (
+        "look-ahead 0" if run.look_ahead == 0 else f"look-ahead {run.look_ahead} (constant loads)"
+    )
     assert run.setting["look-ahead"] == told
 
 
