@@ -11,7 +11,7 @@ from benchmarks.requests import SYNTHETIC, draw
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
 from bfio.decode.policy import Policy, policy_name
-from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.studies.row import RowContext, RowResult

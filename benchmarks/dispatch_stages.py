@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.decision_times import TimedPolicy, time_decisions
 from bfio.decode.cluster import Cluster
-from bfio.decode.policies.br_h import BRH, BRHOptions
+from bfio.decode.policies.balance_route import BalanceRoute, BRHOptions
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.step.two_stage.limits import Limits
@@ -36,13 +36,13 @@ class StagedPolicy:
 
     Parameters
     ----------
-    horizon : int
+    look_ahead : int
         ``H``.
     """
 
-    def __init__(self, horizon: int) -> None:
-        self._policy = BRH(BRHOptions(horizon=horizon))
-        self.horizon = horizon
+    def __init__(self, look_ahead: int) -> None:
+        self._policy = BalanceRoute(BRHOptions(horizon=look_ahead))
+        self.horizon = look_ahead
         #: Of each decision, times as in `PARTS` [s].
         self.parts: list[tuple[float, float, float]] = []
 
@@ -86,11 +86,11 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 def measure(given: Arguments) -> RowResult:
     """Time the stages of the decisions of one run, after a small run that loads the kernels."""
     cluster = Cluster(given.whole("workers", 8), given.whole("slots", 72))
-    horizon, decisions = given.whole("horizon", 20), given.whole("decisions", 300)
+    look_ahead, decisions = given.whole("horizon", 20), given.whole("decisions", 300)
     mean, seed = given.whole("output_mean", 300), given.whole("seed", 0)
     pool = cluster.workers * given.whole("pool_per_worker", 16)
-    _stages(horizon, Cluster(2, 4), 8, mean=12, decisions=5, seed=0)
-    timed, parts = _stages(horizon, cluster, pool, mean=mean, decisions=decisions, seed=seed)
+    _stages(look_ahead, Cluster(2, 4), 8, mean=12, decisions=5, seed=0)
+    timed, parts = _stages(look_ahead, cluster, pool, mean=mean, decisions=decisions, seed=seed)
     medians, means = 1e6 * np.median(parts, axis=0), 1e6 * parts.mean(axis=0)
     timings = {f"{name}_median_us": float(x) for name, x in zip(PARTS, medians, strict=True)}
     timings |= {f"{name}_mean_us": float(x) for name, x in zip(PARTS, means, strict=True)}
@@ -101,10 +101,10 @@ def measure(given: Arguments) -> RowResult:
 
 
 def _stages(
-    horizon: int, cluster: Cluster, pool: int, *, mean: int, decisions: int, seed: int
+    look_ahead: int, cluster: Cluster, pool: int, *, mean: int, decisions: int, seed: int
 ) -> tuple[TimedPolicy, Any]:
     """Return the run's policy, and times of its full steps, shape (decisions, 3) [s]."""
-    staged = StagedPolicy(horizon)
+    staged = StagedPolicy(look_ahead)
     timed = time_decisions(
         staged, cluster, pool, mean, decisions, seed, predictor="oracle", projection="growing"
     )

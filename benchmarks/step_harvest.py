@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.requests import draw
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
-from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from formulations.errors import InputError
@@ -125,7 +125,7 @@ def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
             "ask for fewer",
         )
     states = [*collector.cold, *collector.warm]
-    return tuple(StepProblem.from_state(state, horizon=LONGEST) for state in states)
+    return tuple(StepProblem.from_state(state, look_ahead=LONGEST) for state in states)
 
 
 class StepCollector:
@@ -170,9 +170,9 @@ class StepCollector:
         return wanted and self._next_step is not None and step >= self._next_step
 
 
-def with_horizon(problem: StepProblem, horizon: int) -> StepProblem:
-    """Return the problem with its window cut to ``H = horizon``."""
-    columns = horizon + 1
+def with_horizon(problem: StepProblem, look_ahead: int) -> StepProblem:
+    """Return the problem with its window cut to ``H = look_ahead``."""
+    columns = look_ahead + 1
     return replace(
         problem,
         base=problem.base[:, :columns],

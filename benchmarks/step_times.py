@@ -358,7 +358,7 @@ def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
         predictor=given.text("predictor", "none"),
         window_knows=given.choice("window_knows", list(WindowKnows)),
     )
-    predictors.check(harvest.predictor)
+    predictors.find(harvest.predictor)
     return harvest, place
 
 
@@ -366,7 +366,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments; the row harvests a run, cuts the window and solves one problem."""
     given = Arguments(arguments, ARGUMENTS)
     harvest, place = _chosen(given, context)
-    horizon = given.whole("horizon", 0, maximum=LONGEST)
+    look_ahead = given.whole("horizon", 0, maximum=LONGEST)
     discount = given.exact("discount", positive=True) or Fraction(1)
     if discount > 1:
         raise InputError("argument discount", f"{discount} exceeds 1", "give a factor from 0 to 1")
@@ -382,7 +382,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         raise InputError("argument without", f"method {method} has no phases", "leave it out")
 
     def compute() -> RowResult:
-        window = with_discount(with_horizon(harvested(harvest)[place], horizon), discount)
+        window = with_discount(with_horizon(harvested(harvest)[place], look_ahead), discount)
         problem = with_extra(window, extra, harvest.seed)
         warm_up(method)
         return measure(problem, method, limit, harvest.seed, skip)

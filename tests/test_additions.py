@@ -14,13 +14,13 @@ from tests.places import ROOT
 #: What is added, the file it is modelled on, the new file, and the expression that lists it.
 ADDITIONS = {
     "a policy": (
-        "bfio/decode/policies/jsq.py",
-        '"jsq"',
+        "bfio/decode/policies/pending_prefill.py",
+        '"pending-prefill"',
         "__import__('bfio.decode.policy_registry').decode.policy_registry.names()",
     ),
     "a predictor": (
-        "bfio/decode/prediction/predictors/none.py",
-        '"none"',
+        "bfio/decode/prediction/predictors/learned.py",
+        '"learned"',
         "__import__('bfio.decode.prediction.registry').decode.prediction.registry.names()",
     ),
     "a trace format": (

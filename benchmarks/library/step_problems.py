@@ -15,7 +15,7 @@ from benchmarks.requests import SYNTHETIC, draw
 from benchmarks.step_extras import EXTRAS, with_extra
 from benchmarks.step_harvest import LONGEST, Size, StepCollector
 from bfio.decode.cluster import Cluster
-from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads.generators import resample
@@ -66,7 +66,7 @@ class Variant:
     ----------
     family : str
         Under what tables count it.
-    horizon : int
+    look_ahead : int
         ``H``.
     knows : str
         Whose ends inside the window are known: ``none``, ``active`` or ``all``.
@@ -78,7 +78,7 @@ class Variant:
     """
 
     family: str
-    horizon: int
+    look_ahead: int
     knows: str = "none"
     discount: str = "1"
     extra: str = ""
@@ -90,7 +90,7 @@ class Variant:
             "active": "ends of active requests known",
             "all": "all ends known",
         }
-        words = [f"H = {self.horizon}"] + [known[self.knows]] * (self.horizon > 0)
+        words = [f"H = {self.look_ahead}"] + [known[self.knows]] * (self.look_ahead > 0)
         words += [f"discount {self.discount}"] * (self.discount != "1")
         return ", ".join([*words, *([EXTRAS[self.extra]] if self.extra else [])])
 
@@ -107,11 +107,14 @@ _MORE = {
     "h20-active-d86": Variant("H = 20, discount", 20, "active", "43/50"),
     "h80-active-d86": Variant("H = 80, discount", 80, "active", "43/50"),
     **{
-        f"h{horizon}-{extra}": Variant(
-            f"H = {horizon}, {extra}", horizon, "active" if horizon else "none", extra=extra
+        f"h{look_ahead}-{extra}": Variant(
+            f"H = {look_ahead}, {extra}",
+            look_ahead,
+            "active" if look_ahead else "none",
+            extra=extra,
         )
         for extra in EXTRAS
-        for horizon in (0, 20)
+        for look_ahead in (0, 20)
     },
 }
 VARIANTS = _PLAIN | _MORE
@@ -163,7 +166,7 @@ def step_problems(run: StepRun, folder: Path) -> Iterator[tuple[str, str, str, S
         last = moment == run.moments[-1]
         for name in run.variants if last else _FEW:
             variant = VARIANTS[name]
-            if moment == "cold" and variant.horizon == 0 and run.size.workers == 64:
+            if moment == "cold" and variant.look_ahead == 0 and run.size.workers == 64:
                 continue
             place = f"{run.size.workers}x{run.size.slots}-{run.workload}-{moment}"
             about = (
@@ -214,14 +217,14 @@ def _requests(run: StepRun, folder: Path, number: int) -> Workload:
 def varied(state: DecodeState, variant: Variant, seed: int) -> StepProblem:
     """Return the problem that a variant cuts from a state with all ends known."""
     base, contribution = _known(state, variant)
-    weights, scale = geometric_weights(Fraction(variant.discount), variant.horizon + 1)
+    weights, scale = geometric_weights(Fraction(variant.discount), variant.look_ahead + 1)
     problem = StepProblem(state.free_slots, base, contribution, weights, scale)
     return with_extra(problem, variant.extra, seed)
 
 
 def _known(state: DecodeState, variant: Variant) -> tuple[IntArray, IntArray]:
     """Return loads and contributions over the window, as far as ends are known."""
-    columns = variant.horizon + 1
+    columns = variant.look_ahead + 1
     growth = np.arange(columns)
     base, contribution = state.projected_loads[:, :columns], state.contributions[:, :columns]
     if variant.knows != "all":

@@ -40,14 +40,14 @@ class FluidTrajectory:
     work: FloatArray
 
 
-def fluid_trajectory(scenario: Scenario, horizon: int, *, steps: int = 10_000) -> FluidTrajectory:
+def fluid_trajectory(scenario: Scenario, duration: int, *, steps: int = 10_000) -> FluidTrajectory:
     """Return the fluid from the initial state of a scenario.
 
     Parameters
     ----------
     scenario : Scenario
         With built-in policies that mix phases, and without forks or delays.
-    horizon : int
+    duration : int
         Slots.
     steps : int
         Steps of time, each of the same length.
@@ -57,11 +57,11 @@ def fluid_trajectory(scenario: Scenario, horizon: int, *, steps: int = 10_000) -
     InputError
         If the scenario is of another kind.
     """
-    integer(horizon, "horizon", minimum=1)
+    integer(duration, "duration", minimum=1)
     integer(steps, "steps", minimum=1, maximum=10**7)
     _check(scenario)
     network, num = scenario.network, len(scenario.network.stages)
-    length = horizon / steps
+    length = duration / steps
     means = np.array([law.means for law in scenario.size_laws])
     arriving = np.array([law.rate for law in scenario.arrival_laws]) * length
     capacity = [float(agent.rate) * length for agent in network.agents]
@@ -75,7 +75,7 @@ def fluid_trajectory(scenario: Scenario, horizon: int, *, steps: int = 10_000) -
         there[k + 1, 0] += arriving + done[1] @ routing
         there[k + 1, 1] += done[0]
     work = there[:, 0] * means.sum(axis=1) + there[:, 1] * means[:, 1]
-    time = np.linspace(0.0, float(horizon), steps + 1)
+    time = np.linspace(0.0, float(duration), steps + 1)
     return FluidTrajectory(time, there[:, 0], there[:, 1], work)
 
 

@@ -68,7 +68,7 @@ def simulate(
 ) -> BatchRun:
     """Simulate a scenario and return the run.
 
-    Memory does not grow with the horizon, but with who is there at a time, unless a log is kept.
+    Memory does not grow with the duration, but with who is there at a time, unless a log is kept.
 
     Parameters
     ----------
@@ -92,21 +92,21 @@ def simulate(
     """
     asked = options or BatchOptions()
     slot = scenario.network.slot
-    horizon, warmup = asked.slots("horizon", slot), asked.slots("warmup", slot) or 0
-    if horizon is None and not _ends(scenario):
+    duration, warmup = asked.slots("horizon", slot), asked.slots("warmup", slot) or 0
+    if duration is None and not _ends(scenario):
         raise InputError("horizon", "arrivals never end", "say how long to simulate")
     streams, deadlines = Streams(scenario, seed), asked.deadlines(slot)
-    machine, used = _machine(scenario, streams, deadlines, engine, horizon, keeps_log=keeps_log)
+    machine, used = _machine(scenario, streams, deadlines, engine, duration, keeps_log=keeps_log)
     record = _Record(machine, tell)
     before = record.until(warmup, 1)
     machine.forget_longest()
-    ended = record.until(horizon, asked.blocks)
+    ended = record.until(duration, asked.blocks)
     log = BatchLog.of(machine.log_rows()) if keeps_log else None
     return BatchRun(
         scenario=scenario,
         policy=policy_names(scenario),
         seed=seed,
-        verdict=BatchVerdict.DRAINED if horizon is None else BatchVerdict.HORIZON,
+        verdict=BatchVerdict.DRAINED if duration is None else BatchVerdict.HORIZON,
         warmup=before.slot,
         tallies=ended.since(before) if warmup else ended,
         course=record.course(),
@@ -131,13 +131,13 @@ def _machine(
     streams: Streams,
     deadlines: tuple[int, int, int],
     engine: Engine | str,
-    horizon: int | None,
+    duration: int | None,
     *,
     keeps_log: bool,
 ) -> tuple[Machine, Engine]:
     names = (agent.name for agent in scenario.network.agents)
     able = all(type(scenario.serving_of(name).policy) is TokenBudgetPolicy for name in names)
-    saved_s = _SAVED_S * (MAX_SLOTS if horizon is None else horizon)
+    saved_s = _SAVED_S * (MAX_SLOTS if duration is None else duration)
     if not takes_compiled(engine, able=able, kernels="batching", saved_s=saved_s):
         reference = ReferenceMachine(scenario, streams, deadlines, keeps_log=keeps_log)
         return reference, Engine.REFERENCE

@@ -1,8 +1,9 @@
 """Arguments that several commands share, and what they turn into."""
 
 import argparse
+import re
 import textwrap
-from pkgutil import iter_modules
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bfio.decode.policies
@@ -18,15 +19,20 @@ if TYPE_CHECKING:
 
     from bfio.common.options import Option
     from bfio.decode.own_metrics import MetricChoice
-    from bfio.decode.policy_parsing import ChosenPolicy
+    from bfio.decode.policy_registry import ChosenPolicy
     from bfio.workloads.workload import Workload
 
-#: The policies, by the names of their modules: importing them would import numpy.
-_NAMES = sorted(m.name.replace("_", "-") for m in iter_modules(bfio.decode.policies.__path__))
+#: The policies, by what their modules declare: importing them would import numpy.
+_NAMES = sorted(
+    name
+    for folder in bfio.decode.policies.__path__
+    for module in Path(folder).glob("*.py")
+    for name in re.findall(r'^ +name="(.+)",$', module.read_text("utf-8"), re.MULTILINE)
+)
 #: Part of help texts.
 POLICIES = textwrap.fill(
     f"policies: {', '.join(_NAMES)}; or module:function of your own. Options of one policy follow "
-    "its name, br-h:horizon=40:gamma=9/10; an option of several stands alone, --horizon 40. "
+    "its name, br-h:gamma=9/10:beta=20; an option of several stands alone, --gamma 9/10. "
     "docs/policies.md says what each does.",
     width=99,
     break_on_hyphens=False,
@@ -314,12 +320,12 @@ def chosen_policies(
     InputError
         If an option is out of its domain, or nothing reads it.
     """
-    from bfio.decode.policy_parsing import check_options_are_read, choose
-    from bfio.decode.prediction.registry import check
+    from bfio.decode.policy_registry import check_options_are_read, choose
+    from bfio.decode.prediction.registry import find
 
     cluster, run, given = cluster_from(args), run_options_from(args), policy_options_from(args)
     energy_from(args)
-    check(args.predictor)
+    find(args.predictor)
     chosen = [choose(policy, given, flag) for policy in policies]
     check_options_are_read(chosen, given, run, cluster, others, flag)
     return chosen

@@ -1,17 +1,16 @@
 """Step problems that come out of a run, as documents that ``bfio solve`` reads."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bfio.decode.gap import StepRegret
-    from bfio.decode.worst_steps import KeptStep, WorstSteps
+    from bfio.decode.gap import KeptStep
 
 
 def write_steps(
-    folder: Path, worst: "WorstSteps[StepRegret]", origin: Mapping[str, object]
+    folder: Path, worst: "Sequence[KeptStep]", origin: Mapping[str, object]
 ) -> list[dict[str, object]]:
     """Write each step into a file of its own, and return what was written.
 
@@ -19,7 +18,7 @@ def write_steps(
     ----------
     folder : Path
         Where; files of the same name are replaced, as plots are.
-    worst : WorstSteps
+    worst : sequence of KeptStep
         The steps, the worst first.
     origin : mapping
         Where they come from: kept in each document under ``provenance``.
@@ -38,7 +37,7 @@ def write_steps(
     return written
 
 
-def _document(kept: "KeptStep[StepRegret]", origin: Mapping[str, object]) -> dict[str, Any]:
+def _document(kept: "KeptStep", origin: Mapping[str, object]) -> dict[str, Any]:
     row, problem = kept.row, kept.problem
     provenance = {
         **origin,

@@ -22,8 +22,12 @@ class ArrivalOptions:
         If a value breaks its rule.
     """
 
-    horizon: Fraction | None = option(
-        None, RATIONAL, "T", "seconds of arrivals and observation (trace: until done)"
+    duration: Fraction | None = option(
+        None,
+        RATIONAL,
+        "T",
+        "seconds of arrivals and observation (trace: until done)",
+        name="horizon",
     )
     arrivals: str | None = option(
         None,
@@ -42,7 +46,7 @@ class ArrivalOptions:
         if self.arrivals not in (None, "poisson", "even", "trace"):
             what = f"{self.arrivals!r} is unknown"
             raise InputError("arrivals", what, "use poisson, even or trace")
-        for name in ("horizon", "rate", "rate_scale", "scale"):
+        for name in ("duration", "rate", "rate_scale", "scale"):
             if (given := getattr(self, name)) is not None:
                 value = exact_rational(given, name, exponents=True)
                 if value == 0:

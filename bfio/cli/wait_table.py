@@ -59,7 +59,7 @@ def wait_settings(
     seed : int
         Seed of the arrivals.
     """
-    worker, horizon = problem.single_worker(), arrivals.horizon
+    worker, duration = problem.single_worker(), arrivals.duration
     scale = "" if arrivals.scale is None else f"scaled by {plain_number(arrivals.scale)}"
     parts = (
         requests,
@@ -68,8 +68,8 @@ def wait_settings(
         f"d0 {worker.d0} s and d1 {worker.d1} s a token",
         f"memory {worker.memory:,} tokens",
         "until all have completed"
-        if drains or horizon is None
-        else f"observed for {number(plain_number(horizon))} s",
+        if drains or duration is None
+        else f"observed for {number(plain_number(duration))} s",
         f"seed {seed}",
         version_and_commit(),
     )
@@ -80,8 +80,8 @@ def _arrivals(arrivals: ArrivalOptions, *, is_trace: bool) -> str:
     if arrivals.rate is not None:
         return f"Poisson arrivals of {plain_number(arrivals.rate)} requests/s"
     if not is_trace:
-        horizon = plain_number(arrivals.horizon or Fraction(0))
-        return f"{arrivals.arrivals or 'poisson'} arrivals for {number(horizon)} s"
+        duration = plain_number(arrivals.duration or Fraction(0))
+        return f"{arrivals.arrivals or 'poisson'} arrivals for {number(duration)} s"
     scale = arrivals.rate_scale
     faster = "" if scale is None else f" at {plain_number(scale)} times their rate"
     return f"timed arrivals{faster}"

@@ -11,7 +11,9 @@ from formulations.errors import InputError
 
 
 def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the modules of a package, by name, each with its object called ``name`` if it has it.
+    """Yield what the modules of a package add, each object with the name of its module.
+
+    A module has one object called ``name``, or several in a tuple called ``name + "S"``, or none.
 
     Parameters
     ----------
@@ -24,9 +26,9 @@ def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str,
         Such as ``"SPEC"``.
     """
     for module in pkgutil.iter_modules(path, f"{package}."):
-        found = getattr(importlib.import_module(module.name), name, None)
-        if found is not None:
-            yield module.name, found
+        loaded = vars(importlib.import_module(module.name))
+        found = loaded.get(f"{name}S", (loaded[name],) if name in loaded else ())
+        yield from ((module.name, each) for each in found)
 
 
 def installed(group: str) -> dict[str, EntryPoint]:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bfio.common.options import spelled_out
 from bfio.common.processes import in_processes, packed
 from bfio.decode.cluster import Cluster
+from bfio.decode.energy import DEFAULT_PARTS, power_over_time
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.measured import AUTO, repeats
-from bfio.decode.observers import ProgressObserver, StepView
+from bfio.decode.observers import ProgressObserver
 from bfio.decode.options import RunOptions
 from bfio.decode.own_metrics import ChosenMetric, MetricChoice, chosen_metrics
 from bfio.decode.policy import Policy, policy_name
-from bfio.decode.policy_parsing import (
+from bfio.decode.policy_registry import (
     ChosenPolicy,
+    all_options,
     check_options_are_read,
     choose,
     given_to,
 )
-from bfio.decode.policy_registry import all_options
-from bfio.decode.power import DEFAULT_PARTS, power_over_time
 from bfio.decode.run import Run
 from bfio.decode.settings import remarks, settings
 from bfio.decode.simulation import check_arguments, describe_run, simulate
@@ -102,7 +102,7 @@ class Comparison:
         Parameters
         ----------
         parts : int
-            Equal parts of the time of each run; `bfio.decode.power` says what power they have.
+            Equal parts of the time of each run; `bfio.decode.energy` says what power they have.
 
         Raises
         ------
@@ -276,7 +276,9 @@ class RunTask:
     ) -> Run:
         observers = []
         if progress is not None:
-            observers.append(ProgressObserver(_reporter(label_of(policy), progress, before)))
+            label = label_of(policy)
+            show = ProgressObserver(lambda view: progress(label, before + view.completed))
+            observers.append(show)
         given = given_to(policy, self.policy_options, self.options, self.cluster)
         return simulate(
             workload,
@@ -310,10 +312,6 @@ def compare_each(
         if progress is not None:
             progress(label_of(policy), task.num_requests)
         yield pair
-
-
-def _reporter(label: str, progress: Progress, before: int) -> Callable[[StepView], None]:
-    return lambda view: progress(label, before + view.completed)
 
 
 def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenPolicy]:

@@ -15,6 +15,7 @@ no active request has mfu 0 and so draws ``P_idle`` throughout, in both readings
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -26,11 +27,13 @@ from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.stragglers.schedule import Stragglers, stragglers_of
 from bfio.decode.observers import StepView
 from bfio.decode.options import NO_EVENTS
+from formulations.arrays import integer
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from bfio.decode.run import Run
     from formulations.arrays import FloatArray, IntArray
+
 
 #: Cells of a trajectory handled at once.
 _CHUNK_CELLS = 1 << 20
@@ -64,10 +67,7 @@ class EnergyAccount:
 
 
 def busy_times(
-    loads: IntArray,
-    durations: FloatArray,
-    cluster: Cluster,
-    factors: FloatArray | None = None,
+    loads: IntArray, durations: FloatArray, cluster: Cluster, factors: FloatArray | None = None
 ) -> FloatArray:
     """Return how long each worker is busy in each step, shape (K, G) [s].
 
@@ -144,27 +144,20 @@ def energy_account(
     if run.loads is None or run.running is None or run.chunks is not None:
         return None
     chosen = np.arange(run.steps) if steps is None else steps
-    G, cluster = run.cluster.workers, run.cluster
+    G = run.cluster.workers
     empty_s = G * float(run.idle_before_s[chosen].sum())
     whole_s = G * float(run.duration_s[chosen].sum())
     energy_j, busy_s, peak_power_w = model.idle_power_w * empty_s, 0.0, 0.0
-    for part in _chunks(chosen, G):
-        loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
-        slow = _factors(run, part)
-        energies = step_energies(loads, running, durations, cluster, model, reading, slow)
+    for part, energies, busy in _cells(run, model, reading, chosen):
+        durations = run.duration_s[part]
         energy_j += float(energies.sum())
-        busy_s += float(busy_times(loads, durations, cluster, slow).sum())
+        busy_s += float(busy.sum())
         lasting = durations > 0
         powers = energies[lasting].sum(axis=1) / durations[lasting]
         peak_power_w = max(peak_power_w, float(powers.max(initial=0.0)))
     if reading == EnergyReading.AVERAGED:
         busy_s = whole_s
-    return EnergyAccount(
-        energy_j=energy_j,
-        busy_s=busy_s,
-        idle_s=whole_s - busy_s + empty_s,
-        peak_power_w=peak_power_w,
-    )
+    return EnergyAccount(energy_j, busy_s, whole_s - busy_s + empty_s, peak_power_w)
 
 
 def cluster_energies(
@@ -174,27 +167,31 @@ def cluster_energies(
     if run.loads is None or run.running is None or run.chunks is not None:
         return None
     energies = np.zeros(run.steps)
-    for part in _chunks(np.arange(run.steps), run.cluster.workers):
-        loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
-        slow = _factors(run, part)
-        cells = step_energies(loads, running, durations, run.cluster, model, reading, slow)
+    for part, cells, _ in _cells(run, model, reading, np.arange(run.steps)):
         energies[part] = cells.sum(axis=1)
     return energies
 
 
-def _factors(run: Run, steps: IntArray) -> FloatArray | None:
-    """Return how many times as long workers take at some steps, None for their own pace."""
-    if run.options.stragglers == NO_EVENTS:
-        return None
-    schedule = stragglers_of(run.options.stragglers, run.cluster.workers, run.options.seed)
-    return schedule.factors(run.start_s[steps], run.cluster.workers)
+def _cells(
+    run: Run, model: EnergyModel, reading: EnergyReading, steps: IntArray
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Yield some of the steps, and energy and busy time of each worker in each of them.
+
+    The (K, G) intermediates of a long run would not fit beside its trajectory.
+    """
+    assert run.loads is not None
+    assert run.running is not None
+    cluster, slow = run.cluster, None
+    for part in np.array_split(steps, 1 + len(steps) * cluster.workers // _CHUNK_CELLS):
+        loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
+        if run.options.stragglers != NO_EVENTS:
+            schedule = stragglers_of(run.options.stragglers, cluster.workers, run.options.seed)
+            slow = schedule.factors(run.start_s[part], cluster.workers)
+        energies = step_energies(loads, running, durations, cluster, model, reading, slow)
+        yield part, energies, busy_times(loads, durations, cluster, slow)
 
 
-def _chunks(steps: IntArray, num_workers: int) -> list[IntArray]:
-    """Cut steps: the (K, G) intermediates of a long run would not fit beside its trajectory."""
-    return np.array_split(steps, 1 + len(steps) * num_workers // _CHUNK_CELLS)
-
-
+@dataclass(eq=False)
 class EnergyObserver:
     """Adds up the energy step by step, for runs too long to keep their trajectory.
 
@@ -211,32 +208,82 @@ class EnergyObserver:
         If workers have token budgets.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        model: EnergyModel,
-        reading: EnergyReading = EnergyReading.TWO_PHASE,
-        stragglers: Stragglers | None = None,
-    ) -> None:
-        if cluster.token_budget is not None:
+    cluster: Cluster
+    model: EnergyModel
+    reading: EnergyReading = EnergyReading.TWO_PHASE
+    stragglers: Stragglers | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if self.cluster.token_budget is not None:
             what = "the equations of energy know decode tokens alone"
             raise InputError("token_budget", what, "observe runs without token budgets")
-        self._cluster, self._model, self._reading = cluster, model, reading
-        self._stragglers = stragglers
         self.energy_j = 0.0
 
     def on_step(self, view: StepView) -> None:
         """Add the energy of one step."""
-        duration, slow = np.array([view.duration_s]), None
-        if self._stragglers is not None:
-            slow = self._stragglers.factors(np.array([view.start_s]), self._cluster.workers)
-        energies = step_energies(
-            view.loads[None],
-            view.running[None],
-            duration,
-            self._cluster,
-            self._model,
-            self._reading,
-            slow,
-        )
+        slow = None
+        if self.stragglers is not None:
+            slow = self.stragglers.factors(np.array([view.start_s]), self.cluster.workers)
+        seen = view.loads[None], view.running[None], np.array([view.duration_s])
+        energies = step_energies(*seen, self.cluster, self.model, self.reading, slow)
         self.energy_j += float(energies.sum())
+
+
+#: Equal parts that time is cut into unless told otherwise.
+DEFAULT_PARTS = 300
+
+
+@dataclass(frozen=True)
+class PowerOverTime:
+    """Mean power of all workers together in equal parts of a run's time.
+
+    Parameters
+    ----------
+    edges_s : FloatArray
+        Shape (N + 1,): where the parts begin and end [s].
+    power_w : FloatArray
+        Shape (N,): mean power in each [W]; 0 in a run that takes no time.
+    """
+
+    edges_s: FloatArray
+    power_w: FloatArray
+
+    @property
+    def energy_j(self) -> float:
+        """The integral over time [J]."""
+        return float(np.diff(self.edges_s) @ self.power_w)
+
+
+def power_over_time(
+    run: Run,
+    model: EnergyModel,
+    reading: EnergyReading = EnergyReading.TWO_PHASE,
+    parts: int = DEFAULT_PARTS,
+) -> PowerOverTime | None:
+    """Return the power of a run over its time, or None if it kept no trajectory.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    model, reading
+        The power curve and its reading.
+    parts : int
+        ``N``, >= 1.
+    """
+    integer(parts, "parts", minimum=1)
+    energies = cluster_energies(run, model, reading)
+    if energies is None:
+        return None
+    idle_power_w = run.cluster.workers * model.idle_power_w
+    # Idle time and step, alternately.
+    lengths = np.column_stack((run.idle_before_s, run.duration_s)).ravel()
+    spent = np.column_stack((idle_power_w * run.idle_before_s, energies)).ravel()
+    times = np.concatenate(([0.0], np.cumsum(lengths)))
+    edges = np.linspace(0.0, times[-1], parts + 1)
+    until = np.interp(edges, times, np.concatenate(([0.0], np.cumsum(spent))))
+    widths = np.diff(edges)
+    power = np.divide(np.diff(until), widths, out=np.zeros(parts), where=widths > 0)
+    origin = float(run.start_s[0] - run.idle_before_s[0]) if run.steps else 0.0
+    return PowerOverTime(origin + edges, power)

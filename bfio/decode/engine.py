@@ -18,7 +18,6 @@ import numpy as np
 from bfio.common.compilable import rewired
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.decode.decisions import checked_decision
 from bfio.decode.features.batching.batches import Batching
 from bfio.decode.features.pausing import (
     Rests,
@@ -59,7 +58,12 @@ from bfio.decode.machine.window import (
     remaining_waiting,
 )
 from bfio.decode.options import Dispatch
-from bfio.decode.policy import binds_together, margin_of, max_pauses_of
+from bfio.decode.policy import (
+    binds_together,
+    checked_decision,
+    margin_of,
+    max_pauses_of,
+)
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,15 +27,14 @@ from bfio.decode.observers import Observer, StepView
 from bfio.decode.option_kinds import HORIZON
 from bfio.decode.options import Dispatch, RunOptions
 from bfio.decode.policy import Assignment, Policy
-from bfio.decode.policy_parsing import given_to, look_ahead
-from bfio.decode.policy_registry import all_options, built_in
+from bfio.decode.policy_registry import all_options, built_in, given_to, look_ahead
 from bfio.decode.run import Run
 from bfio.decode.simulation import check_arguments, simulate
 from bfio.decode.state import DecodeState
-from bfio.decode.worst_steps import WorstSteps
 from bfio.step.interval_bound import interval_bound
 from bfio.step.solve import solve_step
 from bfio.workloads.workload import Workload
+from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.frames import data_frame, html_table
 from formulations.results import Termination
@@ -44,8 +44,11 @@ from formulations.work import checked_work_limit, work_limit_beside
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+
 #: Methods of `bfio.solve_step` that prove optima.
 PROVING_METHODS = ("exact", "cp-sat", "brute-force")
+#: Which steps `KeptStep` are kept of.
+RULE = "largest objective minus bound, steps without a bound first; of equals the earliest"
 #: Columns of tables: two over the proven steps, one over all that were solved.
 COLUMNS = ("same number admitted", "full use of slots", "certified gap, every step")
 
@@ -105,6 +108,43 @@ class StepRegret:
         return None if self.full_use_optimum is None else self.objective - self.full_use_optimum
 
 
+@dataclass(frozen=True)
+class KeptStep:
+    """A step of a run.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Its program, with as many requests to admit as were admitted.
+    decision : tuple of (int or None)
+        What the policy decided.
+    row : StepRegret
+        What was measured of it.
+    """
+
+    problem: StepProblem
+    decision: tuple[int | None, ...]
+    row: StepRegret
+
+
+def keep_worst(kept: list[KeptStep], step: KeptStep, count: int) -> None:
+    """Keep a step among the ``count`` whose decisions may be furthest from the optimum.
+
+    First come the steps without any bound, then those of the largest possible regret (objective
+    minus bound, which is the regret itself where the optimum is proven); of equals the earliest.
+    """
+
+    def rank(one: KeptStep) -> float:
+        at_most = one.row.regret_at_most
+        return -inf if at_most is None else -at_most
+
+    kept.append(step)
+    # The sort is stable: of equals the earliest stays in front.
+    kept.sort(key=rank)
+    del kept[count:]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class GapObserver:
     """Solves the step program behind every decision it sees.
 
@@ -127,34 +167,30 @@ class GapObserver:
         Called with each row, for progress.
     """
 
-    def __init__(
-        self,
-        *,
-        method: str = "exact",
-        horizon: int = 0,
-        gamma: Fraction = Fraction(1),
-        objective: Objective = Objective.IMBALANCE,
-        work_limit: int | None = None,
-        time_limit: float | None = None,
-        every: int = 1,
-        keep: int = 0,
-        on_solved: Callable[[StepRegret], None] | None = None,
-    ) -> None:
-        if method not in PROVING_METHODS:
-            raise InputError(
-                "method",
-                f"{method!r} proves no optimum of a step",
-                f"use one of {', '.join(PROVING_METHODS)}",
+    method: str = "exact"
+    horizon: int = 0
+    gamma: Fraction = Fraction(1)
+    objective: Objective = Objective.IMBALANCE
+    work_limit: int | None = None
+    time_limit: float | None = None
+    every: int = 1
+    keep: int = 0
+    on_solved: Callable[[StepRegret], None] | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if self.method not in PROVING_METHODS:
+            what, remedy = (
+                f"{self.method!r} proves no optimum of a step",
+                ", ".join(PROVING_METHODS),
             )
+            raise InputError("method", what, f"use one of {remedy}")
+        integer(self.keep, "keep")
+        checked_work_limit(self.work_limit)
+        self.work_limit = work_limit_beside(self.time_limit, self.work_limit)
         self.rows: list[StepRegret] = []
-        self.worst: WorstSteps[StepRegret] = WorstSteps(keep)
+        self.worst: list[KeptStep] = []
         self.num_decisions = 0
-        checked_work_limit(work_limit)
-        self._method, self._every, self.time_limit = method, every, time_limit
-        self.work_limit = work_limit_beside(time_limit, work_limit)
-        self.horizon = horizon
-        self._gamma, self._objective = gamma, objective
-        self._on_solved = on_solved
         self._scale = 1
 
     def on_step(self, view: StepView) -> None:
@@ -162,14 +198,14 @@ class GapObserver:
         if view.state is None or view.decision is None:
             return
         self.num_decisions += 1
-        if (self.num_decisions - 1) % self._every:
+        if (self.num_decisions - 1) % self.every:
             return
         admitted = sum(worker is not None for worker in view.decision)
         problem = StepProblem.from_state(
             view.state,
-            horizon=self.horizon,
-            gamma=self._gamma,
-            objective=self._objective,
+            look_ahead=self.horizon,
+            gamma=self.gamma,
+            objective=self.objective,
             admit=admitted,
         )
         if problem.token_capacity is not None:
@@ -179,9 +215,9 @@ class GapObserver:
             problem = replace(problem, token_capacity=np.maximum(problem.token_capacity, held))
         self._scale = problem.scale
         self.rows.append(self._row(view, problem, admitted))
-        self.worst.offer(self.rows[-1].regret_at_most, problem, view.decision, self.rows[-1])
-        if self._on_solved is not None:
-            self._on_solved(self.rows[-1])
+        keep_worst(self.worst, KeptStep(problem, view.decision, self.rows[-1]), self.keep)
+        if self.on_solved is not None:
+            self.on_solved(self.rows[-1])
 
     def report(self) -> "GapReport":
         """Return what was measured so far."""
@@ -198,9 +234,10 @@ class GapObserver:
         optimum = best if best == bound else None
         full_use, full_use_optimum = result, optimum
         if admitted < view.state.num_admissible and problem.token_capacity is None:
-            every_slot = _with_full_use(problem)
+            every_slot = replace(problem, admit=None)
             full_use = self._solve(every_slot)
-            full_use_optimum = _proven(every_slot, full_use)
+            proven = full_use.objective == _bound(every_slot, full_use)
+            full_use_optimum = full_use.objective if proven else None
         return StepRegret(
             step=view.step,
             waiting=view.state.num_waiting,
@@ -216,7 +253,7 @@ class GapObserver:
 
     def _solve(self, problem: StepProblem) -> StepResult:
         return solve_step(
-            problem, method=self._method, time_limit=self.time_limit, work_limit=self.work_limit
+            problem, method=self.method, time_limit=self.time_limit, work_limit=self.work_limit
         )
 
 
@@ -272,21 +309,27 @@ class GapReport:
         discount weights; the two means are over the proven steps, certified gaps over all.
         """
         proven = [row for row in self.rows if row.optimum is not None]
+        worst = max(
+            proven, key=lambda row: (row.objective - (row.optimum or 0), -row.step), default=None
+        )
+        unproven = [row.regret_at_most for row in self.rows if row.optimum is None]
         return {
             "decisions": self.num_decisions,
             "solved": len(self.rows),
-            "proven": len(self.regrets()),
-            "unproven": len(self.rows) - len(self.regrets()),
-            "proven_share": _share(len(self.regrets()), len(self.rows)),
+            "proven": len(proven),
+            "unproven": len(self.rows) - len(proven),
+            "proven_share": _share(len(proven), len(self.rows)),
             "scale": self.scale,
             "regret_per_step": self._distribution(self.regrets()),
             "regret_per_step_full_use": self._distribution(self.full_use_regrets()),
-            "unproven_regret_at_most": self._distribution(self._unproven_regrets()),
+            "unproven_regret_at_most": self._distribution(
+                [most for most in unproven if most is not None]
+            ),
             "certified_gap_per_step": self._distribution(self.certified_gaps()),
             "relative_certified_gap": self.relative_certified_gap(),
-            "objective_mean": _mean([row.objective / self.scale for row in proven]),
-            "optimum_mean": _mean([(row.optimum or 0) / self.scale for row in proven]),
-            "worst_step": self._worst_step(),
+            "objective_mean": _spread([row.objective / self.scale for row in proven])["mean"],
+            "optimum_mean": _spread([(row.optimum or 0) / self.scale for row in proven])["mean"],
+            "worst_step": None if worst is None else worst.step,
             "solve_seconds": _spread([row.seconds for row in self.rows]),
             "solve_ticks": _spread([row.ticks for row in self.rows if row.ticks is not None]),
             "clocked": sum(row.is_clocked for row in self.rows),
@@ -310,13 +353,6 @@ class GapReport:
         bounded = [row for row in self.rows if row.bound is not None]
         return _share(sum(self.certified_gaps()), sum(row.objective for row in bounded))
 
-    def _unproven_regrets(self) -> list[int]:
-        return [
-            row.regret_at_most
-            for row in self.rows
-            if row.optimum is None and row.regret_at_most is not None
-        ]
-
     def _distribution(self, regrets: list[int]) -> dict[str, float | int | None]:
         """Describe regrets in tokens; None throughout if there is none."""
         optimal = sum(regret == 0 for regret in regrets)
@@ -324,17 +360,9 @@ class GapReport:
             "share_optimal": _share(optimal, len(regrets))
         }
 
-    def _worst_step(self) -> int | None:
-        proven = [(row.regret, -row.step) for row in self.rows if row.regret is not None]
-        return -max(proven)[1] if proven else None
-
 
 def _document(row: StepRegret) -> dict[str, Any]:
     return asdict(row) | {"regret": row.regret, "certified_gap": row.regret_at_most}
-
-
-def _with_full_use(problem: StepProblem) -> StepProblem:
-    return replace(problem, admit=None)
 
 
 def _bound(problem: StepProblem, result: StepResult) -> int:
@@ -345,31 +373,18 @@ def _bound(problem: StepProblem, result: StepResult) -> int:
     return free if result.bound is None else max(free, result.bound)
 
 
-def _proven(problem: StepProblem, result: StepResult) -> int | None:
-    return result.objective if result.objective == _bound(problem, result) else None
-
-
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
-
-
 def _spread(values: Sequence[float]) -> dict[str, float | int | None]:
     """Return count, mean, quantiles and extremes; None where there is no value."""
-    names = ("median", "p95", "p99")
+    names = ("mean", "median", "p95", "p99", "min", "max")
     if not values:
-        return {"count": 0, "mean": None, **dict.fromkeys(names), "min": None, "max": None}
-    quantiles = np.percentile(values, (50, 95, 99)).tolist()
-    return {
-        "count": len(values),
-        "mean": _mean(values),
-        **dict(zip(names, quantiles, strict=True)),
-        "min": min(values),
-        "max": max(values),
-    }
+        return {"count": 0, **dict.fromkeys(names)}
+    numbers = (float(np.mean(values)), *np.percentile(values, (50, 95, 99)).tolist())
+    extremes = min(values), max(values)
+    return {"count": len(values), **dict(zip(names, (*numbers, *extremes), strict=True))}
 
 
 @spelled_out(RunOptions, all_options)

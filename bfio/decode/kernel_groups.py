@@ -4,81 +4,54 @@ Each policy has two loops: a plain one, and one that knows the features of the m
 """
 
 from functools import partial
+from importlib import import_module
 
 from bfio.common.kernel_groups import KernelGroup
 
+#: The loop of each kind of policy, one of its policies, and how long the loop takes to compile
+#: without features and with them [s].
+_LOOPS = {
+    "baselines": ("bfio.decode.policy_registry:run_greedy", "fcfs", (12, 22)),
+    "two-stage": ("bfio.decode.machine.two_stage:run", "br-0", (35, 35)),
+    "rolling-horizon": ("bfio.decode.rolling.plan:run", "rolling-horizon", (15, 25)),
+    "adaptive": ("bfio.decode.adaptive.rehearsal:run", "adaptive", (45, 40)),
+}
+#: The kernels of decisions that interpreted runs call, and the module whose `warm_up` loads them.
+_DECISIONS = {
+    "two-stage": ("bfio.step.two_stage.kernels", "bfio.step.two_stage.kernels.decide"),
+    "rolling-horizon": ("bfio.decode.rolling.kernel", "bfio.decode.rolling.plan"),
+    "adaptive": ("bfio.decode.adaptive.rehearsal:_rehearse", "bfio.decode.adaptive.rehearsal"),
+}
 
-def _warm_up(policy: str, *, with_features: bool = False) -> None:
-    """Compile or load a loop of a policy, and what it calls besides."""
+
+def _warm_up(kind: str, *, features: bool) -> None:
+    """Compile or load the kernels of a group in this process."""
     from bfio.decode.machine.parts import EVERY_PART
     from bfio.decode.machine.whole_run import warm_up
     from bfio.decode.policy_registry import built_in
 
-    warm_up(built_in()[policy], EVERY_PART if with_features else frozenset())
+    if kind in _DECISIONS and not features:
+        import_module(_DECISIONS[kind][1]).warm_up()
+    warm_up(built_in()[_LOOPS[kind][1]], EVERY_PART if features else frozenset())
 
-
-def _warm_up_two_stage() -> None:
-    from bfio.step.two_stage.kernels.decide import warm_up
-
-    warm_up()
-    _warm_up("br-0")
-
-
-def _warm_up_rolling_horizon() -> None:
-    from bfio.decode.rolling.plan import warm_up
-
-    warm_up()
-    _warm_up("rolling-horizon")
-
-
-def _warm_up_adaptive() -> None:
-    from bfio.decode.adaptive.rehearsal import warm_up
-
-    warm_up()
-    _warm_up("adaptive")
-
-
-#: The loop of each group; all policies that serve one request after the other share the first.
-_LOOPS = {
-    "baselines": "bfio.decode.policy_registry:run_greedy",
-    "two-stage": "bfio.decode.machine.two_stage:run",
-    "rolling-horizon": "bfio.decode.machine.rolling_horizon:run",
-    "adaptive": "bfio.decode.machine.adaptive:run",
-}
-_KNOWING = {
-    "baselines": ("fcfs", 22),
-    "two-stage": ("br-0", 35),
-    "rolling-horizon": ("rolling-horizon", 25),
-    "adaptive": ("adaptive", 40),
-}
 
 GROUPS = (
-    KernelGroup("baselines", (_LOOPS["baselines"],), partial(_warm_up, "fcfs"), 12),
-    KernelGroup(
-        "two-stage",
-        ("bfio.step.two_stage.kernels", _LOOPS["two-stage"]),
-        _warm_up_two_stage,
-        35,
-    ),
-    KernelGroup(
-        "rolling-horizon",
-        ("bfio.decode.rolling.kernel", _LOOPS["rolling-horizon"]),
-        _warm_up_rolling_horizon,
-        15,
-    ),
-    KernelGroup(
-        "adaptive",
-        ("bfio.decode.adaptive.rehearsal:_rehearse", _LOOPS["adaptive"]),
-        _warm_up_adaptive,
-        45,
+    *(
+        KernelGroup(
+            kind,
+            (*_DECISIONS.get(kind, ())[:1], loop),
+            partial(_warm_up, kind, features=False),
+            seconds[0],
+        )
+        for kind, (loop, _, seconds) in _LOOPS.items()
     ),
     *(
         KernelGroup(
-            f"{name} with features",
-            (f"{_LOOPS[name]}+features",),
-            partial(_warm_up, policy, with_features=True),
-            seconds,
+            f"{kind} with features",
+            (f"{loop}+features",),
+            partial(_warm_up, kind, features=True),
+            seconds[1],
         )
-        for name, (policy, seconds) in _KNOWING.items()
+        for kind, (loop, _, seconds) in _LOOPS.items()
     ),
 )

@@ -170,7 +170,11 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
         arrivals = times.seconds()
         step_s = full_step_s(workload, cluster, options.drift)
         begin = float(arrivals[0]) + warm_up * step_s
-        end = float(arrivals[0]) + _end_s(float(arrivals[-1] - arrivals[0]), cluster, options)
+        span_s = float(arrivals[-1] - arrivals[0])
+        if options.steps is not None:
+            # No step is shorter than one without load, so every policy comes so far.
+            span_s = min(span_s, options.steps * float(cluster.worker_times()[0].max()))
+        end = float(arrivals[0]) + span_s
         first, last = (int(k) for k in np.searchsorted(arrivals, (begin, end)))
         steps = (end - begin) / step_s if step_s else 0.0
     else:
@@ -243,11 +247,3 @@ def _end_step(outputs: _Outputs, cluster: Cluster, options: RunOptions, repeat: 
     held = outputs.longest(options.pool + 2 * slots, repeat)
     end = (repeat * outputs.total - held) // slots
     return end if options.steps is None else min(end, options.steps)
-
-
-def _end_s(span_s: float, cluster: Cluster, options: RunOptions) -> float:
-    """Return when the part ends, from the first arrival on [s]."""
-    if options.steps is None:
-        return span_s
-    # No step is shorter than one without load, so every policy comes so far.
-    return min(span_s, options.steps * float(cluster.worker_times()[0].max()))

@@ -84,29 +84,20 @@ def mean_active_load(workload: "Workload", drift: Drift) -> float:
 def rate_factor(workload: "Workload", cluster: "Cluster", options: "RunOptions") -> Fraction:
     """Return what the rates of timed arrivals are multiplied by in a run.
 
+    With ``options.load`` that is what makes the offered load so large.
+
     Raises
     ------
     InputError
-        See `rate_for_load`.
+        If there is a load, and no two requests arrive at different times.
     """
     if options.load is None:
         return options.rate_scale
-    return rate_for_load(workload, cluster, options)
-
-
-def rate_for_load(workload: "Workload", cluster: "Cluster", options: "RunOptions") -> Fraction:
-    """Return what rates are multiplied by so that the offered load is ``options.load``.
-
-    Raises
-    ------
-    InputError
-        If there are no two requests at different times.
-    """
     times = workload.exact_arrivals()
     if len(times) < 2 or times[0] == times[-1]:
         remedy = "give requests at different times, or --rate-scale"
         raise InputError("load", "all requests arrive at once", remedy)
     # The n-th arrival ends the n-1 gaps that the rate is counted over.
     asked = workload.total_output_tokens * (1 - 1 / len(times)) / float(times[-1] - times[0])
-    wanted = float(options.load or 1) * capacity_tokens_per_s(workload, cluster, options.drift)
+    wanted = float(options.load) * capacity_tokens_per_s(workload, cluster, options.drift)
     return Fraction(f"{wanted / asked:.{_DIGITS}g}")

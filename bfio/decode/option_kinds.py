@@ -1,24 +1,34 @@
-"""Kinds of options that several policies have: what their values are, and which."""
+"""Kinds of options that several policies or predictors have: what their values are."""
 
 from fractions import Fraction
 
-from bfio.common.options import NUMBER, RATIONAL, WHOLE, checked, one_of, whole
+from bfio.common.options import NUMBER, RATIONAL, WHOLE, OptionKind, checked, one_of, whole
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
 from formulations.work import checked_work_limit
 
 #: Longest look-ahead of a policy of this toolkit.
 MAX_HORIZON = 5000
-#: Largest numerator and denominator of factors that loads are multiplied by.
-_MAX_PART = 10**6
 
 
-def _small_ratio(value: object, name: str) -> Fraction:
-    ratio = exact_rational(value, name)
-    if max(ratio.as_integer_ratio()) > _MAX_PART:
-        remedy = f"use a/b >= 0 of whole numbers up to {_MAX_PART}"
-        raise InputError(name, f"{ratio} is out of range", remedy)
-    return ratio
+def rational(
+    least: Fraction | int, most: Fraction | int, largest_part: int | None = None
+) -> OptionKind:
+    """Return the kind of rational numbers from ``least`` to ``most``.
+
+    With ``largest_part`` neither numerator nor denominator is larger than that.
+    """
+
+    def check(value: object, name: str) -> Fraction:
+        ratio = exact_rational(value, name)
+        if not least <= ratio <= most:
+            raise InputError(name, f"{ratio} is out of range", f"use {least} to {most}")
+        if largest_part is not None and max(ratio.as_integer_ratio()) > largest_part:
+            remedy = f"use a/b of whole numbers up to {largest_part}"
+            raise InputError(name, f"{ratio} is out of range", remedy)
+        return ratio
+
+    return checked(RATIONAL, check)
 
 
 def _discount(value: object, name: str) -> Fraction:
@@ -36,12 +46,14 @@ def _time_limit(value: object, name: str) -> object:
 
 #: ``H``, steps.
 HORIZON = whole(0, MAX_HORIZON)
+#: ``q``, tokens after which a predictor is asked about a request again.
+REFRESH = whole(1, 10**7)
 #: Any rational number >= 0, one by which loads are multiplied, and a discount per step.
 EXACT = checked(RATIONAL, exact_rational)
-SMALL_RATIO = checked(RATIONAL, _small_ratio)
+SMALL_RATIO = rational(0, 10**6, 10**6)
 DISCOUNT = checked(RATIONAL, _discount)
 #: Limits of solves, in ticks (`formulations.work`) and in seconds.
-WORK_LIMIT, TIME_LIMIT = checked(WHOLE, checked_work_limit), checked(NUMBER, _time_limit)
+WORK_LIMIT, TIME_LIMIT = (checked(WHOLE, checked_work_limit), checked(NUMBER, _time_limit))
 #: How stage 2 of the two-stage heuristic orders workers.
 STAGE_2_KEY = one_of("lexicographic", "product")
 #: What options of arriving requests are read beside: a pool does not know when they arrive.

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from bfio.common.figure_style import STYLE
 from bfio.common.number_text import percent
-from bfio.decode.power import power_over_time
+from bfio.decode.energy import power_over_time
 from formulations.errors import InputError
 
 if TYPE_CHECKING:

@@ -29,8 +29,11 @@ in-flight margin it takes unless the options of the run give one (``None``: any 
 from collections.abc import Iterable, Sequence
 from typing import Protocol, Self, TypeAlias, runtime_checkable
 
+import numpy as np
+
 from bfio.decode.state import DecodeState
 from formulations.arrays import integer
+from formulations.errors import InputError
 
 #: One entry per waiting request, in arrival order: its worker, or None if it keeps waiting.
 Assignment: TypeAlias = Sequence[int | None]
@@ -84,6 +87,17 @@ def margin_of(policy: object) -> int | None:
     return margin
 
 
+def look_ahead_of(policy: object) -> int:
+    """Return the look-ahead steps that a policy asks for by its attribute ``horizon``.
+
+    Raises
+    ------
+    InputError
+        If that is no integer from 0 to `MAX_SHOWN`.
+    """
+    return integer(getattr(policy, "horizon", 0), "horizon", maximum=MAX_SHOWN)
+
+
 def max_pauses_of(policy: object) -> int | None:
     """Return how many steps in a row a policy lets requests rest; None if it does not pause.
 
@@ -103,3 +117,59 @@ def policy_name(policy: Policy) -> str:
         if isinstance(name, str):
             return name
     return repr(policy)
+
+
+def checked_decision(
+    answer: object, num_waiting: int, num_workers: int, policy: str, step: int
+) -> tuple[int | None, ...]:
+    """Return a policy's answer as a tuple, one worker or None per waiting request.
+
+    Parameters
+    ----------
+    answer : object
+        Whatever the policy returned.
+    num_waiting, num_workers : int
+        ``N`` and ``G``.
+    policy, step
+        Named in errors.
+
+    Raises
+    ------
+    InputError
+        If it is no sequence of length N, or an entry is neither None nor an integer in ``0..G-1``.
+    """
+    where = f"policy {policy}, step {step}"
+    if isinstance(answer, np.ndarray):
+        answer = answer.tolist()
+    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
+        raise InputError(
+            where, f"returned {shown(answer)}", "return a list with one worker or None each"
+        )
+    if len(answer) != num_waiting:
+        raise InputError(
+            where,
+            f"returned {len(answer)} entries for {num_waiting} waiting requests",
+            "return one worker or None per waiting request",
+        )
+    checked = list(answer)
+    for i, entry in enumerate(checked):
+        if entry is not None:
+            checked[i] = _checked_worker(entry, num_workers, where, i)
+    return tuple(checked)
+
+
+def _checked_worker(entry: object, num_workers: int, where: str, request: int) -> int:
+    if isinstance(entry, bool | np.bool_) or not isinstance(entry, int | np.integer):
+        what, remedy = f"{shown(entry)} is no worker", "return an integer or None"
+        raise InputError(f"{where}, request {request}", what, remedy)
+    worker = int(entry)
+    if not 0 <= worker < num_workers:
+        what, remedy = f"there is no worker {worker}", f"use 0..{num_workers - 1}"
+        raise InputError(f"{where}, request {request}", what, remedy)
+    return worker
+
+
+def shown(value: object) -> str:
+    """Return what a policy answered, short enough for an error."""
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

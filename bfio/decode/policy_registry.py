@@ -1,18 +1,37 @@
-"""Names to policies: the built-in ones, installed ones, and users' own (``module:function``)."""
+"""Policies as users choose them: a name, options behind it, and options given to all of them.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+Names are those of built-in policies, of installed ones, or users' own (``module:function``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import EntryPoint
+from typing import Any
 
 import bfio.decode.policies
-from bfio.common.options import CheckedOptions, Option, option, options_of, whole
+from bfio.common.options import (
+    RATIONAL,
+    CheckedOptions,
+    Option,
+    flag,
+    is_read,
+    option,
+    options_of,
+    read_texts,
+    split_options,
+    unread,
+    whole,
+    with_values,
+)
 from bfio.common.plugins import installed, loading, members
-from bfio.decode.policy import MAX_SHOWN, Policy, policy_name
-from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
+from bfio.decode.cluster import Cluster
+from bfio.decode.options import RunOptions
+from bfio.decode.policy import MAX_SHOWN, Policy, look_ahead_of, policy_name
+from bfio.decode.policy_spec import PolicySpec
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, make_object
-from formulations.scalars import integer
 
 #: Entry-point group through which other packages add policies (a `PolicySpec` or a callable).
 GROUP = "bfio.policies"
@@ -51,7 +70,8 @@ def find(name: str) -> PolicySpec:
     if name in built_in():
         return built_in()[name]
     if (point := installed(GROUP).get(name)) is not None:
-        return _from_entry_point(point)
+        with loading(point.name, f"the installed policy {point.value}"):
+            return _as_spec(point.name, point.load())
     if name.partition(":")[0] in built_in():
         raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
     if is_users(name):
@@ -61,9 +81,10 @@ def find(name: str) -> PolicySpec:
 
 @cache
 def built_in() -> dict[str, PolicySpec]:
-    """Return the policies of this project by name, in the order of their modules."""
+    """Return the policies of this project by name, sorted."""
     package = bfio.decode.policies
-    return {spec.name: spec for _, spec in members(package.__name__, package.__path__, "SPEC")}
+    found = {spec.name: spec for _, spec in members(package.__name__, package.__path__, "SPEC")}
+    return dict(sorted(found.items()))
 
 
 @cache
@@ -78,31 +99,15 @@ def all_options() -> dict[str, dict[str, Option]]:
 
 def own(name: str, factory: Callable[[object], Policy], owner: object, source: str) -> PolicySpec:
     """Describe a policy that says nothing of itself but its docstring, that of ``owner``."""
+    lines = (owner.__doc__ or "").strip().splitlines()
     return PolicySpec(
         name=name,
         factory=factory,
-        summary=_first_line(owner.__doc__),
+        summary=lines[0] if lines else "user's policy",
         source=source,
         options=OwnOptions(),
-        dispatch=BOTH_DISPATCHES,
         draws=True,
     )
-
-
-def as_object(policy: Policy) -> PolicySpec:
-    """Describe a policy that is given as an object."""
-    return own(policy_name(policy), lambda _: policy, policy, "an object")
-
-
-def shown(policy: Policy, options: OwnOptions) -> int:
-    """Return the look-ahead steps that a policy of one's own is shown: the more of two wishes."""
-    own = integer(getattr(policy, "horizon", 0), "horizon", maximum=MAX_SHOWN)
-    return max(own, options.horizon or 0)
-
-
-def _from_entry_point(point: EntryPoint) -> PolicySpec:
-    with loading(point.name, f"the installed policy {point.value}"):
-        return _as_spec(point.name, point.load())
 
 
 def _as_spec(name: str, loaded: object) -> PolicySpec:
@@ -121,6 +126,245 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
     return own(name, factory, loaded, name)
 
 
-def _first_line(docstring: str | None) -> str:
-    lines = (docstring or "").strip().splitlines()
-    return lines[0] if lines else "user's policy"
+@dataclass(frozen=True)
+class ChosenPolicy:
+    """A policy with its options.
+
+    Parameters
+    ----------
+    text : str
+        As it was written.
+    name : str
+        Without options.
+    spec : PolicySpec
+        The policy.
+    options : CheckedOptions
+        Its options.
+    written : tuple of str
+        Those that stand behind its name.
+    """
+
+    text: str
+    name: str
+    spec: PolicySpec
+    options: Any
+    written: tuple[str, ...] = ()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it says nothing of its options, as one's own need not."""
+        return isinstance(self.options, OwnOptions)
+
+    @property
+    def parts(self) -> tuple[ChosenPolicy, ...]:
+        """The policy that routes for it, if there is one, and itself."""
+        router = getattr(self.options, "router", None)
+        return (self,) if router is None else (router, self)
+
+    @property
+    def table(self) -> dict[str, Option]:
+        """Its options by name, with those of the policy that routes for it."""
+        return {e.name: e for part in self.parts for e in options_of(type(part.options))}
+
+    @property
+    def draws(self) -> bool:
+        """Whether its decisions may depend on the seed."""
+        return any(part.spec.draws for part in self.parts)
+
+    def look_ahead(self, made: Policy | None = None) -> int:
+        """Return the look-ahead steps that it asks for.
+
+        Parameters
+        ----------
+        made : Policy, optional
+            What `make` has made; asked only where no option says how far a policy looks.
+        """
+        if "horizon" in self.table and not self.is_own:
+            return look_ahead(self.in_force())
+        policy = self.make() if made is None else made
+        return max(look_ahead_of(policy), getattr(self.options, "horizon", None) or 0)
+
+    def spelt_out(self, run: RunOptions, cluster: Cluster) -> Hashable:
+        """Return its name and options in force: policies of which this is equal are one."""
+        return self.name, tuple(self.in_force(run, cluster).items())
+
+    def make(self) -> Policy:
+        """Make the policy anew, for one run."""
+        return self.spec.factory(self.options)
+
+    def in_force(
+        self, run: RunOptions | None = None, cluster: Cluster | None = None
+    ) -> dict[str, object]:
+        """Return the options that something reads in such a run, with their values.
+
+        Parameters
+        ----------
+        run, cluster
+            How the run is made, and the machine; the usual ones by default.
+        """
+        run, cluster = run or RunOptions(), cluster or Cluster()
+        return {
+            entry.name: getattr(part.options, entry.field)
+            for part in self.parts
+            for entry in options_of(type(part.options))
+            if is_read(entry, part.options, run, cluster)
+        }
+
+
+def look_ahead(in_force: Mapping[str, object]) -> int:
+    """Return the look-ahead steps of a policy with such options."""
+    return max(int(str(in_force.get(name) or 0)) for name in ("horizon", "second_horizon"))
+
+
+def choose(
+    policy: str | Policy,
+    given: Mapping[str, object] | None = None,
+    place: Callable[[str], str] = str,
+) -> ChosenPolicy:
+    """Return a policy with its options.
+
+    Parameters
+    ----------
+    policy : str or callable
+        A name, perhaps with options behind it (``br-h:horizon=40``), which go before those given;
+        ``module:function``, likewise; or any policy as an object.
+    given : mapping, optional
+        Options that are given to several policies, each of which takes its own; None counts as
+        not given.
+    place : callable
+        Where users write such an option.
+
+    Raises
+    ------
+    InputError
+        If the policy or an option behind its name is unknown, or a value is unreadable or breaks
+        its rule.
+    """
+    values = {name: value for name, value in (given or {}).items() if value is not None}
+    if not isinstance(policy, str):
+        spec = own(policy_name(policy), lambda _: policy, policy, "an object")
+        return _chosen(spec.name, spec.name, spec, {}, values, place)
+    name, texts = split_options(policy)
+    chosen = _chosen(policy, name, find(name), texts, values, place)
+    for word in map(_name, texts):
+        if word in chosen.table:
+            continue
+        where = f"policy {policy}: {word}"
+        if word in all_options():
+            raise _no_such_option(where, word, [name])
+        remedy = use_one_of(word, chosen.table) if chosen.table else f"{name} has none"
+        raise InputError(where, "unknown option", remedy)
+    return replace(chosen, written=tuple(map(_name, texts)))
+
+
+def _chosen(
+    text: str,
+    name: str,
+    spec: PolicySpec,
+    texts: Mapping[str, str],
+    given: Mapping[str, object],
+    place: Callable[[str], str],
+) -> ChosenPolicy:
+    """Give a policy, and the one that routes for it, those of some options that are its own."""
+    where = f"policy {text}"
+    table = {entry.name: entry for entry in options_of(type(spec.options))}
+    kinds = {name: entry.kind for name, entry in table.items()}
+    mine = {word: value for word, value in texts.items() if _name(word) in table}
+    read = read_texts(kinds, mine, where)
+    values = {n: _exact(table[n], given[n]) for n in table if n in given} | read
+    places = {n: f"{where}: {n}" if n in read else place(n) for n in values}
+    options: Any = with_values(spec.options, values, places)
+    router = built_in().get(getattr(options, "base", ""))
+    if router is not None and router is not spec:
+        options = replace(options, router=_chosen(text, router.name, router, texts, given, place))
+    return ChosenPolicy(text, name, spec, options)
+
+
+def _name(word: str) -> str:
+    return word.replace("-", "_")
+
+
+def _exact(entry: Option, value: object) -> object:
+    """Return a value; a decimal where a rational number is wanted is taken as printed."""
+    return str(value) if isinstance(value, float) and entry.kind.types == RATIONAL.types else value
+
+
+def given_to(
+    policy: str | Policy, given: Mapping[str, object], run: RunOptions, cluster: Cluster
+) -> dict[str, object]:
+    """Return those of the options given to several policies that one of them reads."""
+    read = choose(policy, given).in_force(run, cluster)
+    return {name: value for name, value in given.items() if name in read}
+
+
+def check_options_are_read(
+    policies: Sequence[ChosenPolicy],
+    given: Mapping[str, object],
+    run: RunOptions,
+    cluster: Cluster,
+    others: Iterable[str] = (),
+    place: Callable[[str], str] = str,
+) -> None:
+    """Refuse options that nothing reads.
+
+    Parameters
+    ----------
+    policies : sequence of ChosenPolicy
+        Each reads what stands behind its name.
+    given : mapping
+        Options of all of them; one of them reads each.
+    run, cluster
+        How the run is made, and the machine.
+    others : iterable of str
+        Options that something else reads.
+    place : callable
+        Where users write an option.
+
+    Raises
+    ------
+    InputError
+        Naming the option, and policies that read it.
+    """
+    for chosen in policies:
+        for name in chosen.written:
+            if name not in chosen.in_force(run, cluster):
+                raise unread(chosen.table[name], f"policy {chosen.text}: {name}")
+    for error in unread_options(policies, given, run, cluster, others, place).values():
+        raise error
+
+
+def unread_options(
+    policies: Sequence[ChosenPolicy],
+    given: Mapping[str, object],
+    run: RunOptions,
+    cluster: Cluster,
+    others: Iterable[str] = (),
+    place: Callable[[str], str] = flag,
+) -> dict[str, InputError]:
+    """Return the error of each option given to policies that none of them reads; see above.
+
+    Raises
+    ------
+    InputError
+        If the value of one of them would break its rule for any policy.
+    """
+    read = set(others).union(*(chosen.in_force(run, cluster) for chosen in policies))
+    tables = [chosen.table for chosen in policies]
+    errors = {}
+    for name, value in given.items():
+        if value is None or name in read:
+            continue
+        if able := [table[name] for table in tables if name in table]:
+            errors[name] = unread(able[0], place(name))
+        else:
+            next(iter(all_options()[name].values())).kind.checked(value, place(name))
+            texts = [chosen.text for chosen in policies]
+            errors[name] = _no_such_option(place(name), name, texts)
+    return errors
+
+
+def _no_such_option(where: str, name: str, policies: Sequence[str]) -> InputError:
+    verb = "reads" if len(policies) == 1 else "read"
+    what = f"{', '.join(policies) or 'no policy here'} {verb} no such option"
+    remedy = f"leave it out, or run one that does: {', '.join(all_options()[name])}"
+    return InputError(where, what, remedy)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 #: Options of a policy that has none.
 NO_OPTIONS = CheckedOptions()
-#: Dispatch modes of a policy that also works when requests are bound as soon as they arrive.
-BOTH_DISPATCHES = (Dispatch.POOLED, Dispatch.IMMEDIATE)
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,6 @@ class PolicySpec:
         One line for listings.
     source : str
         Where the rule comes from.
-    dispatch : tuple of Dispatch
-        Dispatch modes it supports.
     options : CheckedOptions
         A dataclass of its options (`bfio.common.options.option`), with the values that hold unless
         others are given. One called ``horizon`` says how far it looks ahead. One called ``base``
@@ -69,7 +65,6 @@ class PolicySpec:
     factory: Callable[[Any], Policy]
     summary: str
     source: str
-    dispatch: tuple[Dispatch, ...] = (Dispatch.POOLED,)
     options: CheckedOptions = NO_OPTIONS
     kernel: Kernel | str | None = None
     draws: bool = False
@@ -80,6 +75,11 @@ class PolicySpec:
     reads_reports: bool = True
     breaks_ties: bool = True
 
+    @property
+    def dispatch(self) -> tuple[Dispatch, ...]:
+        """Dispatch modes that it supports."""
+        return (Dispatch.POOLED,) if self.why_pooled else tuple(Dispatch)
+
 
 def greedy_policy(
     name: str,
@@ -88,7 +88,6 @@ def greedy_policy(
     *,
     summary: str,
     source: str,
-    dispatch: tuple[Dispatch, ...] = (Dispatch.POOLED,),
     margin: int | None = None,
     reads_reports: bool = True,
 ) -> PolicySpec:
@@ -96,7 +95,7 @@ def greedy_policy(
 
     Parameters
     ----------
-    name, summary, source, dispatch, reads_reports
+    name, summary, source, reads_reports
         See `PolicySpec`.
     key : callable
         A compilable function of a `WorkerTally`, for interpreted and compiled runs alike; it may
@@ -121,7 +120,6 @@ def greedy_policy(
         factory=lambda _: assign,
         summary=summary,
         source=source,
-        dispatch=dispatch,
         kernel=greedy_kernel(least_by(key), order),
         reads_reports=reads_reports,
     )

@@ -84,10 +84,8 @@ class PredictionTask:
         Seed of the run, for predictors that draw.
     history : Workload, optional
         Requests of the past with their outputs, to learn from; None if there are none.
-    option : str
-        What follows the predictor's name after a colon.
     options : object
-        The same, read: a dataclass as `PredictorSpec.options`, if the predictor has one.
+        What follows the predictor's name: a dataclass as `PredictorSpec.options`, if it has one.
     output_tokens : IntArray, optional
         Shape (n,): the true lengths; None for all but the oracles.
     prompt_keys : IntArray, optional
@@ -98,7 +96,6 @@ class PredictionTask:
     prompt_tokens: IntArray
     seed: int = 0
     history: Workload | None = None
-    option: str = ""
     options: Any = None
     output_tokens: IntArray | None = None
     prompt_keys: IntArray | None = None
@@ -112,7 +109,7 @@ class LengthSource(StrEnum):
     #: The true ones.
     KNOWN = "known"
     #: The predictor is asked, in Python or as machine code: it has a method ``compiled`` from the
-    #: horizon to a `bfio.decode.machine.prediction.Prediction`, or to None where that cannot be.
+    #: look-ahead to a `bfio.decode.machine.prediction.Prediction`, or to None if there is none.
     COMPILED = "compiled"
     #: The predictor is asked, in Python.
     ASKED = "asked"
@@ -134,8 +131,6 @@ class PredictorSpec:
         How the engine may project without asking it.
     draws : bool
         Whether it may draw from the seed of the run.
-    check : callable
-        Refuses what follows the name after a colon; by default anything.
     options : object
         A dataclass of what may follow the name as ``key=value``, with the values that hold if
         nothing does (`bfio.common.options.option`).
@@ -150,7 +145,6 @@ class PredictorSpec:
     knows_future: bool = False
     lengths: LengthSource = LengthSource.ASKED
     draws: bool = True
-    check: Callable[[str], object] | None = None
     options: object = None
     needs: str = ""
     shorthand: str = ""
@@ -253,10 +247,7 @@ class CheckedPredictor:
     @contextmanager
     def _asked(self, count: int) -> Iterator[None]:
         remedy, what = "mend the predictor", f"a call for {count} requests"
-        with (
-            users_code(self.where, remedy=remedy),
-            patience(PATIENCE_S, self.where, what, remedy),
-        ):
+        with users_code(self.where, remedy=remedy), patience(PATIENCE_S, self.where, what, remedy):
             yield
 
 
@@ -267,7 +258,7 @@ def _described(answer: object, array: NDArray[Any]) -> str:
 
 
 _FORMS = {
-    "estimate": "estimate(self, requests, ages, horizon), which returns probabilities and means",
-    "remaining": "remaining(self, requests, ages, horizon), which returns steps left",
+    "estimate": "estimate(self, requests, ages, look_ahead) -> probabilities, means",
+    "remaining": "remaining(self, requests, ages, look_ahead) -> steps left",
     "finished": "finished(self, requests, outputs), or leave it out",
 }

@@ -12,8 +12,7 @@ from bfio.decode.drift import LLM, Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.registry import idle, settings_after, unseen
 from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions, WindowKnows
-from bfio.decode.policy_parsing import look_ahead
-from bfio.decode.policy_registry import all_options
+from bfio.decode.policy_registry import all_options, look_ahead
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run

@@ -24,8 +24,12 @@ from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady, measu
 from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
-from bfio.decode.policy_parsing import ChosenPolicy, check_options_are_read, choose, look_ahead
-from bfio.decode.policy_registry import all_options, shown
+from bfio.decode.policy_registry import (
+    ChosenPolicy,
+    all_options,
+    check_options_are_read,
+    choose,
+)
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor
@@ -118,16 +122,15 @@ def _run(
     history = workload.history if history is None else history
     if history is not None:
         check_kind(history, Workload, "history", "history=workload")
-    name, spec = policy.name, policy.spec
-    made, in_force = policy.make(), policy.in_force(asked, machine)
-    if policy.is_own:
-        in_force["horizon"] = shown(made, policy.options)
-    elif "horizon" not in policy.table and (own := getattr(made, "horizon", 0)) > 0:
-        # One from elsewhere may have a look-ahead that is no option.
-        in_force["horizon"] = own
-    horizon, asked = look_ahead(in_force), with_margin(made, asked)
-    pauses = max_pauses_of(made) is not None
-    whole = Asked(name, spec, machine, asked, horizon, pauses)
+    name, spec, in_force = policy.name, policy.spec, policy.in_force(asked, machine)
+    whole = Asked(name, spec, machine, asked, pauses=spec.pauses)
+    check_together(whole)
+    made = policy.make()
+    steps, asked = policy.look_ahead(made), with_margin(made, asked)
+    # One from elsewhere may have a look-ahead that is no option.
+    if policy.is_own or ("horizon" not in policy.table and steps > 0):
+        in_force["horizon"] = steps
+    whole = whole._replace(options=asked, steps=steps, pauses=max_pauses_of(made) is not None)
     check_together(whole)
     unknown, found = first_clash(whole, INTERPRETED), None
     if (
@@ -136,14 +139,14 @@ def _run(
         and can_compile(spec, asked.predictor, watching.observers)
     ):
         task = KernelTask(workload, machine, asked, policy.options, made, history)
-        found = _run_compiled(spec, task, horizon, watching, engine)
+        found = _run_compiled(spec, task, steps, watching, engine)
     if found is None:
         if engine == "compiled":
             if policy.is_own:
                 raise _not_compiled("a policy of your own")
             what = "these options" if unknown is None else unknown.what
             raise _not_compiled(f"policy {name} with {what}")
-        found = run_interpreted(workload, made, name, horizon, machine, asked, watching, history)
+        found = run_interpreted(workload, made, name, steps, machine, asked, watching, history)
     return replace(
         found,
         policy_options=in_force,
@@ -181,12 +184,12 @@ def can_compile(
 
 
 def _run_compiled(
-    spec: PolicySpec, task: KernelTask, horizon: int, watching: Watching, engine: str
+    spec: PolicySpec, task: KernelTask, steps: int, watching: Watching, engine: str
 ) -> Run | None:
     """Run the compiled engine, or return None if that does not pay or would not be exact."""
     from bfio.decode.machine.whole_run import pays, run_compiled
 
-    most = check_run(task.workload, task.cluster, task.options, horizon)
+    most = check_run(task.workload, task.cluster, task.options, steps)
     if task.cluster.mean_time_s > 0 and most >= EXACT_FLOAT:
         return None
     if engine == "auto" and not pays(spec, task.workload, task.cluster, task.options):

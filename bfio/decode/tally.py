@@ -243,6 +243,29 @@ def assign_to_least(state: DecodeState, order: Iterable[int], key: Key) -> list[
     return tally.assignment
 
 
+def assign_each(
+    state: DecodeState, choose: Callable[[StepTally, int, list[int]], int | None]
+) -> list[int | None]:
+    """Give each of the oldest requests in turn to a worker that takes it.
+
+    Parameters
+    ----------
+    state : DecodeState
+        The step.
+    choose : callable
+        From the workers so far, a waiting request and the workers that take it, at least one, in
+        increasing index, to one of these; None lets this request and all younger ones wait.
+    """
+    tally = StepTally(state)
+    for request in oldest(state):
+        workers = tally.open_workers(request)
+        worker = choose(tally, request, workers) if workers else None
+        if worker is None:
+            break
+        tally.assign(request, worker)
+    return tally.assignment
+
+
 def oldest(state: DecodeState) -> range:
     """Return the ``U`` oldest waiting requests, as many as can be admitted."""
     return range(state.num_admissible)

@@ -39,7 +39,7 @@ def report_violations(report: PredictorReport, outputs: IntArray) -> dict[str, i
             report.composite_mae * points, sum(e.points * e.composite_mae for e in ages)
         ),
         "squares": report.composite_rmse >= report.composite_mae * (1 - _RELATIVE),
-        "within_window": report.composite_mae <= report.horizon - 1 + _ABSOLUTE,
+        "within_window": report.composite_mae <= report.look_ahead - 1 + _ABSOLUTE,
         "auc": (report.auc is None) == (ends in (0, points)),
     }
     return {name: 1 for name, holds in rules.items() if not holds}
@@ -53,7 +53,7 @@ def _counted(outputs: Iterable[int], report: PredictorReport) -> tuple[int, int]
         top = output - 1 if last is None else min(output - 1, last)
         points += top // every + 1
         # Multiples of K from output - H on.
-        first = max(0, -(-(output - report.horizon) // every))
+        first = max(0, -(-(output - report.look_ahead) // every))
         ends += max(0, top // every - first + 1)
     return points, ends
 

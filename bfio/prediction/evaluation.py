@@ -14,8 +14,8 @@ from bfio.common.memory import require_memory
 from bfio.common.options import spelled_out
 from bfio.decode.policy import MAX_SHOWN
 from bfio.decode.prediction.estimates import Estimates, composite, expected_steps
+from bfio.decode.prediction.length_history import Walk, walk
 from bfio.decode.prediction.registry import find, made, names
-from bfio.decode.prediction.walks import Walk, walk
 from bfio.decode.predictor import CheckedPredictor, LengthSource, Predictor
 from bfio.prediction.measures import (
     brier_score,
@@ -46,7 +46,7 @@ _MANTISSAS = (1, 2, 5)
 def evaluate_predictor(
     workload: Workload,
     predictor: str | Predictor,
-    horizon: int = 20,
+    look_ahead: int = 20,
     *,
     options: EvaluationOptions | None = None,
 ) -> PredictorReport:
@@ -59,7 +59,7 @@ def evaluate_predictor(
     predictor : str or Predictor
         Name of a registered one, ``module:object``, or an object of one's own; requests are named
         to it by their index among the evaluated ones.
-    horizon : int
+    look_ahead : int
         ``H >= 1``.
     options : EvaluationOptions, optional
         How; also as keywords of their own.
@@ -75,8 +75,10 @@ def evaluate_predictor(
         If an argument is out of range, nothing is left to evaluate, or the predictor breaks its
         contract.
     """
-    check_kind(workload, Workload, "workload", "evaluate_predictor(workload, predictor, horizon)")
-    integer(horizon, "horizon", minimum=1, maximum=MAX_SHOWN)
+    check_kind(
+        workload, Workload, "workload", "evaluate_predictor(workload, predictor, look_ahead)"
+    )
+    integer(look_ahead, "look_ahead", minimum=1, maximum=MAX_SHOWN)
     how = options or EvaluationOptions()
     history, evaluated = split(workload, how)
     if how.online >= len(evaluated):
@@ -84,18 +86,18 @@ def evaluate_predictor(
         raise InputError("online", what, "tell lengths after fewer, or never (0)")
     points = _points(evaluated, how)
     asked = made(predictor, evaluated, how.seed, evaluated.history)
-    found = _answers(asked, evaluated, points, horizon, how.online)
-    call_us, request_us = _times(asked, points, horizon)
-    positive = points.remaining <= horizon
+    found = _answers(asked, evaluated, points, look_ahead, how.online)
+    call_us, request_us = _times(asked, points, look_ahead)
+    positive = points.remaining <= look_ahead
     base_rate = float(positive.mean())
     curve = calibration(found.probability, positive)
-    stage_2 = _stage_2_errors(found, points.remaining, horizon)
-    window = np.minimum(points.remaining, horizon)
-    errors = np.abs(expected_steps(found, horizon) - window)
+    stage_2 = _stage_2_errors(found, points.remaining, look_ahead)
+    window = np.minimum(points.remaining, look_ahead)
+    errors = np.abs(expected_steps(found, look_ahead) - window)
     auc = roc_auc(found.probability, positive)
     return PredictorReport(
         predictor=predictor if isinstance(predictor, str) else asked.name,
-        horizon=horizon,
+        look_ahead=look_ahead,
         requests=requests_used(workload),
         options=how,
         trained_on=len(history),
@@ -109,22 +111,24 @@ def evaluate_predictor(
         conditional_mae=_mean(stage_2[positive]),
         conditional_mae_constant=_mean(_around_median(points.remaining[positive])),
         composite_mae=float(errors.mean()),
-        composite_mae_none=float((horizon - window).mean()),
+        composite_mae_none=float((look_ahead - window).mean()),
         composite_rmse=_root_mean_square(errors),
-        composite_rmse_none=_root_mean_square(horizon - window),
-        gated_mae=float(np.abs(np.minimum(composite(found, horizon), horizon) - window).mean()),
-        gate_open_share=float((composite(found, horizon) <= horizon).mean()),
+        composite_rmse_none=_root_mean_square(look_ahead - window),
+        gated_mae=float(
+            np.abs(np.minimum(composite(found, look_ahead), look_ahead) - window).mean()
+        ),
+        gate_open_share=float((composite(found, look_ahead) <= look_ahead).mean()),
         call_us=call_us,
         request_us=request_us,
         calibration=curve,
-        by_age=list(_by_age(points, horizon, found.probability, stage_2, errors)),
+        by_age=list(_by_age(points, look_ahead, found.probability, stage_2, errors)),
         roc=None if auc is None else roc_curve(found.probability, positive),
     )
 
 
 def default_predictors() -> list[str]:
     """Return the predictors that learn lengths and know none: all whose packages are there."""
-    specs = [find(name)[0] for name in names()]
+    specs = [find(name) for name in names()]
     return [
         spec.name
         for spec in specs
@@ -182,7 +186,7 @@ def _points(evaluated: Workload, how: EvaluationOptions) -> Walk:
 
 
 def _answers(
-    asked: CheckedPredictor, evaluated: Workload, points: Walk, horizon: int, online: int
+    asked: CheckedPredictor, evaluated: Workload, points: Walk, look_ahead: int, online: int
 ) -> Estimates:
     """Ask about all points, in turns of requests whose lengths are told after each."""
     parts = []
@@ -190,7 +194,7 @@ def _answers(
         first, last = np.searchsorted(points.requests, (turn[0], turn[-1] + 1))
         for start in range(first, last, _AT_ONCE):
             some = slice(start, min(start + _AT_ONCE, last))
-            parts.append(asked.estimate(points.requests[some], points.ages[some], horizon))
+            parts.append(asked.estimate(points.requests[some], points.ages[some], look_ahead))
         if online:
             asked.finished(turn, evaluated.output_tokens[turn])
     return Estimates(*(np.concatenate(stage) for stage in zip(*parts, strict=True)))
@@ -202,7 +206,7 @@ def _turns(count: int, size: int) -> Iterator[IntArray]:
         yield everything[start : start + (size or count)]
 
 
-def _times(asked: CheckedPredictor, points: Walk, horizon: int) -> tuple[float, float]:
+def _times(asked: CheckedPredictor, points: Walk, look_ahead: int) -> tuple[float, float]:
     """Return median times of calls about one request and, per request, about many [µs]."""
     count = len(points.requests)
     chosen = np.linspace(0, count - 1, _CALLS).astype(np.int64)
@@ -211,23 +215,25 @@ def _times(asked: CheckedPredictor, points: Walk, horizon: int) -> tuple[float, 
     large = [(spread + shift) % count for shift in chosen.tolist()]
     small = [chosen[k : k + 1] for k in range(_CALLS)]
     single, together = (
-        [_seconds(asked, points, which, horizon) for which in batches]
+        [_seconds(asked, points, which, look_ahead) for which in batches]
         for batches in (small, large)
     )
     return median(single) * 1e6, median(together) / _LARGE * 1e6
 
 
-def _seconds(asked: CheckedPredictor, points: Walk, which: IntArray, horizon: int) -> float:
+def _seconds(asked: CheckedPredictor, points: Walk, which: IntArray, look_ahead: int) -> float:
     requests, ages = points.requests[which], points.ages[which]
     began = perf_counter()
     # What the engine calls: some predictors look it up.
-    asked.remaining(requests, ages, horizon)
+    asked.remaining(requests, ages, look_ahead)
     return perf_counter() - began
 
 
-def _stage_2_errors(found: Estimates, remaining: IntArray, horizon: int) -> FloatArray:
+def _stage_2_errors(found: Estimates, remaining: IntArray, look_ahead: int) -> FloatArray:
     # A mean is not read where it cannot happen: such a point was said to outlive the window.
-    errors: FloatArray = np.abs(np.where(found.probability > 0, found.mean, horizon) - remaining)
+    errors: FloatArray = np.abs(
+        np.where(found.probability > 0, found.mean, look_ahead) - remaining
+    )
     return errors
 
 
@@ -247,7 +253,7 @@ def _root_mean_square(errors: FloatArray | IntArray) -> float:
 
 
 def _by_age(
-    points: Walk, horizon: int, probability: FloatArray, stage_2: FloatArray, errors: FloatArray
+    points: Walk, look_ahead: int, probability: FloatArray, stage_2: FloatArray, errors: FloatArray
 ) -> Iterator[AgeBin]:
     """Yield the numbers of ages 0..9, 10..19, 20..49, and so on, of those that occur."""
     edges = _edges(int(points.ages.max()))
@@ -256,7 +262,7 @@ def _by_age(
         own = np.flatnonzero(place == k)
         if not len(own):
             continue
-        positive = points.remaining[own] <= horizon
+        positive = points.remaining[own] <= look_ahead
         yield AgeBin(
             lower=lower,
             upper=int(edges[k + 1]),

@@ -19,13 +19,13 @@ _RARE = 0.01
 
 def evaluation_figure(reports: "Sequence[PredictorReport]") -> ShownFigure:
     """Draw ROC curves, calibration and stage-2 error by age: a row of panels for each window."""
-    horizons = list(dict.fromkeys(report.horizon for report in reports))
+    horizons = list(dict.fromkeys(report.look_ahead for report in reports))
     with mpl.rc_context(STYLE):
         size = (10.5, 3.2 * len(horizons) + 0.4)
         figure = ShownFigure(figsize=size, layout="constrained")
         grid = figure.subplots(len(horizons), 3, squeeze=False)
-        for row, horizon in zip(grid, horizons, strict=True):
-            own = [report for report in reports if report.horizon == horizon]
+        for row, look_ahead in zip(grid, horizons, strict=True):
+            own = [report for report in reports if report.look_ahead == look_ahead]
             _draw_roc(row[0], own)
             _draw_calibration(row[1], own)
             _draw_by_age(row[2], own)
@@ -41,7 +41,7 @@ def _draw_roc(axes: "Axes", reports: "Sequence[PredictorReport]") -> None:
         else:
             axes.plot(*report.roc, label=f"{report.predictor} ({report.auc:.3f})")
     axes.set(
-        title=f"H = {reports[0].horizon}: ROC (AUC)",
+        title=f"H = {reports[0].look_ahead}: ROC (AUC)",
         xlabel="false positive rate",
         ylabel="true positive rate",
     )

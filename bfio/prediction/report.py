@@ -16,6 +16,8 @@ from formulations.frames import data_frame, html_paragraphs, html_table
 if TYPE_CHECKING:
     from bfio.decode.plots import ShownFigure
 
+#: Fields that documents call by the option that sets them.
+_KEYS = {"look_ahead": "horizon"}
 #: Columns of tables: value, heading.
 COLUMNS = {
     "points": "points",
@@ -73,7 +75,7 @@ class PredictorReport:
     ----------
     predictor : str
         Its name.
-    horizon : int
+    look_ahead : int
         ``H``.
     requests : str
         The requests, in words.
@@ -114,7 +116,7 @@ class PredictorReport:
     """
 
     predictor: str
-    horizon: int
+    look_ahead: int
     requests: str
     options: EvaluationOptions
     trained_on: int
@@ -142,14 +144,14 @@ class PredictorReport:
     def __repr__(self) -> str:
         auc = "undefined" if self.auc is None else number(self.auc)
         return (
-            f"<PredictorReport of {self.predictor}, H = {self.horizon}: AUC {auc}, "
+            f"<PredictorReport of {self.predictor}, H = {self.look_ahead}: AUC {auc}, "
             f"conditional MAE {number(self.conditional_mae)}, {self.points:,} points>"
         )
 
     def to_mapping(self) -> dict[str, Any]:
         """Return it as a plain document: all but the ROC curve."""
         options = {name: _plain(value) for name, value in asdict(self.options).items()}
-        own = {k: v for k, v in vars(self).items() if k not in ("options", "roc")}
+        own = {_KEYS.get(k, k): v for k, v in vars(self).items() if k not in ("options", "roc")}
         bins = {k: [asdict(entry) for entry in own[k]] for k in ("calibration", "by_age")}
         return own | options | bins | {"remarks": self.remarks()}
 
@@ -161,7 +163,7 @@ class PredictorReport:
         InputError
             If pandas is not installed.
         """
-        own = {"predictor": self.predictor, "horizon": self.horizon}
+        own = {"predictor": self.predictor, "horizon": self.look_ahead}
         return data_frame([own | asdict(entry) for entry in self.by_age])
 
     def plot(self) -> ShownFigure:
@@ -172,7 +174,7 @@ class PredictorReport:
 
     def _repr_html_(self) -> str:
         line = [self.predictor, *cells(self.to_mapping())]
-        heading = [f"predictor (H = {self.horizon})", *COLUMNS.values()]
+        heading = [f"predictor (H = {self.look_ahead})", *COLUMNS.values()]
         return html_table(heading, [line], self.settings) + html_paragraphs(self.remarks())
 
     @property
@@ -196,8 +198,8 @@ class PredictorReport:
             return []
         which = "every point ends" if self.base_rate else "no point ends"
         return [
-            f"{self.predictor}, H = {self.horizon}: the AUC is undefined, as {which} within the "
-            "window; another --horizon or more varied outputs would define it."
+            f"{self.predictor}, H = {self.look_ahead}: the AUC is undefined, as {which} within "
+            "the window; another --horizon or more varied outputs would define it."
         ]
 
 

@@ -21,7 +21,7 @@ _MAX_REQUESTS = 2 * 10**8
 _REQUEST_BYTES = 160
 
 
-def poisson_instance(problem: FluidProblem, horizon: object, seed: int = 0) -> StageInstance:
+def poisson_instance(problem: FluidProblem, duration: object, seed: int = 0) -> StageInstance:
     """Draw independent Poisson arrivals for each class over ``[0, T]``.
 
     Class j draws from a stream of its own, so that one more class does not change the others.
@@ -32,7 +32,7 @@ def poisson_instance(problem: FluidProblem, horizon: object, seed: int = 0) -> S
     ----------
     problem : FluidProblem
         Classes and one worker.
-    horizon : int, float, str or Fraction
+    duration : int, float, str or Fraction
         ``T > 0`` [s].
     seed : int
         Seed of all draws.
@@ -42,7 +42,7 @@ def poisson_instance(problem: FluidProblem, horizon: object, seed: int = 0) -> S
     InputError
         If a value breaks its rule or there would be too many requests.
     """
-    seconds = exact_number(horizon, "horizon", positive=True)
+    seconds = exact_number(duration, "horizon", positive=True)
     integer(seed, "seed")
     units = _units(problem, seconds)
     times = []
@@ -55,12 +55,12 @@ def poisson_instance(problem: FluidProblem, horizon: object, seed: int = 0) -> S
     return _of_classes(problem, times)
 
 
-def even_instance(problem: FluidProblem, horizon: object) -> StageInstance:
+def even_instance(problem: FluidProblem, duration: object) -> StageInstance:
     """Let each class arrive every ``1/λ_j`` seconds, first after one such time, up to T.
 
     Times are exact, rounded up to the clock: a unit late could make a batch miss them.
     """
-    seconds = exact_number(horizon, "horizon", positive=True)
+    seconds = exact_number(duration, "horizon", positive=True)
     _units(problem, seconds)
     clock = StageClock.of(problem.single_worker())
     times = []
@@ -74,7 +74,7 @@ def even_instance(problem: FluidProblem, horizon: object) -> StageInstance:
 
 
 def varying_instance(
-    problem: FluidProblem, profile: VaryingRates, horizon: object, seed: int = 0
+    problem: FluidProblem, profile: VaryingRates, duration: object, seed: int = 0
 ) -> StageInstance:
     """Draw Poisson arrivals whose rates vary with time, by thinning.
 
@@ -84,7 +84,7 @@ def varying_instance(
         Lengths of the classes and one worker; its rates are not used.
     profile : VaryingRates
         Rates of these classes over time.
-    horizon : int, float, str or Fraction
+    duration : int, float, str or Fraction
         ``T > 0`` [s].
     seed : int
         Seed of all draws.
@@ -94,7 +94,7 @@ def varying_instance(
     InputError
         If the profile has another number of classes, or a value breaks its rule.
     """
-    seconds = exact_number(horizon, "horizon", positive=True)
+    seconds = exact_number(duration, "horizon", positive=True)
     integer(seed, "seed")
     largest = profile.largest_rates
     if len(largest) != len(problem.classes):
@@ -170,7 +170,7 @@ def scaled(problem: FluidProblem, factor: object) -> FluidProblem:
 
 
 def _units(problem: FluidProblem, seconds: Fraction) -> float:
-    """Return the horizon [clock units]."""
+    """Return the duration [clock units]."""
     units = seconds * StageClock.of(problem.single_worker()).units_per_second
     if units >= MAX_CLOCK:
         raise InputError("horizon", "too long for the clock", "use a shorter one")

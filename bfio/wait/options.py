@@ -26,8 +26,8 @@ class ServeOptions:
         End of the observation [s]: what completes later does not count. By default the run goes
         on until nothing is left to do.
     drain : bool, optional
-        Whether the run goes on past the horizon until all is served, thresholds ignored after the
-        last arrival; by default if there is no horizon.
+        Whether the run goes on past its duration until all is served, thresholds ignored after the
+        last arrival; by default if there is no limit.
     batches : int
         Most batches; then the run is given up with the verdict ``stopped``.
 
@@ -49,7 +49,7 @@ class ServeOptions:
         FLAG,
         "",
         "whether the run goes on past horizon_s until all is served, thresholds ignored after the "
-        "last arrival (as long as there is no horizon)",
+        "last arrival (as long as no end is given)",
     )
     batches: int = option(
         10**8, WHOLE, "K", "give a run up after so many (10,000,000 in rows of studies)"
@@ -59,8 +59,8 @@ class ServeOptions:
         """Validate, and read a text exactly."""
         integer(self.batches, "batches", maximum=_MAX_BATCHES)
         if isinstance(self.horizon_s, str):
-            horizon = exact_number(self.horizon_s, "horizon_s", positive=True)
-            object.__setattr__(self, "horizon_s", horizon)
+            duration = exact_number(self.horizon_s, "horizon_s", positive=True)
+            object.__setattr__(self, "horizon_s", duration)
 
     @property
     def end_s(self) -> Fraction | int | None:

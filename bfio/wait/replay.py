@@ -125,8 +125,8 @@ def _requests(run: StageRun, events: Events) -> dict[str, int]:
         "recorded_completions": _differ(run.completion, events, last, end),
         "requests_unfinished": _count(run.completion < 0) if run.is_finished else 0,
         "batches_after_horizon": 0
-        if run.horizon is None
-        else _count(run.batches.start >= run.horizon),
+        if run.duration is None
+        else _count(run.batches.start >= run.duration),
     }
 
 

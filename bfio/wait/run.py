@@ -20,7 +20,7 @@ class StageVerdict(StrEnum):
 
     #: All requests completed.
     FINISHED = "finished"
-    #: The horizon was reached.
+    #: The end of its duration was reached.
     HORIZON = "horizon"
     #: The policy started nothing although nothing was to arrive any more.
     STUCK = "stuck"
@@ -134,7 +134,7 @@ class StageRun:
         Name of the policy.
     verdict : StageVerdict
         How the run ended.
-    horizon : int or None
+    duration : int or None
         Clock value at which observation ends: no batch starts then or later, and what completes
         later does not count. None: when the last batch ends.
     batches : StageBatches
@@ -155,7 +155,7 @@ class StageRun:
     instance: StageInstance
     policy: str
     verdict: StageVerdict
-    horizon: int | None
+    duration: int | None
     batches: StageBatches
     prefilled: IntArray
     first_token: IntArray
@@ -178,8 +178,8 @@ class StageRun:
     @property
     def observed(self) -> int:
         """Length of the observation [clock units]."""
-        if self.horizon is not None:
-            return self.horizon
+        if self.duration is not None:
+            return self.duration
         last = int(self.batches.end.max(initial=0))
         if self.verdict is StageVerdict.STUCK:
             # Nothing more arrives: the engine has seen the last arrival, too.

@@ -58,8 +58,8 @@ def serve(
     name = name or type(policy).__name__
     call_check(policy, name, instance)
     asked = options or ServeOptions()
-    horizon = NONE if asked.end_s is None else _clock(instance, asked.end_s)
-    ending = Ending(horizon, asked.drains, asked.batches)
+    duration = NONE if asked.end_s is None else _clock(instance, asked.end_s)
+    ending = Ending(duration, asked.drains, asked.batches)
     run = _runner(engine, policy, instance, tell)
     return run(instance, policy, name, ending)
 

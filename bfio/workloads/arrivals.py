@@ -135,13 +135,13 @@ class OnOff:
         """See `ArrivalProcess`."""
         return _on_clock(_count(num_requests), rng, self._clock)
 
-    def _clock(self, horizon: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         # Times of the state changes, and the expected number of arrivals until each.
         starts_on = bool(rng.random() < self.mean_on_s / (self.mean_on_s + self.mean_off_s))
         means = np.array([self.mean_off_s, self.mean_on_s])
         rates = np.array([self.rate_off, self.rate_on])
         times, expected = np.zeros(1), np.zeros(1)
-        while expected[-1] <= horizon:
+        while expected[-1] <= duration:
             # Twice as many states each time: the total work stays linear.
             num_stays = max(256, len(times))
             state = (np.arange(num_stays) + len(times) - 1 + starts_on) % 2
@@ -198,12 +198,12 @@ class MarkovModulated:
         """See `ArrivalProcess`."""
         return _on_clock(_count(num_requests), rng, self._clock)
 
-    def _clock(self, horizon: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         count, means, rates = len(self.rates), np.array(self.mean_stays_s), np.array(self.rates)
         # Jumps visit all states alike, so the long-run shares are as the mean stays.
         state = int(rng.choice(count, p=means / means.sum()))
         times, expected = np.zeros(1), np.zeros(1)
-        while expected[-1] <= horizon:
+        while expected[-1] <= duration:
             num_stays = max(256, len(times))
             jumps = rng.integers(1, count, num_stays)
             states = (state + np.concatenate(([0], np.cumsum(jumps)))) % count
@@ -306,9 +306,9 @@ class Surges:
         """See `ArrivalProcess`."""
         return _on_clock(_count(num_requests), rng, self._clock)
 
-    def _clock(self, horizon: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         del rng
-        periods = int(horizon / (self.rate * self.every_s)) + 1
+        periods = int(duration / (self.rate * self.every_s)) + 1
         begins = np.arange(periods + 1)
         calm = (self.every_s - self.length_s) * self.rate_base
         times = np.column_stack((begins, begins + 1 - self.length_s / self.every_s)).ravel()

@@ -11,7 +11,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import Dispatch, Projection, RunOptions, WindowKnows
-from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import choose
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
@@ -169,7 +169,7 @@ class BarrierTarget:
     Parameters
     ----------
     policy : str
-        Name, with options, such as ``"br-h:horizon=5"``.
+        Name, with options, such as ``"br-h:gamma=1"``.
     known : Known
         What a window shows of output lengths (predictor ``oracle``).
     dispatch : Dispatch
@@ -194,9 +194,9 @@ class BarrierTarget:
         chosen = choose(policy)
         name = chosen.name
         _check(policy, chosen.spec)
-        if self._known is not Known.NOTHING and chosen.look_ahead == 0:
+        if self._known is not Known.NOTHING and chosen.look_ahead() == 0:
             what = f"{policy} does not look ahead, and is told no lengths"
-            raise InputError("known", what, "use nothing, or a policy with a horizon")
+            raise InputError("known", what, "use nothing, or a policy that looks ahead")
         said = [policy]
         if self._known is not Known.NOTHING:
             said.append(f"lengths known of {self._known} requests")

@@ -6,7 +6,7 @@ from formulations.errors import CapabilityError
 from formulations.hindsight_latency.kinds import kinds
 from formulations.hindsight_latency.problem import LatencyProblem
 
-#: Most start vectors within the horizon.
+#: Most start vectors up to the last step.
 MAX_VECTORS = 10**9
 
 
@@ -26,7 +26,7 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
     ------
     CapabilityError
         If ``most`` starts are too few, or without it there are more than `MAX_VECTORS` vectors
-        within the horizon.
+        up to the last step.
     """
     last = {i: kind.last_start for kind in kinds(problem) for i in kind.members}
     arrivals = problem.arrival.tolist()

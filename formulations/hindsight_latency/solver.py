@@ -98,7 +98,7 @@ class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):
         return tuple(starts)
 
     def point_of(self, solution: Starts) -> FloatArray | None:
-        """Write starts as a point; None if they are not within the horizon."""
+        """Write starts as a point; None if they are too late."""
         index = self.standard_form.column_index()
         values = np.zeros(len(index))
         for c, kind in enumerate(self.kinds):

@@ -8,8 +8,8 @@ from formulations.hindsight_makespan.check import (
     trajectory,
     violations,
 )
-from formulations.hindsight_makespan.horizon import latest_starts
 from formulations.hindsight_makespan.kinds import kinds
+from formulations.hindsight_makespan.latest_starts import latest_starts
 from formulations.hindsight_makespan.list_schedule import list_schedule
 from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
 from formulations.hindsight_makespan.result import MakespanResult

@@ -6,15 +6,15 @@ from formulations.errors import CapabilityError
 from formulations.hindsight_makespan.check import objective_value, violations
 from formulations.hindsight_makespan.problem import MakespanProblem
 
-#: Most schedules within the horizon.
+#: Most schedules up to the last step.
 MAX_SCHEDULES = 10**8
 
 
 def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
     """Return the optimum with the lexicographically smallest (start, worker) pairs reaching it.
 
-    The horizon is the plain one: after the last arrival, all others one after the other. That
-    holds an optimum whatever the objective (`horizon.latest_starts` proves more). Adding a
+    The last step is the plain one: after the last arrival, all others one after the other. That
+    holds an optimum whatever the objective (`latest_starts` proves more). Adding a
     request never lowers a peak, a count or a latency, so the cost of the requests placed so far
     cuts branches; work conservation is checked at the end.
 

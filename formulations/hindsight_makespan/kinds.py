@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from formulations.hindsight_makespan.horizon import latest_starts
+from formulations.hindsight_makespan.latest_starts import latest_starts
 from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
 from formulations.request_table import RequestKind, alike
 

@@ -2,7 +2,7 @@
 
 Sets
     kinds c of requests alike, n_c of each (`kinds.kinds`); lanes g = 0..G_c−1 open to c; steps k
-    starts k = e_c..l_c, a window that holds an optimum (proofs: `horizon`, `kinds`)
+    starts k = e_c..l_c, a window that holds an optimum (proofs: `latest_starts`, `kinds`)
 Data (all integers)
     B slots of a lane, m slots in all; s_c prompt, o_c output; a_c = e_c arrival
     C, T cost of a busy step and of a token of its peak, scaled (`MakespanProblem.rates`)

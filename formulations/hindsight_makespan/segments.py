@@ -9,7 +9,7 @@ def segments(problem: MakespanProblem) -> list[list[int]]:
     """Split the requests, in order of arrival, where all earlier ones have surely completed.
 
     When work is conserved, the requests that arrive before some step a end by ``max_i (a_i +
-    ⌊R_i / m⌋ + o_i)`` among themselves (`horizon.latest_starts`), whatever arrives from a on. If
+    ⌊R_i / m⌋ + o_i)`` among themselves (`latest_starts`), whatever arrives from a on. If
     that is at most a, they never meet the others: the optimum is the sum of the parts' optima.
     For latency without conservation the same holds with their last arrival in place of a_i: their
     own optimum ends by then, and the sum of the parts' optima is a bound that it meets. With a

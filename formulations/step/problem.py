@@ -224,7 +224,7 @@ class StepProblem(ProblemData):
         cls,
         state: StepState,
         *,
-        horizon: int = 0,
+        look_ahead: int = 0,
         gamma: Fraction | int = 1,
         objective: Objective = Objective.IMBALANCE,
         admit: int | None = None,
@@ -236,7 +236,7 @@ class StepProblem(ProblemData):
         ----------
         state : StepState
             The step: what a policy is called with, and ``view.state`` of an observer of a run.
-        horizon : int
+        look_ahead : int
             ``H``; a state with fewer than ``H + 1`` columns shortens the window.
         gamma : Fraction or int
             Discount per look-ahead step, in (0, 1].
@@ -248,7 +248,7 @@ class StepProblem(ProblemData):
             Shape (N, G): what each placement is worth [tokens of the objective]; it is brought to
             the scale of the discount here.
         """
-        columns = min(horizon + 1, state.projected_loads.shape[1])
+        columns = min(look_ahead + 1, state.projected_loads.shape[1])
         weights, scale = geometric_weights(Fraction(gamma), columns)
         capacity = state.token_capacity(columns)
         return cls(

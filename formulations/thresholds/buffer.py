@@ -48,7 +48,7 @@ class LogArgument(StrEnum):
     PROOF = "proof"
     #: ``m·S``: theorems 2 and 4.
     THEOREM = "theorem"
-    #: ``(L − 1)·(T + 1)``: figures 16 to 18, with the horizon [s] in place of batches.
+    #: ``(L − 1)·(T + 1)``: figures 16 to 18, with the duration [s] in place of batches.
     FIGURES = "figures"
     #: ``(L − 1)·(S + 1)``: appendix D.
     TIME_VARYING = "time-varying"
@@ -59,7 +59,7 @@ class BufferTarget(TypedDict):
 
     Parameters
     ----------
-    horizon : int, float, str or Fraction
+    duration : int, float, str or Fraction
         T > 0 [s] (with the paper's scaling, ζT).
     probability : int, float, str or Fraction
         ``δ`` in (0, 1), of ever exceeding the memory.
@@ -67,7 +67,7 @@ class BufferTarget(TypedDict):
         What the logarithm counts; `LogArgument.PROOF` by default.
     """
 
-    horizon: object
+    duration: object
     probability: object
     argument: NotRequired[LogArgument]
 
@@ -176,12 +176,12 @@ def _exp_minus(theta: float) -> float:
     return expm1(-theta) + 1
 
 
-def largest_batch_count(worker: FluidWorker, prompt: int, first: int, horizon: Fraction) -> int:
+def largest_batch_count(worker: FluidWorker, prompt: int, first: int, duration: Fraction) -> int:
     """Return ``⌈T/(d0 + d1 n_1 l)⌉``: no run of T seconds has more batches with n_1 fresh prompts.
 
     Every batch of Nested WAIT has them; the printed S is random and depends on the run.
     """
-    return max(1, ceil(horizon / (worker.d0 + worker.d1 * first * prompt)))
+    return max(1, ceil(duration / (worker.d0 + worker.d1 * first * prompt)))
 
 
 def safety_buffer(
@@ -196,12 +196,12 @@ def safety_buffer(
     thresholds : sequence of int
         One per segment.
     **target
-        ``horizon``, ``probability`` and ``argument``, see `BufferTarget`.
+        ``duration``, ``probability`` and ``argument``, see `BufferTarget`.
 
     Raises
     ------
     InputError
-        If horizon or probability are out of range.
+        If duration or probability are out of range.
     """
     return sum_of_buffers(group_buffers(problem, thresholds, **target))
 
@@ -250,7 +250,7 @@ def buffer_logarithm(
     problem: ThresholdProblem, first: Sequence[int], **target: Unpack[BufferTarget]
 ) -> float:
     """Return ``ln(argument/δ)`` of (12) for the n_1 of each chain; see `safety_buffer`."""
-    seconds = exact_number(target["horizon"], "horizon", positive=True)
+    seconds = exact_number(target["duration"], "duration", positive=True)
     delta = exact_number(target["probability"], "probability")
     if not 0 < delta < 1:
         raise InputError("probability", f"{delta} is not between 0 and 1", "use one that is")
@@ -261,14 +261,14 @@ def buffer_logarithm(
 
 
 def _argument(
-    problem: ThresholdProblem, first: Sequence[int], horizon: Fraction, argument: LogArgument
+    problem: ThresholdProblem, first: Sequence[int], duration: Fraction, argument: LogArgument
 ) -> Fraction:
     conditions = problem.conditions
     if argument is LogArgument.FIGURES:
-        return sum(len(chain.passing) for chain in conditions.chains) * (horizon + 1)
+        return sum(len(chain.passing) for chain in conditions.chains) * (duration + 1)
     total = 0
     for chain, n in zip(conditions.chains, first, strict=True):
-        batches = largest_batch_count(conditions.worker, chain.prompt, n, horizon)
+        batches = largest_batch_count(conditions.worker, chain.prompt, n, duration)
         if argument is LogArgument.THEOREM:
             total += chain.num_classes * batches
         else:

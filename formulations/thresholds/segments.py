@@ -74,7 +74,7 @@ def plan(
         Whether thresholds may exceed the least ones where that saves memory, see
         `cheapest_thresholds`.
     **target
-        ``horizon``, ``probability`` and ``argument``, see `BufferTarget`.
+        ``duration``, ``probability`` and ``argument``, see `BufferTarget`.
 
     Raises
     ------

@@ -2,8 +2,8 @@
 
 Thresholds stay the same for all time, so they must suffice for the busiest window as long as a
 full batch, ``Σ_j λ_j[t, t + ΔT(n)] < n_1`` for all t, and for the largest share that ever goes on
-to a next segment, ``n_{i+1}/n_i > p*_i = sup p_i``. The paper asks this for t up to the horizon;
-here it is for all ``t >= 0``, as its windows reach beyond the horizon anyway.
+to a next segment, ``n_{i+1}/n_i > p*_i = sup p_i``. The paper asks this for t up to the end;
+here it is for all ``t >= 0``, as its windows reach beyond it anyway.
 
 Windows grow with ΔT, so the conditions are monotone as those of constant rates are, and have a
 least solution; there is one iff the load with mean arrivals and largest shares is below 1. The

@@ -184,7 +184,7 @@ def test_variants_know_what_they_say(
     knows: str, base: list[list[int]], contribution: list[list[int]]
 ) -> None:
     """Ends of nobody, of active requests, of all (specification of windows, section 1)."""
-    variant = replace(VARIANTS["h20-all"], horizon=1, knows=knows)
+    variant = replace(VARIANTS["h20-all"], look_ahead=1, knows=knows)
     problem = varied(_state(), variant, 0)
     assert problem.base.tolist() == base
     assert problem.contribution.tolist() == contribution

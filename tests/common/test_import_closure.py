@@ -68,7 +68,7 @@ def test_relative_imports_are_followed(tmp_path: Path) -> None:
 def test_the_project_is_followed_and_installed_packages_are_not() -> None:
     """Policies are found by their registry, lazily loaded names by their homes."""
     modules = set(import_closure("bfio.decode.policy_registry"))
-    assert {"bfio.decode.policies.fcfs", "formulations.errors"} <= modules
+    assert {"bfio.decode.policies.by_key", "formulations.errors"} <= modules
     assert not {name for name in modules if name.partition(".")[0] not in ("bfio", "formulations")}
     assert "bfio.decode.simulation" in import_closure("bfio")
     assert "bfio.decode.simulation" not in import_closure("bfio.kvcache.engine")

@@ -14,8 +14,11 @@ from bfio.decode.features.prefill.options import PrefillTier
 from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
-from bfio.decode.policy_parsing import choose, given_to
-from bfio.decode.policy_registry import all_options
+from bfio.decode.policy_registry import (
+    all_options,
+    choose,
+    given_to,
+)
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState

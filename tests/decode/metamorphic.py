@@ -18,8 +18,7 @@ from bfio.decode.features.prefill.options import PrefillTier
 from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.features.ties import in_places
 from bfio.decode.options import Dispatch
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import find
+from bfio.decode.policy_registry import choose, find
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState

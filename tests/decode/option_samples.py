@@ -8,8 +8,7 @@ from bfio.common.options import NUMBER, RATIONAL, WHOLE, Option, options_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import built_in
+from bfio.decode.policy_registry import built_in, choose
 
 #: What has options of a run, but for policies.
 OWNERS = (Cluster, EnergyModel, RunOptions)

@@ -15,7 +15,7 @@ from bfio.decode.compatibility import (
     first_clash,
 )
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_parsing import choose
+from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from formulations.errors import InputError
 from tests.decode.cases import workload

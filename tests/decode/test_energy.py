@@ -13,11 +13,11 @@ from bfio.decode.energy import (
     EnergyReading,
     busy_times,
     energy_account,
+    power_over_time,
     step_energies,
 )
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import measure
-from bfio.decode.power import power_over_time
 from bfio.decode.simulation import simulate
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, Scenario, first_come, scenarios, workload

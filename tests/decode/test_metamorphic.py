@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import find, names
+from bfio.decode.policy_registry import choose, find, names
 from bfio.decode.prediction import registry
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -177,7 +176,7 @@ def _predictors(*, all_lengths: bool = True) -> list[str]:
     """Return those that are installed; without ``all_lengths`` none that may know every length."""
     found = []
     for name in registry.names():
-        spec = registry.find(name)[0]
+        spec = registry.find(name)
         knows_all = spec.knows_future and name not in KNOW_THE_WINDOW
         if (all_lengths or not knows_all) and (not spec.needs or find_spec(spec.needs)):
             found.append(name)
@@ -191,7 +190,7 @@ def test_lengths_that_nobody_may_know_change_no_decision(policy: str, predictor:
 
     With a predictor that knows a window, those of requests that end beyond it.
     """
-    knows = registry.find(predictor)[0].knows_future
+    knows = registry.find(predictor).knows_future
     text = TEXTS.get(predictor, predictor)
     given = {"predictor": text, "history": _PAST, "overflow": "recompute"}
     case = drawn(policy, len(predictor), features=not knows, **given)
@@ -233,7 +232,7 @@ def test_the_seed_decides_where_a_predictor_draws(predictor: str) -> None:
         runs.append(run)
     differ = [bool(differences(runs[0], run)) for run in runs[1:]]
     assert not differ[0]
-    assert registry.find(predictor)[0].draws or not any(differ)
+    assert registry.find(predictor).draws or not any(differ)
 
 
 def test_exceptions_are_policies() -> None:

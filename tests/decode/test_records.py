@@ -17,8 +17,7 @@ from bfio.decode.comparison import compare
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.gap import GapObserver, GapReport, measure_gap
 from bfio.decode.options import RunOptions
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import all_options, built_in
+from bfio.decode.policy_registry import all_options, built_in, choose
 from bfio.decode.settings import settings
 from bfio.decode.simulation import describe_run, plain_options, simulate
 from bfio.decode.state import DecodeState

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from bfio.decode.cluster import Cluster
 from bfio.decode.features.ties import OF_WORKERS, in_places
 from bfio.decode.options import Dispatch, Ties
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import built_in
+from bfio.decode.policy_registry import built_in, choose
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -89,7 +88,7 @@ def test_nothing_is_kept_by_numbers(policy: str) -> None:
     load = Workload(rng.integers(1, 60, 60), rng.integers(1, 30, 60))
     chosen = choose(policy)
     kept = simulate(load, chosen.make(), FOUR)
-    anew = simulate(load, lambda seen: chosen.make()(seen), FOUR, horizon=chosen.look_ahead)
+    anew = simulate(load, lambda seen: chosen.make()(seen), FOUR, horizon=chosen.look_ahead())
     assert kept.worker.tolist() == anew.worker.tolist()
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bfio.cli import so_far
 from bfio.decode.cluster import Cluster
-from bfio.decode.gap import GapObserver, measure_gap
-from bfio.decode.worst_steps import WorstSteps
+from bfio.decode.gap import GapObserver, KeptStep, StepRegret, keep_worst, measure_gap
 from bfio.step.solve import solve_step
 from bfio.workloads import synthetic
 from formulations.errors import InputError
@@ -30,12 +29,16 @@ ANY = step_problem([1], [[3]], [[2]])
 )
 def test_the_worst_are_kept_by_the_rule(regrets: list[int | None], count: int) -> None:
     """As if all were sorted at the end: unbounded first, then the largest, of equals the first."""
-    worst: WorstSteps[int] = WorstSteps(count)
+    worst: list[KeptStep] = []
     for step, regret in enumerate(regrets):
-        worst.offer(regret, ANY, (None,), step)
+        bound = None if regret is None else 3 - regret
+        row = StepRegret(
+            step, 1, 0, 3, optimum=None, bound=bound, full_use_optimum=None, seconds=0
+        )
+        keep_worst(worst, KeptStep(ANY, (None,), row), count)
     sizes = [inf if regret is None else regret for regret in regrets]
     ranked = sorted(range(len(regrets)), key=lambda k: -sizes[k])
-    assert [kept.row for kept in worst] == ranked[:count]
+    assert [kept.row.step for kept in worst] == ranked[:count]
     assert len(worst) == min(count, len(regrets))
 
 
@@ -59,7 +62,7 @@ def test_kept_problems_have_the_optimum_of_the_gap(objective: Objective) -> None
             == kept.row.optimum
         )
     largest = max(row.regret_at_most for row in report.rows if row.regret_at_most is not None)
-    assert next(iter(observer.worst)).row.regret_at_most == largest
+    assert observer.worst[0].row.regret_at_most == largest
 
 
 def test_a_run_without_time_keeps_what_is_unproven() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import bfio
 from bfio.cli.main import main
 from bfio.decode.prediction.estimates import Estimates
-from bfio.decode.prediction.walks import walk
+from bfio.decode.prediction.length_history import walk
 from bfio.prediction.check import report_violations
 from bfio.prediction.evaluation import split
 from bfio.prediction.options import EvaluationOptions
@@ -201,7 +201,7 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ANY.evaluate_predictor(LOAD, "none", 0), "horizon: 0 is out of range; use 1 <="),
+        (lambda: ANY.evaluate_predictor(LOAD, "none", 0), "look_ahead: 0 is out of range; use 1"),
         (lambda: ANY.evaluate_predictor(LOAD, "nonne"), "predictor: 'nonne' is unknown; did you"),
         (lambda: ANY.evaluate_predictor("none", LOAD), "workload: a str is no Workload"),
         (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bfio.decode.policies.fcfs import SPEC
+from bfio.decode.policy_registry import choose
 from bfio.decode.state import DecodeState
 from bfio.studies.report.page import write_report
 from bfio.studies.report.tables import build
@@ -76,7 +76,7 @@ class Ahead:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Fill the lowest worker first."""
-        return list(SPEC.factory(SPEC.options)(state))
+        return list(choose("fcfs").make()(state))
 
 
 POLICIES = {
@@ -92,8 +92,10 @@ def test_the_look_ahead_told_is_that_of_the_run(policy: str, horizon: int | None
     arguments = {"synthetic": "demo", "requests": 20, "workers": 2, "slots": 2, "policy": policy}
     given = arguments | ({} if horizon is None else {"horizon": horizon})
     run = run_plan(Arguments(given, ARGUMENTS), RowContext(Path()))
-    assert run.horizon == run.run().policy_options.get("horizon", 0)
-    told = "look-ahead 0" if run.horizon == 0 else f"look-ahead {run.horizon} (constant loads)"
+    assert run.look_ahead == run.run().policy_options.get("horizon", 0)
+    told = (
+        "look-ahead 0" if run.look_ahead == 0 else f"look-ahead {run.look_ahead} (constant loads)"
+    )
     assert run.setting["look-ahead"] == told
 
 

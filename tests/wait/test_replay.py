@@ -109,7 +109,7 @@ BROKEN: dict[str, Callable[[], StageRun]] = {
     "recorded_first_tokens": lambda: times("first_token"),
     "recorded_completions": lambda: times("completion"),
     "requests_unfinished": lambda: replace(run(), verdict=StageVerdict.FINISHED),
-    "batches_after_horizon": lambda: replace(run(), horizon=int(run().batches.start[-1])),
+    "batches_after_horizon": lambda: replace(run(), duration=int(run().batches.start[-1])),
 }
 
 

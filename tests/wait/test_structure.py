@@ -210,7 +210,7 @@ def test_queues_stay_within_kingman_and_doob() -> None:
 def test_overflows_are_as_rare_as_the_buffer_promises(horizon: int, seeds: int) -> None:
     """(12): memory suffices in all but a share δ of the runs; M(n) alone hardly ever does."""
     nested = NestedProblem.single_from_fluid(FOUR_LENGTHS)
-    buffer = safety_buffer(nested, (4, 4, 4, 3), horizon=horizon, probability="0.05")
+    buffer = safety_buffer(nested, (4, 4, 4, 3), duration=horizon, probability="0.05")
     assert buffer.total is not None
     peaks = np.array(
         [

@@ -236,7 +236,7 @@ def test_rates_that_vary(profile: RateProfile | SinusoidalRates) -> None:
     policy = nested_policy([1, 2], least)
     delays = []
     for horizon in (500, 4000):
-        buffer = safety_buffer(problem, least, horizon=horizon, probability="0.01")
+        buffer = safety_buffer(problem, least, duration=horizon, probability="0.01")
         assert buffer.total is not None
         runs = [
             serve(varying_instance(lengths, profile, horizon, seed=s), policy, horizon_s=horizon)
@@ -259,7 +259,7 @@ def test_merged_segments(boundaries: tuple[int, ...]) -> None:
     policy = nested_policy(nested.group.ends, least)
     losses = []
     for horizon in (1000, 8000):
-        buffer = safety_buffer(nested, least, horizon=horizon, probability="0.01")
+        buffer = safety_buffer(nested, least, duration=horizon, probability="0.01")
         runs = [
             serve(poisson_instance(FOUR_LENGTHS, horizon, seed=s), policy, horizon_s=horizon)
             for s in range(4)

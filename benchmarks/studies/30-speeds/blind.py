@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from bfio.decode.policies.br_0 import BR0, BR0Options
+from bfio.decode.policies.balance_route import BalanceRoute, BR0Options
 from bfio.decode.state import DecodeState
 
 
@@ -10,7 +10,7 @@ class BlindBR0:
     """BR-0 that compares tokens where the speeds of workers differ."""
 
     def __init__(self) -> None:
-        self._policy = BR0(BR0Options())
+        self._policy = BalanceRoute(BR0Options())
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign as if every worker had the same speed."""

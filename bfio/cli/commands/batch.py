@@ -181,11 +181,11 @@ def _simulate_all(
     with progress_bar() as bar, redirect_stdout(sys.stderr):
         try:
             for name, scenario in scenarios.items():
-                horizon = options.slots("horizon", scenario.network.slot)
+                duration = options.slots("horizon", scenario.network.slot)
                 laws = scenario.arrival_laws
                 total = sum(len(law.slots) for law in laws if isinstance(law, ListedArrivals))
-                task = bar.add_task(name, total=horizon or total)
-                tell = partial(_tell, bar, task, by_slot=horizon is not None)
+                task = bar.add_task(name, total=duration or total)
+                tell = partial(_tell, bar, task, by_slot=duration is not None)
                 run = simulate(
                     scenario, seed=args.seed, engine=args.engine, tell=tell, options=options
                 )

@@ -25,7 +25,7 @@ runs and the same for all policies; where the requests are too few for it they a
 trajectories (BF-IO, fig. 6), idle fractions (fig. 1) and power over time (figs. 2 and 7) as plots.
 
   bfio compare
-  bfio compare --trace azure.csv.gz --pool 64 --policies fcfs,br-0,bf-io,bf-io:horizon=20
+  bfio compare --trace azure.csv.gz --pool 64 --policies fcfs,br-0,bf-io,br-h:gamma=9/10
   bfio compare --synthetic bursty --workers 8 --policies fcfs,my_module:my_policy --json
 
 Policies are separated by commas; options of one policy follow its name after colons.

@@ -122,7 +122,7 @@ def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]
     try:
         if args.horizon is None:
             return nested_answer(nested)
-        chosen = choose(nested, horizon=args.horizon, probability=args.probability)
+        chosen = choose(nested, duration=args.horizon, probability=args.probability)
         return nested_answer(nested, chosen)
     except CapabilityError as error:
         # What the fluid model says stands.

@@ -142,7 +142,7 @@ def _replay(
 ) -> "GapReport":
     from bfio.decode.gap import measure_gap
     from bfio.decode.observers import ProgressObserver
-    from bfio.decode.policy_parsing import given_to
+    from bfio.decode.policy_registry import given_to
 
     cluster, asked = options.cluster_from(args), options.run_options_from(args)
     report = measure_gap(
@@ -216,7 +216,7 @@ def _in_force(args: argparse.Namespace) -> dict[str, object]:
     """Return the options of the policy with the values in force."""
     (chosen,) = options.chosen_policies(args, [args.policy], _OF_GAP)
     used = chosen.in_force(options.run_options_from(args), options.cluster_from(args))
-    return used | ({"horizon": chosen.look_ahead} if chosen.is_own else {})
+    return used | ({"horizon": chosen.look_ahead()} if chosen.is_own else {})
 
 
 def _run_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -267,7 +267,7 @@ def _dumped(
 ) -> list[dict[str, Any]]:
     """Write the steps that were asked for."""
     from bfio.cli.step_files import write_steps
-    from bfio.decode.worst_steps import RULE
+    from bfio.decode.gap import RULE
 
     origin = {
         "policy": args.policy,

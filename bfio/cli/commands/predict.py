@@ -73,12 +73,14 @@ def _run(args: argparse.Namespace) -> int:
     workload = options.workload_from(argparse.Namespace(**{**vars(args), "train_share": None}))
     provenance = dict(workload.provenance)
     reports: list[PredictorReport] = []
-    pairs = [(horizon, name) for horizon in dict.fromkeys(args.horizon) for name in predictors]
+    pairs = [
+        (look_ahead, name) for look_ahead in dict.fromkeys(args.horizon) for name in predictors
+    ]
     with progress_bar() as bar:
         task = bar.add_task("predictors", total=len(pairs))
-        for horizon, predictor in pairs:
+        for look_ahead, predictor in pairs:
             try:
-                reports.append(evaluate_predictor(workload, predictor, horizon, options=how))
+                reports.append(evaluate_predictor(workload, predictor, look_ahead, options=how))
             except InputError:
                 # What is measured already is not lost.
                 if reports:
@@ -100,8 +102,8 @@ def _predictors(args: argparse.Namespace) -> "Sequence[str]":
     from formulations.errors import InputError
     from formulations.scalars import integer
 
-    for horizon in args.horizon:
-        integer(horizon, "--horizon", minimum=1, maximum=MAX_SHOWN)
+    for look_ahead in args.horizon:
+        integer(look_ahead, "--horizon", minimum=1, maximum=MAX_SHOWN)
     predictors = list(dict.fromkeys(args.predictor or default_predictors()))
     seen: dict[tuple[str, object], str] = {}
     for name in predictors:
@@ -161,7 +163,7 @@ def _table(
     from bfio.prediction.report import COLUMNS, cells
 
     lines = [
-        [f"{report.predictor}, H = {report.horizon}", *cells(document)]
+        [f"{report.predictor}, H = {report.look_ahead}", *cells(document)]
         for report, document in zip(reports, documents, strict=True)
     ]
     heading = ["predictor", *COLUMNS.values()]

@@ -25,7 +25,7 @@ Simulate one policy on the barrier-synchronised decode engine and print every me
 whole run and over the part of it that is measured (docs/metrics.md).
 
   bfio simulate --policy br-0
-  bfio simulate --trace azure.csv.gz --policy bf-io --horizon 20 --projection growing
+  bfio simulate --trace azure.csv.gz --policy br-h --projection growing
   bfio simulate --trace azure.csv.gz --arrivals timed --rate-scale 4 --policy jsq
   bfio simulate --policy my_module:my_policy
 

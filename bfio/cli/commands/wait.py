@@ -112,7 +112,7 @@ def _run(args: argparse.Namespace) -> int:
             workload = _workload(args)
             data = _requests(arrivals, args.seed, problem, workload)
         policies, failures = _able(args, names, problem, data)
-    until = None if args.drain else arrivals.horizon
+    until = None if args.drain else arrivals.duration
     fluid = fluid_limits(problem) if workload is None else None
     settings = _settings(args, arrivals, problem, workload)
     show = partial(_show, args, fluid, workload, settings)
@@ -229,8 +229,8 @@ def _requests(
             rate_scale=arrivals.rate_scale or 1,
         )
     if arrivals.arrivals == "even":
-        return even_instance(problem, arrivals.horizon)
-    return poisson_instance(problem, arrivals.horizon, seed=seed)
+        return even_instance(problem, arrivals.duration)
+    return poisson_instance(problem, arrivals.duration, seed=seed)
 
 
 def _serve_all(

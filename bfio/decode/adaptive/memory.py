@@ -1,23 +1,10 @@
-"""What the policy keeps: what it has seen of the run, and the twin that it rehearses on."""
+"""What the policy keeps: its settings, what it has seen, and the twin that it rehearses on."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from bfio.decode.adaptive.settings import (
-    COARSE,
-    DECAY,
-    FIRST_REHEARSAL,
-    FIRST_SETTING,
-    LEAST_WEIGHT,
-    LIVES,
-    MOST_LISTED,
-    MOST_WAITING,
-    REMEMBERED,
-    SEED,
-    SETTINGS,
-    near,
-)
+from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.records import Chunks
 from bfio.decode.machine.state import Record, State, new_state
@@ -25,6 +12,90 @@ from bfio.decode.options import RunOptions
 from bfio.step.two_stage.heuristic import TwoStageParameters
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
+
+# The settings that are rehearsed, and the constants of rehearsals.
+
+
+class Setting(NamedTuple):
+    """How the two-stage heuristic looks ahead.
+
+    With a discount of ``γ = τ / (τ + 1)`` the steps of the window that are to come weigh
+    ``Σ_{h>=1} γ^h = τ`` times as much as the step at hand.
+
+    Parameters
+    ----------
+    steps : int
+        ``τ`` in hundredths; 0 for no look-ahead.
+    penalty : int
+        ``β / G``: what overflow costs, in multiples of what it costs the imbalance.
+    """
+
+    steps: int
+    penalty: int
+
+    @property
+    def name(self) -> str:
+        """How statistics call it."""
+        return f"steps {self.steps / 100:g}, penalty {self.penalty}"
+
+
+#: Values of τ, in hundredths: from 0.25 to 16, four to an octave.
+FINE = tuple(round(25 * 2 ** (k / 4)) for k in range(25))
+#: BR-0 comes first: it decides among equals.
+SETTINGS = (
+    Setting(0, 1),
+    Setting(0, 4),
+    *(Setting(steps, 2) for steps in FINE),
+    *(Setting(steps, 1) for steps in FINE),
+)
+#: The settings of every rehearsal: no look-ahead, and one τ of each octave with β = 2G.
+COARSE = tuple(
+    k
+    for k, each in enumerate(SETTINGS)
+    if each.steps == 0 or (each.penalty == 2 and each.steps in FINE[::4])
+)
+#: The setting that decides until the first rehearsal: γ = 2/3, β = 2G.
+FIRST_SETTING = SETTINGS.index(Setting(200, 2))
+
+
+def near(best: int) -> tuple[int, ...]:
+    """Return the settings that are rehearsed besides, where one of `COARSE` is the best of them.
+
+    The others within its octaves; and with β = G, which wants a longer window, up to the next τ.
+    """
+    place = FINE.index(SETTINGS[best].steps) if SETTINGS[best].steps > 0 else 0
+    wanted = [Setting(FINE[k], 2) for k in range(max(0, place - 3), min(place + 4, len(FINE)))]
+    wanted += [Setting(steps, 1) for steps in FINE[place : place + 5]]
+    return tuple(k for k in map(SETTINGS.index, wanted) if k not in COARSE)
+
+
+#: Weight of the step at hand, and the least that a step of the window has.
+FULL_WEIGHT = 10**6
+LEAST_WEIGHT = 2 * 10**4
+
+#: The first rehearsal comes when one slot in so many has been given back, the next ones whenever
+#: that number has doubled, but at the latest when each slot has been given back once more.
+FIRST_REHEARSAL = 16
+#: Steps at the beginning of a rehearsal that are not counted, one in so many.
+UNCOUNTED = 8
+#: Requests per slot that the lengths are drawn from, the latest.
+REMEMBERED = 4
+#: Most waiting requests of a rehearsal, the oldest.
+MOST_WAITING = 512
+#: Most steps of a rehearsal, in multiples of what running requests have left in the mean; and
+#: requests per slot that it may start.
+LIVES = 4
+#: What an earlier rehearsal counts against the latest.
+DECAY = 0.7
+#: Windows are believed to tell who ends if they foretell one in so many of the ends.
+BELIEVED = 2
+#: A length beyond all that were seen is at most so many mean lengths longer.
+LONGEST_TAIL = 20
+#: Rehearsals that the statistics of a run list.
+MOST_LISTED = 1000
+#: First random number of every run.
+SEED = 0x9E3779B97F4A7C15
+
 
 # Entries of `Seen.counts`: the setting that decides, rehearsals so far, completed requests at
 # which the next one is due; completed requests and step when last looked; step of the last
@@ -110,17 +181,11 @@ class Rule(NamedTuple):
     Parameters
     ----------
     steps, penalty : IntArray
-        Shape (K,): see `bfio.decode.adaptive.settings.Setting`.
+        Shape (K,): see `bfio.decode.adaptive.memory.Setting`.
     coarse : IntArray
         Shape (c,): the settings of every rehearsal.
     near : IntArray
         Shape (K, n): those that are rehearsed besides if one of them is the best; -1: none.
-    lives : int
-        Most steps of a rehearsal, in multiples of what running requests have left.
-    least_weight : int
-        Least weight of a step of the window.
-    decay : float
-        What an earlier rehearsal counts against the latest.
     reward, overflow : IntArray
         Shape (H+1,), overwritten: factors of the score (`bfio.step.two_stage.fscore`).
     threshold, candidates, product_key : int
@@ -131,9 +196,6 @@ class Rule(NamedTuple):
     penalty: IntArray
     coarse: IntArray
     near: IntArray
-    lives: int
-    least_weight: int
-    decay: float
     reward: IntArray
     overflow: IntArray
     threshold: int
@@ -238,9 +300,6 @@ def _rule(horizon: int, parameters: TwoStageParameters) -> Rule:
         penalty=penalty.copy(),
         coarse=np.array(COARSE),
         near=near_each,
-        lives=LIVES,
-        least_weight=LEAST_WEIGHT,
-        decay=DECAY,
         reward=_zeros(horizon + 1),
         overflow=_zeros(horizon + 1),
         threshold=parameters.threshold,
@@ -269,3 +328,95 @@ def statistics(memory: Memory) -> dict[str, object]:
         },
         "chosen": [[step, SETTINGS[setting].name] for step, setting in listed],
     }
+
+
+# What is noted at each step with a decision, alike in interpreted and compiled runs.
+
+
+@compilable
+def look(seen: Seen, step: int, completed: int, running: IntArray) -> None:
+    """Note who has ended, and whether the window foretold it.
+
+    Parameters
+    ----------
+    seen : Seen
+        Where it is noted.
+    step, completed : int
+        The step, and requests that have ended so far.
+    running : IntArray
+        Shape (G,): requests that run, before this decision.
+    """
+    counts = seen.counts
+    counts[COMPLETED], counts[STEP] = completed, step
+    if counts[DECIDED_AT] == step - 1:
+        for g in range(len(running)):
+            ended = seen.running[g] - running[g]
+            counts[FORETOLD] += min(ended, seen.foretold[g])
+            counts[ENDS] += max(ended, seen.foretold[g])
+
+
+@compilable
+def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
+    """Whether to rehearse now: the first time as soon as each slot has been taken."""
+    counts = seen.counts
+    if counts[REHEARSALS] == 0 and counts[COMPLETED] + running.sum() >= total_slots:
+        return True
+    return bool(counts[COMPLETED] >= counts[DUE])
+
+
+@compilable
+def windows_tell(seen: Seen, left: IntArray, horizon: int) -> bool:
+    """Whether windows are believed to tell who ends; at first, whether they tell anything.
+
+    Parameters
+    ----------
+    seen : Seen
+        What was seen.
+    left : IntArray
+        Shape (A,): steps that those that run have left by the window.
+    horizon : int
+        ``H``.
+    """
+    counts = seen.counts
+    if counts[ENDS] > 0:
+        return bool(BELIEVED * counts[FORETOLD] >= counts[ENDS])
+    for steps in left:  # noqa: SIM110  (Numba compiles no generators)
+        if steps <= horizon:
+            return True
+    return False
+
+
+@compilable
+def note_choice(seen: Seen, setting: int, total_slots: int) -> None:
+    """Let a setting decide from now on, after a rehearsal."""
+    counts = seen.counts
+    listed = counts[REHEARSALS] % len(seen.log)
+    seen.log[listed, 0], seen.log[listed, 1] = counts[STEP], setting
+    counts[CURRENT] = setting
+    counts[REHEARSALS] += 1
+    pause = max(1, total_slots // FIRST_REHEARSAL, min(counts[COMPLETED], total_slots))
+    counts[DUE] = counts[COMPLETED] + pause
+
+
+@compilable
+def note_decision(seen: Seen) -> None:
+    """Count the decision of the current setting; the caller fills ``foretold`` and ``running``."""
+    seen.uses[seen.counts[CURRENT]] += 1
+    seen.counts[DECIDED_AT] = seen.counts[STEP]
+
+
+@compilable
+def set_weights(rule: Rule, setting: int, num_workers: int) -> int:
+    """Write the factors of a setting's score; return how long its window is.
+
+    The weight of a step is ``γ = τ / (τ + 1)`` times that of the step before, rounded down, and
+    the window ends where that would be too little.
+    """
+    steps = rule.steps[setting]
+    weight, columns = FULL_WEIGHT, 0
+    while columns < len(rule.reward) and (columns == 0 or weight >= LEAST_WEIGHT):
+        rule.reward[columns] = weight
+        rule.overflow[columns] = weight * rule.penalty[setting] * num_workers
+        weight = weight * steps // (steps + 100)
+        columns += 1
+    return columns

@@ -1,4 +1,12 @@
-"""Rehearsals: every setting is played through on a twin of the machine, and the best one stays."""
+"""Rehearsals: every setting is played through on a twin of the machine, and the best one stays.
+
+The lengths of a rehearsal are drawn from a run that goes on: of many requests only a lower bound
+is known yet. Drawing a request at random, and instead of one that still runs another that got
+longer, again and again until one has ended, draws from the product-limit estimate (Kaplan and
+Meier 1958) in the form of Efron's redistribution to the right (1967). A request keeps its prompt,
+and its length if that is known. Beyond the longest length lives are geometric, with the mean steps
+per end.
+"""
 
 import numpy as np
 
@@ -6,13 +14,36 @@ from bfio.common.by_reference import by_reference
 from bfio.common.compilable import compilable, linked
 from bfio.common.kernels import entry_point
 from bfio.decode.adaptive import memory as kept
-from bfio.decode.adaptive.lengths import draw_lengths
-from bfio.decode.adaptive.memory import BEGUN, PROMPT, RUNNING, WORKER, Memory
-from bfio.decode.adaptive.observing import note_choice, set_weights
-from bfio.decode.adaptive.settings import UNCOUNTED
+from bfio.decode.adaptive.memory import (
+    AHEAD_KNOWN,
+    BEGUN,
+    DECAY,
+    IS_OPEN,
+    LEFT,
+    LENGTH,
+    LIVES,
+    LONGEST_TAIL,
+    PAST,
+    PROMPT,
+    RUNNING,
+    TELLS,
+    UNCOUNTED,
+    WORKER,
+    Drawn,
+    Memory,
+    is_due,
+    look,
+    new_memory,
+    note_choice,
+    note_decision,
+    set_weights,
+    statistics,
+    windows_tell,
+)
 from bfio.decode.machine.counters import (
     ACTIVE,
     ADMITTED,
+    COMPLETED,
     FURTHEST,
     GROWS,
     KNOWN,
@@ -22,14 +53,94 @@ from bfio.decode.machine.counters import (
     TAKEN,
     WAITING,
 )
-from bfio.decode.machine.endings import add_ending, enter_window, gained
+from bfio.decode.machine.endings import (
+    add_ending,
+    column_of,
+    enter_window,
+    gained,
+)
+from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import run_step
-from bfio.decode.machine.state import State
-from bfio.decode.machine.two_stage import admit_by_score
-from bfio.decode.machine.window import Window, grow_alike, waiting_requests
+from bfio.decode.machine.state import (
+    State,
+    most_waiting,
+)
+from bfio.decode.machine.two_stage import MAX_CONTRIBUTIONS, admit_by_score
+from bfio.decode.machine.waiting import first_waiting
+from bfio.decode.machine.window import (
+    Window,
+    grow_alike,
+    left_of,
+    remaining_running,
+    remaining_waiting,
+    waiting_requests,
+)
+from bfio.decode.policy import look_ahead_of
+from bfio.step.exact.place import random_below
 from bfio.step.two_stage.heuristic import TwoStageParameters
 from bfio.step.two_stage.kernels.two_stage import order_by_size
 from formulations.arrays import IntArray
+
+
+@compilable(allocates=True)
+def draw_lengths(memory: Memory, step: int) -> int:
+    """Draw what running requests have left and requests to come; return the mean of the former."""
+    counts, drawn, past = memory.seen.counts, memory.drawn, memory.scene.past
+    num = counts[PAST]
+    mean = sort_by_length(drawn, past[:, :num])
+    lengths = drawn.sorted[:num]
+    for i in range(counts[RUNNING]):
+        drawn.remaining[i] = memory.scene.running[LEFT, i]
+        if drawn.remaining[i] > 0:
+            continue
+        begun = memory.scene.running[BEGUN, i]
+        age = step + counts[AHEAD_KNOWN] - begun
+        longer = np.searchsorted(lengths, age, side="right")
+        length = drawn_length(drawn, past[:, :num], longer, age, mean)
+        drawn.remaining[i] = length - (step - begun)
+    for i in range(len(drawn.prompt)):
+        place = random_below(drawn.word, num)
+        chosen = drawn.order[place]
+        drawn.prompt[i] = past[PROMPT, chosen]
+        drawn.output[i] = past[LENGTH, chosen]
+        if past[IS_OPEN, chosen] != 0:
+            drawn.output[i] = drawn_length(
+                drawn, past[:, :num], place + 1, past[LENGTH, chosen], mean
+            )
+    left = drawn.remaining[: counts[RUNNING]].sum()
+    return mean if counts[RUNNING] == 0 else int(left // counts[RUNNING])
+
+
+@compilable(allocates=True)
+def sort_by_length(drawn: Drawn, past: IntArray) -> int:
+    """Order past requests by length, those that have ended first; return the mean length."""
+    num = past.shape[1]
+    # Distinct keys, so that any way of sorting gives the same order.
+    keys = (2 * past[LENGTH] + past[IS_OPEN]) * num + np.arange(num)
+    drawn.order[:num] = np.argsort(keys)
+    steps, ends = 0, 0
+    for place in range(num):
+        drawn.sorted[place] = past[LENGTH, drawn.order[place]]
+        steps += past[LENGTH, place]
+        ends += 1 - past[IS_OPEN, place]
+    return max(1, steps // max(1, ends))
+
+
+@compilable
+def drawn_length(drawn: Drawn, past: IntArray, place: int, age: int, mean: int) -> int:
+    """Draw a length from those at ``place`` and behind it in the order; beyond ``age``."""
+    num = past.shape[1]
+    while place < num:
+        place += random_below(drawn.word, num - place)
+        chosen = drawn.order[place]
+        age = past[LENGTH, chosen]
+        if past[IS_OPEN, chosen] == 0:
+            return int(age)
+        place += 1
+    extra = 1
+    while extra < LONGEST_TAIL * mean and random_below(drawn.word, mean) != 0:
+        extra += 1
+    return int(age + extra)
 
 
 @compilable(allocates=True)
@@ -189,7 +300,7 @@ def steps_to_play(memory: Memory, step: int, left: int) -> int:
     the run and its windows have told who ends.
     """
     told = step + memory.seen.counts[kept.AHEAD_KNOWN]
-    return int(2 * UNCOUNTED + min(memory.rule.lives * left, told))
+    return int(2 * UNCOUNTED + min(LIVES * left, told))
 
 
 @compilable(allocates=True)
@@ -211,8 +322,8 @@ def best_played(memory: Memory, level: float) -> int:
     best, least = 0, np.inf
     for k in range(len(memory.score)):
         if memory.score[k] >= 0:
-            earlier = memory.rule.decay * memory.total[k]
-            weight = memory.rule.decay * memory.weight[k] + 1
+            earlier = DECAY * memory.total[k]
+            weight = DECAY * memory.weight[k] + 1
             mean = (earlier + np.log(memory.score[k] + 1) - level) / weight
             if mean < least:
                 best, least = k, mean
@@ -223,8 +334,8 @@ def best_played(memory: Memory, level: float) -> int:
 def remember(memory: Memory, level: float) -> None:
     """Add the scores of this rehearsal to those of earlier ones, which count less from now on."""
     for k in range(len(memory.score)):
-        memory.total[k] *= memory.rule.decay
-        memory.weight[k] *= memory.rule.decay
+        memory.total[k] *= DECAY
+        memory.weight[k] *= DECAY
         if memory.score[k] >= 0:
             memory.total[k] += np.log(memory.score[k] + 1) - level
             memory.weight[k] += 1
@@ -244,6 +355,97 @@ rehearse = entry_point(linked(_rehearse))
 
 def warm_up() -> None:
     """Compile or load the kernel of rehearsals, by one of an idle machine."""
-    memory = kept.new_memory(1, 1, 0, 1, TwoStageParameters())
-    memory.seen.counts[kept.PAST] = 1
+    memory = new_memory(1, 1, 0, 1, TwoStageParameters())
+    memory.seen.counts[PAST] = 1
     rehearse(memory, 0, False)
+
+
+# Rehearsals as a kernel of whole runs; `adaptive` loads this with its first run.
+
+
+def memory(task: KernelTask) -> Memory | None:
+    """Return what the kernel keeps, or None if windows are too large for it."""
+    most = most_waiting(task.workload, task.cluster, task.options)
+    horizon = look_ahead_of(task.policy)
+    cluster = task.cluster
+    equal = cluster.keeps_one_pace and isinstance(cluster.slots, int)
+    if not equal or cluster.memory is not None or most * (horizon + 1) > MAX_CONTRIBUTIONS:
+        return None
+    parameters = task.policy.parameters  # type: ignore[attr-defined]
+    return new_memory(
+        cluster.workers, cluster.total_slots // cluster.workers, horizon, most, parameters
+    )
+
+
+@compilable(allocates=True)
+def decide(state: State, window: Window, memory: Memory) -> bool:
+    """Let the current setting admit waiting requests, after a rehearsal if one is due."""
+    counters, seen = state.counters, memory.seen
+    num_workers, slots, step = len(state.workers.load), state.machine.slots[0], counters[STEP]
+    if counters[WAITING] == 0 or counters[ACTIVE] == counters[SLOTS]:
+        return True
+    look(seen, step, counters[COMPLETED], state.workers.running)
+    if is_due(seen, state.workers.running, num_workers * slots):
+        write_scene(state, memory)
+        rehearse_all(memory, step, loads_grow(state))
+    for g in range(num_workers):
+        seen.foretold[g] = 0
+        if state.settings.horizon > 0:
+            seen.foretold[g] = state.ending_count[g, column_of(state, step)]
+    if not admit_by_setting(state, memory, seen.counts[kept.CURRENT]):
+        return False
+    note_decision(seen)
+    seen.running[:] = state.workers.running
+    return True
+
+
+@compilable(allocates=True)
+def write_scene(state: State, memory: Memory) -> None:
+    """Write what runs, what waits and the requests revealed last."""
+    counters, counts, scene = state.counters, memory.seen.counts, memory.scene
+    running = np.sort(state.lists.running[: counters[ACTIVE]])
+    left = remaining_running(state, running)
+    counts[TELLS] = int(windows_tell(memory.seen, left, state.settings.horizon))
+    ahead = counts[AHEAD_KNOWN] = counts[TELLS] * state.settings.horizon
+    num_past = min(counters[REVEALED], scene.past.shape[1])
+    for i in range(num_past):
+        write_past(state, scene.past[:, i], counters[REVEALED] - 1 - i, ahead)
+    for i in range(len(running)):
+        scene.running[LEFT, i] = left[i] if left[i] <= ahead else 0
+        scene.running[PROMPT, i] = state.requests.size[running[i]]
+        scene.running[WORKER, i] = state.marks.worker[running[i]]
+        scene.running[BEGUN, i] = state.marks.start[running[i]]
+    first, num_waiting = first_waiting(state), min(counters[WAITING], len(scene.waiting))
+    for i in range(num_waiting):
+        scene.waiting[i] = state.requests.size[state.pool[first + i]]
+    counts[PAST], counts[RUNNING], counts[kept.WAITING] = num_past, len(running), num_waiting
+
+
+@compilable
+def write_past(state: State, column: np.ndarray, request: int, ahead: int) -> None:
+    """Write prompt and length of a request as far as known, and whether it goes on after that."""
+    start, last, step = state.marks.start[request], state.marks.last[request], state.counters[STEP]
+    column[PROMPT] = state.requests.prompt[request]
+    if start < 0:
+        column[LENGTH], column[IS_OPEN] = 0, 1
+    elif last < step:
+        column[LENGTH], column[IS_OPEN] = last + 1 - start, 0
+    else:
+        left = left_of(state, request)
+        column[LENGTH], column[IS_OPEN] = step - start + min(left, ahead), int(left > ahead)
+
+
+@compilable(allocates=True)
+def loads_grow(state: State) -> bool:
+    """Whether the window shows a waiting request larger at the next step."""
+    settings, step = state.settings, state.counters[STEP]
+    since = 0 if settings.by_age else step
+    grows = gained(state.gains, since + 1) > gained(state.gains, since)
+    if not (grows and state.sight[GROWS] and settings.horizon > 0):
+        return False
+    if grow_alike(state):
+        return True
+    return bool((remaining_waiting(state, waiting_requests(state)) > 1).any())
+
+
+KERNEL = Kernel(memory, decide=decide, reads_window=True, statistics=statistics)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.decisions import shown
 from bfio.decode.features.feature import Feature
 from bfio.decode.features.memory.start_order import put_in_order
 from bfio.decode.machine.counters import ACTIVE, KNOWN, RESERVE, STEP
@@ -18,7 +17,7 @@ from bfio.decode.machine.endings import add_ending
 from bfio.decode.machine.moves import end, growth, strike_from_wheel
 from bfio.decode.machine.phases import run_step
 from bfio.decode.machine.state import Record, State
-from bfio.decode.policy import Decision
+from bfio.decode.policy import Decision, shown
 from bfio.decode.replay_record import Replay
 from bfio.decode.replay_table import RuleTable, number
 from bfio.decode.run import Run

@@ -1,10 +1,4 @@
-"""The two-stage heuristic as a kernel; the policies that use it load this with their first run.
-
-The waiting requests are kept by size from one decision to the next: most of those that wait at a
-step have waited at the last one, and it is enough to drop those that do not wait any more and to
-merge those that have come. With immediate dispatch requests are bound by the F-score, of which
-`bfio.decode.score_choice` is the readable form.
-"""
+"""The two-stage heuristic as a kernel; the policies that use it load this with their first run."""
 
 from fractions import Fraction
 from typing import NamedTuple
@@ -32,7 +26,10 @@ from bfio.decode.machine.phases import (
     may_be_bound,
     most_bound,
 )
-from bfio.decode.machine.state import State, most_waiting
+from bfio.decode.machine.state import (
+    State,
+    most_waiting,
+)
 from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
@@ -56,14 +53,10 @@ from bfio.step.two_stage.kernels.two_stage import (
 )
 from formulations.arrays import IntArray
 
-#: Factors of the score from here on leave 64-bit integers at once.
-LARGEST_FACTOR = 2**61
-#: Most entries of the contributions of all requests that may wait (1 GiB).
-MAX_CONTRIBUTIONS = 2**27
-#: More steps than any run has.
-NEVER = 2**62
-#: Scores estimated below it stay exact in 64 bits, with room for the rounding of the estimate.
-_SAFE = 2.0**61
+# The waiting requests by size, kept from one decision to the next.
+#
+# Most of those that wait at a step have waited at the last one: it is enough to drop those that do
+# not wait any more and to merge those that have come.
 
 
 class SizeOrder(NamedTuple):
@@ -82,6 +75,181 @@ class SizeOrder(NamedTuple):
     requests: IntArray
     num: IntArray
     position: IntArray
+
+
+def new_order(num_requests: int, most_waiting: int) -> SizeOrder:
+    """Return the order of nobody."""
+    return SizeOrder(
+        np.empty(most_waiting, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        np.full(num_requests, -1, dtype=np.int64),
+    )
+
+
+@compilable(allocates=True)
+def put_in_order(order: SizeOrder, waiting: IntArray, sizes: IntArray, by_size: IntArray) -> None:
+    """Write the positions of the waiting requests as `order_by_size` does, and keep their order.
+
+    Parameters
+    ----------
+    order : SizeOrder
+        The order of the last decision, of whichever requests.
+    waiting, sizes : IntArray
+        Shape (N,): requests, each a number below n of its own, and their sizes [tokens].
+    by_size : IntArray
+        Shape (N,), overwritten.
+    """
+    for i in range(len(waiting)):
+        order.position[waiting[i]] = i
+    num_kept = keep_waiting(order, sizes, by_size)
+    come = np.empty(len(waiting) - num_kept, np.int64)
+    found = 0
+    for i in range(len(waiting)):
+        if order.position[waiting[i]] >= 0:
+            order.position[waiting[i]] = -1
+            come[found] = i
+            found += 1
+    ranks = np.empty_like(come)
+    order_by_size(sizes[come], ranks)
+    merge_come(by_size, num_kept, come[ranks], sizes)
+    for i in range(len(by_size)):
+        order.requests[i] = waiting[by_size[i]]
+    order.num[0] = len(waiting)
+
+
+@compilable
+def keep_waiting(order: SizeOrder, sizes: IntArray, by_size: IntArray) -> int:
+    """Write the positions of those that still wait, in the order kept; return how many they are.
+
+    One that is out of order, as its size has changed, counts as one that has come.
+    """
+    found = 0
+    for k in range(order.num[0]):
+        i = order.position[order.requests[k]]
+        if i >= 0 and (found == 0 or is_before(sizes, by_size[found - 1], i)):
+            order.position[order.requests[k]] = -1
+            by_size[found] = i
+            found += 1
+    return found
+
+
+@compilable
+def is_before(sizes: IntArray, one: int, other: int) -> bool:
+    """Whether a waiting request stands before another: it is larger, or as large and older."""
+    return bool(sizes[one] > sizes[other] or (sizes[one] == sizes[other] and one < other))
+
+
+@compilable
+def merge_come(by_size: IntArray, num_kept: int, come: IntArray, sizes: IntArray) -> None:
+    """Put those that have come, in order, between the first so many of ``by_size``."""
+    kept, place = num_kept - 1, len(by_size) - 1
+    for k in range(len(come) - 1, -1, -1):
+        while kept >= 0 and is_before(sizes, come[k], by_size[kept]):
+            by_size[place] = by_size[kept]
+            kept -= 1
+            place -= 1
+        by_size[place] = come[k]
+        place -= 1
+
+
+# Immediate dispatch by the F-score, compiled.
+#
+# `bfio.decode.policies.balance_route.bound_by_score` is its readable form.
+
+#: Scores estimated below it stay exact in 64 bits, with room for the rounding of the estimate.
+_SAFE = 2.0**61
+
+
+@compilable(allocates=True)
+def bind_by_score(
+    state: State,
+    window: Window,
+    reward: IntArray,
+    penalty: IntArray,
+    token_time: IntArray,
+    overhead_tokens: IntArray,
+) -> bool:
+    """Bind each request that waits for a worker; False if that would not be exact.
+
+    Parameters
+    ----------
+    state, window
+        The step, and room for its projections.
+    reward, penalty, token_time, overhead_tokens
+        See `bfio.decode.machine.two_stage.TwoStage`.
+    """
+    counters, most = state.counters, most_bound(state)
+    if most > 0:
+        project_running(state, window)
+        loads = window.base + bound_loads(state, window)
+        time = np.ones(len(loads), dtype=np.int64)
+        if len(token_time) > 0:
+            time = token_time
+            for g in range(len(loads)):
+                loads[g] = (loads[g] + overhead_tokens[g]) * time[g]
+        growth = growth_of_waiting(state, window)
+        factors = float(reward.sum()) + float(penalty.sum())
+        for position in range(first_waiting(state), counters[REVEALED]):
+            if counters[TAKEN] == most:
+                break
+            request = state.pool[position]
+            if not may_be_bound(state, request):
+                continue
+            waiting = state.pool[position : position + 1]
+            project_contributions(state, window, waiting, remaining_waiting(state, waiting))
+            added = window.contribution[0]
+            heaviest = float(loads.max()) + float(added.max()) * float(time.max())
+            if heaviest * factors >= _SAFE:
+                return False
+            worker = best_worker(state, request, loads, added, time, reward, penalty)
+            if bind(state, position, worker):
+                loads[worker] += (state.requests.size[request] + growth) * time[worker]
+        close_gaps(state)
+    start_queued(state)
+    return True
+
+
+@compilable(allocates=True)
+def best_worker(
+    state: State,
+    request: int,
+    loads: IntArray,
+    added: IntArray,
+    time: IntArray,
+    reward: IntArray,
+    penalty: IntArray,
+) -> int:
+    """Return the open worker of highest score; ties: most left, largest least margin, lowest."""
+    envelope = np.zeros(loads.shape[1], dtype=np.int64)
+    for g in range(len(loads)):
+        for h in range(len(envelope)):
+            envelope[h] = max(envelope[h], loads[g, h])
+    best, best_value, best_left, best_margin = -1, 0, 0, 0
+    for g in range(len(loads)):
+        worker = worker_tally(state, g)
+        if not takes(worker, state.requests.need[request]):
+            continue
+        value, margin = 0, envelope[0] - loads[g, 0]
+        for h in range(len(envelope)):
+            left, more = envelope[h] - loads[g, h], added[h] * time[g]
+            value += reward[h] * more - penalty[h] * max(0, more - left)
+            margin = min(margin, left)
+        is_better = value > best_value
+        if value == best_value:
+            is_better = worker.free > best_left
+            if worker.free == best_left:
+                is_better = margin > best_margin
+        if best < 0 or is_better:
+            best, best_value, best_left, best_margin = g, value, worker.free, margin
+    return best
+
+
+#: Factors of the score from here on leave 64-bit integers at once.
+LARGEST_FACTOR = 2**61
+#: Most entries of the contributions of all requests that may wait (1 GiB).
+MAX_CONTRIBUTIONS = 2**27
+#: More steps than any run has.
+NEVER = 2**62
 
 
 class TwoStage(NamedTuple):
@@ -245,7 +413,7 @@ def planned_loads(state: State, window: Window) -> IntArray:
 def overdue_first(state: State, waiting: IntArray, max_wait: int, by_size: IntArray) -> int:
     """Move those to the front who must start now, each part in its order; return how many.
 
-    Who that is says `bfio.decode.score_choice.overdue`.
+    Who that is says `bfio.decode.policies.balance_route.overdue`.
     """
     is_overdue, left = np.zeros(len(waiting), dtype=np.bool_), free_slots(state).sum()
     num = 0
@@ -311,165 +479,6 @@ def admit_within(
         return False
     admit_assigned(state, assignment)
     return True
-
-
-def new_order(num_requests: int, most_waiting: int) -> SizeOrder:
-    """Return the order of nobody."""
-    return SizeOrder(
-        np.empty(most_waiting, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-        np.full(num_requests, -1, dtype=np.int64),
-    )
-
-
-@compilable(allocates=True)
-def put_in_order(order: SizeOrder, waiting: IntArray, sizes: IntArray, by_size: IntArray) -> None:
-    """Write the positions of the waiting requests as `order_by_size` does, and keep their order.
-
-    Parameters
-    ----------
-    order : SizeOrder
-        The order of the last decision, of whichever requests.
-    waiting, sizes : IntArray
-        Shape (N,): requests, each a number below n of its own, and their sizes [tokens].
-    by_size : IntArray
-        Shape (N,), overwritten.
-    """
-    for i in range(len(waiting)):
-        order.position[waiting[i]] = i
-    num_kept = keep_waiting(order, sizes, by_size)
-    come = np.empty(len(waiting) - num_kept, np.int64)
-    found = 0
-    for i in range(len(waiting)):
-        if order.position[waiting[i]] >= 0:
-            order.position[waiting[i]] = -1
-            come[found] = i
-            found += 1
-    ranks = np.empty_like(come)
-    order_by_size(sizes[come], ranks)
-    merge(by_size, num_kept, come[ranks], sizes)
-    for i in range(len(by_size)):
-        order.requests[i] = waiting[by_size[i]]
-    order.num[0] = len(waiting)
-
-
-@compilable
-def keep_waiting(order: SizeOrder, sizes: IntArray, by_size: IntArray) -> int:
-    """Write the positions of those that still wait, in the order kept; return how many they are.
-
-    One that is out of order, as its size has changed, counts as one that has come.
-    """
-    found = 0
-    for k in range(order.num[0]):
-        i = order.position[order.requests[k]]
-        if i >= 0 and (found == 0 or is_before(sizes, by_size[found - 1], i)):
-            order.position[order.requests[k]] = -1
-            by_size[found] = i
-            found += 1
-    return found
-
-
-@compilable
-def is_before(sizes: IntArray, one: int, other: int) -> bool:
-    """Whether a waiting request stands before another: it is larger, or as large and older."""
-    return bool(sizes[one] > sizes[other] or (sizes[one] == sizes[other] and one < other))
-
-
-@compilable
-def merge(by_size: IntArray, num_kept: int, come: IntArray, sizes: IntArray) -> None:
-    """Put those that have come, in order, between the first so many of ``by_size``."""
-    kept, place = num_kept - 1, len(by_size) - 1
-    for k in range(len(come) - 1, -1, -1):
-        while kept >= 0 and is_before(sizes, come[k], by_size[kept]):
-            by_size[place] = by_size[kept]
-            kept -= 1
-            place -= 1
-        by_size[place] = come[k]
-        place -= 1
-
-
-@compilable(allocates=True)
-def bind_by_score(
-    state: State,
-    window: Window,
-    reward: IntArray,
-    penalty: IntArray,
-    token_time: IntArray,
-    overhead_tokens: IntArray,
-) -> bool:
-    """Bind each request that waits for a worker; False if that would not be exact.
-
-    Parameters
-    ----------
-    state, window
-        The step, and room for its projections.
-    reward, penalty, token_time, overhead_tokens
-        See `bfio.decode.machine.two_stage.TwoStage`.
-    """
-    counters, most = state.counters, most_bound(state)
-    if most > 0:
-        project_running(state, window)
-        loads = window.base + bound_loads(state, window)
-        time = np.ones(len(loads), dtype=np.int64)
-        if len(token_time) > 0:
-            time = token_time
-            for g in range(len(loads)):
-                loads[g] = (loads[g] + overhead_tokens[g]) * time[g]
-        growth = growth_of_waiting(state, window)
-        factors = float(reward.sum()) + float(penalty.sum())
-        for position in range(first_waiting(state), counters[REVEALED]):
-            if counters[TAKEN] == most:
-                break
-            request = state.pool[position]
-            if not may_be_bound(state, request):
-                continue
-            waiting = state.pool[position : position + 1]
-            project_contributions(state, window, waiting, remaining_waiting(state, waiting))
-            added = window.contribution[0]
-            heaviest = float(loads.max()) + float(added.max()) * float(time.max())
-            if heaviest * factors >= _SAFE:
-                return False
-            worker = best_worker(state, request, loads, added, time, reward, penalty)
-            if bind(state, position, worker):
-                loads[worker] += (state.requests.size[request] + growth) * time[worker]
-        close_gaps(state)
-    start_queued(state)
-    return True
-
-
-@compilable(allocates=True)
-def best_worker(
-    state: State,
-    request: int,
-    loads: IntArray,
-    added: IntArray,
-    time: IntArray,
-    reward: IntArray,
-    penalty: IntArray,
-) -> int:
-    """Return the open worker of highest score; ties: most left, largest least margin, lowest."""
-    envelope = np.zeros(loads.shape[1], dtype=np.int64)
-    for g in range(len(loads)):
-        for h in range(len(envelope)):
-            envelope[h] = max(envelope[h], loads[g, h])
-    best, best_value, best_left, best_margin = -1, 0, 0, 0
-    for g in range(len(loads)):
-        worker = worker_tally(state, g)
-        if not takes(worker, state.requests.need[request]):
-            continue
-        value, margin = 0, envelope[0] - loads[g, 0]
-        for h in range(len(envelope)):
-            left, more = envelope[h] - loads[g, h], added[h] * time[g]
-            value += reward[h] * more - penalty[h] * max(0, more - left)
-            margin = min(margin, left)
-        is_better = value > best_value
-        if value == best_value:
-            is_better = worker.free > best_left
-            if worker.free == best_left:
-                is_better = margin > best_margin
-        if best < 0 or is_better:
-            best, best_value, best_left, best_margin = g, value, worker.free, margin
-    return best
 
 
 KERNEL = Kernel(memory, decide=decide, reads_window=True)

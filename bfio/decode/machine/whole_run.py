@@ -11,7 +11,7 @@ import numpy as np
 
 import bfio.decode.policies
 from bfio.common.engine_choice import Engine, is_worthwhile
-from bfio.common.kernel_groups import ensure_compiled, group_of, groups
+from bfio.common.kernel_groups import ensure_compiled, groups
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
@@ -25,6 +25,7 @@ from bfio.decode.machine.state import Record, State, most_waiting, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.observers import ProgressObserver, Watching
 from bfio.decode.options import RunOptions
+from bfio.decode.policy import look_ahead_of
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction.registry import lengths_of, made
 from bfio.decode.predictor import LengthSource
@@ -104,11 +105,6 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
     return is_worthwhile(loop_of(spec, parts_linked(cluster, options)).name, saved_s)
 
 
-def is_ready(spec: PolicySpec) -> bool:
-    """Whether the loop of a policy is compiled already; asked before Numba is loaded."""
-    return group_of(loop_of(spec).name).is_ready()
-
-
 @cache
 def greedy_policies() -> tuple[PolicySpec, ...]:
     """Return the built-in policies that serve one request after the other: one loop for all."""
@@ -173,7 +169,7 @@ def _prepared(spec: PolicySpec, task: KernelTask, loop: Loop) -> _Prepared | Non
     if memory is None:
         return None
     workload, cluster, options = task.workload, task.cluster, task.options
-    horizon = getattr(task.policy, "horizon", 0) if kernel.reads_window else 0
+    horizon = look_ahead_of(task.policy) if kernel.reads_window else 0
     source = lengths_of(options.predictor)
     prediction = None
     if source is LengthSource.COMPILED:

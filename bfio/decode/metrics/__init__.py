@@ -1,14 +1,22 @@
-"""Metrics of decode runs, each one small function in a table."""
+"""Metrics of decode runs, each one small function in a table.
 
+A metric looks at a `RunPart`: the whole run, or its measured part (`bfio.decode.measured`).
+To add one, write a function: under ``.metric``; under ``.average`` if it averages over steps or
+requests and is to have an interval; under ``.distribution`` if it is one value each. Tables, JSON,
+studies and documentation read the table, in the order of this file.
+
+Request metrics count the requests of the part that completed.
+"""
+
+import numpy as np
+
+from bfio.common.metrics import Average, Column, Domain, MetricTable, Value, exact_sum, percentile
+from bfio.decode.energy import EnergyReading, energy_account
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics.part import RunPart
-from bfio.decode.metrics.service_levels import jain_index
-from bfio.decode.metrics.table import (
-    METRICS,
-    half_widths,
-    measure,
-    measure_steady,
-    measured_of,
-)
+from bfio.decode.run import Run
+from bfio.decode.stints import Cause
+from formulations.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "METRICS",
@@ -19,3 +27,633 @@ __all__ = [
     "measure_steady",
     "measured_of",
 ]
+
+#: Metrics of parts of runs, in the order in which they are shown, see `bfio.common.metrics`.
+METRICS: MetricTable[RunPart] = MetricTable()
+#: An average of nothing, where a run does not have what is averaged.
+_NOTHING = Average(np.zeros(0, dtype=np.int64))
+
+# What is counted: steps, tokens, requests and what became of them.
+
+
+@METRICS.metric("steps", "steps", "decode steps executed", Column("steps", place=1))
+def _steps(part: RunPart) -> Value:
+    return len(part.steps)
+
+
+@METRICS.metric("tokens", "tokens", "output tokens emitted")
+def _tokens(part: RunPart) -> Value:
+    return exact_sum(part.run.active[part.steps])
+
+
+@METRICS.metric("completed", "requests", "requests that emitted all their tokens")
+def _completed(part: RunPart) -> Value:
+    return len(part.completed)
+
+
+@METRICS.metric("partial", "requests", "requests that started but did not complete")
+def _partial(part: RunPart) -> Value:
+    return len(part.started) - len(part.completed)
+
+
+@METRICS.metric("interruptions", "requests", "times that a request left its worker undone")
+def _interruptions(part: RunPart) -> Value:
+    return int(np.isin(part.run.interruptions[:, 3], part.steps).sum())
+
+
+@METRICS.metric(
+    "recomputed_tokens",
+    "tokens",
+    "prompts and emitted tokens of interrupted requests whose cache was lost",
+)
+def _recomputed_tokens(part: RunPart) -> Value:
+    return part.interrupted_tokens(Cause.RECOMPUTATION, Cause.FAILURE)
+
+
+@METRICS.metric(
+    "swapped_tokens", "tokens", "prompts and emitted tokens of requests moved to the host"
+)
+def _swapped_tokens(part: RunPart) -> Value:
+    return part.interrupted_tokens(Cause.SWAP)
+
+
+@METRICS.metric("cancelled", "requests", "requests whose client gave up before they were done")
+def _cancelled(part: RunPart) -> Value:
+    return int(np.isin(part.run.cancel_step, part.steps).sum())
+
+
+@METRICS.metric("cancelled_tokens", "tokens", "tokens emitted for clients that then gave up")
+def _cancelled_tokens(part: RunPart) -> Value:
+    run = part.run
+    return exact_sum(run.emitted_tokens[np.isin(run.cancel_step, part.steps)])
+
+
+# What clusters add as they are served: prefixes, prefill tier, reports, rests, budgets.
+
+
+@METRICS.metric(
+    "prefix_hit_tokens",
+    "tokens",
+    "prompt tokens whose prefill is saved: found in the prefix cache of the worker they start on",
+)
+def _prefix_hit_tokens(part: RunPart) -> Value:
+    hits = part.run.prefix_hit_tokens
+    return None if hits is None else exact_sum(hits[part.steps])
+
+
+@METRICS.average(
+    "prefix_hit_rate",
+    "1",
+    "their share of the prompts of the requests that start",
+    Column("prefix\nhits", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _prefix_hit_rate(part: RunPart) -> Average:
+    hits, prompts = part.run.prefix_hit_tokens, part.started_again_tokens[part.steps]
+    if hits is None or not prompts.any():
+        return _NOTHING
+    return Average(hits[part.steps], prompts)
+
+
+@METRICS.metric(
+    "expired",
+    "requests",
+    "times that the pool dropped the cache of a request that waited, which then went through "
+    "prefill again",
+)
+def _expired(part: RunPart) -> Value:
+    return None if part.expired is None else len(part.expired)
+
+
+@METRICS.metric("expired_tokens", "tokens", "prompts of those")
+def _expired_tokens(part: RunPart) -> Value:
+    return None if part.expired is None else exact_sum(part.run.prompt_tokens[part.expired])
+
+
+@METRICS.metric(
+    "prefill_held_s",
+    "s",
+    "time that prefill workers held requests which started because the pool was full",
+)
+def _prefill_held(part: RunPart) -> Value:
+    held_s = part.run.held_s
+    return None if held_s is None else float(held_s[part.started].sum())
+
+
+@METRICS.average(
+    "ready_delay_mean_s",
+    "s",
+    "mean time from arrival until ready to be decoded: waiting for prefill, prefill, transfer",
+    Column("ready\nmean [s]", by_default=False),
+)
+def _ready_delay_mean(part: RunPart) -> Average:
+    ready_s, arrival_s = part.run.ready_s, part.run.arrival_s
+    if ready_s is None or arrival_s is None:
+        return _NOTHING
+    return Average((ready_s - arrival_s)[part.completed])
+
+
+@METRICS.metric(
+    "refused",
+    "requests",
+    "decisions that found no memory on their worker, of which reports told otherwise",
+)
+def _refused(part: RunPart) -> Value:
+    refused = part.run.refused
+    return None if refused is None else int(refused[part.steps].sum())
+
+
+@METRICS.metric("rests", "requests", "requests at rest, summed over steps")
+def _rests(part: RunPart) -> Value:
+    return None if part.run.rests is None else int(part.run.resting()[part.steps].sum())
+
+
+@METRICS.average(
+    "rest_share",
+    "1",
+    "share of active requests that rest, over steps",
+    Column("at rest", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _rest_share(part: RunPart) -> Average:
+    if part.run.rests is None:
+        return _NOTHING
+    resting = part.run.resting()[part.steps]
+    return Average(resting, (resting + part.run.active[part.steps]).astype(np.float64))
+
+
+@METRICS.metric("longest_rest", "steps", "longest rest that began at these steps")
+def _longest_rest(part: RunPart) -> Value:
+    rests = part.run.rests
+    if rests is None:
+        return None
+    began = rests[np.isin(rests[:, 1], part.steps)]
+    return int((began[:, 2] - began[:, 1]).max(initial=0))
+
+
+@METRICS.metric(
+    "prefill_tokens", "tokens", "prompt tokens computed on the workers that decode, in chunks"
+)
+def _prefill_tokens(part: RunPart) -> Value:
+    tokens = part.prefill_tokens
+    return None if tokens is None else exact_sum(tokens[part.steps])
+
+
+@METRICS.average(
+    "prefill_mean_s",
+    "s",
+    "mean time from the first step of a request until its prompt is computed",
+    Column("prefill\nmean [s]", by_default=False),
+)
+def _prefill_mean(part: RunPart) -> Average:
+    return Average(part.prefill_times)
+
+
+@METRICS.average(
+    "budget_share",
+    "1",
+    "share of the token budgets that is used",
+    Column("budget", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _budget_share(part: RunPart) -> Average:
+    tokens = part.prefill_tokens
+    if tokens is None:
+        return _NOTHING
+    used = (tokens + part.run.active)[part.steps]
+    return Average(used, np.full(len(used), float(part.run.cluster.worker_budgets().sum())))
+
+
+# Loads, how unequal they are, and what waits.
+
+
+@METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")
+def _work(part: RunPart) -> Value:
+    return exact_sum(part.run.total_load[part.steps])
+
+
+@METRICS.metric("total_time_s", "s", "step time and idle time")
+def _total_time(part: RunPart) -> Value:
+    return part.total_s
+
+
+@METRICS.metric("idle_time_s", "s", "time in which no request was active on any worker")
+def _idle_time(part: RunPart) -> Value:
+    return float(part.run.idle_before_s[part.steps].sum())
+
+
+@METRICS.average(
+    "avg_imbalance",
+    "tokens",
+    "mean over steps of G·max load - total load (BF-IO eq. 7)",
+    Column("AvgImbalance\n[tokens]"),
+)
+def _avg_imbalance(part: RunPart) -> Average:
+    return Average(part.imbalance)
+
+
+@METRICS.average(
+    "avg_gap",
+    "tokens",
+    "mean over steps of max load - min load (BalanceRoute's tables)",
+    Column("AvgGap\n[tokens]"),
+)
+def _avg_gap(part: RunPart) -> Average:
+    return Average((part.run.max_load - part.run.min_load)[part.steps])
+
+
+@METRICS.average(
+    "idle_fraction",
+    "1",
+    "mean over steps of 1 - mean load / max load",
+    Column("idle", is_share=True),
+    Domain.SHARE,
+)
+def _idle_fraction(part: RunPart) -> Average:
+    return Average(part.idle_fractions)
+
+
+@METRICS.metric(
+    "idle_fraction_median",
+    "1",
+    "median over steps of 1 - mean load / max load",
+    domain=Domain.SHARE,
+)
+def _idle_fraction_median(part: RunPart) -> Value:
+    return percentile(part.idle_fractions, 50)
+
+
+@METRICS.metric(
+    "barrier_loss",
+    "1",
+    "share of worker time in steps that is spent waiting at the barrier",
+    Column("barrier", is_share=True),
+    Domain.SHARE,
+)
+def _barrier_loss(part: RunPart) -> Value:
+    if len(part.steps) == 0:
+        return None
+    run, whole = part.run, float(part.run.duration_s[part.steps].sum())
+    if run.balanced_s is not None:
+        return 1.0 - float(part.balanced_s.sum()) / whole
+    # Worker g waits t_l·(max load - L_g) of each step: together t_l·imbalance.
+    lost = float(run.cluster.worker_times()[1][0]) * exact_sum(part.imbalance)
+    return lost / (run.cluster.workers * whole)
+
+
+@METRICS.metric(
+    "barrier_loss_loads",
+    "1",
+    "that share if batches took no time for their tokens, of the same time of steps: what loads "
+    "alone would cost",
+    domain=Domain.SHARE,
+)
+def _barrier_loss_loads(part: RunPart) -> Value:
+    run = part.run
+    if run.chunks is None or run.loads is None:
+        return None
+    overhead_s, token_time_s = run.cluster.worker_times()
+    return part.lost_share(overhead_s + token_time_s * run.loads)
+
+
+@METRICS.metric(
+    "barrier_loss_batches",
+    "1",
+    "the same if steps lasted as their batches alone: what unequal numbers of tokens would cost",
+    domain=Domain.SHARE,
+)
+def _barrier_loss_batches(part: RunPart) -> Value:
+    batches = part.run.batch_tokens()
+    return None if batches is None else part.lost_share(part.run.cluster.batch_times(batches))
+
+
+@METRICS.average(
+    "avg_load",
+    "tokens",
+    "mean load of a worker over steps",
+    Column("load\n[tokens]", by_default=False),
+)
+def _avg_load(part: RunPart) -> Average:
+    workers = np.full(len(part.steps), float(part.run.cluster.workers))
+    return Average(part.run.total_load[part.steps], workers)
+
+
+@METRICS.average(
+    "load_balance_efficiency",
+    "1",
+    "share of step time left if all workers had the mean load: 1 - barrier loss",
+    Column("balance", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _load_balance_efficiency(part: RunPart) -> Average:
+    return Average(part.balanced_s, part.run.duration_s[part.steps])
+
+
+@METRICS.average(
+    "balanced_throughput_tokens_per_s",
+    "tokens/s",
+    "throughput if all workers had the mean load: throughput over load balance efficiency",
+    Column("balanced\n[tokens/s]", by_default=False),
+)
+def _balanced_throughput(part: RunPart) -> Average:
+    return Average(part.run.active[part.steps], part.balanced_s)
+
+
+@METRICS.average(
+    "started_prompt_mean",
+    "tokens",
+    "mean prompt of requests that started",
+    Column("started\n[tokens]", by_default=False),
+)
+def _started_prompt_mean(part: RunPart) -> Average:
+    return Average(part.run.prompt_tokens[part.started])
+
+
+@METRICS.average(
+    "waiting_prompt_mean",
+    "tokens",
+    "mean prompt of requests left waiting after admission",
+    Column("waiting\n[tokens]", by_default=False),
+)
+def _waiting_prompt_mean(part: RunPart) -> Average:
+    return part.mean_waiting(part.run.prompt_tokens)
+
+
+@METRICS.average(
+    "waiting_age_mean",
+    "steps",
+    "mean age, since the reveal, of requests left waiting after admission",
+    Column("waiting\n[steps]", by_default=False),
+)
+def _waiting_age_mean(part: RunPart) -> Average:
+    revealed = part.mean_waiting(part.run.reveal_step)
+    assert revealed.denominator is not None
+    steps = part.steps[part.run.waiting[part.steps] > 0]
+    return Average(steps * revealed.denominator - revealed.numerator, revealed.denominator)
+
+
+@METRICS.metric("max_waiting", "requests", "most requests waiting after admission")
+def _max_waiting(part: RunPart) -> Value:
+    return int(part.run.waiting[part.steps].max()) if len(part.steps) else None
+
+
+# Throughput and the times of requests.
+
+
+def _milliseconds(heading: str) -> Column:
+    return Column(f"{heading}\n[ms]", factor=1e3)
+
+
+def _seconds(heading: str, *, by_default: bool = False) -> Column:
+    return Column(f"{heading} [s]", by_default=by_default)
+
+
+@METRICS.average(
+    "throughput_tokens_per_s",
+    "tokens/s",
+    "tokens over step time (BF-IO eq. 8)",
+    Column("throughput\n[tokens/s]"),
+)
+def _throughput(part: RunPart) -> Average:
+    return Average(part.run.active[part.steps], part.run.duration_s[part.steps])
+
+
+@METRICS.distribution(
+    "tpot",
+    "s/token",
+    "time per output token (BF-IO eq. 9)",
+    ending="_s",
+    shown={"mean": _milliseconds("TPOT mean"), "p95": _milliseconds("TPOT P95")},
+)
+def _time_per_token(part: RunPart) -> FloatArray:
+    return part.times_per_token
+
+
+@METRICS.metric(
+    "tpot_p95_awake_s",
+    "s/token",
+    "95th percentile of the time per output token without the time at rest",
+)
+def _tpot_p95_awake(part: RunPart) -> Value:
+    awake = part.awake_times_per_token
+    return None if awake is None else percentile(awake, 95)
+
+
+@METRICS.distribution(
+    "queueing_delay",
+    "s",
+    "time from arrival or reveal to the first step",
+    ending="_s",
+    shown={
+        "mean": _seconds("queueing\nmean"),
+        "p95": _seconds("queueing\nP95"),
+        "max": _seconds("queueing\nmax"),
+    },
+)
+def _queueing_delay(part: RunPart) -> FloatArray:
+    return part.delays
+
+
+@METRICS.distribution(
+    "ttft",
+    "s",
+    "time from arrival or reveal to the first token (TTFT)",
+    ending="_s",
+    shown={
+        "mean": _seconds("TTFT\nmean"),
+        "p95": _seconds("TTFT\nP95", by_default=True),
+        "max": _seconds("TTFT\nmax", by_default=True),
+    },
+)
+def _first_token(part: RunPart) -> FloatArray:
+    return part.first_tokens
+
+
+@METRICS.distribution(
+    "latency",
+    "s",
+    "time from arrival or reveal to the last token",
+    ending="_s",
+    shown={"mean": _seconds("latency\nmean"), "p95": _seconds("latency\nP95")},
+)
+def _latency(part: RunPart) -> FloatArray:
+    return part.latencies
+
+
+# Service levels and fairness.
+
+
+def jain_index(shares: FloatArray) -> float:
+    """Return ``(Σx)² / (n·Σx²)`` of what each of n >= 1 got: from 1/n (one got all) to 1.
+
+    R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for resource
+    allocation in shared computer systems", DEC-TR-301, 1984.
+
+    Parameters
+    ----------
+    shares : FloatArray
+        Shape (n,), >= 0 and not all 0, of one unit.
+    """
+    relative = shares / shares.max()
+    # At most 1 by Cauchy and Schwarz; minimum() only removes the last bit of rounding.
+    return min(1.0, float(relative.sum()) ** 2 / (len(shares) * float((relative**2).sum())))
+
+
+@METRICS.metric(
+    "slo_share",
+    "1",
+    "share of the requests that started which completed within both limits of --slo",
+    Column("in limits", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _slo_share(part: RunPart) -> Value:
+    if part.met is None or len(part.started) == 0:
+        return None
+    return int(part.met.sum()) / len(part.started)
+
+
+@METRICS.metric(
+    "goodput_requests_per_s",
+    "requests/s",
+    "requests that completed within both limits of --slo, over step and idle time",
+    Column("goodput\n[requests/s]", by_default=False),
+)
+def _goodput_requests(part: RunPart) -> Value:
+    if part.met is None or part.total_s == 0:
+        return None
+    return int(part.met.sum()) / part.total_s
+
+
+@METRICS.metric(
+    "goodput_tokens_per_s",
+    "tokens/s",
+    "tokens of such requests, over step and idle time",
+    Column("goodput\n[tokens/s]", by_default=False),
+)
+def _goodput_tokens(part: RunPart) -> Value:
+    if part.met is None or part.total_s == 0:
+        return None
+    return exact_sum(part.run.emitted_tokens[part.completed[part.met]]) / part.total_s
+
+
+@METRICS.metric(
+    "fairness_jain",
+    "1",
+    "Jain's index of the tokens per second that each request got, from arrival or reveal to its "
+    "end: 1 if all got the same",
+    Column("Jain", by_default=False),
+    Domain.SHARE,
+)
+def _fairness(part: RunPart) -> Value:
+    # Steps that take no time serve all alike at once, at no rate.
+    if len(part.completed) == 0 or not part.latencies.all():
+        return None
+    return jain_index(part.run.emitted_tokens[part.completed] / part.latencies)
+
+
+# Energy and power.
+
+
+@METRICS.metric(
+    "energy_j",
+    "J",
+    "energy, two-phase reading (BF-IO eqs. 10-11)",
+    Column("energy\n[kJ]", factor=1e-3, by_default=False),
+)
+def _energy(part: RunPart) -> Value:
+    return None if part.energy is None else part.energy.energy_j
+
+
+@METRICS.metric(
+    "energy_per_token_j",
+    "J/token",
+    "energy over tokens, two-phase reading: policies that serve less use less, but not per token",
+    Column("energy\n[J/token]"),
+)
+def _energy_per_token(part: RunPart) -> Value:
+    tokens = exact_sum(part.run.active[part.steps])
+    return None if part.energy is None or tokens == 0 else part.energy.energy_j / tokens
+
+
+@METRICS.metric(
+    "energy_averaged_j",
+    "J",
+    "energy, averaged reading",
+    Column("averaged\n[kJ]", factor=1e-3, by_default=False),
+)
+def _energy_averaged(part: RunPart) -> Value:
+    account = energy_account(part.run, part.energy_model, EnergyReading.AVERAGED, steps=part.steps)
+    return None if account is None else account.energy_j
+
+
+@METRICS.metric(
+    "power_mean_w",
+    "W",
+    "mean power of all workers over step and idle time, two-phase reading (BF-IO, fig. 7)",
+    Column("power\n[W]", by_default=False),
+)
+def _power_mean(part: RunPart) -> Value:
+    if part.energy is None or part.total_s == 0:
+        return None
+    return part.energy.energy_j / part.total_s
+
+
+@METRICS.metric(
+    "power_max_w",
+    "W",
+    "highest power of all workers in a step, two-phase reading",
+    Column("power max\n[W]", by_default=False),
+)
+def _power_max(part: RunPart) -> Value:
+    return None if part.energy is None or len(part.steps) == 0 else part.energy.peak_power_w
+
+
+def measure(
+    run: Run, energy_model: EnergyModel | None = None, table: MetricTable[RunPart] = METRICS
+) -> dict[str, Value]:
+    """Return every metric over the whole run, by name."""
+    return table.measure(_part(run, np.arange(run.steps), energy_model))
+
+
+def measured_of(run: Run, energy_model: EnergyModel | None = None) -> RunPart | None:
+    """Return the part of a run that is measured (`bfio.decode.measured`); None if it has none."""
+    part, steps = run.measured, run.measured_steps
+    if part is None or steps is None:
+        return None
+    return RunPart(run, steps, energy_model or EnergyModel(), np.arange(part.first, part.last))
+
+
+def measure_steady(
+    run: Run,
+    energy_model: EnergyModel | None = None,
+    warm_up: int = 0,
+    table: MetricTable[RunPart] = METRICS,
+) -> dict[str, Value] | None:
+    """Return every metric over the steady steps (`Run.steady_mask`), or None without any."""
+    which = run.steady_mask(warm_up)
+    return (
+        None if which is None else table.measure(_part(run, np.flatnonzero(which), energy_model))
+    )
+
+
+def half_widths(run: Run, which: BoolArray | None) -> dict[str, float | None]:
+    """Return half the widths of the 95 % intervals of those metrics that are averages.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    which : BoolArray, optional
+        Shape (K,): the steps that count, such as `Run.steady_mask`.
+
+    Returns
+    -------
+    dict
+        By name of the metric, in its unit; None if there are no or few such steps.
+    """
+    steps = np.zeros(0, dtype=np.int64) if which is None else np.flatnonzero(which)
+    return METRICS.half_widths(_part(run, steps, None))
+
+
+def _part(run: Run, steps: IntArray, energy_model: EnergyModel | None) -> RunPart:
+    return RunPart(run, steps, energy_model or EnergyModel())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
@@ -12,10 +12,10 @@ import numpy as np
 from bfio.common.kernels import is_compiled
 from bfio.common.options import option
 from bfio.decode.option_kinds import HORIZON
+from bfio.decode.policies.balance_route import StageOptions, two_stage_of
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.score_choice import StageOptions, two_stage_of
 from bfio.decode.state import DecodeState
-from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels
+from bfio.step.two_stage.heuristic import prepare_kernels
 
 if TYPE_CHECKING:
     from bfio.decode.adaptive.memory import Memory
@@ -47,9 +47,7 @@ class Adaptive:
 
     def __init__(self, options: AdaptiveOptions) -> None:
         self.horizon = options.horizon
-        self.parameters = TwoStageParameters(
-            threshold=options.threshold, candidates=options.candidates, key=options.key
-        )
+        self.parameters = options.parameters()
         self._memory: Memory | None = None
         self._requests = _Requests()
         prepare_kernels()
@@ -60,7 +58,7 @@ class Adaptive:
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign as the current setting does, after a rehearsal if one is due."""
         from bfio.decode.adaptive import memory as kept
-        from bfio.decode.adaptive.observing import is_due, look, note_decision, set_weights
+        from bfio.decode.adaptive.memory import is_due, look, note_decision, set_weights
 
         if state.num_admissible == 0:
             return [None] * state.num_waiting
@@ -78,10 +76,11 @@ class Adaptive:
             _rehearse(memory, state)
         setting = int(seen.counts[kept.CURRENT])
         columns = set_weights(memory.rule, setting, state.num_workers)
+        penalty = int(memory.rule.penalty[setting]) * state.num_workers
         answer = two_stage_of(
             state,
             memory.rule.reward[:columns].tolist(),
-            self._with_penalty(int(memory.rule.penalty[setting]) * state.num_workers),
+            replace(self.parameters, beta=Fraction(penalty)),
         )
         note_decision(seen)
         runs = state.projected_running
@@ -99,12 +98,6 @@ class Adaptive:
         from bfio.decode.adaptive.memory import new_memory, statistics
 
         return statistics(self._memory or new_memory(1, 1, 0, 0, self.parameters))
-
-    def _with_penalty(self, beta: int) -> TwoStageParameters:
-        ours = self.parameters
-        return TwoStageParameters(
-            ours.threshold, ours.candidates, ours.alpha, Fraction(beta), ours.key
-        )
 
 
 class _Requests:
@@ -153,7 +146,7 @@ class _Requests:
     def write_scene(self, memory: Memory, state: DecodeState) -> None:
         """Write what runs, what waits and the requests revealed last."""
         from bfio.decode.adaptive import memory as kept
-        from bfio.decode.adaptive.observing import windows_tell
+        from bfio.decode.adaptive.memory import windows_tell
 
         scene, counts = memory.scene, memory.seen.counts
         horizon = state.projected_loads.shape[1] - 1
@@ -205,7 +198,7 @@ SPEC = PolicySpec(
     options=AdaptiveOptions(),
     summary="br-h with the look-ahead that rehearsals on a model of the run find best",
     source="this toolkit, docs/adaptive.md",
-    kernel="bfio.decode.machine.adaptive:KERNEL",
+    kernel="bfio.decode.adaptive.rehearsal:KERNEL",
     interruptible=False,
     why_pooled="it chooses by rehearsals, which are of pooled dispatch",
 )

@@ -1,33 +1,152 @@
 """BF-IO: the integer program of each step, solved exactly."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bfio.common.options import TEXT, checked, one_of, option, whole
-from bfio.decode.option_kinds import (
-    DISCOUNT,
-    HORIZON,
-    SMALL_RATIO,
-    STAGE_2_KEY,
-    TIME_LIMIT,
-    WORK_LIMIT,
+from bfio.common.options import TEXT, CheckedOptions, checked, one_of, option, whole
+from bfio.decode.option_kinds import DISCOUNT, HORIZON, STAGE_2_KEY, TIME_LIMIT, WORK_LIMIT
+from bfio.decode.policies.balance_route import (
+    BENEFIT,
+    MAX_WAIT,
+    cache_worth,
+    overdue,
+    two_stage_of,
 )
-from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
-from bfio.decode.score_choice import cache_worth, overdue, two_stage_of
-from bfio.decode.second_choice import SecondOptions, second_choice
+from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
 from formulations.named_objects import is_users
 from formulations.problem_data import member
 from formulations.results import Termination, TieRule
+from formulations.scalars import MAX_TOKENS
+from formulations.second.problem import Second, second_problem
 from formulations.step.check import violations
 from formulations.step.problem import Objective, StepProblem
 from formulations.work import work_limit_beside
+
+#: Any of the optima of a step will do.
+NO_SECOND = "none"
+
+
+@dataclass(frozen=True)
+class SecondOptions(CheckedOptions):
+    """Which of the optima of a step is taken."""
+
+    second: str = option(
+        NO_SECOND, one_of(NO_SECOND, *Second), "S", "which optimum (none; docs/second.md)"
+    )
+    slack: int = option(
+        0, whole(0, MAX_TOKENS), "E", "second may cost so much of the first (0)", beside="second"
+    )
+    second_proof: int = option(
+        0, WORK_LIMIT, "TICKS", "work to prove each second (0)", beside="second"
+    )
+    second_horizon: int = option(
+        20, HORIZON, "H", "look-ahead of second=window (20)", beside=f"second={Second.WINDOW}"
+    )
+
+
+class SecondChoice:
+    """A second objective among the optima of the steps of one run.
+
+    Parameters
+    ----------
+    options : BFIOOptions
+        Those that say ``second``.
+
+    Attributes
+    ----------
+    horizon : int
+        Look-ahead steps that it reads.
+    """
+
+    def __init__(self, options: BFIOOptions) -> None:
+        from bfio.step.second.search import prepare_second
+
+        self._options, self._second = options, Second(options.second)
+        self.horizon = options.second_horizon if self._second is Second.WINDOW else 0
+        self._num_proven = self._num_changed = 0
+        self._seconds: list[float] = []
+        self._ticks: list[int] = []
+        prepare_second()
+
+    def choose(
+        self,
+        state: DecodeState,
+        problem: StepProblem,
+        found: Sequence[int | None],
+        *,
+        proven: bool,
+    ) -> tuple[list[int | None], bool]:
+        """Return an assignment as good as ``found``, of least second objective.
+
+        The clock may have ended the search for it: that is returned beside.
+
+        Parameters
+        ----------
+        state : DecodeState
+            The step.
+        problem : StepProblem
+            Its program.
+        found : sequence of int or None
+            A feasible assignment.
+        proven : bool
+            Whether it is optimal.
+        """
+        from bfio.step.second.solve import solve_second
+
+        options, window = self._options, None
+        if self._second is Second.WINDOW:
+            window = StepProblem.from_state(
+                state, look_ahead=self.horizon, gamma=options.gamma, objective=problem.objective
+            )
+        most = problem.objective_value(found) + options.slack * problem.scale
+        began = perf_counter()
+        chosen = solve_second(
+            second_problem(problem, most, self._second, window),
+            found,
+            prove=options.second_proof > 0,
+            time_limit=options.time_limit,
+            work_limit=options.second_proof or options.most_work,
+        )
+        self._seconds.append(perf_counter() - began)
+        self._ticks.append(chosen.ticks or 0)
+        self._num_proven += proven and chosen.is_optimal
+        assert chosen.assignment is not None
+        self._num_changed += list(chosen.assignment) != list(found)
+        return list(chosen.assignment), chosen.stopped_by_time
+
+    @property
+    def all_proven(self) -> bool:
+        """Whether each step so far has a least second objective, proven."""
+        return self._num_proven == len(self._seconds)
+
+    def statistics(self) -> dict[str, object]:
+        """Return counts of steps and times [s] so far.
+
+        Returns
+        -------
+        dict
+            ``second``, the objective; ``second_proven_steps`` whose first and second objective are
+            proven; ``second_changed_steps`` where it changed the assignment; ``second_s`` in all
+            and ``max_second_s`` of one step, the same of work as ``second_ticks``.
+        """
+        return {
+            "second": self._second.value,
+            "second_proven_steps": self._num_proven,
+            "second_changed_steps": self._num_changed,
+            "second_ticks": sum(self._ticks),
+            "second_s": sum(self._seconds),
+            "max_second_s": max(self._seconds, default=0.0),
+        }
+
 
 #: Solvers that can be called at each step.
 BACKENDS = ("exact", "cp-sat", "highs", "pyomo")
@@ -57,16 +176,8 @@ class BFIOOptions(SecondOptions):
     objective: Objective = option(
         Objective.IMBALANCE, checked(TEXT, _objective), "O", "imbalance (default), max-load or gap"
     )
-    benefit: Fraction = option(
-        Fraction(0),
-        SMALL_RATIO,
-        "MU",
-        "tokens of imbalance per cached prompt token (0)",
-        beside="prefix_cache",
-    )
-    max_wait: int | None = option(
-        None, whole(), "W", "who has waited W steps starts before others (never)"
-    )
+    benefit: Fraction = option(*BENEFIT, beside="prefix_cache")
+    max_wait: int | None = option(*MAX_WAIT)
     threshold: int = option(7, whole(), "N", "θ, slots for stage 2 (7)")
     key: str = option("lexicographic", STAGE_2_KEY, "K", "stage 2 order: lexicographic, product")
     backend: str = option(
@@ -84,6 +195,11 @@ class BFIOOptions(SecondOptions):
         "SECONDS",
         "wall-clock limit of each solve instead: numbers may differ between machines",
     )
+
+    @property
+    def most_work(self) -> int | None:
+        """Ticks of each solve: those given, or the usual ones where no clock ends it."""
+        return work_limit_beside(self.time_limit, self.work_limit)
 
 
 class Answer(NamedTuple):
@@ -123,18 +239,12 @@ class BFIO:
     binds_together = True
 
     def __init__(self, options: BFIOOptions) -> None:
-        self._horizon = options.horizon
-        self._second = second_choice(options)
-        self.horizon = max(self._horizon, 0 if self._second is None else self._second.horizon)
-        self._objective, self._benefit = options.objective, options.benefit
-        self._gamma = options.gamma
-        self._max_wait = options.max_wait
+        self._options = options
+        self._second = None if options.second == NO_SECOND else SecondChoice(options)
+        self.horizon = max(options.horizon, 0 if self._second is None else self._second.horizon)
         self._hint = TwoStageParameters(threshold=options.threshold, key=options.key)
-        self._backend = options.backend
         # Loading or compiling kernels is no part of any step's solve.
         prepare_kernels()
-        self._time_limit = options.time_limit
-        self._work_limit = work_limit_beside(options.time_limit, options.work_limit)
         self._solve = _solver(options)
         self._num_trivial = 0
         self._seconds: list[float] = []
@@ -146,14 +256,15 @@ class BFIO:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by a minimiser of the program of this step."""
+        options = self._options
         problem = StepProblem.from_state(
             state,
-            horizon=self._horizon,
-            gamma=self._gamma,
-            objective=self._objective,
-            benefit=cache_worth(state, self._benefit),
+            look_ahead=options.horizon,
+            gamma=options.gamma,
+            objective=options.objective,
+            benefit=cache_worth(state, options.benefit),
         )
-        required = overdue(state, self._max_wait)
+        required = overdue(state, options.max_wait)
         if required is not None:
             problem = replace(problem, required=required)
         if problem.token_capacity is None:
@@ -190,22 +301,22 @@ class BFIO:
             one step, the same of work as ``ticks`` and ``max_ticks`` (None where none count);
             ``kept_steps`` that keep the two-stage answer, because nothing found is better;
             ``tie_rule``: that of every step, or ``backend`` if they differ. With a second
-            objective also what `bfio.decode.second_choice` says.
+            objective also what `bfio.decode.policies.bf_io` says.
         """
         rules = self._tie_rules or {TieRule.LEXICOGRAPHIC}
         second = self._second
         if second is not None and self._tie_rules:
             rules = {TieRule.SECOND if second.all_proven else TieRule.BACKEND}
         return {
-            "backend": self._backend,
+            "backend": self._options.backend,
             "steps": len(self._seconds),
             "proven_steps": self._num_proven,
             "unproven_steps": len(self._seconds) - self._num_proven,
             "trivial_steps": self._num_trivial,
             "kept_steps": self._num_kept,
             "clocked_steps": self._num_clocked,
-            "work_limit": self._work_limit,
-            "time_limit": self._time_limit,
+            "work_limit": self._options.most_work,
+            "time_limit": self._options.time_limit,
             "ticks": sum(self._ticks) if self._ticks else None,
             "max_ticks": max(self._ticks, default=None),
             "solve_s": sum(self._seconds),
@@ -244,46 +355,26 @@ def _has_no_choice(problem: StepProblem) -> bool:
 
 def _solver(options: BFIOOptions) -> _Solver:
     """Bind the backend; solvers are imported here, not when policies are listed."""
-    limits = options.time_limit, work_limit_beside(options.time_limit, options.work_limit)
+    limits: dict[str, Any] = {"time_limit": options.time_limit, "work_limit": options.most_work}
     if options.backend == "exact":
-        return _exact_solver(*limits)
-    return _program_solver(options.backend, *limits)
+        from bfio.step.exact import prepare, solve_exact
 
+        prepare()
 
-def _exact_solver(time_limit: float | None, work_limit: int | None) -> _Solver:
-    from bfio.step.exact import prepare, solve_exact
+        def solve(problem: StepProblem, start: list[int | None]) -> Answer:
+            found = solve_exact(problem, hint=start, **limits)
+            clocked, ticks = found.stopped_by_time, found.ticks
+            return Answer(found.assignment, found.proven, found.tie_rule, clocked, ticks)
 
-    prepare()
-
-    def solve(problem: StepProblem, start: list[int | None]) -> Answer:
-        result = solve_exact(problem, time_limit=time_limit, work_limit=work_limit, hint=start)
-        return Answer(
-            result.assignment,
-            result.proven,
-            result.tie_rule,
-            result.stopped_by_time,
-            result.ticks,
-        )
-
-    return solve
-
-
-def _program_solver(backend: str, time_limit: float | None, work_limit: int | None) -> _Solver:
+        return solve
     from formulations.step.solver import solve as solve_program
 
-    def solve(problem: StepProblem, start: list[int | None]) -> Answer:
-        result = solve_program(
-            problem, backend=backend, time_limit=time_limit, work_limit=work_limit, hint=start
-        )
-        return Answer(
-            result.assignment,
-            result.is_optimal,
-            result.tie_rule,
-            result.termination is Termination.TIME_LIMIT,
-            result.ticks,
-        )
+    def solve_by(problem: StepProblem, start: list[int | None]) -> Answer:
+        found = solve_program(problem, backend=options.backend, hint=start, **limits)
+        clocked = found.termination is Termination.TIME_LIMIT
+        return Answer(found.assignment, found.is_optimal, found.tie_rule, clocked, found.ticks)
 
-    return solve
+    return solve_by
 
 
 SPEC = PolicySpec(
@@ -292,5 +383,4 @@ SPEC = PolicySpec(
     options=BFIOOptions(),
     summary="the step program solved exactly (--backend, --horizon)",
     source="BF-IO, section 4, Algorithm 1",
-    dispatch=BOTH_DISPATCHES,
 )

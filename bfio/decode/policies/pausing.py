@@ -21,7 +21,7 @@ from formulations.pausing.brute_force import Solution
 from formulations.scalars import MAX_TOKENS
 
 if TYPE_CHECKING:
-    from bfio.decode.policy_parsing import ChosenPolicy
+    from bfio.decode.policy_registry import ChosenPolicy
 
 #: Stands for the program where it says who routes.
 PROGRAM = "program"
@@ -153,21 +153,20 @@ def _router(options: PausingOptions) -> Policy | None:
         If it is none of this toolkit, looks ahead, keeps books of requests that run to their end,
         or pauses itself.
     """
-    from bfio.decode.policy_parsing import choose
-    from bfio.decode.policy_registry import built_in
+    from bfio.decode.policy_registry import built_in, choose, look_ahead
 
     if options.base == PROGRAM:
         return None
     able = [
         name
         for name, spec in sorted(built_in().items())
-        if spec.interruptible and name != SPEC.name and choose(name).look_ahead == 0
+        if spec.interruptible and name != SPEC.name and look_ahead(choose(name).in_force()) == 0
     ]
     if options.base not in able:
         remedy = f"use {PROGRAM} or one of {', '.join(able)}"
         raise InputError("base", f"{options.base!r} cannot route for pausing", remedy)
     router = options.router or choose(options.base)
-    if router.look_ahead > 0:
+    if router.look_ahead() > 0:
         what = f"{options.base} looks ahead, and who rests ends later"
         raise InputError("base", what, "use horizon 0")
     return router.make()

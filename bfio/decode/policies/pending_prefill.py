@@ -6,9 +6,9 @@ import numpy as np
 
 from bfio.common.options import CheckedOptions, option
 from bfio.decode.option_kinds import HORIZON
-from bfio.decode.policy_spec import BOTH_DISPATCHES, PolicySpec
+from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
-from bfio.decode.tally import StepTally, oldest
+from bfio.decode.tally import StepTally, assign_each
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,16 @@ class PendingPrefill:
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""
-        tally = StepTally(state)
         backlog: list[int] = (state.queued_tokens + state.pending_prefill).tolist()
         ends = first_ends(state)
-        for request in oldest(state):
-            workers = tally.open_workers(request)
-            if not workers:
-                break
+
+        def choose(tally: StepTally, request: int, workers: list[int]) -> int:
             keys = [(backlog[g], tally.workers[g].requests, ends[g], g) for g in workers]
             worker = min(keys)[-1]
-            tally.assign(request, worker)
             backlog[worker] += tally.sizes[request]
-        return tally.assignment
+            return worker
+
+        return assign_each(state, choose)
 
 
 def first_ends(state: DecodeState) -> list[int]:
@@ -65,5 +63,4 @@ SPEC = PolicySpec(
     options=PendingPrefillOptions(),
     summary="least prefill backlog, then fewest requests, then the next to free a slot",
     source="tpu-inference pull requests 2577, 2780, 3315",
-    dispatch=BOTH_DISPATCHES,
 )

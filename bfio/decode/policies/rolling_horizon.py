@@ -1,6 +1,7 @@
 """Rolling horizon: a plan of the whole window at every step, of which only this step is kept."""
 
 from dataclasses import dataclass
+from functools import cache
 
 from bfio.common.kernels import is_compiled
 from bfio.common.options import CheckedOptions, option, whole
@@ -54,11 +55,14 @@ class RollingHorizon:
         )
 
 
+@cache
 def _prepare() -> None:
-    """Load the kernel, which loads Numba, or compile it."""
-    from bfio.decode.rolling.plan import prepare
+    """Compile the kernel, or load it from the disk, before any clock runs."""
+    from bfio.common.kernel_groups import ensure_compiled
+    from bfio.decode.rolling.plan import warm_up
 
-    prepare()
+    ensure_compiled("rolling-horizon")
+    warm_up()
 
 
 SPEC = PolicySpec(
@@ -67,6 +71,6 @@ SPEC = PolicySpec(
     options=RollingHorizonOptions(),
     summary="a plan of the window's admissions at each step (--horizon, 40 by default)",
     source="this toolkit, docs/policies.md",
-    kernel="bfio.decode.machine.rolling_horizon:KERNEL",
+    kernel="bfio.decode.rolling.plan:KERNEL",
     why_pooled="it plans who fills which slot when, and a bound request is past planning",
 )

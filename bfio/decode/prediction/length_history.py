@@ -118,22 +118,9 @@ def fit(history: LengthHistory, table: IntArray, horizon: int) -> None:
     top = history.counters[TOP]
     for kind in range(len(table)):
         counts = history.counts[kind, : top + 1]
-        if total(counts) < history.least:
+        if counts.sum() < history.least:
             counts = history.counts[-1, : top + 1]
         steps_left(counts, horizon, history.gate, table[kind, :top])
-
-
-def _total(counts: IntArray) -> int:
-    found = 0
-    for count in counts:
-        found += count
-    return found
-
-
-@compilable(compiled_as=_total)
-def total(counts: IntArray) -> int:
-    """Return the sum of some integers."""
-    return int(counts.sum())
 
 
 def _steps_left(counts: IntArray, horizon: int, gate: IntArray, steps: IntArray) -> None:
@@ -191,3 +178,44 @@ def stages(counts: IntArray, horizon: int) -> tuple[IntArray, IntArray, IntArray
     ended = up_to[later] - up_to[:-1]
     left = tokens[later] - tokens[:-1] - ages * ended
     return up_to[-1] - up_to[:-1], ended, left
+
+
+class Walk(NamedTuple):
+    """Points of requests, those of one request together and by age.
+
+    Parameters
+    ----------
+    requests : IntArray
+        Shape (m,): index of the request.
+    ages : IntArray
+        Shape (m,): tokens it has emitted.
+    remaining : IntArray
+        Shape (m,), each >= 1: tokens it is still to emit.
+    """
+
+    requests: IntArray
+    ages: IntArray
+    remaining: IntArray
+
+
+def walk(outputs: IntArray, every: int, max_age: int | None = None) -> Walk:
+    """Return requests at ages 0, K, 2K, ... below their output length (BalanceRoute, C.2.2).
+
+    A request has a point for each K tokens, as a cluster that asks every K tokens meets it: long
+    ones weigh more.
+
+    Parameters
+    ----------
+    outputs : IntArray
+        Shape (n,), output lengths ``o_i >= 1`` [tokens].
+    every : int
+        ``K >= 1`` [tokens].
+    max_age : int, optional
+        No point beyond this age.
+    """
+    last = outputs - 1 if max_age is None else np.minimum(outputs - 1, max_age)
+    counts = last // every + 1
+    requests = np.repeat(np.arange(len(outputs)), counts)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    ages = (np.arange(len(requests)) - first) * every
+    return Walk(requests, ages, outputs[requests] - ages)

@@ -1,7 +1,6 @@
 """Names to predictors: the built-in ones, installed ones, and a user's own ``module:object``."""
 
 from collections.abc import Callable
-from dataclasses import is_dataclass
 from functools import cache
 from typing import Any, cast
 
@@ -31,13 +30,13 @@ def names() -> list[str]:
     return [*_built_in(), *(name for name in installed(GROUP) if name not in _built_in())]
 
 
-def find(name: str) -> tuple[PredictorSpec, str]:
-    """Return the predictor that a text names, and the option that follows its name.
+def find(name: str) -> PredictorSpec:
+    """Return the predictor that a text names.
 
     Parameters
     ----------
     name : str
-        One of `names`, perhaps with an option (``noisy-oracle:0.25``), or ``module:object``.
+        One of `names`, perhaps with options (``noisy-oracle:0.25``), or ``module:object``.
 
     Raises
     ------
@@ -50,17 +49,14 @@ def find(name: str) -> tuple[PredictorSpec, str]:
     elif (point := installed(GROUP).get(base)) is not None:
         spec = _as_spec(base, load_object(point.value, "predictor"))
     elif is_users(name):
-        return _as_spec(name, load_object(name, "predictor")), ""
+        return _as_spec(name, load_object(name, "predictor"))
     else:
         remedy = use_one_of(base, names(), OR_YOUR_OWN)
         raise InputError("predictor", f"{name!r} is unknown", remedy)
-    if spec.options is not None:
-        read_options(spec, name)
-    elif spec.check is not None:
-        spec.check(option)
-    elif option:
+    if option and spec.options is None:
         raise InputError("predictor", f"{base} takes no option", f"write {base}")
-    return spec, option
+    read_options(spec, name)
+    return spec
 
 
 def read_options(spec: PredictorSpec, name: str) -> Any:
@@ -76,11 +72,11 @@ def read_options(spec: PredictorSpec, name: str) -> Any:
     text, value = name, name.partition(":")[2]
     if spec.shorthand and value and "=" not in value:
         text = f"{spec.name}:{spec.shorthand}={value}"
-    where = f"predictor {name}"
+    where = f"predictor {spec.name}"
     try:
         return from_texts(spec.options, split_options(text, (spec.name,))[1], where)
     except InputError as error:
-        if "predictor" in error.where or error.where == text:
+        if error.where in (text, where):
             raise
         raise InputError(f"{where}: {error.where}", error.what, error.remedy) from None
 
@@ -93,28 +89,22 @@ def spelt_out(name: str) -> tuple[str, object]:
     InputError
         As `find`.
     """
-    spec, option = find(name)
-    options = read_options(spec, name)
-    return spec.name, option if options is None else options
+    spec = find(name)
+    return spec.name, read_options(spec, name)
 
 
 def in_force(predictor: str | Predictor) -> dict[str, object]:
     """Return all options of a predictor with their values; none of one given as an object."""
-    _, options = spelt_out(predictor) if isinstance(predictor, str) else ("", "")
-    if is_dataclass(options):
-        return {e.name: getattr(options, e.field) for e in options_of(type(options))}
-    return {"option": options} if options else {}
+    options = spelt_out(predictor)[1] if isinstance(predictor, str) else None
+    if options is None:
+        return {}
+    return {entry.name: getattr(options, entry.field) for entry in options_of(type(options))}
 
 
 def is_own(name: str) -> bool:
     """Whether a name stands for a user's own predictor, neither built in nor installed."""
     base = name.partition(":")[0]
     return is_users(name) and base not in _built_in() and base not in installed(GROUP)
-
-
-def check(name: str) -> None:
-    """Refuse a name that `build` does not know; see `find`."""
-    find(name)
 
 
 def build(
@@ -138,13 +128,12 @@ def build(
     InputError
         As `find`, or if making it raises anything.
     """
-    spec, option = find(name)
+    spec = find(name)
     outputs = workload.output_tokens if spec.knows_future else None
     task = PredictionTask(
         workload.prompt_tokens,
         seed,
         history,
-        option,
         read_options(spec, name),
         outputs,
         # Keys of another file are other keys.
@@ -179,19 +168,19 @@ def made(
 
 def lengths_of(predictor: str | Predictor) -> LengthSource:
     """Return how the engine may project without asking a predictor."""
-    return find(predictor)[0].lengths if isinstance(predictor, str) else LengthSource.ASKED
+    return find(predictor).lengths if isinstance(predictor, str) else LengthSource.ASKED
 
 
 def draws(predictor: str | Predictor) -> bool:
     """Return whether a predictor may draw from the seed of a run."""
-    return find(predictor)[0].draws if isinstance(predictor, str) else True
+    return find(predictor).draws if isinstance(predictor, str) else True
 
 
 @cache
 def _built_in() -> dict[str, PredictorSpec]:
     package = bfio.decode.prediction.predictors
     found = members(package.__name__, package.__path__, "PREDICTOR")
-    return {spec.name: spec for _, spec in found}
+    return dict(sorted((spec.name, spec) for _, spec in found))
 
 
 def _as_spec(name: str, loaded: object) -> PredictorSpec:

@@ -8,7 +8,7 @@ within the window. The plan gives each of these slots one of the waiting request
 
 over look-ahead steps h, where (g, t) is a slot of worker g that becomes free at step t and i the
 request that takes it. With λ = 1 that is the imbalance of the window; λ = 1/2 is used, see
-`bfio.decode.rolling.settings`. Slots that remain once every waiting request is planned are taken
+`bfio.decode.rolling.reference`. Slots that remain once every waiting request is planned are taken
 to be filled with requests of mean size.
 
 The window of BF-IO (IO) leaves such slots empty for good. Its loads fall where requests end,

@@ -6,7 +6,7 @@ import numpy as np
 
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place, inlined, kernel
-from bfio.decode.rolling.settings import (
+from bfio.decode.rolling.reference import (
     CHOICE_BITS,
     LOAD_SHARE,
     NEAR,
@@ -218,12 +218,7 @@ def _first_plan(
 
 @kernel
 def _open_slots(
-    plan: Plan,
-    free: IntArray,
-    running: IntArray,
-    growth: IntArray,
-    mean_size: int,
-    window: Window,
+    plan: Plan, free: IntArray, running: IntArray, growth: IntArray, mean_size: int, window: Window
 ) -> int:
     """Give the slots of the window to positions, and fill the rest; return how many got one."""
     left = free.copy()

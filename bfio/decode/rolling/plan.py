@@ -1,13 +1,24 @@
-"""Plans for Python callers."""
+"""Plans for Python callers, and as a kernel of whole runs."""
 
-from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernel_groups import ensure_compiled
+from bfio.common.compilable import compilable
+from bfio.decode.machine.counters import (
+    ACTIVE,
+    SLOTS,
+    WAITING,
+)
+from bfio.decode.machine.kernel import Kernel, KernelTask
+from bfio.decode.machine.phases import admit_assigned, free_slots
+from bfio.decode.machine.state import (
+    State,
+    most_waiting,
+)
+from bfio.decode.machine.window import Window, project
 from bfio.decode.rolling.kernel import DECIDED, plan_admissions
-from bfio.decode.rolling.reference import planned_reference
-from bfio.decode.rolling.settings import MOST_WAITING
+from bfio.decode.rolling.reference import MOST_WAITING, planned_reference
 from bfio.step.two_stage.kernels.two_stage import order_by_size
 from formulations.arrays import IntArray
 
@@ -47,14 +58,58 @@ def planned(
     return [*(None if worker < 0 else worker for worker in assignment.tolist()), *waiting]
 
 
-@cache
-def prepare() -> None:
-    """Compile the kernel, or load it from the disk, before any clock runs."""
-    ensure_compiled("rolling-horizon")
-    warm_up()
-
-
 def warm_up() -> None:
     """Plan for one request and one slot."""
     one = np.ones((1, 1), dtype=np.int64)
     planned(one[0], one, one, one, 1)
+
+
+class Planner(NamedTuple):
+    """What plans of a run need.
+
+    Parameters
+    ----------
+    moves : int
+        Exchanges that a plan looks at.
+    by_size, assignment : IntArray
+        Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for
+        none.
+    """
+
+    moves: int
+    by_size: IntArray
+    assignment: IntArray
+
+
+def memory(task: KernelTask) -> Planner | None:
+    """Return what the kernel keeps, or None where slots are held for decisions on their way."""
+    if task.options.delay > 0:
+        return None
+    most = most_waiting(task.workload, task.cluster, task.options)
+    by_size, assignment = np.empty((2, most), dtype=np.int64)
+    return Planner(task.policy.moves, by_size, assignment)  # type: ignore[attr-defined]
+
+
+@compilable(allocates=True)
+def decide(state: State, window: Window, planner: Planner) -> bool:
+    """Let those start that the plan starts now; False if it would not be exact."""
+    counters = state.counters
+    num_free = counters[SLOTS] - counters[ACTIVE]
+    if counters[WAITING] == 0 or num_free == 0:
+        return True
+    project(state, window)
+    num = min(counters[WAITING], max(MOST_WAITING, num_free))
+    contribution = window.contribution[:num]
+    by_size, assignment = planner.by_size[:num], planner.assignment[:num]
+    order_by_size(contribution[:, 0].copy(), by_size)
+    free = free_slots(state)
+    status = plan_admissions(
+        free, window.base, window.running, contribution, by_size, planner.moves, assignment
+    )
+    if status != DECIDED:
+        return False
+    admit_assigned(state, assignment)
+    return True
+
+
+KERNEL = Kernel(memory, decide=decide, reads_window=True)

@@ -56,7 +56,7 @@ def _expand_one(
         else:
             coming += room.waiting[c]
     most = min(room.free.sum(), ready)
-    # Latency idles only to wait for an arrival, or for memory, see `horizon.latest_starts`.
+    # Latency idles only to wait for an arrival, or for memory, see `latest_starts`.
     settled = data.conserving or (data.per_present > 0 and coming == 0 and data.memory == 0)
     least = most if settled else 0
     if room.free.sum() == len(slots) and least == 0 and coming == 0:

@@ -31,7 +31,7 @@ _ENTRY_POINT = "bfio.step.two_stage.kernels.two_stage:two_stage_decide"
 
 @dataclass(frozen=True)
 class TwoStageParameters:
-    """Parameters of the two-stage heuristic; see `bfio.decode.score_choice.ScoreOptions`.
+    """Parameters of the two-stage heuristic; see `bfio.decode.policies.balance_route`.
 
     ``beta`` None is the number of workers, which makes the score minus the change of the
     (weighted) imbalance.

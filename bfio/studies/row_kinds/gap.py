@@ -54,13 +54,13 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     given = Arguments(arguments, (*ARGUMENTS, "method", "gap_horizon", "gap_gamma", "every"))
     run = run_plan(given, context, reads=_OF_PROGRAM)
     make = partial(_observer, given)
-    horizon = make().horizon
+    look_ahead = make().horizon
     return Planned(
         runs_digest(run),
         lambda: _compute(run, make(), context.want_log),
-        run.draws_with(horizon),
+        run.draws_with(look_ahead),
         run.setting,
-        *run.told(horizon=horizon),
+        *run.told(look_ahead=look_ahead),
         unread=run.unread,
     )
 

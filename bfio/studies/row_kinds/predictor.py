@@ -73,30 +73,30 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     choice = workload_choice(replace(given, given=whole), 1, context)
     how = from_mapping(EvaluationOptions, given.given, seed=given.whole("seed", 0))
     predictor = given.text("predictor", "none")
-    predictors.check(predictor)
-    horizon = given.whole("horizon", 20, minimum=1, maximum=MAX_SHOWN)
+    predictors.find(predictor)
+    look_ahead = given.whole("horizon", 20, minimum=1, maximum=MAX_SHOWN)
     facts = request_facts(choice)
     own = users_digest(predictor) if predictors.is_own(predictor) else ""
     return Planned(
         digest_of(facts.digest, own) if own else facts.digest,
-        partial(_compute, choice, predictor, horizon, how),
+        partial(_compute, choice, predictor, look_ahead, how),
         draws=predictors.draws(predictor),
         setting={"requests": facts.used, "predictor": f"predictor {predictor}"}
-        | {name: f"{name} {value}" for name, value in _told(how, horizon).items()},
-        meaning=(predictors.spelt_out(predictor), choice, how, horizon),
+        | {name: f"{name} {value}" for name, value in _told(how, look_ahead).items()},
+        meaning=(predictors.spelt_out(predictor), choice, how, look_ahead),
     )
 
 
-def _told(how: EvaluationOptions, horizon: int) -> dict[str, Any]:
+def _told(how: EvaluationOptions, look_ahead: int) -> dict[str, Any]:
     told = {name: getattr(how, name) for name in names_of(EvaluationOptions)}
-    return {"horizon": horizon} | {name: value for name, value in told.items() if value}
+    return {"horizon": look_ahead} | {name: value for name, value in told.items() if value}
 
 
 def _compute(
-    choice: WorkloadChoice, predictor: str, horizon: int, how: EvaluationOptions
+    choice: WorkloadChoice, predictor: str, look_ahead: int, how: EvaluationOptions
 ) -> RowResult:
     requests = chosen_workload(choice)
-    report = evaluate_predictor(requests, predictor, horizon, options=how)
+    report = evaluate_predictor(requests, predictor, look_ahead, options=how)
     _, evaluated = split(requests, how)
     return RowResult(
         {entry.name: getattr(report, entry.name) for entry in VALUES},

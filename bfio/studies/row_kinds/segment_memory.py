@@ -72,7 +72,7 @@ def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     solve = partial(
         best_plan if is_best else plan,
         problem,
-        horizon=needed_horizon(given, "say how long the memory must last"),
+        duration=needed_horizon(given, "say how long the memory must last"),
         probability=probability_of(given) or Fraction(1, 10),
         argument=LogArgument(given.choice("logarithm", tuple(LogArgument), LogArgument.PROOF)),
         raised=given.flag("raised"),

@@ -26,8 +26,8 @@ def cache_series(run: CacheRun, seconds: int | None = None) -> dict[str, list[fl
     units = run.instance.batch_time.units_per_second or 1
     start, end = run.batches.start, run.batches.start + run.batches.duration
     last = int(end[-1]) if len(end) else 0
-    horizon = last if seconds is None else seconds * units
-    edges = np.linspace(0, horizon, MAX_POINTS + 1)
+    duration = last if seconds is None else seconds * units
+    edges = np.linspace(0, duration, MAX_POINTS + 1)
     # A last interval that the run leaves early would mix in a worker that has nothing to do.
     edges = edges[: int(np.searchsorted(edges, last, side="right"))]
     return {

@@ -18,14 +18,14 @@ from bfio.decode.features.registry import idle
 from bfio.decode.measured import AUTO, repeats
 from bfio.decode.options import RunOptions
 from bfio.decode.policies.bf_io import is_own_backend
-from bfio.decode.policy_parsing import (
+from bfio.decode.policy_registry import (
     ChosenPolicy,
+    all_options,
     check_options_are_read,
     choose,
     given_to,
     unread_options,
 )
-from bfio.decode.policy_registry import all_options
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
@@ -139,10 +139,10 @@ class RunPlan:
     def in_force(self) -> dict[str, object]:
         """Options that the policy reads, with their values."""
         used = self.policy.in_force(self.options, self.cluster)
-        return used | ({"horizon": self.horizon} if self.policy.is_own else {})
+        return used | ({"horizon": self.look_ahead} if self.policy.is_own else {})
 
     @property
-    def horizon(self) -> int:
+    def look_ahead(self) -> int:
         """Look-ahead steps of the run."""
         return _horizon(self.policy, self.sources[0])
 
@@ -157,14 +157,14 @@ class RunPlan:
             *(self.choice, self.metrics),
         )
 
-    def told(self, *others: "RunPlan", horizon: int = 0) -> tuple[list[str], list[str]]:
+    def told(self, *others: "RunPlan", look_ahead: int = 0) -> tuple[list[str], list[str]]:
         """Return what a reader of its metrics might not expect, and what such remarks it refutes.
 
         Parameters
         ----------
         others : RunPlan
             Other runs of the row.
-        horizon : int
+        look_ahead : int
             Look-ahead that something else asks for.
         """
         facts = request_facts(self.choice)
@@ -179,7 +179,7 @@ class RunPlan:
             ),
         ]
         refuted: list[str] = []
-        asked = horizon or any(plan.horizon for plan in (self, *others))
+        asked = look_ahead or any(plan.look_ahead for plan in (self, *others))
         if asked:
             sentence = blind_windows("predictor", "projection")
             (remarks if is_blind(self.options) else refuted).append(sentence)
@@ -236,12 +236,12 @@ class RunPlan:
     @property
     def draws(self) -> bool:
         """Whether the run may draw from the seed; its requests are another matter."""
-        return self.draws_with(horizon=0)
+        return self.draws_with(look_ahead=0)
 
-    def draws_with(self, horizon: int) -> bool:
+    def draws_with(self, look_ahead: int) -> bool:
         """Return whether that or something else that looks so far ahead may draw."""
         # Nobody asks a predictor where nobody looks ahead.
-        asks = "horizon" in self.policy.table or horizon > 0
+        asks = "horizon" in self.policy.table or look_ahead > 0
         drawn = drawing(self.options) - (frozenset() if asks else {"predictor"})
         return self.policy.draws or bool(drawn)
 
@@ -347,7 +347,7 @@ def _place(name: str) -> str:
 def _horizon(policy: ChosenPolicy, source: str) -> int:
     """Return the look-ahead of a policy, made once for each digest of its source."""
     try:
-        return policy.look_ahead
+        return policy.look_ahead()
     except InputError:
         # Its rows fail, each with this error.
         return 0
@@ -384,7 +384,7 @@ def with_sources(digest: str, *sources: str) -> str:
 
 
 def _options(arguments: Arguments, cluster: Cluster) -> RunOptions:
-    predictors.check(arguments.text("predictor", "none"))
+    predictors.find(arguments.text("predictor", "none"))
     return from_mapping(
         RunOptions,
         arguments.given,

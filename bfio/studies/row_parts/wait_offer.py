@@ -138,17 +138,17 @@ def probability_of(given: Arguments) -> Fraction | None:
 
 def needed_horizon(given: Arguments, remedy: str) -> Fraction:
     """Return the end of the observation [s], which must be given."""
-    horizon = given.exact("horizon_s", positive=True)
-    if horizon is None:
+    duration = given.exact("horizon_s", positive=True)
+    if duration is None:
         raise InputError("argument horizon_s", "missing", remedy)
-    return horizon
+    return duration
 
 
 def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
     classes = from_mapping(ClassOptions, given.given)
     arrival = from_mapping(OfferOptions, given.given)
     file = fluid_of(classes, context)
-    horizon = needed_horizon(given, "say how long classes arrive")
+    duration = needed_horizon(given, "say how long classes arrive")
     what = given.choice("spread", ("none", "requests", "classes"))
     known, offered = _class_problems(
         file, what, from_mapping(WantedRate, given.given), arrival.scale
@@ -157,8 +157,8 @@ def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
 
     def draw() -> StageInstance:
         if is_even:
-            return even_instance(offered, horizon)
-        return poisson_instance(offered, horizon, arrival.seed)
+            return even_instance(offered, duration)
+        return poisson_instance(offered, duration, arrival.seed)
 
     return StageOffer(
         known=known,

@@ -172,7 +172,7 @@ class ThresholdFacts:
             "conditions_hold": not threshold_violations(self.problem, self.thresholds),
         }
 
-    def memory_bound(self, horizon: Fraction, probability: Fraction) -> int | None:
+    def memory_bound(self, duration: Fraction, probability: Fraction) -> int | None:
         """Return the memory that suffices with probability 1 − δ; None if none is known.
 
         WAIT never holds more than the full batch; Nested WAIT needs the buffer of (12) as well.
@@ -180,7 +180,7 @@ class ThresholdFacts:
         if not isinstance(self.problem, NestedProblem):
             return self.memory
         buffer = safety_buffer(
-            self.problem, self.thresholds, horizon=horizon, probability=probability
+            self.problem, self.thresholds, duration=duration, probability=probability
         )
         return buffer.total
 

@@ -36,7 +36,7 @@ def reveal(course: Course) -> None:
 def how_it_ends(course: Course) -> int:
     """Return how the run ends before the next decision, GO_ON if it does not."""
     counters, ending = course.counters, course.ending
-    if ending.horizon != NONE and counters[CLOCK] >= ending.horizon:
+    if ending.duration != NONE and counters[CLOCK] >= ending.duration:
         return AT_HORIZON
     if counters[COMPLETED] == len(course.arrival):
         return FINISHED

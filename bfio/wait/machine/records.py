@@ -53,14 +53,14 @@ def finished_run(
 ) -> StageRun:
     """Freeze what happened into a `StageRun`."""
     verdict = list(StageVerdict)[ended - 1]
-    horizon = None if course.ending.horizon == NONE else course.ending.horizon
-    if horizon is not None and verdict is not StageVerdict.STOPPED:
+    duration = None if course.ending.duration == NONE else course.ending.duration
+    if duration is not None and verdict is not StageVerdict.STOPPED:
         verdict = StageVerdict.HORIZON
     return StageRun(
         instance=instance,
         policy=policy,
         verdict=verdict,
-        horizon=horizon,
+        duration=duration,
         batches=StageBatches(*frozen_columns(course.batches[: course.counters[BATCH]])),
         prefilled=frozen(course.prefilled),
         first_token=frozen(course.first_token),

@@ -26,7 +26,7 @@ class Ending(NamedTuple):
 
     Parameters
     ----------
-    horizon : int
+    duration : int
         Clock value from which on no batch starts; -1: when nothing is left to do.
     drain : bool
         Whether policies are told, after the last arrival, to serve what is left.
@@ -34,7 +34,7 @@ class Ending(NamedTuple):
         Most batches; then the run is given up.
     """
 
-    horizon: int = NONE
+    duration: int = NONE
     drain: bool = True
     batches: int = 10**8
 

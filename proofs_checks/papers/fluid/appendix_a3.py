@@ -101,16 +101,16 @@ def printed_verdict(estimates: Sequence[Estimate]) -> Verdict:
 
 
 def _shares(
-    context: Context, policy: StagePolicy, memory: int, horizon: int, runs: int
+    context: Context, policy: StagePolicy, memory: int, duration: int, runs: int
 ) -> FloatArray:
     """Return the prompts of type 2 in the system at t, over t."""
     shares = []
     for seed in context.rng.integers(10**9, size=runs).tolist():
-        instance = poisson_instance(canonical(memory), horizon, seed)
-        end = horizon * instance.clock.units_per_second
+        instance = poisson_instance(canonical(memory), duration, seed)
+        end = duration * instance.clock.units_per_second
         run = reference(instance, policy, end)
         there = (instance.arrival < end) & ((run.completion < 0) | (run.completion > end))
-        shares.append(float((there & (instance.output == 2)).sum()) / horizon)
+        shares.append(float((there & (instance.output == 2)).sum()) / duration)
     return np.array(shares)
 
 
@@ -133,8 +133,8 @@ def _queue_check(
     factor: float = 1,
     rules: Sequence[str] = tuple(EVICTION_RULES),
 ) -> Evidence:
-    horizon, runs = context.choose((100, 12), (300, 16), (3000, 32))
-    shares = {r: _shares(context, EVICTION_RULES[r], memory, horizon, runs) for r in rules}
+    duration, runs = context.choose((100, 12), (300, 16), (3000, 32))
+    shares = {r: _shares(context, EVICTION_RULES[r], memory, duration, runs) for r in rules}
     both = [_estimates(rule, factor * values) for rule, values in shares.items()]
     upper, lower = [printed for printed, _ in both], [corrected for _, corrected in both]
     weight, chance = _chance(3, 12)
@@ -157,7 +157,7 @@ def _queue_check(
         "is held, and where an overflow clears everything, after which next to nothing completes.",
         (argument.tally,),
         (*lower, *deciding),
-        {"t": horizon, "by the printed argument": chance / 2, **within},
+        {"t": duration, "by the printed argument": chance / 2, **within},
     )
 
 

@@ -255,9 +255,9 @@ def unfinished(steps: int, replicas: int, starts: int, rng: np.random.Generator)
     return left
 
 
-def gap_bound(horizon: int) -> float:
+def gap_bound(duration: int) -> float:
     """``9·√(2/T) + 15/T``."""
-    return 9 * sqrt(2 / horizon) + 15 / horizon
+    return 9 * sqrt(2 / duration) + 15 / duration
 
 
 def _batch_only_check(context: Context, *, starts: int = 2, share: float = 1) -> Outcome:
@@ -277,12 +277,12 @@ def _batch_only_check(context: Context, *, starts: int = 2, share: float = 1) ->
     )
     estimates = tuple(
         bounded_mean(
-            f"gap at T = {horizon} (Thr* = 5)",
-            unfinished(horizon, replicas, starts, context.rng) / horizon,
+            f"gap at T = {duration} (Thr* = 5)",
+            unfinished(duration, replicas, starts, context.rng) / duration,
             "9√(2/T) + 15/T",
-            gap_bound(horizon),
+            gap_bound(duration),
         ).estimate
-        for horizon in horizons
+        for duration in horizons
     )
     return Findings(walks, estimates=estimates)
 

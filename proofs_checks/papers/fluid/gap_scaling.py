@@ -12,35 +12,35 @@ from proofs_checks.search import examine, refute
 
 def verify_scaled(data: Data) -> str | None:
     """Confirm that ``E[W^{ζT}]/(ζT)`` exceeds the display with powers of ζ."""
-    rate, horizon, scale = data["rate"], data["horizon"], data["scale"]
-    if min(rate, scale) < 1 or horizon <= rate or scale * horizon > 400:
+    rate, duration, scale = data["rate"], data["horizon"], data["scale"]
+    if min(rate, scale) < 1 or duration <= rate or scale * duration > 400:
         return None
-    mean, printed = scaled_gap(rate, horizon, scale), power_bound(rate, horizon, scale)
+    mean, printed = scaled_gap(rate, duration, scale), power_bound(rate, duration, scale)
     if mean <= printed + MARGIN:
         return None
     return (
-        f"λ = {rate}, T = {horizon}, ζ = {scale}: E[W^(ζT)]/(ζT) = {mean:.4f}, more than "
+        f"λ = {rate}, T = {duration}, ζ = {scale}: E[W^(ζT)]/(ζT) = {mean:.4f}, more than "
         f"(λ/T)^ζ + λ^(ζ/2)·T^(−ζ/2) = {printed:.4f}"
     )
 
 
-def scaled_gap(rate: int, horizon: int, scale: int) -> float:
+def scaled_gap(rate: int, duration: int, scale: int) -> float:
     """``E[W^{ζT}]/(ζT)`` of Lemma 1's queue."""
-    steps = scale * horizon
+    steps = scale * duration
     return mean_path(queue_laws([poisson_law(rate)] * steps, rate))[-1] / steps
 
 
-def power_bound(rate: int, horizon: int, scale: int) -> float:
+def power_bound(rate: int, duration: int, scale: int) -> float:
     """``(λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}``."""
-    return float((rate / horizon) ** scale + (rate / horizon) ** (scale / 2))
+    return float((rate / duration) ** scale + (rate / duration) ** (scale / 2))
 
 
 def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> Outcome:
     cases = list(product((1, 2), (4, 16), context.choose((2, 4), (2, 4, 8), (2, 4, 8, 16))))
 
     def linear(case: tuple[int, int, int]) -> float:
-        rate, horizon, scale = case
-        return part * (rate / (scale * horizon) + sqrt(rate / (scale * horizon)))
+        rate, duration, scale = case
+        return part * (rate / (scale * duration) + sqrt(rate / (scale * duration)))
 
     def printed(case: tuple[int, int, int]) -> bool:
         bound = power_bound(*case) if power else linear(case)

@@ -42,8 +42,8 @@ def longest_batch(setting: Setting, kinds: Kinds) -> int:
 # A case is looked at under several conventions, and only its last few are still of interest.
 @lru_cache(maxsize=64)
 def _served(setting: Setting, kinds: Kinds) -> StageRun:
-    horizon = max(t for t, _, _ in setting.requests) + 20 * longest_batch(setting, kinds)
-    return reference(setting.instance(), setting.wait([n for _, _, n in kinds]), horizon)
+    duration = max(t for t, _, _ in setting.requests) + 20 * longest_batch(setting, kinds)
+    return reference(setting.instance(), setting.wait([n for _, _, n in kinds]), duration)
 
 
 def excess(

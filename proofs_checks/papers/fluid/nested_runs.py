@@ -37,8 +37,8 @@ class Load:
         """Serve them."""
         rows = [(t, self.prompt, output) for t, output in self.requests]
         policy = nested_policy(self.ends, self.thresholds)
-        horizon = max(t for t, _ in self.requests) + 40 * self.fixed
-        return reference(instance_of(rows, self.fixed, self.per_token), policy, horizon)
+        duration = max(t for t, _ in self.requests) + 40 * self.fixed
+        return reference(instance_of(rows, self.fixed, self.per_token), policy, duration)
 
     def worst(self, full: Fraction | int) -> Fraction:
         """Largest ``memory − full − Σ_k W_k (l + l'_{k−1})`` over the batches."""

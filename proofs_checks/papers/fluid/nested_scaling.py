@@ -67,12 +67,12 @@ class Experiment:
         return varying_instance(fluid, self.profile, seconds, seed)
 
     def run(self, seconds: int, seed: int, engine: Engine) -> StageRun:
-        """Serve arrivals up to a horizon."""
+        """Serve arrivals up to a duration."""
         return serve(self.instance(seconds, seed), self.policy, horizon_s=seconds, engine=engine)
 
 
 def by_horizon(run: StageRun, horizons: Sequence[int]) -> list[list[float]]:
-    """Return gap, mean latency and mean TTFT of a run as seen at each horizon."""
+    """Return gap, mean latency and mean TTFT of a run as seen at each duration."""
     instance, unit = run.instance, run.instance.clock.units_per_second
     rows = []
     for h in horizons:
@@ -152,7 +152,7 @@ def _scaling(context: Context, setting: Experiment, horizons: Sequence[int]) -> 
     )  # fmt: skip
     seen_too = []
     buffer = safety_buffer(
-        setting.problem, setting.thresholds, horizon=seen[-1], probability=Fraction(1, 1000)
+        setting.problem, setting.thresholds, duration=seen[-1], probability=Fraction(1, 1000)
     ).total
     if buffer is not None:
         what = "no peak above (12) with the full batch's memory and δ = 1/1000"

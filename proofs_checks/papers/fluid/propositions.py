@@ -106,9 +106,9 @@ def gaps_of(
     return np.array(rows)
 
 
-def _stays(name: str, gaps: FloatArray, horizon: int, least: float) -> Estimate:
+def _stays(name: str, gaps: FloatArray, duration: int, least: float) -> Estimate:
     return mean_estimate(
-        f"gap of {name} at T = {horizon} (Thr* = 5)", gaps, f"lower end at least {least}",
+        f"gap of {name} at T = {duration} (Thr* = 5)", gaps, f"lower end at least {least}",
         lambda low, high: low >= least,
     )  # fmt: skip
 

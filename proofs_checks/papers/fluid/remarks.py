@@ -30,7 +30,7 @@ def required(longest: int, types: int, segments: int | None = None) -> int | Non
     """Memory of (12), or (15), with the least thresholds, T = 10⁵ s and δ = 1/10."""
     least = plan(
         even_problem(longest, types, segments),
-        horizon=10**5,
+        duration=10**5,
         probability=Fraction(1, 10),
         argument=LogArgument.THEOREM,
     )
@@ -95,7 +95,7 @@ def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
         problem = NestedProblem.single(
             idle.group.prompt, idle.group.outputs, rates, FluidWorker(Fraction(1), load / work, 1)
         )
-        least = plan(problem, horizon=1000, probability=Fraction(1, 10))
+        least = plan(problem, duration=1000, probability=Fraction(1, 10))
         if least is not None and least.memory is not None:
             shares.append(float(2 * least.buffer.policy_memory > least.memory))
     estimate = mean_estimate(

@@ -49,24 +49,24 @@ class Replicas:
         passed = ends[:, np.minimum(batch, ends.shape[1] - 1)]
         return np.where(batch < ends.shape[1], passed, _NEVER)
 
-    def unfinished(self, horizon: int) -> IntArray:
+    def unfinished(self, duration: int) -> IntArray:
         """Return the stages of requests arrived before, not completed by, a time, shape (R,)."""
         total = np.zeros(len(self.arrivals[0]), dtype=np.int64)
         for j, kind in enumerate(self.problem.classes):
-            open_ = (self.arrivals[j] < horizon) & (self.served(j, kind.output) > horizon)
+            open_ = (self.arrivals[j] < duration) & (self.served(j, kind.output) > duration)
             total += kind.iterations * open_.sum(axis=1)
         return total
 
-    def delays(self, horizon: int, stages: Sequence[int]) -> FloatArray:
+    def delays(self, duration: int, stages: Sequence[int]) -> FloatArray:
         """Return the mean time from arrival to the end of a stage of each class, shape (R,).
 
-        Over requests that have passed it by the horizon [s].
+        Over requests that have passed it by the duration [s].
         """
         total, count = np.zeros((2, len(self.arrivals[0])))
         for j, stage in enumerate(stages):
             if stage >= 0:
                 done = self.served(j, stage)
-                counts = done <= horizon
+                counts = done <= duration
                 total += np.where(counts, done - self.arrivals[j], 0).sum(axis=1)
                 count += counts.sum(axis=1)
         units = StageClock.of(self.problem.single_worker()).units_per_second
@@ -95,23 +95,23 @@ def wait_replicas(
     replicas: int,
     rng: np.random.Generator,
 ) -> Replicas:
-    """Draw Poisson arrivals over a horizon and serve them with WAIT, without draining."""
+    """Draw Poisson arrivals over a duration and serve them with WAIT, without draining."""
     clock = StageClock.of(problem.single_worker())
-    horizon = seconds * clock.units_per_second
+    duration = seconds * clock.units_per_second
     arrivals = tuple(
-        _arrivals(float(kind.rate) * seconds, horizon, replicas, rng) for kind in problem.classes
+        _arrivals(float(kind.rate) * seconds, duration, replicas, rng) for kind in problem.classes
     )
     return Replicas(
         problem,
         tuple(thresholds),
         arrivals,
-        _served(problem, thresholds, clock, horizon, arrivals),
+        _served(problem, thresholds, clock, duration, arrivals),
     )
 
 
-def _arrivals(mean: float, horizon: int, replicas: int, rng: np.random.Generator) -> IntArray:
+def _arrivals(mean: float, duration: int, replicas: int, rng: np.random.Generator) -> IntArray:
     counts = rng.poisson(mean, replicas)
-    times = np.sort(rng.integers(1, horizon, (replicas, int(counts.max()) + 1)), axis=1)
+    times = np.sort(rng.integers(1, duration, (replicas, int(counts.max()) + 1)), axis=1)
     # A sorted row's first entries would come too early: the others are made late before sorting.
     late = np.arange(times.shape[1]) >= counts[:, None]
     shuffled = rng.permuted(times, axis=1)
@@ -122,7 +122,7 @@ def _served(
     problem: FluidProblem,
     thresholds: Sequence[int],
     clock: StageClock,
-    horizon: int,
+    duration: int,
     arrivals: Sequence[IntArray],
 ) -> tuple[IntArray, ...]:
     """Return when the batches of each class end."""
@@ -139,7 +139,7 @@ def _served(
     while True:
         when = np.array([column[row, c] for column, c in zip(ready, cohorts, strict=True)])
         start = np.maximum(free, when.min(axis=0))
-        if not (runs := start < horizon).any():
+        if not (runs := start < duration).any():
             return tuple(ends)
         serves = (when <= start) & runs
         load = np.zeros(replicas, dtype=np.int64)
@@ -165,7 +165,7 @@ def exponent_estimate(
     rule: str,
     accept: Callable[[float, float], bool],
 ) -> Estimate:
-    """Estimate the exponent with which a mean scales with the horizon.
+    """Estimate the exponent with which a mean scales with the duration.
 
     Parameters
     ----------

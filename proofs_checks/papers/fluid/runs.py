@@ -43,12 +43,12 @@ def instance_of(
 def reference(
     instance: StageInstance,
     policy: StagePolicy,
-    horizon: int | None = None,
+    duration: int | None = None,
     *,
     drain: bool = False,
 ) -> StageRun:
     """Serve with the readable engine up to a clock value."""
-    seconds = None if horizon is None else Fraction(horizon, instance.clock.units_per_second)
+    seconds = None if duration is None else Fraction(duration, instance.clock.units_per_second)
     return serve(instance, policy, horizon_s=seconds, drain=drain, engine=Engine.REFERENCE)
 
 

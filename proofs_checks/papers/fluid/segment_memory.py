@@ -35,9 +35,9 @@ def _curve(
     name: str, d0: Fraction, load: Fraction, counts: Sequence[int]
 ) -> dict[int, tuple[int, int]]:
     """Return M^π and the total of (15) by L, where stable; ``load`` is d1 times the rate."""
-    total, horizon, probability = _FIGURES[name]
+    total, duration, probability = _FIGURES[name]
     plans = equal_plans(
-        figure_problem(total, d0, load / total), counts, horizon=horizon,
+        figure_problem(total, d0, load / total), counts, duration=duration,
         probability=probability, argument=LogArgument.FIGURES,
     )  # fmt: skip
     return {

@@ -71,8 +71,8 @@ def surplus(case: Steady, memory: int, speed: int = 1) -> Fraction:
     return Fraction(1, interval) - Fraction(memory, (fixed + per_token * memory) * work * speed)
 
 
-def least_waiting(case: Steady, memory: int, horizon: int, speed: int = 1) -> Fraction:
-    """Return a lower bound on the summed latencies up to the horizon, for any policy.
+def least_waiting(case: Steady, memory: int, duration: int, speed: int = 1) -> Fraction:
+    """Return a lower bound on the summed latencies up to the duration, for any policy.
 
     In memory C an engine does at most ``C/(d0 + d1·C)`` token-iterations a second, and every
     request in the system has at most w of them left. So at least ``c·t − 1`` requests are there at
@@ -81,14 +81,14 @@ def least_waiting(case: Steady, memory: int, horizon: int, speed: int = 1) -> Fr
     rate = surplus(case, memory, speed)
     if rate <= 0:
         return Fraction(0)
-    since = max(Fraction(0), horizon - 1 / rate)
+    since = max(Fraction(0), duration - 1 / rate)
     return rate * since**2 / 2
 
 
-def waited(run: StageRun, horizon: int) -> int:
-    """Return the summed times in the system up to the horizon."""
-    ends = np.where((run.completion < 0) | (run.completion > horizon), horizon, run.completion)
-    came = run.instance.arrival <= horizon
+def waited(run: StageRun, duration: int) -> int:
+    """Return the summed times in the system up to the duration."""
+    ends = np.where((run.completion < 0) | (run.completion > duration), duration, run.completion)
+    came = run.instance.arrival <= duration
     return int((ends - run.instance.arrival)[came].sum())
 
 
@@ -120,12 +120,12 @@ def _proposition1_check(
     )
 
     def grows(instance: tuple[Steady, int, StagePolicy, int]) -> bool:
-        case, memory, policy, horizon = instance
-        setting = steady_setting(case, horizon // case[0])
-        run = reference(setting.instance(memory), policy, horizon)
+        case, memory, policy, duration = instance
+        setting = steady_setting(case, duration // case[0])
+        run = reference(setting.instance(memory), policy, duration)
         assert run.overflows == 0
-        least = least_waiting(case, memory, horizon, speed)
-        return surplus(case, memory, speed) > 0 and waited(run, horizon) >= least
+        least = least_waiting(case, memory, duration, speed)
+        return surplus(case, memory, speed) > 0 and waited(run, duration) >= least
 
     corrected = examine(
         "d1·λ·w ≥ 1: summed latencies at least c(T − 1/c)²/2, c = λ − C/(d0 + d1·C)/w > 0",

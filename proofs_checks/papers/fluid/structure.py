@@ -94,10 +94,10 @@ def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> 
         for _ in range(context.choose(20, 200, 2000)):
             setting = random_setting(rng, context.choose(20, 40, 100))
             thresholds = rng.integers(1, 4, len(setting.classes)).tolist()
-            horizon = setting.requests[-1][0] + 60
+            duration = setting.requests[-1][0] + 60
             policy = setting.wait([n + extra for n in thresholds])
             yield (
-                reference(setting.instance(), policy, horizon, drain=draining),
+                reference(setting.instance(), policy, duration, drain=draining),
                 setting,
                 thresholds,
             )
@@ -144,11 +144,11 @@ def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Ou
         for _ in range(context.choose(20, 200, 2000)):
             setting = random_setting(rng, 25, most=classes)
             n, ends = int(rng.integers(1, 4)), [output for _, output in setting.classes]
-            horizon = setting.requests[-1][0] + 20
+            duration = setting.requests[-1][0] + 20
             policies: tuple[ThresholdPolicy, ...] = (
                 setting.wait([n] * len(ends)), nested_policy(ends, [n + other] * len(ends))
             )  # fmt: skip
-            first, second = (reference(setting.instance(), p, horizon) for p in policies)
+            first, second = (reference(setting.instance(), p, duration) for p in policies)
             yield first, second
 
     return examine(
@@ -159,17 +159,19 @@ def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Ou
     )
 
 
-def _time_change_check(context: Context, *, horizon: int = 40, scale_time: bool = True) -> Outcome:
+def _time_change_check(
+    context: Context, *, duration: int = 40, scale_time: bool = True
+) -> Outcome:
     problem = canonical()
     policy = wait_policy(problem.classes, (2, 2))
     seeds = context.rng.integers(10**9, size=context.choose(2, 10, 100)).tolist()
 
     def holds(case: tuple[int, Fraction]) -> bool:
         seed, zeta = case
-        one = poisson_instance(problem, horizon, seed)
-        other = poisson_instance(scaled(problem, zeta), horizon / zeta, seed)
-        slow = reference(one, policy, horizon * one.clock.units_per_second)
-        units = Fraction(horizon * other.clock.units_per_second) / zeta
+        one = poisson_instance(problem, duration, seed)
+        other = poisson_instance(scaled(problem, zeta), duration / zeta, seed)
+        slow = reference(one, policy, duration * one.clock.units_per_second)
+        units = Fraction(duration * other.clock.units_per_second) / zeta
         fast = reference(other, policy, int(units))
         factor = zeta if scale_time else Fraction(1)
         faster = Fraction(other.clock.units_per_second, one.clock.units_per_second)

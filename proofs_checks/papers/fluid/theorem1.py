@@ -1,4 +1,4 @@
-"""Theorem 1: how gap, latency and TTFT of WAIT scale with the horizon, and the memory it needs."""
+"""Theorem 1: how gap, latency and TTFT of WAIT scale with the duration, and its memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -156,17 +156,17 @@ def agrees_with_engine(replicas: Replicas, number: int, seconds: int) -> Examina
 
     def same(row: int) -> bool:
         whole = replicas.instance(row)
-        horizon = seconds * whole.clock.units_per_second
-        keep = whole.arrival < horizon
+        duration = seconds * whole.clock.units_per_second
+        keep = whole.arrival < duration
         cut = type(whole)(
             whole.memory, whole.clock, whole.arrival[keep], whole.prompt[keep], whole.output[keep]
         )
-        run = reference(cut, policy, horizon)
+        run = reference(cut, policy, duration)
         for j, kind in enumerate(replicas.problem.classes):
             mine = replicas.served(j, kind.output)[row]
             theirs = run.completion[(cut.prompt == kind.prompt) & (cut.output == kind.output)]
-            got = theirs[(theirs >= 0) & (theirs <= horizon)]
-            if not np.array_equal(mine[mine <= horizon], got):
+            got = theirs[(theirs >= 0) & (theirs <= duration)]
+            if not np.array_equal(mine[mine <= duration], got):
                 return False
         return True
 

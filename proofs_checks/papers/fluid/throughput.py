@@ -35,10 +35,10 @@ def _proposition2_check(context: Context, *, restarts_too: bool = False) -> Outc
     def runs() -> Iterator[StageRun]:
         for _ in range(context.choose(8, 80, 1000)):
             setting = random_setting(rng, context.choose(16, 40, 100))
-            horizon = setting.requests[-1][0] + 1
+            duration = setting.requests[-1][0] + 1
             for policy in sundry_policies(setting, rng):
                 memory = max(p + o for p, o in setting.classes) + int(rng.integers(0, 20))
-                yield reference(setting.instance(memory), policy, horizon)
+                yield reference(setting.instance(memory), policy, duration)
         for seed in range(context.choose(2, 10, 100)):
             busy = poisson_instance(canonical(), 30, int(rng.integers(10**9)))
             yield reference(busy, FirstComeFirstServed())

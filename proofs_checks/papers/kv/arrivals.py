@@ -132,7 +132,7 @@ _LONGEST = 20
 
 
 def chances(rounds: int, tenths: int) -> list[Fraction]:
-    """Return ``Pr(N ≥ (1 + 1/T)·E N)`` over C rounds for each horizon T."""
+    """Return ``Pr(N ≥ (1 + 1/T)·E N)`` over C rounds for each duration T."""
     law = binomial(rounds, Fraction(tenths, 10))
     return [tail(law, (1 + Fraction(1, t)) * mean(law)) for t in _HORIZONS]
 
@@ -159,10 +159,10 @@ def _tail_check(
     cases = [{"tenths": p} for p in context.choose((5,), (2, 5, 8), range(1, 10))]
 
     def with_log(case: tuple[int, int]) -> bool:
-        tenths, horizon = case
+        tenths, duration = case
         p = Fraction(tenths, 10)
-        rounds = int(factor * log(horizon) / float(2 * delta**2 * p**2)) + 1
-        return tail(binomial(rounds, p), (1 + delta) * rounds * p) <= Fraction(1, horizon)
+        rounds = int(factor * log(duration) / float(2 * delta**2 * p**2)) + 1
+        return tail(binomial(rounds, p), (1 + delta) * rounds * p) <= Fraction(1, duration)
 
     printed = refute(
         f"for some C up to {_LONGEST}, Pr(N ≥ (1 + 1/T)·E N) halves from T = 10 to 1000",

@@ -116,12 +116,12 @@ def work_tail(law: FloatArray, slots: int, rounds: int, level: float) -> float:
 
 
 def _work_bounded(case: tuple[float, int, int], share: float) -> bool:
-    chance, slots, horizon = case
+    chance, slots, duration = case
     law = np.array([1 - chance, chance])
     eta = 1 - slots * chance
     constant = 1 / (exp(2 * eta**2 / slots**2) - 1)
-    level = share * slots**2 * log(horizon) / (4 * eta) + 1
-    return work_tail(law, slots, 60, level) <= constant / horizon
+    level = share * slots**2 * log(duration) / (4 * eta) + 1
+    return work_tail(law, slots, 60, level) <= constant / duration
 
 
 # Side by side.

@@ -26,7 +26,7 @@ _ROUNDS = (12, 24, 48)
 
 # Theorem 5.3.
 def excesses(kind: EqualRequests, per_round: int) -> list[Fraction]:
-    """Return AEL of Algorithm 2 less that of the steady start, for each horizon."""
+    """Return AEL of Algorithm 2 less that of the steady start, for each duration."""
     excess = []
     for rounds in _ROUNDS:
         arrivals = [per_round] * rounds
@@ -152,9 +152,9 @@ def _growth_check(context: Context, *, every: int = 1) -> Outcome:
             problem = problem_of(6, [1] * len(arrivals), outputs, arrivals=arrivals)
             mine = total_latency(problem, algorithm(jobs(problem)))
             points.append((log(rounds), log(lower_bound(problem)), log(mine)))
-    horizon, least, online = zip(*points, strict=True)
+    duration, least, online = zip(*points, strict=True)
     estimates = tuple(
-        _square(name, horizon, values)
+        _square(name, duration, values)
         for name, values in (("a lower bound on OPT", least), ("Algorithm 2", online))
     )
     return Findings(estimates=estimates)

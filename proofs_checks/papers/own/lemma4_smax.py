@@ -106,21 +106,21 @@ def _contractions(
 # Noise.
 
 
-def growth_tail(slots: int, horizon: int, least: float) -> float:
-    """Return ``P(Σ_i (ξ_i − 1/2)·N_i ≥ least)``, ages cut off at ``horizon``; p = 1/2.
+def growth_tail(slots: int, longest: int, least: float) -> float:
+    """Return ``P(Σ_i (ξ_i − 1/2)·N_i ≥ least)``, ages cut off at ``longest``; p = 1/2.
 
     Twice the sum is a sum of ``±N_i``: one law with integer values, convolved.
     """
-    chances = 0.5 ** np.arange(1, horizon + 1)
-    one = np.zeros(2 * horizon + 1)
-    for age in range(horizon + 1):
-        chance = chances[age] if age < horizon else 0.5**horizon
-        one[horizon + age] += chance / 2
-        one[horizon - age] += chance / 2
+    chances = 0.5 ** np.arange(1, longest + 1)
+    one = np.zeros(2 * longest + 1)
+    for age in range(longest + 1):
+        chance = chances[age] if age < longest else 0.5**longest
+        one[longest + age] += chance / 2
+        one[longest - age] += chance / 2
     law: FloatArray = np.ones(1)
     for _ in range(slots):
         law = np.convolve(law, one)
-    values = (np.arange(len(law)) - slots * horizon) / 2
+    values = (np.arange(len(law)) - slots * longest) / 2
     return float(law[values >= least].sum())
 
 

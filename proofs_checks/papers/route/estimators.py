@@ -23,12 +23,12 @@ class Remaining:
     ----------
     weights : tuple of int
         In proportion to the chances of 1, 2, ... steps.
-    horizon : int
+    look_ahead : int
         ``H``.
     """
 
     weights: tuple[int, ...]
-    horizon: int
+    look_ahead: int
 
     def chance(self, holds: Callable[[int], bool]) -> Fraction:
         """Return the probability of a set of remaining steps."""
@@ -47,12 +47,12 @@ class Remaining:
     @property
     def estimand(self) -> Fraction:
         """Equation (4): ``y = E min(R, H)``."""
-        return self.mean(lambda r: min(r, self.horizon))
+        return self.mean(lambda r: min(r, self.look_ahead))
 
     def stages(self) -> tuple[Fraction, Fraction]:
         """Return p and μ of (5); μ is 0 where p is."""
-        p = self.chance(lambda r: r <= self.horizon)
-        within = self.mean(lambda r: r if r <= self.horizon else 0)
+        p = self.chance(lambda r: r <= self.look_ahead)
+        within = self.mean(lambda r: r if r <= self.look_ahead else 0)
         return p, within / p if p else Fraction(0)
 
 
@@ -65,8 +65,8 @@ def laws(context: Context) -> Iterator[Remaining]:
     longest, most = context.choose(*_SIZES)
     for weights in product(range(most + 1), repeat=longest):
         if any(weights):
-            for horizon in range(1, longest + 1):
-                yield Remaining(weights, horizon)
+            for look_ahead in range(1, longest + 1):
+                yield Remaining(weights, look_ahead)
 
 
 def _made(context: Context) -> str:
@@ -81,18 +81,18 @@ def _made(context: Context) -> str:
 def _composite_check(context: Context, *, more: int = 0, clipped: bool = True) -> Outcome:
     def decomposes(law: Remaining) -> bool:
         p, mean = law.stages()
-        return p * mean + (1 - p) * (law.horizon + more) == law.estimand
+        return p * mean + (1 - p) * (law.look_ahead + more) == law.estimand
 
     def within(law: Remaining) -> bool:
         p, mean = law.stages()
-        value = p * mean + (1 - p) * law.horizon
-        near = abs(law.horizon - value) == p * (law.horizon - mean)
-        return near and (1 if clipped else 2) <= value <= law.horizon
+        value = p * mean + (1 - p) * law.look_ahead
+        near = abs(law.look_ahead - value) == p * (law.look_ahead - mean)
+        return near and (1 if clipped else 2) <= value <= law.look_ahead
 
     def by_toolkit(law: Remaining) -> bool:
         p, mean = law.stages()
         stated = Estimates(np.array([float(p)]), np.array([float(mean)]))
-        return abs(float(expected_steps(stated, law.horizon)[0]) - float(law.estimand)) < 1e-9
+        return abs(float(expected_steps(stated, law.look_ahead)[0]) - float(law.estimand)) < 1e-9
 
     return (
         examine("E min(R, H) = p·μ + (1 − p)·H", _made(context), laws(context), decomposes),
@@ -102,9 +102,9 @@ def _composite_check(context: Context, *, more: int = 0, clipped: bool = True) -
 
 
 # Equation (7).
-def profile(size: int, steps: Fraction, horizon: int, *, late: bool = False) -> list[int]:
+def profile(size: int, steps: Fraction, look_ahead: int, *, late: bool = False) -> list[int]:
     """Equation (7): ``s + a + h`` while h < ŷ, for h = 0..H − 1."""
-    return [size + h if h < steps or (late and h == steps) else 0 for h in range(horizon)]
+    return [size + h if h < steps or (late and h == steps) else 0 for h in range(look_ahead)]
 
 
 def _profile_check(context: Context, *, late: bool = False) -> Outcome:
@@ -123,20 +123,20 @@ def _profile_check(context: Context, *, late: bool = False) -> Outcome:
 
 def mean_profile(law: Remaining, size: int) -> list[Fraction]:
     """Return the expected load of a request at h = 0..H − 1."""
-    return [(size + h) * law.outlasts(h) for h in range(law.horizon)]
+    return [(size + h) * law.outlasts(h) for h in range(law.look_ahead)]
 
 
 def verify_profile(data: Data) -> str | None:
     """Compare the profile projected from y with the expected profile."""
     law, size = Remaining(tuple(data["weights"]), data["horizon"]), data["size"]
-    if law.horizon < 1 or size < 1 or min(law.weights) < 0 or not any(law.weights):
+    if law.look_ahead < 1 or size < 1 or min(law.weights) < 0 or not any(law.weights):
         return None
-    shown, mean = profile(size, law.estimand, law.horizon), mean_profile(law, size)
+    shown, mean = profile(size, law.estimand, law.look_ahead), mean_profile(law, size)
     if shown == mean:
         return None
     return (
-        f"s + a = {size}, R = 1, 2, ... with weights {list(law.weights)}, H = {law.horizon}: y = "
-        f"{law.estimand}, (7) gives {shown}, the expected loads are {list(map(str, mean))}"
+        f"s + a = {size}, R = 1, 2, ... with weights {list(law.weights)}, H = {law.look_ahead}: "
+        f"y = {law.estimand}, (7) gives {shown}, the expected loads are {list(map(str, mean))}"
     )
 
 
@@ -145,14 +145,14 @@ def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Out
     printed = refute(
         "(7) with ŷ = y is the expected load at every h", f"{_made(context)}; s + a = 1", cases,
         verify_profile,
-        lambda law: {"weights": list(law.weights), "horizon": law.horizon, "size": 1},
+        lambda law: {"weights": list(law.weights), "horizon": law.look_ahead, "size": 1},
     )  # fmt: skip
     corrected = examine(
         "the expected number of steps in the window is y: Σ_{h<H} P(R > h) = E min(R, H)",
         _made(context),
         laws(context),
         lambda law: (
-            sum(map(law.outlasts, range(law.horizon + until)), Fraction(0)) == law.estimand
+            sum(map(law.outlasts, range(law.look_ahead + until)), Fraction(0)) == law.estimand
         ),
     )
     return printed, corrected
@@ -164,16 +164,16 @@ def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome
         p, mean = law.stages()
         if p >= gate:
             return True
-        error = law.horizon - law.estimand
-        median = law.outlasts(law.horizon) > Fraction(1, 2)
-        return error == p * (law.horizon - mean) and 2 * error <= law.horizon - 1 and median
+        error = law.look_ahead - law.estimand
+        median = law.outlasts(law.look_ahead) > Fraction(1, 2)
+        return error == p * (law.look_ahead - mean) and 2 * error <= law.look_ahead - 1 and median
 
     return examine(
         "a closed gate sets ŷ = H, the median of min(R, H), at most (H − 1)/2 above its mean",
         _made(context),
         laws(context),
         errs_little,
-        lambda law: law.horizon > 1,
+        lambda law: law.look_ahead > 1,
     )
 
 

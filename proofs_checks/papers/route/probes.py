@@ -67,12 +67,12 @@ def best_by_enumeration(
     )
 
 
-def choices(context: Context, horizon: int) -> Iterator[tuple[list[int], int, list[int], int]]:
+def choices(context: Context, look_ahead: int) -> Iterator[tuple[list[int], int, list[int], int]]:
     """Yield random sizes, capacities, margins and penalties."""
     rng = context.rng
     for _ in range(context.choose(150, 1500, 20_000)):
         sizes = rng.integers(1, 15, int(rng.integers(1, 6))).tolist()
-        margins = rng.integers(0, 30, int(rng.integers(0, horizon + 1)) + 1).tolist()
+        margins = rng.integers(0, 30, int(rng.integers(0, look_ahead + 1)) + 1).tolist()
         yield sizes, int(rng.integers(1, len(sizes) + 1)), margins, int(rng.integers(1, 5))
 
 
@@ -86,12 +86,12 @@ _MADE = (
 )
 
 
-def two_probes_check(context: Context, *, probes: int = 2, horizon: int = 0) -> Outcome:
+def two_probes_check(context: Context, *, probes: int = 2, look_ahead: int = 0) -> Outcome:
     """Compare the better of so many reachable sums next to the peak with all subsets."""
     return examine(
         "the better of two reachable sums is the best subset",
-        _MADE.format(horizon),
-        choices(context, horizon),
+        _MADE.format(look_ahead),
+        choices(context, look_ahead),
         lambda c: (
             best_by_probes(*c[:3], discounted(*c[2:]), probes)
             == best_by_enumeration(*c[:3], discounted(*c[2:]))
@@ -140,18 +140,20 @@ def verify_kinks(data: Data) -> str | None:
     )
 
 
-def _cases(context: Context, horizon: int) -> Iterator[tuple[list[int], list[int]]]:
+def _cases(context: Context, look_ahead: int) -> Iterator[tuple[list[int], list[int]]]:
     largest = context.choose(4, 5, 7)
     for n in (1, 2):
         for sizes in product(range(1, largest), repeat=n):
-            for length in range(1, horizon + 1):
+            for length in range(1, look_ahead + 1):
                 for margins in product(range(1, largest), repeat=length):
                     yield list(sizes), list(margins)
 
 
-def _kink_check(context: Context, *, horizon: int = 3, probes: int = 2) -> Outcome:
-    cases = list(_cases(context, horizon))
-    made = f"up to two requests of small sizes, small margins over {horizon} steps, α = 1, β = 2"
+def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Outcome:
+    cases = list(_cases(context, look_ahead))
+    made = (
+        f"up to two requests of small sizes, small margins over {look_ahead} steps, α = 1, β = 2"
+    )
     printed = refute(
         "probes around the first margin find the best subset",
         made,
@@ -211,7 +213,7 @@ CLAIMS = (
         hypotheses=("contributions constant over the window", "D* the right end of argmax F_H"),
         kind=Kind.FINITE,
         scope=Scope.OURS,
-        check=partial(two_probes_check, horizon=4),
+        check=partial(two_probes_check, look_ahead=4),
         summary="The score is concave in Δ: no sum below the largest one up to its peak is "
         "better, none above the next one either.",
         mutations=(Mutation("the lower probe alone", probes=1),),
@@ -229,7 +231,7 @@ CLAIMS = (
         check=_kink_check,
         summary="Several kinks leave the score concave; only the place to probe moves.",
         mutations=(
-            Mutation("one step only, H = 0", horizon=1),
+            Mutation("one step only, H = 0", look_ahead=1),
             Mutation("the lower probe alone in the correction", probes=1),
         ),
         correction="Around the right end D* of the maximising interval of F_H two probes are "

@@ -6,7 +6,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from bfio.decode.adaptive import lengths
+from bfio.decode.adaptive import rehearsal
 from bfio.decode.adaptive.memory import (
     AHEAD_KNOWN,
     BEGUN,
@@ -38,8 +38,8 @@ def drawn(rows: list[tuple[int, int, bool]], step: int = 0, begun: int = 0) -> M
 
 def draw(kept: Memory, step: int) -> int:
     """Draw lengths, by a generator that plain Python can call."""
-    with patch.object(lengths, "random_below", lambda _, bound: int(RNG.integers(bound))):
-        return lengths.draw_lengths(kept, step)
+    with patch.object(rehearsal, "random_below", lambda _, bound: int(RNG.integers(bound))):
+        return rehearsal.draw_lengths(kept, step)
 
 
 def test_who_still_runs_hands_its_chance_on() -> None:

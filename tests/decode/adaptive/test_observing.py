@@ -5,33 +5,29 @@ import pytest
 
 from bfio.decode.adaptive.memory import (
     AHEAD_KNOWN,
+    COARSE,
     CURRENT,
     DUE,
     ENDS,
     FORETOLD,
-    Memory,
-    new_memory,
-    statistics,
-)
-from bfio.decode.adaptive.observing import (
-    is_due,
-    look,
-    note_choice,
-    note_decision,
-    set_weights,
-    windows_tell,
-)
-from bfio.decode.adaptive.rehearsal import steps_to_play
-from bfio.decode.adaptive.settings import (
-    COARSE,
     FULL_WEIGHT,
     LEAST_WEIGHT,
     LIVES,
     SETTINGS,
     UNCOUNTED,
+    Memory,
     Setting,
+    is_due,
+    look,
     near,
+    new_memory,
+    note_choice,
+    note_decision,
+    set_weights,
+    statistics,
+    windows_tell,
 )
+from bfio.decode.adaptive.rehearsal import steps_to_play
 from bfio.step.two_stage.heuristic import TwoStageParameters
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from bfio.decode.adaptive.rehearsal import loads_grow
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading
 from bfio.decode.engine import run_interpreted
@@ -21,7 +22,6 @@ from bfio.decode.features.memory.phases import peaks
 from bfio.decode.features.prefill.options import PrefillTier
 from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.machine import whole_run
-from bfio.decode.machine.adaptive import loads_grow
 from bfio.decode.machine.counters import ACTIVE
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots

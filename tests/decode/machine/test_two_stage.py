@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode import score_choice
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine import two_stage
+from bfio.decode.policies import balance_route
 from bfio.decode.replay import run_violations
 from bfio.step.two_stage.heuristic import two_stage_reference
 from formulations.errors import InputError
@@ -32,7 +32,7 @@ NAMES = ("br-0", "br-h")
 @contextmanager
 def readable_heuristic() -> Iterator[None]:
     """Let the policies of the reference run decide in plain Python."""
-    with patch.object(score_choice, "two_stage", two_stage_reference):
+    with patch.object(balance_route, "two_stage", two_stage_reference):
         yield
 
 

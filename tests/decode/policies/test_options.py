@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import all_options
+from bfio.decode.policy_registry import all_options, choose
 from formulations.errors import InputError
 from formulations.step.problem import Objective
 

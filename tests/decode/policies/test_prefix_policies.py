@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.hash_ring import first_nodes, positions, ring
-from bfio.decode.load_skew import is_overloaded
-from bfio.decode.policy_parsing import choose
+from bfio.decode.policies.sticky import first_nodes, is_overloaded, positions, ring
+from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads.workload import Workload

@@ -9,8 +9,7 @@ import pytest
 
 from bfio.decode import policy_registry as registry
 from bfio.decode.policy import Policy
-from bfio.decode.policy_parsing import choose
-from bfio.decode.policy_registry import find, names, specs
+from bfio.decode.policy_registry import choose, find, names, specs
 from formulations.errors import InputError
 from tests.decode.cases import build
 from tests.decode.policies.states import state
@@ -115,7 +114,7 @@ def test_each_has_a_summary_a_source_and_a_factory(name: str) -> None:
     assert spec.summary
     assert spec.source
     assert isinstance(spec.factory(spec.options), Policy)
-    assert hasattr(spec.options, "horizon") == hasattr(build(name), "horizon")
+    assert getattr(spec.options, "horizon", 0) == getattr(build(name), "horizon", 0)
 
 
 def test_unknown_name_lists_known_ones_and_suggests() -> None:
@@ -136,7 +135,7 @@ def test_user_function_from_the_working_directory() -> None:
     assert policy.horizon == 3
     spec = find("my_bfio_policies:shortest_first")
     assert spec.summary == "Serve the shortest request first."
-    assert choose("my_bfio_policies:shortest_first").look_ahead == 3
+    assert choose("my_bfio_policies:shortest_first").look_ahead() == 3
 
 
 @pytest.mark.usefixtures("user_folder")
@@ -191,8 +190,12 @@ def test_installed_policies_join(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entry points of the group are listed and built; a built-in name stays built in."""
     points = [
         importlib.metadata.EntryPoint("mine", "tests.decode.cases:first_come", registry.GROUP),
-        importlib.metadata.EntryPoint("spec", "bfio.decode.policies.jsq:SPEC", registry.GROUP),
-        importlib.metadata.EntryPoint("fcfs", "bfio.decode.policies.jsq:SPEC", registry.GROUP),
+        importlib.metadata.EntryPoint(
+            "spec", "bfio.decode.policies.pending_prefill:SPEC", registry.GROUP
+        ),
+        importlib.metadata.EntryPoint(
+            "fcfs", "bfio.decode.policies.pending_prefill:SPEC", registry.GROUP
+        ),
         importlib.metadata.EntryPoint("gone", "no_such_package_at_all:f", registry.GROUP),
     ]
     monkeypatch.setattr("bfio.common.plugins.entry_points", lambda group: points)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bfio import Cluster, RunOptions, simulate, synthetic
-from bfio.decode.policy_parsing import check_options_are_read, choose
+from bfio.decode.policy_registry import check_options_are_read, choose
 from bfio.decode.simulation import describe_run
 from bfio.decode.state import DecodeState
 from formulations.errors import InputError
@@ -42,10 +42,10 @@ def test_the_second_objective_is_least_within_the_slack(
     )
     answer = list(policy(s))
     assert_admissible(s, answer)
-    step = StepProblem.from_state(s, horizon=H)
+    step = StepProblem.from_state(s, look_ahead=H)
     best = brute_force(step)
     assert best is not None
-    window = StepProblem.from_state(s, horizon=3) if name is Second.WINDOW else None
+    window = StepProblem.from_state(s, look_ahead=3) if name is Second.WINDOW else None
     problem = second_problem(step, best[0] + slack, name, window)
     counts = statistics(policy)
     if counts["unproven_steps"]:

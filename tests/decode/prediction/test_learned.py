@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 import bfio
 from bfio.decode.cluster import Cluster
 from bfio.decode.prediction import registry
-from bfio.decode.prediction.learned.features import NUM_RECENT, RecentLengths, walked_features
-from bfio.decode.prediction.learned.model import require_library
+from bfio.decode.prediction.predictors.learned import (
+    NUM_RECENT,
+    RecentLengths,
+    require_library,
+    walked_features,
+)
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
@@ -156,14 +160,14 @@ def test_it_runs_in_the_engine() -> None:
 def test_options_that_are_wrong(name: str, message: str) -> None:
     """One line each, before anything is built."""
     with pytest.raises(InputError, match=re.escape(message)):
-        registry.check(name)
+        registry.find(name)
 
 
 def test_without_the_library_one_line_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It stays listed."""
-    monkeypatch.setattr("bfio.decode.prediction.learned.model.find_spec", lambda name: None)
+    monkeypatch.setattr("bfio.decode.prediction.predictors.learned.find_spec", lambda name: None)
     with pytest.raises(InputError, match=re.escape("pip install 'bfio[learned]'")):
         require_library()
     with pytest.raises(InputError, match="scikit-learn is not installed"):

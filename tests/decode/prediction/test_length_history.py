@@ -200,4 +200,4 @@ def test_a_mean_of_nobody_is_not_read() -> None:
 def test_options_out_of_domain(text: str, message: str) -> None:
     """Refused when they are read."""
     with pytest.raises(InputError, match=message):
-        registry.check(text)
+        registry.find(text)

@@ -5,6 +5,7 @@ them: both engines alike, none sees the future, a step less with each token, the
 the floor. Kernels run as plain Python, with what machine code has in place of whole arrays.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, product
@@ -16,10 +17,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from bfio.common.patience import patience
-from bfio.decode.machine import adaptive, prediction, refresh
-from bfio.decode.prediction import estimates, length_history, walks
+from bfio.decode.adaptive import rehearsal
+from bfio.decode.machine import endings, prediction
+from bfio.decode.prediction import estimates, length_history
 from bfio.decode.prediction import refresh as asking
-from bfio.decode.prediction.predictors import exact_match, survival
+from bfio.decode.prediction.predictors import past_lengths
 from tests.decode.machine import test_every_policy
 from tests.decode.machine.equality import as_plain_python
 from tests.decode.prediction import test_length_history, test_no_future, test_refresh
@@ -39,17 +41,17 @@ _QUICK = settings(
 _PATIENCE_S = 60.0
 #: What is mistaken, and the tests that may notice first.
 MODULES: dict[ModuleType, ModuleType] = {
-    refresh: test_refresh,
+    endings: test_refresh,
     prediction: test_refresh,
     asking: test_refresh,
     estimates: test_length_history,
     length_history: test_length_history,
-    survival: test_length_history,
-    exact_match: test_length_history,
-    walks: test_evaluation,
+    past_lengths: test_length_history,
 }
 
 
+#: The functions of predictions among those of endings.
+PREDICTIONS = re.compile("(predict|forget|leave_ring|learn_lengths|enlist|strike)[a-z_]*:")
 _BOUND = "enlist: due = min(due, step + len(calendar.first) - 1) -> due = min(due, step "
 #: Mistakes that are none.
 EQUIVALENT = {
@@ -65,15 +67,12 @@ EQUIVALENT = {
 
 def _battery(module: ModuleType) -> Iterator[Callable[[], object]]:
     """Yield the tests of predictions, those first that may notice a mistake in a module."""
-    walked = _cases(test_evaluation.test_a_walk_has_every_kth_age)
-    if MODULES[module] is test_evaluation:
-        yield from walked
-        return
     yield from _all_of(MODULES[module])
     yield from _cases(test_every_policy.test_policies_see_the_same)
     for tests in {test_refresh, test_length_history} - {MODULES[module]}:
         yield from _all_of(tests)
     yield from _cases(test_no_future.test_lengths_of_the_future_change_no_decision)
+    yield from _cases(test_evaluation.test_a_walk_has_every_kth_age)
 
 
 def _all_of(module: ModuleType) -> Iterator[Callable[[], object]]:
@@ -131,13 +130,13 @@ def _fails(test: Callable[[], object]) -> bool:
     ("module", "place", "test"),
     [
         (
-            refresh,
+            endings,
             "predict_due: due = int(min(prediction.turn[request], prediction.last[request] + 1)) "
             "-> due = int(min(prediction.turn[request], prediction.last[request] + 2))",
             test_refresh.test_both_engines_predict_alike_in_a_long_run,
         ),
         (
-            refresh,
+            endings,
             "predict: prediction.turn[request] = step + prediction.refresh - age % "
             "prediction.refresh -> prediction.turn[request] = step + prediction.refresh + age % "
             "prediction.refresh",
@@ -149,7 +148,7 @@ def _fails(test: Callable[[], object]) -> bool:
             test_every_policy.test_policies_see_the_same,
         ),
         (
-            adaptive,
+            rehearsal,
             "loads_grow: return bool((remaining_waiting(state, waiting_requests(state)) > 1)"
             ".any()) -> return bool((remaining_waiting(state, waiting_requests(state)) >= 1)"
             ".any())",
@@ -200,7 +199,7 @@ def test_a_mistake_is_noticed(module: ModuleType, place: str, test: Callable[...
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("module", [refresh, length_history, walks], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [endings, length_history], ids=lambda m: m.__name__)
 def test_without_a_mistake_there_is_nothing_to_notice(module: ModuleType) -> None:
     """The tests pass on what is right, kernels as plain Python."""
     assert not _is_noticed(module)
@@ -208,9 +207,11 @@ def test_without_a_mistake_there_is_nothing_to_notice(module: ModuleType) -> Non
 
 @pytest.mark.deep
 @pytest.mark.parametrize(
-    "mutant", [m for m in mutants(refresh) if m.place not in EQUIVALENT], ids=lambda m: m.place
+    "mutant",
+    [m for m in mutants(endings) if PREDICTIONS.match(m.place) and m.place not in EQUIVALENT],
+    ids=lambda m: m.place,
 )
 def test_every_mistake_in_kernels_is_noticed(mutant: Mutant) -> None:
     """One after the other, by some test of predictions."""
     with mutant.planted():
-        assert _is_noticed(refresh)
+        assert _is_noticed(endings)

@@ -33,7 +33,7 @@ HISTORY = _load(1)
 
 
 def _specs() -> list[PredictorSpec]:
-    found = [registry.find(name)[0] for name in registry.names()]
+    found = [registry.find(name) for name in registry.names()]
     return [spec for spec in found if not spec.knows_future]
 
 

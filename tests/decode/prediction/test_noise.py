@@ -73,9 +73,9 @@ _LOAD = Workload(np.array([1, 1]), np.array([5, 9]))
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("noisy-oracle:model=normal", "model 'normal' is unknown"),
+        ("noisy-oracle:model=normal", "model: 'normal' is unknown"),
         ("noisy-oracle:model=lognormal:error=4", "error 4 of model lognormal"),
-        ("noisy-oracle:of=age", "of 'age' is unknown"),
+        ("noisy-oracle:of=age", "of: 'age' is unknown"),
         ("noisy-oracle:model=shuffled:of=remaining", "model shuffled has no factors"),
         ("noisy-oracle:buckets=0", "buckets"),
         ("noisy-classifier:auc=0.4", "auc"),
@@ -86,7 +86,7 @@ _LOAD = Workload(np.array([1, 1]), np.array([5, 9]))
 def test_options_out_of_domain(text: str, message: str) -> None:
     """Refused when they are read."""
     with pytest.raises(InputError, match=message):
-        registry.check(text)
+        registry.find(text)
 
 
 @pytest.mark.parametrize("auc", [0.5, 0.8, 0.99])

@@ -56,12 +56,12 @@ def test_oracle_is_right_at_every_age(data: st.DataObject, horizon: int) -> None
 @pytest.mark.parametrize("name", registry.names())
 def test_names_are_those_of_the_registry(name: str) -> None:
     """A predictor carries its name, is told of finished requests and predicts as before."""
-    spec, _ = registry.find(name)
+    spec = registry.find(name)
     if spec.needs and find_spec(spec.needs) is None:
         pytest.skip(f"{spec.needs} is not installed")
     predictor = registry.build(name, LOAD, history=LOAD)
     assert predictor.name.partition(":")[0] == name
-    registry.check(name)
+    registry.find(name)
     requests, ages = np.array([1, 2]), np.array([0, 2])
     before = predictor.remaining(requests, ages, 5).tolist()
     predictor.finished(np.array([0]), np.array([1]))
@@ -77,14 +77,14 @@ def test_unknown_names_list_the_known_ones() -> None:
     ):
         registry.build("xyz", LOAD)
     with pytest.raises(InputError, match="oracle takes no option; write oracle"):
-        registry.check("oracle:3")
+        registry.find("oracle:3")
 
 
 @pytest.mark.parametrize("error", ["1.01", "2", "-0.1", "x", "1e-2", "1/0"])
 def test_errors_of_a_noisy_oracle_out_of_range_are_refused(error: str) -> None:
     """It takes a rational in [0, 1]."""
     with pytest.raises(InputError, match="noisy-oracle"):
-        registry.check(f"noisy-oracle:{error}")
+        registry.find(f"noisy-oracle:{error}")
 
 
 def _noisy(outputs: list[int], error: str, seed: int) -> Predictor:
@@ -209,9 +209,9 @@ def test_a_users_predictor_learns_and_sees_no_future(users_module: str) -> None:
     assert sys.modules[users_module].Mean.latest.past == [1, 4, 100, 1, 4, 100]
     assert run.engine == "reference"
     with pytest.raises(InputError, match=r"a int is not callable; name a function of \(task\)"):
-        registry.check(f"{users_module}:number")
+        registry.find(f"{users_module}:number")
     with pytest.raises(InputError, match="has no missing"):
-        registry.check(f"{users_module}:missing")
+        registry.find(f"{users_module}:missing")
 
 
 def test_installed_predictors_join(users_module: str, monkeypatch: pytest.MonkeyPatch) -> None:

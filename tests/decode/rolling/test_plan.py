@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from bfio.decode.rolling import reference
 from bfio.decode.rolling.plan import planned
 from bfio.decode.rolling.reference import (
+    LOAD_SHARE,
+    TURNOVER,
     Objective,
     Slot,
     open_slots,
@@ -15,7 +17,6 @@ from bfio.decode.rolling.reference import (
     sampled,
     step_weights,
 )
-from bfio.decode.rolling.settings import LOAD_SHARE, TURNOVER
 from formulations.arrays import IntArray
 
 MOVES = 60

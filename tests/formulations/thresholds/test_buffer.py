@@ -125,25 +125,25 @@ def test_golden_buffer() -> None:
     problem, n = spec_example(), (4, 4, 4, 3)
     assert largest_batch_count(problem.worker, 10, 4, Fraction(4000)) == 3985
     printed = safety_buffer(
-        problem, n, horizon=4000, probability=0.05, argument=LogArgument.THEOREM
+        problem, n, duration=4000, probability=0.05, argument=LogArgument.THEOREM
     )
     assert printed.exponents[:2] == (inf, inf)
     assert printed.exponents[2] == pytest.approx(0.84024, abs=5e-6)
     assert (printed.policy_memory, printed.waiting, printed.total) == (1044, 158, 1474)
-    proof = safety_buffer(problem, n, horizon=4000, probability="1/20")
+    proof = safety_buffer(problem, n, duration=4000, probability="1/20")
     assert proof.total == 1468
     figures = safety_buffer(
-        problem, n, horizon=4000, probability="1/20", argument=LogArgument.FIGURES
+        problem, n, duration=4000, probability="1/20", argument=LogArgument.FIGURES
     )
     later = safety_buffer(
-        problem, n, horizon=4000, probability="1/20", argument=LogArgument.TIME_VARYING
+        problem, n, duration=4000, probability="1/20", argument=LogArgument.TIME_VARYING
     )
     assert (figures.total, later.total) == (1468, 1468)
 
 
 def test_a_tiny_probability_is_no_overflow() -> None:
     """δ = 1e-59 only lengthens a logarithm."""
-    far = safety_buffer(spec_example(), (4, 4, 4, 3), horizon=1, probability=Fraction(1, 10**59))
+    far = safety_buffer(spec_example(), (4, 4, 4, 3), duration=1, probability=Fraction(1, 10**59))
     assert far.deviation is not None
     # 18/.84024·(59·ln 10 + ln 3) = 21.42·136.95.
     assert far.deviation == pytest.approx(2934, abs=3)
@@ -154,15 +154,15 @@ def test_thresholds_without_drift_have_no_bound() -> None:
     problem = spec_example()
     ratios = (15, 14, 12, 8)
     assert set(nested_violations(problem, ratios)) == {"drift[2]", "drift[3]", "drift[4]"}
-    buffer = safety_buffer(problem, ratios, horizon=10, probability="0.1")
+    buffer = safety_buffer(problem, ratios, duration=10, probability="0.1")
     assert (buffer.exponents, buffer.deviation, buffer.total) == ((0, 0, 0), None, None)
 
 
 def test_bad_horizons_and_probabilities() -> None:
     """Zero, one, and more than one."""
     for horizon, probability in ((0, "0.1"), (1, 0), (1, 1), (1, "3/2"), ("soon", "0.1")):
-        with pytest.raises(InputError, match=r"horizon|probability"):
-            safety_buffer(spec_example(), (4, 4, 4, 3), horizon=horizon, probability=probability)
+        with pytest.raises(InputError, match=r"duration|probability"):
+            safety_buffer(spec_example(), (4, 4, 4, 3), duration=horizon, probability=probability)
 
 
 @given(nested_problems())
@@ -186,10 +186,10 @@ def test_golden_segments() -> None:
         assert (result.boundaries, result.thresholds) == ((8, 16), (4, 3))
         assert result.objective == 1098
     assert result.to_mapping()["boundaries"] == [8, 16]
-    best = best_plan(spec_example(), horizon=4000, probability="0.05")
+    best = best_plan(spec_example(), duration=4000, probability="0.05")
     assert best is not None
     assert best.boundaries == (8, 16)
-    whole = plan(spec_example(), horizon=4000, probability="0.05")
+    whole = plan(spec_example(), duration=4000, probability="0.05")
     assert whole is not None
     assert best.memory is not None
     assert whole.memory is not None
@@ -216,7 +216,7 @@ def test_the_u_shape(total: int, d1: str, memories: dict[int, int | None]) -> No
     plans = equal_plans(
         lmsys_like(total, d1),
         memories,
-        horizon=200,
+        duration=200,
         probability="0.1",
         argument=LogArgument.FIGURES,
     )
@@ -245,15 +245,15 @@ def test_raised_thresholds_by_hand() -> None:
     M = 4·306 = 1224, waiting 4·44 = 176, no deviation: 1400 instead of 1468; ΔT = 1.1224 < 4/3.
     """
     problem = spec_example()
-    n = cheapest_thresholds(problem, horizon=4000, probability="0.05")
+    n = cheapest_thresholds(problem, duration=4000, probability="0.05")
     assert n == (4, 4, 4, 4)
     assert nested_violations(problem, n) == {}
-    raised = plan(problem, horizon=4000, probability="0.05", raised=True)
-    least = plan(problem, horizon=4000, probability="0.05")
+    raised = plan(problem, duration=4000, probability="0.05", raised=True)
+    least = plan(problem, duration=4000, probability="0.05")
     assert raised is not None
     assert least is not None
     assert (raised.memory, least.memory) == (1400, 1468)
-    best = best_plan(problem, horizon=4000, probability="0.05", raised=True)
+    best = best_plan(problem, duration=4000, probability="0.05", raised=True)
     assert best is not None
     # Two segments: 4·126 + 4·180 + 18·4 = 1296 without a deviation, or 1195 with n = (4, 3).
     assert (best.thresholds, best.memory) == ((4, 3), 1195)
@@ -263,20 +263,20 @@ def test_raised_thresholds_by_hand() -> None:
 def test_cheapest_thresholds(problem: NestedProblem, probability: str) -> None:
     """No vector of enumeration needs less memory of (12)."""
     strict = replace(problem, strict=True, within_memory=False)
-    found = cheapest_thresholds(strict, horizon=50, probability=probability)
+    found = cheapest_thresholds(strict, duration=50, probability=probability)
     if strict.load >= 1:
         assert found is None
         return
     assert found is not None
     assert nested_violations(strict, found) == {}
-    total = safety_buffer(strict, found, horizon=50, probability=probability).total
+    total = safety_buffer(strict, found, duration=50, probability=probability).total
     assert total is not None
     # Any better n_1 has a full first segment below that memory.
     most = total // strict.weights[0]
     assume(most ** len(found) <= 3000)
     for n in product(range(1, most + 1), repeat=len(found)):
         if not nested_violations(strict, n):
-            other = safety_buffer(strict, n, horizon=50, probability=probability).total
+            other = safety_buffer(strict, n, duration=50, probability=probability).total
             assert other is None or other >= total
 
 
@@ -286,7 +286,7 @@ def test_boundaries_must_divide() -> None:
     with pytest.raises(InputError, match="divide"):
         equal_boundaries(range(1, 501), 3)
     with pytest.raises(CapabilityError, match="choices"):
-        best_plan(lmsys_like(50, "2.6e-7"), horizon=1, probability="0.1")
+        best_plan(lmsys_like(50, "2.6e-7"), duration=1, probability="0.1")
 
 
 def test_unstable_whatever_the_segments() -> None:
@@ -294,8 +294,8 @@ def test_unstable_whatever_the_segments() -> None:
     rates = (Fraction(1), Fraction(1))
     problem = NestedProblem.single(1, (1, 2), rates, FluidWorker(Fraction(1), Fraction(1, 9), 99))
     assert problem.load == 1
-    assert plan(problem, horizon=1, probability="0.1") is None
-    assert best_plan(problem, horizon=1, probability="0.1") is None
+    assert plan(problem, duration=1, probability="0.1") is None
+    assert best_plan(problem, duration=1, probability="0.1") is None
     assert solve_segments(problem).termination is Termination.INFEASIBLE
 
 

@@ -152,8 +152,8 @@ def test_buffer_of_two_groups_by_hand() -> None:
     other = replace(group, prompt=2)
     worker = replace(two_groups().worker, d0=Fraction(1), d1=Fraction(0))
     problem = NestedProblem((group, other), worker)
-    buffers = partial(group_buffers, horizon=90, probability="0.1")
-    buffer = partial(safety_buffer, horizon=90, probability="0.1")
+    buffers = partial(group_buffers, duration=90, probability="0.1")
+    buffer = partial(safety_buffer, duration=90, probability="0.1")
     one, two = buffers(problem, (2, 1, 2, 1))
     assert one.exponents[0] == pytest.approx(log(9), rel=1e-12)
     # ln 1800/ln 9 = 3.41: 6.82 and 10.23 tokens.
@@ -179,7 +179,7 @@ def test_buffer_of_two_groups_by_hand() -> None:
 def test_wait_needs_no_buffer() -> None:
     """Without queues between segments the full batch is all."""
     problem = WaitProblem(fluid(9, [(1, 1, 1), (1, 1, 2)]))
-    assert safety_buffer(problem, (1, 1), horizon=9, probability="0.1").total == 9
+    assert safety_buffer(problem, (1, 1), duration=9, probability="0.1").total == 9
 
 
 def test_plans_of_groups() -> None:
@@ -188,19 +188,19 @@ def test_plans_of_groups() -> None:
     slow = replace(example.worker, d1=Fraction(0))
     (group,) = example.groups
     problem = NestedProblem((group, replace(group, prompt=11)), slow)
-    best = best_plan(problem, horizon=4000, probability="0.05")
-    alone = best_plan(replace(example, worker=slow), horizon=4000, probability="0.05")
+    best = best_plan(problem, duration=4000, probability="0.05")
+    alone = best_plan(replace(example, worker=slow), duration=4000, probability="0.05")
     assert best is not None
     assert alone is not None
     assert best.boundaries == alone.boundaries * 2
     assert best.memory == sum(part.total or 0 for part in best.group_buffers)
-    plans = equal_plans(problem, [1, 2, 4], horizon=4000, probability="0.05")
+    plans = equal_plans(problem, [1, 2, 4], duration=4000, probability="0.05")
     assert [p and p.num_segments for p in plans.values()] == [2, 4, 8]
     with pytest.raises(CapabilityError, match="several prompt lengths"):
-        plan(problem, horizon=4000, probability="0.05", raised=True)
+        plan(problem, duration=4000, probability="0.05", raised=True)
     many = PromptGroup(1, tuple(range(10)), (Fraction(1),) * 10)
     with pytest.raises(CapabilityError, match=r"2\^18 choices"):
-        best_plan(NestedProblem((many,) * 2, slow), horizon=1, probability="0.1")
+        best_plan(NestedProblem((many,) * 2, slow), duration=1, probability="0.1")
 
 
 def test_the_answer_of_groups() -> None:
@@ -210,7 +210,7 @@ def test_the_answer_of_groups() -> None:
     assert (answer["thresholds"], answer["boundaries"]) == ([2, 2, 1], [1, 2, 1])
     assert [row["thresholds"] for row in answer["groups"]] == [[2, 2], [1]]
     assert (answer["policy_memory"], answer["fit"]) == (17, True)
-    chosen = plan(problem, horizon=9, probability="0.1")
+    chosen = plan(problem, duration=9, probability="0.1")
     buffered = nested_answer(problem, chosen)
     # What waits before the second segment counts n_2 = 2 requests of 2 tokens: 17 + 4.
     assert (buffered["safe_memory"], buffered["fit"]) == (21, False)

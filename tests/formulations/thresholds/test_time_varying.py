@@ -87,7 +87,8 @@ def test_constant_rates_are_nested_wait(problem: NestedProblem) -> None:
     assert (one.termination, one.thresholds) == (other.termination, other.thresholds)
     if one.thresholds is not None:
         buffers = [
-            safety_buffer(p, one.thresholds, horizon=50, probability="0.1") for p in (same, strict)
+            safety_buffer(p, one.thresholds, duration=50, probability="0.1")
+            for p in (same, strict)
         ]
         assert buffers[0] == buffers[1]
 
@@ -154,12 +155,12 @@ def test_the_buffer_uses_the_largest_share() -> None:
     problem = TimeVaryingProblem(1, (1, 2), profile, WORKER)
     n = (8, 6)
     buffer = safety_buffer(
-        problem, n, horizon=100, probability="0.1", argument=LogArgument.TIME_VARYING
+        problem, n, duration=100, probability="0.1", argument=LogArgument.TIME_VARYING
     )
     # p* = 1/2 in the second half; on average 2 of 7 go on.
     assert buffer.exponents == (drift_exponent(8, 6, Fraction(1, 2)),)
     mean = NestedProblem.single(1, (1, 2), (Fraction(5, 2), Fraction(1)), WORKER)
-    average = safety_buffer(mean, n, horizon=100, probability="0.1")
+    average = safety_buffer(mean, n, duration=100, probability="0.1")
     assert buffer.exponents[0] < average.exponents[0]
     assert (buffer.total or 0) > (average.total or 0)
 

@@ -193,7 +193,7 @@ def test_the_memory_bound(folder: Path) -> None:
     assert (wait["memory_bound"], wait["exceeds_bound"]) == (18, False)
     nested = compute(folder, policy="nested-wait:thresholds=4,3", probability=0.05).values
     problem = NestedProblem.single_from_fluid(PROBLEM)
-    buffer = safety_buffer(problem, (4, 3), horizon=60, probability="0.05")
+    buffer = safety_buffer(problem, (4, 3), duration=60, probability="0.05")
     assert nested["memory_bound"] == buffer.total
     still = compute(folder, policy="nested-wait:thresholds=4,2", probability=0.05).values
     assert still["memory_bound"] is None

@@ -1,14 +1,249 @@
-"""Gradient-boosted trees, trained on the past (BalanceRoute, C.2.1; needs scikit-learn)."""
+"""Gradient-boosted trees, trained on the past (BalanceRoute, C.2.1; needs scikit-learn).
+
+A request is seen by causal features: its prompt and age, and statistics of requests that have
+finished: averages of their outputs whose weights fall off exponentially, mean and quartiles of the
+last few outputs, and the mean of their prompts. The request's own length, and those of requests
+not yet finished, occur in none of them.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
+from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.prediction.estimates import Estimates
-from bfio.decode.prediction.learned.features import RecentLengths
-from bfio.decode.prediction.learned.model import TwoStages, inputs_of, require_library
-from bfio.decode.prediction.learned.options import LearnedOptions
+from bfio.decode.prediction.length_history import walk
 from bfio.decode.predictor import PredictionTask, PredictorSpec
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError
+
+
+@dataclass(frozen=True)
+class LearnedOptions(CheckedOptions):
+    """Options of the learned predictor.
+
+    Parameters
+    ----------
+    refresh : int
+        ``q``: tokens after which each request is asked about again.
+    refit : int
+        Finished requests after which it is trained anew, on the latest ones; 0 for never.
+    trees : int
+        Boosting rounds of each stage.
+    depth : int
+        Depth of a tree.
+    """
+
+    refresh: int = option(
+        10, whole(1, 10**6), "Q", "tokens after which each request is asked about again"
+    )
+    refit: int = option(
+        0, whole(), "N", "finished requests after which it is trained anew (never)"
+    )
+    trees: int = option(100, whole(1, 10**4), "N", "boosting rounds of each stage")
+    depth: int = option(4, whole(1, 32), "N", "depth of a tree")
+
+
+#: Weight of the latest output in the exponentially weighted averages.
+EWMA_WEIGHTS = (0.1, 0.01)
+#: Finished requests whose outputs and prompts the rolling statistics are of.
+WINDOW = 100
+#: Features besides prompt and age.
+NUM_RECENT = len(EWMA_WEIGHTS) + 4
+
+
+class RecentLengths:
+    """Statistics of requests that have finished, in the order in which they did.
+
+    Parameters
+    ----------
+    window : int
+        Requests that the rolling statistics are of.
+    """
+
+    def __init__(self, window: int = WINDOW) -> None:
+        self._window = window
+        self._outputs: list[int] = []
+        self._prompts: list[int] = []
+        self._averages: FloatArray | None = None
+        self._features = np.zeros(NUM_RECENT)
+
+    def add(self, prompts: IntArray, outputs: IntArray) -> None:
+        """Take in requests that have finished, shape (n,) each [tokens]."""
+        for output in outputs.tolist():
+            self._average(output)
+        self._outputs = (self._outputs + outputs.tolist())[-self._window :]
+        self._prompts = (self._prompts + prompts.tolist())[-self._window :]
+        if self._averages is not None:
+            last = np.array(self._outputs)
+            low, high = np.quantile(last, (0.25, 0.75))
+            rolling = (last.mean(), low, high, np.mean(self._prompts))
+            self._features = np.append(self._averages, rolling)
+
+    def features(self) -> FloatArray:
+        """Return the statistics, shape (NUM_RECENT,); 0 before anything has finished."""
+        return self._features
+
+    def _average(self, output: int) -> None:
+        if self._averages is None:
+            self._averages = np.full(len(EWMA_WEIGHTS), float(output))
+        self._averages += np.array(EWMA_WEIGHTS) * (output - self._averages)
+
+
+def walked_features(prompts: IntArray, outputs: IntArray) -> FloatArray:
+    """Return the statistics that each request of a history found, shape (n, NUM_RECENT).
+
+    Those of request i are of requests before it alone, taken as finished in their order.
+    """
+    recent = RecentLengths()
+    found = np.empty((len(outputs), NUM_RECENT))
+    for i in range(len(outputs)):
+        found[i] = recent.features()
+        recent.add(prompts[i : i + 1], outputs[i : i + 1])
+    return found
+
+
+#: Training points come at every so many tokens of a request, as the predictor is asked.
+EVERY = 10
+#: Training points at most; of more, evenly spaced ones.
+MOST_POINTS = 200_000
+#: Requests whose points a leaf of a tree has at least, on average.
+LEAF_REQUESTS = 30
+
+
+def require_library() -> None:
+    """Refuse to go on without scikit-learn.
+
+    Raises
+    ------
+    InputError
+        If it is not installed.
+    """
+    if find_spec("sklearn") is None:
+        what, remedy = "scikit-learn is not installed", "pip install 'bfio[learned]'"
+        raise InputError("predictor learned", what, remedy)
+
+
+class TwoStages:
+    """A classifier of ``r <= H`` and a regressor of r where that holds (BalanceRoute, C.2.1).
+
+    Parameters
+    ----------
+    prompts, outputs : IntArray
+        Shape (n,), n >= 1: requests of the past, in the order in which they came [tokens].
+    horizon : int
+        ``H``.
+    options : LearnedOptions
+        Trees and their depth.
+    seed : int
+        Seed of the training; equal ones give equal models.
+    """
+
+    def __init__(
+        self,
+        prompts: IntArray,
+        outputs: IntArray,
+        horizon: int,
+        options: LearnedOptions,
+        seed: int,
+    ) -> None:
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+        settings: dict[str, Any] = {
+            "max_iter": options.trees,
+            "max_depth": options.depth,
+            "early_stopping": False,
+            "random_state": seed % 2**32,
+        }
+        self._one_thread = _one_thread()
+        inputs, remaining, requests = _training_points(prompts, outputs)
+        positive = remaining <= horizon
+        self._horizon = horizon
+        self._share = float(positive.mean())
+        self._classifier: Any = None
+        self._regressor: Any = None
+        with self._one_thread():
+            if 0 < self._share < 1:
+                leaf = _points_of_a_leaf(requests)
+                self._classifier = HistGradientBoostingClassifier(
+                    min_samples_leaf=leaf, **settings
+                )
+                self._classifier.fit(inputs, positive)
+            if self._share > 0:
+                leaf = _points_of_a_leaf(requests[positive])
+                self._regressor = HistGradientBoostingRegressor(min_samples_leaf=leaf, **settings)
+                self._regressor.fit(inputs[positive], remaining[positive])
+
+    def estimate(self, inputs: FloatArray) -> Estimates:
+        """Return both stages for some points, in one pass through the trees.
+
+        Parameters
+        ----------
+        inputs : FloatArray
+            Shape (m, 2 + NUM_RECENT): prompt, age, statistics of finished requests.
+        """
+        probability, mean = np.full(len(inputs), self._share), np.full(len(inputs), 1.0)
+        with self._one_thread():
+            if len(inputs) and self._classifier is not None:
+                probability = self._classifier.predict_proba(inputs)[:, 1]
+            if len(inputs) and self._regressor is not None:
+                mean = np.clip(self._regressor.predict(inputs), 1, self._horizon)
+        return Estimates(probability, mean)
+
+
+def _one_thread() -> Callable[[], AbstractContextManager[Any]]:
+    """Return what keeps the trees to one thread.
+
+    Several wait for each other by spinning: a call of a millisecond takes a hundred on a busy
+    machine.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    controller = ThreadpoolController()
+    return lambda: controller.limit(limits=1, user_api="openmp")
+
+
+def _points_of_a_leaf(requests: IntArray) -> int:
+    """Return how many points a leaf has at least: those of `LEAF_REQUESTS` requests on average.
+
+    All points of a request have the same prompt and statistics of others, by which trees could
+    tell it from all others: a leaf that holds few requests learns their lengths by heart.
+    """
+    return LEAF_REQUESTS * len(requests) // len(np.unique(requests))
+
+
+def _training_points(
+    prompts: IntArray, outputs: IntArray
+) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return features and remaining steps of requests walked at ages 0, K, ..., and which."""
+    points = walk(outputs, EVERY)
+    chosen: IntArray | BoolArray = np.arange(len(points.ages))
+    if len(chosen) > MOST_POINTS:
+        chosen = np.linspace(0, len(chosen) - 1, MOST_POINTS).astype(np.int64)
+    requests = points.requests[chosen]
+    recent = walked_features(prompts, outputs)[requests]
+    inputs = inputs_of(prompts[requests], points.ages[chosen], recent)
+    return inputs, points.remaining[chosen], requests
+
+
+def inputs_of(prompts: IntArray, ages: IntArray, recent: FloatArray) -> FloatArray:
+    """Return what the trees take: shape (m, 2 + NUM_RECENT).
+
+    Parameters
+    ----------
+    prompts, ages : IntArray
+        Shape (m,) [tokens].
+    recent : FloatArray
+        Shape (m, NUM_RECENT), or (NUM_RECENT,) where all points have the same.
+    """
+    inputs = np.empty((len(prompts), 2 + recent.shape[-1]))
+    inputs[:, 0], inputs[:, 1], inputs[:, 2:] = prompts, ages, recent
+    return inputs
+
 
 #: Requests of the past that are trained on at most, the latest.
 _MOST_REQUESTS = 10_000

@@ -1,4 +1,7 @@
-"""The two-stage heuristic on what a policy sees: `br-0`, `br-h`, `adaptive` decide by it."""
+"""BR-0 and BR-H: the two-stage heuristic on what a policy sees (BalanceRoute, sections 3 and 4).
+
+`adaptive` and `bf-io` take their steps from it, too.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,17 +10,23 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.option_kinds import EXACT, SMALL_RATIO, STAGE_2_KEY
+from bfio.decode.option_kinds import DISCOUNT, EXACT, HORIZON, SMALL_RATIO, STAGE_2_KEY
+from bfio.decode.policy import MARGIN
+from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally
 from bfio.step.two_stage.fscore import ScoreWeights, score
-from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
+from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage
 from bfio.step.two_stage.limits import Limits
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
+from formulations.step.problem import geometric_weights
 
 #: A request that is bound alone, as it arrives, is not chosen among others.
 POOLED = "dispatch=pooled"
+#: Two options that `bf-io` has as well, as `bfio.common.options.option` takes them.
+BENEFIT = (Fraction(0), SMALL_RATIO, "MU", "tokens of imbalance per cached prompt token (0)")
+MAX_WAIT = (None, whole(), "W", "who has waited W steps starts before others (never)")
 #: Most that a placement may be worth [tokens], so that its millionths are 64-bit integers.
 MAX_WORTH = 2**42
 
@@ -45,22 +54,20 @@ class StageOptions(CheckedOptions):
         "lexicographic", STAGE_2_KEY, "K", "stage 2 order: lexicographic, product", beside=POOLED
     )
 
+    def parameters(
+        self, alpha: Fraction = Fraction(1), beta: Fraction | None = None
+    ) -> TwoStageParameters:
+        """Return what the heuristic is given, with the factors of its score."""
+        return TwoStageParameters(self.threshold, self.candidates, alpha, beta, self.key)
+
 
 @dataclass(frozen=True)
 class ScoreOptions(StageOptions):
     """What the heuristic reads whether or not it looks ahead."""
 
-    max_wait: int | None = option(
-        None, whole(), "W", "who has waited W steps starts before others (never)", beside=POOLED
-    )
+    max_wait: int | None = option(*MAX_WAIT, beside=POOLED)
     alpha: Fraction = option(Fraction(1), EXACT, "A", "reward scale (1)")
-    benefit: Fraction = option(
-        Fraction(0),
-        SMALL_RATIO,
-        "MU",
-        "tokens of imbalance per cached prompt token (0)",
-        beside="prefix_cache",
-    )
+    benefit: Fraction = option(*BENEFIT, beside="prefix_cache")
 
 
 def two_stage_of(
@@ -196,3 +203,83 @@ def _limits(
         num_slots=int(state.free_slots.sum()),
         benefit=worth,
     )
+
+
+@dataclass(frozen=True)
+class BR0Options(ScoreOptions):
+    """Options of `br-0`."""
+
+    beta: Fraction | None = option(None, EXACT, "B", "overflow penalty (the number of workers)")
+
+
+@dataclass(frozen=True)
+class BRHOptions(ScoreOptions):
+    """Options of `br-h`; penalty and discount are those of the simulator released with BF-IO."""
+
+    beta: Fraction = option(Fraction(43), EXACT, "B", "overflow penalty (43)")
+    gamma: Fraction = option(
+        Fraction(43, 50), DISCOUNT, "C", "discount per look-ahead step (0.86)"
+    )
+    horizon: int = option(20, HORIZON, "H", "look-ahead steps (20)")
+
+
+class BalanceRoute:
+    """BalanceRoute with look-ahead ``H`` and discount ``γ``; BR-0 is BR-H at H = 0, α = 1, β = G.
+
+    Weights are ``round(γ^h·10^6)``. A state with fewer than ``H + 1`` columns shortens the window.
+    To the score ``benefit`` times the prompt tokens is added that are cached where requests are
+    placed.
+
+    Attributes
+    ----------
+    horizon : int
+        ``H``.
+    weights : tuple of int
+        Discount weight of each look-ahead step.
+    parameters : TwoStageParameters
+        Threshold, candidates, factors, priority; with immediate dispatch the factors count alone.
+    max_wait : int or None
+        Steps after which a waiting request starts before others.
+    margin : int
+        In-flight margin of immediate dispatch unless the run has one.
+    """
+
+    margin = MARGIN
+
+    def __init__(self, options: BR0Options | BRHOptions) -> None:
+        self.horizon, gamma = 0, Fraction(1)
+        if isinstance(options, BRHOptions):
+            self.horizon, gamma = options.horizon, options.gamma
+        self.weights, self._scale = geometric_weights(gamma, self.horizon + 1)
+        self._benefit, self.max_wait = options.benefit, options.max_wait
+        self.parameters = options.parameters(options.alpha, options.beta)
+        prepare_kernels()
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Assign by the loads projected over the window."""
+        worth = cache_worth(state, self._benefit)
+        scaled = None if worth is None else worth * self._scale
+        if state.binds:
+            return bound_by_score(state, self.weights, self.parameters, scaled)
+        required = overdue(state, self.max_wait)
+        return two_stage_of(state, self.weights, self.parameters, required, scaled)
+
+
+SPECS = (
+    PolicySpec(
+        name="br-0",
+        factory=BalanceRoute,
+        options=BR0Options(),
+        summary="two-stage F-score heuristic without look-ahead",
+        source="BalanceRoute, section 3",
+        kernel="bfio.decode.machine.two_stage:KERNEL",
+    ),
+    PolicySpec(
+        name="br-h",
+        factory=BalanceRoute,
+        options=BRHOptions(),
+        summary="two-stage F-score heuristic with look-ahead (--horizon, 20 by default)",
+        source="BalanceRoute, section 4",
+        kernel="bfio.decode.machine.two_stage:KERNEL",
+    ),
+)

@@ -1,0 +1,148 @@
+"""What a router believes that workers hold, between two reports of theirs.
+
+A report says what a worker holds; until the next one the router adds what it has sent there
+since, and, if told to, a token per step for each request. What ends meanwhile it does not know.
+Reports of all workers come together, with the first decision that is ``every`` steps or more
+after the last one.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.common.options import CheckedOptions, option, whole
+from bfio.decode.machine.counters import STEP
+from bfio.decode.machine.greedy import Greedy, greedy_kernel
+from bfio.decode.machine.state import State
+from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.state import DecodeState
+from bfio.decode.tally import StepTally, assign_each, takes, worker_tally
+from formulations.arrays import IntArray
+
+# Entries of `Greedy.numbers`: steps between reports, tokens per step and request, and the steps of
+# the last report and of the last decision; rows of `Greedy.sampled`: requests, and their tokens.
+(EVERY, GROWTH, REPORTED, SEEN) = range(4)
+(REQUESTS, TOKENS) = range(2)
+
+
+@dataclass(frozen=True)
+class MinimumTokensOptions(CheckedOptions):
+    """Options of `minimum-tokens`, as in the version that was taken out (sglang pull 11170)."""
+
+    report_every: int = option(40, whole(1), "N", "steps between two reports (40)")
+
+
+@dataclass(frozen=True)
+class TotalTokensOptions(CheckedOptions):
+    """Options of `total-tokens`: reports ride on streamed output, as the source measured."""
+
+    report_every: int = option(60, whole(1), "N", "steps between two reports (60)")
+
+
+class ReportedTokens:
+    """Oldest request to the worker that is believed to hold fewest tokens.
+
+    Parameters
+    ----------
+    every : int
+        Steps between reports, >= 1; with 1 this is `jsq-tokens`.
+    growth : int
+        Tokens per step that each request is believed to gain.
+    """
+
+    def __init__(self, every: int, growth: int) -> None:
+        self._numbers = np.array([every, growth, -1, 0])
+        self._believed = np.zeros((2, 0), dtype=np.int64)
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Assign the ``U`` oldest requests."""
+        held = np.array([state.running + state.queued, state.loads + state.queued_tokens])
+        if self._believed.size == 0:
+            self._believed = held.copy()
+        believed = self._believed
+        bring_up_to_date(self._numbers, believed, held, state.step)
+
+        def choose(tally: StepTally, request: int, workers: list[int]) -> int:
+            worker = min(workers, key=lambda g: (believed[TOKENS, g], g))
+            believed[:, worker] += 1, tally.sizes[request]
+            return worker
+
+        return assign_each(state, choose)
+
+
+@compilable(allocates=True)
+def choose(state: State, greedy: Greedy, request: int) -> int:
+    """Return the open worker that is believed to hold fewest tokens."""
+    numbers, believed, step = greedy.numbers, greedy.sampled, state.counters[STEP]
+    if numbers[REPORTED] < 0 or numbers[SEEN] != step:
+        held = np.empty_like(believed)
+        for g in range(held.shape[1]):
+            worker = worker_tally(state, g)
+            held[REQUESTS, g], held[TOKENS, g] = worker.requests, worker.tokens
+        bring_up_to_date(numbers, believed, held, step)
+    best = -1
+    for g in range(len(state.workers.load)):
+        if takes(worker_tally(state, g), state.requests.need[request]) and (
+            best < 0 or believed[TOKENS, g] < believed[TOKENS, best]
+        ):
+            best = g
+    if best >= 0:
+        believed[REQUESTS, best] += 1
+        believed[TOKENS, best] += state.requests.size[request]
+    return best
+
+
+@compilable(allocates=True)
+def bring_up_to_date(numbers: IntArray, believed: IntArray, held: IntArray, step: int) -> None:
+    """Take a new report if one is due; otherwise let what was believed grow, once a step.
+
+    Parameters
+    ----------
+    numbers, believed : IntArray
+        See the names of their entries and rows above; changed in place.
+    held : IntArray
+        Shape (2, G): what workers hold now, in the same rows.
+    step : int
+        The step.
+    """
+    if numbers[REPORTED] < 0 or step - numbers[REPORTED] >= numbers[EVERY]:
+        believed[:] = held
+        numbers[REPORTED] = step
+    else:
+        believed[TOKENS] += numbers[GROWTH] * (step - numbers[SEEN]) * believed[REQUESTS]
+    numbers[SEEN] = step
+
+
+Options = MinimumTokensOptions | TotalTokensOptions
+
+
+def _policy(name: str, growth: int, options: Options, summary: str, source: str) -> PolicySpec:
+    return PolicySpec(
+        name=name,
+        factory=lambda own: ReportedTokens(own.report_every, growth),
+        options=options,
+        summary=summary,
+        source=source,
+        kernel=greedy_kernel(choose, numbers=lambda own: (own.report_every, growth, -1, 0)),
+        breaks_ties=False,
+    )
+
+
+SPECS = (
+    _policy(
+        name="minimum-tokens",
+        growth=0,
+        options=MinimumTokensOptions(),
+        summary="fewest tokens held at the last report plus prompts sent since (--report-every)",
+        source="sglang pull request 7379",
+    ),
+    _policy(
+        name="total-tokens",
+        growth=1,
+        options=TotalTokensOptions(),
+        summary="minimum-tokens, and a token per step and request since the report "
+        "(--report-every)",
+        source="sglang issue 16080, pull request 25235",
+    ),
+)

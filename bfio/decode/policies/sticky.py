@@ -1,0 +1,252 @@
+"""Sticky routers: a prompt goes where it was, by a hash or by what is cached.
+
+Their guard (sglang pull request 31170): a worker takes no more of what sticks to it once its load
+is more than ``max_load_skew`` times the mean of all workers, or times one token where that is
+less. The load is in tokens, with what is bound and what was assigned at this step.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.common.mixing import mixed_bits
+from bfio.common.options import CheckedOptions, option, whole
+from bfio.decode.features.prefixes.asked import routing_keys
+from bfio.decode.features.prefixes.phases import matched_blocks
+from bfio.decode.machine.greedy import Greedy, greedy_kernel
+from bfio.decode.machine.kernel import KernelTask
+from bfio.decode.machine.state import State
+from bfio.decode.option_kinds import SMALL_RATIO
+from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.state import DecodeState
+from bfio.decode.tally import StepTally, assign_each, takes, worker_tally
+from formulations.arrays import IntArray
+
+
+def positions(keys: IntArray) -> IntArray:
+    """Return where keys stand on the ring: 63 bits of each that look random."""
+    return (mixed_bits(keys.astype(np.uint64)) >> np.uint64(1)).astype(np.int64)
+
+
+def ring(num_workers: int, virtual_nodes: int) -> tuple[IntArray, IntArray]:
+    """Return positions in increasing order and the worker at each, both of shape (G·V,)."""
+    nodes = np.arange(num_workers * virtual_nodes)
+    # Keys are hashed once, nodes twice, so that small keys do not stand where nodes do.
+    places = positions(positions(nodes))
+    order = np.argsort(places, kind="stable")
+    return places[order], nodes[order] // virtual_nodes
+
+
+def first_nodes(places: IntArray, keys: IntArray) -> IntArray:
+    """Return for each key the index of the first node at or behind it on the ring."""
+    nodes: IntArray = np.searchsorted(places, positions(keys)) % max(1, len(places))
+    return nodes
+
+
+#: Largest total of loads, `bfio.decode.engine.MAX_STEP_TOKENS`.
+MAX_TOTAL = 2**62
+
+
+@compilable
+def is_overloaded(tokens: int, total: int, num_workers: int, over: int, under: int) -> bool:
+    """Whether a load is more than ``over/under`` times the mean, in whole numbers."""
+    parts = num_workers * under
+    whole, rest = max(total, num_workers) // parts, max(total, num_workers) % parts
+    # In two steps, so that nothing leaves 64 bits; no load exceeds the total.
+    if over == 0 or whole > MAX_TOTAL // over:
+        return False
+    return tokens > whole * over + rest * over // parts
+
+
+def overloaded(tally: StepTally, over: int, under: int) -> list[bool]:
+    """Return which workers are overloaded in the middle of a step."""
+    loads = [worker.tokens for worker in tally.workers]
+    total, num_workers = sum(loads), len(loads)
+    return [is_overloaded(load, total, num_workers, over, under) for load in loads]
+
+
+@compilable
+def total_of(state: State) -> int:
+    """Return the tokens of all workers in the middle of a step."""
+    total = 0
+    for g in range(len(state.workers.load)):
+        total += worker_tally(state, g).tokens
+    return int(total)
+
+
+# Entries of `Greedy.numbers`: the guard as a fraction.
+(OVER, UNDER) = range(2)
+
+
+@dataclass(frozen=True)
+class ConsistentHashOptions(CheckedOptions):
+    """Options of `consistent-hash`."""
+
+    max_load_skew: Fraction = option(
+        Fraction(0), SMALL_RATIO, "R", "pass over workers above R times the mean load (0: none)"
+    )
+    key_blocks: int = option(2, whole(1), "N", "first blocks that are the key (2)")
+    virtual_nodes: int = option(160, whole(1, 10**4), "N", "places of a worker on the ring (160)")
+
+
+class ConsistentHash:
+    """Oldest request to the first worker behind its key on a ring of hashes.
+
+    Each worker stands on the ring at ``virtual_nodes`` places (160 as in vLLM's router, policy
+    ``consistent_hash``), a request at the hash of its key: its first ``key_blocks`` blocks (2,
+    since all of Mooncake's conversations share the first), or its prompt key; one that has neither
+    is a prompt of its own. If the worker behind it does not take it, the next one on the ring does
+    (Karger et al. 1997). With ``max_load_skew`` those with more than so many times the mean load
+    are passed over as well, while another one takes the request: bounded loads (Mirrokni et al.
+    2018), by the guard of sglang's ``bounded_consistent_hashing`` (pull request 33791).
+    """
+
+    def __init__(self, options: ConsistentHashOptions) -> None:
+        self._nodes, self._blocks = options.virtual_nodes, options.key_blocks
+        self._over, self._under = options.max_load_skew.as_integer_ratio()
+        self._ring: tuple[IntArray, list[int]] | None = None
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Assign the ``U`` oldest requests."""
+        G = state.num_workers
+        if self._ring is None:
+            places, workers = ring(G, self._nodes)
+            self._ring = places, workers.tolist()
+        places, around = self._ring
+        firsts = first_nodes(places, state.routing_keys(self._blocks)).tolist()
+
+        def choose(tally: StepTally, request: int, workers: list[int]) -> int:
+            over = overloaded(tally, self._over, self._under)
+            wanted, node = {g for g in workers if not over[g]} or set(workers), firsts[request]
+            while around[node] not in wanted:
+                node = (node + 1) % len(around)
+            return int(around[node])
+
+        return assign_each(state, choose)
+
+
+@compilable
+def choose_on_ring(state: State, greedy: Greedy, request: int) -> int:
+    """Return the first worker on the ring that takes a request, one that is calm if there is."""
+    G, total = len(state.workers.load), total_of(state)
+    over, under = greedy.numbers[OVER], greedy.numbers[UNDER]
+    around = greedy.table[len(state.pool) :]
+    first, taker = greedy.table[request], -1
+    for turn in range(len(around)):
+        g = around[(first + turn) % len(around)]
+        worker = worker_tally(state, g)
+        if takes(worker, state.requests.need[request]):
+            if not is_overloaded(worker.tokens, total, G, over, under):
+                return int(g)
+            if taker < 0:
+                taker = int(g)
+    return taker
+
+
+def table(task: KernelTask) -> IntArray:
+    """Return the first node of each request, and the workers around the ring behind those."""
+    options = task.policy_options
+    places, workers = ring(task.cluster.workers, options.virtual_nodes)
+    firsts = first_nodes(places, routing_keys(task.workload, options.key_blocks))
+    return np.concatenate((firsts, workers))
+
+
+CONSISTENT_HASH = PolicySpec(
+    name="consistent-hash",
+    factory=ConsistentHash,
+    options=ConsistentHashOptions(),
+    summary="the worker behind the prompt's key on a ring (--key-blocks, --virtual-nodes)",
+    source="vLLM router, consistent_hash; Karger et al. 1997",
+    kernel=greedy_kernel(
+        choose_on_ring,
+        numbers=lambda options: options.max_load_skew.as_integer_ratio(),
+        table=table,
+    ),
+    unled=lambda tells_prompts, caches: (
+        ""
+        if tells_prompts
+        else "takes each request for a prompt of its own: nothing tells which prompts begin alike."
+    ),
+    breaks_ties=False,
+)
+
+
+@dataclass(frozen=True)
+class PrefixAffinityOptions(CheckedOptions):
+    """Options of `prefix-affinity`."""
+
+    max_load_skew: Fraction = option(
+        Fraction(3, 2), SMALL_RATIO, "R", "pass over workers above R times the mean load (3/2)"
+    )
+
+
+class PrefixAffinity:
+    """Oldest request to the worker with the longest cached prefix of its prompt.
+
+    Ties go to the worker with fewest tokens, then to the lowest index. Workers with more than
+    ``max_load_skew`` times the mean load are passed over while another one takes the request: the
+    overload guard of sglang's ``prefix_affinity`` (pull request 31170), which there stands beside
+    stickiness by a key; 3/2 by default as there, 0 for no guard. Where workers keep no prefixes
+    the rule is `jsq-tokens`.
+    """
+
+    def __init__(self, options: PrefixAffinityOptions) -> None:
+        self._over, self._under = options.max_load_skew.as_integer_ratio()
+
+    def __call__(self, state: DecodeState) -> list[int | None]:
+        """Assign the ``U`` oldest requests."""
+        cached = state.cached_tokens.tolist()
+
+        def choose(tally: StepTally, request: int, workers: list[int]) -> int:
+            over = overloaded(tally, self._over, self._under)
+            keys = [(over[g], -cached[request][g], tally.workers[g].tokens, g) for g in workers]
+            return min(keys)[-1]
+
+        return assign_each(state, choose)
+
+
+@compilable
+def choose_cached(state: State, greedy: Greedy, request: int) -> int:
+    """Return the open worker with the longest cached prefix that is not overloaded."""
+    G, total = len(state.workers.load), total_of(state)
+    over, under = greedy.numbers[OVER], greedy.numbers[UNDER]
+    best, best_over, longest, least = -1, False, 0, 0
+    for g in range(G):
+        worker = worker_tally(state, g)
+        if not takes(worker, state.requests.need[request]):
+            continue
+        overloaded = is_overloaded(worker.tokens, total, G, over, under)
+        blocks = 0
+        if state.settings.caches:
+            blocks = matched_blocks(state.prefixes, request, g)
+        if (
+            best < 0
+            or (best_over and not overloaded)
+            or (
+                overloaded == best_over
+                and (blocks > longest or (blocks == longest and worker.tokens < least))
+            )
+        ):
+            best, best_over, longest, least = g, overloaded, blocks, worker.tokens
+    return best
+
+
+PREFIX_AFFINITY = PolicySpec(
+    name="prefix-affinity",
+    factory=PrefixAffinity,
+    options=PrefixAffinityOptions(),
+    summary="longest cached prefix, then fewest tokens, unless overloaded (--max-load-skew)",
+    source="sglang pull request 31170",
+    kernel=greedy_kernel(
+        choose_cached, numbers=lambda options: options.max_load_skew.as_integer_ratio()
+    ),
+    unled=lambda tells_prompts, caches: (
+        ""
+        if caches
+        else "decides by tokens alone: workers keep no prefixes. --prefix-cache lets them."
+    ),
+)
+
+SPECS = (CONSISTENT_HASH, PREFIX_AFFINITY)

@@ -1,0 +1,281 @@
+"""No information about lengths, the true ones, and the true ones with an error."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.common.mixing import mixed_bits
+from bfio.common.options import CheckedOptions, one_of, option, whole
+from bfio.decode.machine.prediction import Prediction, predicted_by_draw
+from bfio.decode.option_kinds import EXACT, REFRESH, rational
+from bfio.decode.prediction.estimates import Estimates
+from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
+from formulations.arrays import FloatArray, IntArray
+from formulations.errors import InputError
+
+
+class NoPredictor:
+    """Predicts that every request outlives the window."""
+
+    name = "none"
+
+    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+        """Return "beyond the window" (``H+1``) for every request, shape (n,)."""
+        return np.full(len(requests), horizon + 1, dtype=np.int64)
+
+
+NONE = PredictorSpec("none", lambda task: NoPredictor(), lengths=LengthSource.UNKNOWN, draws=False)
+
+
+class OraclePredictor:
+    """Knows the output length of every request."""
+
+    name = "oracle"
+
+    def __init__(self, task: PredictionTask) -> None:
+        assert task.output_tokens is not None
+        self._outputs = task.output_tokens
+
+    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+        """Return ``o_i - a_i``, or ``H+1`` where that is more; shape (n,)."""
+        left: IntArray = np.minimum(self._outputs[requests] - ages, horizon + 1)
+        return left
+
+
+ORACLE = PredictorSpec(
+    "oracle", OraclePredictor, knows_future=True, lengths=LengthSource.KNOWN, draws=False
+)
+
+
+class _Factors(NamedTuple):
+    """What draws factors of lengths, from their number and the error, and the largest error."""
+
+    drawn: Callable[[int, float, np.random.Generator], FloatArray]
+    most: int
+
+
+#: The models with factors.
+_FACTORS = {
+    "uniform": _Factors(lambda n, e, rng: 1.0 - e + 2.0 * e * rng.random(n), 1),
+    "lognormal": _Factors(lambda n, e, rng: np.exp(e * rng.standard_normal(n) - e**2 / 2), 3),
+    "bias": _Factors(lambda n, e, rng: np.full(n, e), 10),
+}
+_MODELS = (*_FACTORS, "quantile", "shuffled")
+#: Sets this stream apart from those that draw the requests and the policy's choices.
+_STREAM = 0x6E6F697365
+DEFAULT_ERROR = Fraction(1, 2)
+_BUCKETS = 4
+#: Lengths are predicted up to this many tokens.
+_LONGEST = 2**52
+
+
+@dataclass(frozen=True)
+class NoisyOracleOptions(CheckedOptions):
+    """What a noisy oracle is wrong about, and by how much.
+
+    Parameters
+    ----------
+    model : str
+        ``uniform``: factors uniform on ``[1 - e, 1 + e)``; ``lognormal``: factors of mean 1 whose
+        logarithm has standard deviation e; ``bias``: the factor e for all (1 is the oracle);
+        ``quantile``: the mean of the k-th part of all lengths, sorted, that a length belongs to;
+        ``shuffled``: the length of another request, drawn without repetition.
+    error : Fraction
+        ``e``; not read by the last two models.
+    of : str
+        Whether factors are of the ``total`` length, or of the ``remaining`` one, so that the error
+        shrinks as a request ages.
+    buckets : int
+        ``k``.
+    """
+
+    model: str = option(
+        "uniform", one_of(*_MODELS), "M", "uniform, lognormal, bias, quantile or shuffled"
+    )
+    error: Fraction = option(DEFAULT_ERROR, EXACT, "E", "size of the error (1/2)")
+    of: str = option(
+        "total",
+        one_of("total", "remaining"),
+        "W",
+        "error of the total length, or the remaining one",
+    )
+    buckets: int = option(_BUCKETS, whole(1, 10**6), "K", "quantile: parts of the lengths (4)")
+
+    def __post_init__(self) -> None:
+        """Check each option, and what does not go together."""
+        super().__post_init__()
+        where, model = "predictor noisy-oracle", f"model {self.model}"
+        most = _FACTORS[self.model].most if self.model in _FACTORS else 10
+        if self.error > most:
+            what = f"error {self.error} of {model}"
+            raise InputError(where, what, f"use 0 to {most}, e.g. 0.5")
+        if self.model not in _FACTORS and self.error != DEFAULT_ERROR:
+            remedy = f"leave error out, or use one of {', '.join(_FACTORS)}"
+            raise InputError(where, f"{model} reads no error", remedy)
+        if self.model != "quantile" and self.buckets != _BUCKETS:
+            raise InputError(where, f"{model} has no buckets", "use model=quantile")
+        if self.of == "remaining" and self.model not in _FACTORS:
+            remedy = f"use of=total, or one of {', '.join(_FACTORS)}"
+            raise InputError(where, f"{model} has no factors", remedy)
+
+
+class NoisyOraclePredictor:
+    """Knows output lengths up to an error drawn once per request.
+
+    A request is predicted its wrong length, rounded up and at least 1, less its age; one that
+    outlives that is predicted to end with the coming step, again and again until it does. Equal
+    seeds give equal errors, whatever the policy.
+
+    The error may follow the name alone: ``noisy-oracle:0.25``; 0 is the oracle.
+    """
+
+    def __init__(self, task: PredictionTask) -> None:
+        assert task.output_tokens is not None
+        options: NoisyOracleOptions = task.options
+        self.name = _name(options)
+        outputs = task.output_tokens
+        rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(_STREAM,)))
+        self._outputs = outputs
+        #: Shape (n,): factors of the remaining length, if they are of that.
+        self._factors: FloatArray | None = None
+        if options.of == "remaining":
+            self._factors = _FACTORS[options.model].drawn(len(outputs), float(options.error), rng)
+        self._predicted = _predicted(options, outputs, rng)
+
+    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+        """Return the predicted length less the age, in ``1..H+1``; shape (n,)."""
+        left = self._predicted[requests] - ages
+        if self._factors is not None:
+            true = self._outputs[requests] - ages
+            left = _rounded_up(true * self._factors[requests])
+        limited: IntArray = np.minimum(np.maximum(left, 1), horizon + 1)
+        return limited
+
+    def compiled(self, horizon: int) -> Prediction | None:
+        """Return the lengths for compiled runs, unless errors are of the remaining ones."""
+        return None if self._factors is not None else predicted_by_draw(self._predicted, horizon)
+
+
+def _predicted(
+    options: NoisyOracleOptions, outputs: IntArray, rng: np.random.Generator
+) -> IntArray:
+    if options.model == "shuffled":
+        return outputs[rng.permutation(len(outputs))]
+    if options.model == "quantile":
+        return _means_of_parts(outputs, options.buckets)
+    factors = _FACTORS[options.model].drawn(len(outputs), float(options.error), rng)
+    return _rounded_up(outputs * factors)
+
+
+def _rounded_up(lengths: FloatArray) -> IntArray:
+    return np.clip(np.ceil(lengths), 1, _LONGEST).astype(np.int64)
+
+
+def _means_of_parts(outputs: IntArray, parts: int) -> IntArray:
+    """Return the mean length of the part that each belongs to; equal lengths are in one part."""
+    predicted = np.empty_like(outputs)
+    in_order = np.sort(outputs)
+    edges = in_order[np.arange(1, parts) * len(outputs) // parts] if len(outputs) else in_order
+    part = np.searchsorted(edges, outputs, side="right")
+    for index in np.unique(part):
+        lengths = outputs[part == index]
+        predicted[part == index] = -(-int(lengths.sum()) // len(lengths))
+    return predicted
+
+
+def _name(options: NoisyOracleOptions) -> str:
+    """Return the name with all that matters."""
+    error = f"{float(options.error):g}"
+    if replace(options, error=DEFAULT_ERROR) == NoisyOracleOptions():
+        return f"noisy-oracle:{error}"
+    parts = [f"model={options.model}"]
+    parts += [f"error={error}"] if options.model in _FACTORS else []
+    parts += [f"buckets={options.buckets}"] if options.model == "quantile" else []
+    parts += [f"of={options.of}"] if options.of != "total" else []
+    return ":".join(["noisy-oracle", *parts])
+
+
+NOISY_ORACLE = PredictorSpec(
+    "noisy-oracle",
+    NoisyOraclePredictor,
+    knows_future=True,
+    lengths=LengthSource.COMPILED,
+    options=NoisyOracleOptions(),
+    shorthand="error",
+)
+
+
+@dataclass(frozen=True)
+class NoisyClassifierOptions(CheckedOptions):
+    """Options of `noisy-classifier`.
+
+    Parameters
+    ----------
+    auc : Fraction
+        Area under its ROC curve, 1/2 (chance) to 0.9999.
+    refresh : int
+        ``q``: tokens after which a request is asked about again, with a fresh error.
+    """
+
+    auc: Fraction = option(
+        Fraction(9, 10),
+        rational(Fraction(1, 2), Fraction(9999, 10000)),
+        "A",
+        "area under the ROC curve (0.9)",
+    )
+    refresh: int = option(10, REFRESH, "Q", "tokens between two predictions of a request (10)")
+
+
+class NoisyClassifier:
+    """Sees whether a request ends within the window through noise.
+
+    What it sees is ``z = d·[ends] + ε`` with ε standard normal, drawn anew for each request and
+    age, and ``d = √2·Φ⁻¹(AUC)``: a binormal classifier. Its ``p̂`` is the posterior probability
+    under the share of all tokens of the workload that are within H of their end, so that it is
+    calibrated; its ``μ̂`` is the mean of those, the same for every request.
+    """
+
+    def __init__(self, task: PredictionTask) -> None:
+        # Slow to load, and every command that reads a predictor's name loads this module.
+        from scipy.special import ndtri
+
+        assert task.output_tokens is not None
+        options: NoisyClassifierOptions = task.options
+        self.name = f"noisy-classifier:auc={float(options.auc):g}:refresh={options.refresh}"
+        self.refresh = options.refresh
+        self._outputs, self._seed = task.output_tokens, task.seed
+        self._separation = float(np.sqrt(2.0) * ndtri(float(options.auc)))
+
+    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+        """Return both stages, see the class."""
+        from scipy.special import expit, logit
+
+        ends = self._outputs[requests] - ages <= horizon
+        seen = self._separation * ends + _normal(self._seed, requests, ages)
+        late = np.minimum(self._outputs, horizon)
+        share = late.sum() / self._outputs.sum()
+        evidence = self._separation * seen - self._separation**2 / 2
+        # Of a request with m late tokens these have 1, ..., m steps left.
+        mean = (late * (late + 1) // 2).sum() / late.sum()
+        return Estimates(expit(logit(share) + evidence), np.full(len(requests), mean))
+
+
+def _normal(seed: int, requests: IntArray, ages: IntArray) -> FloatArray:
+    """Return standard normal numbers that depend on seed, request and age alone."""
+    from scipy.special import ndtri
+
+    state = mixed_bits(np.uint64(seed) + np.zeros(len(requests), dtype=np.uint64))
+    for part in (requests, ages):
+        state = mixed_bits(state ^ part.astype(np.uint64))
+    normal: FloatArray = ndtri((state >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54)
+    return normal
+
+
+NOISY_CLASSIFIER = PredictorSpec(
+    "noisy-classifier", NoisyClassifier, knows_future=True, options=NoisyClassifierOptions()
+)
+
+PREDICTORS = (NONE, ORACLE, NOISY_ORACLE, NOISY_CLASSIFIER)

@@ -1,0 +1,286 @@
+"""What past outputs tell, of all requests or of like ones (BalanceRoute, appendix C.2.1)."""
+
+from bisect import bisect_right, insort
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from bfio.common.options import CheckedOptions, one_of, option, whole
+from bfio.decode.machine.prediction import Prediction, predicted_by_tables
+from bfio.decode.option_kinds import REFRESH, rational
+from bfio.decode.prediction.estimates import Estimates
+from bfio.decode.prediction.length_history import (
+    FRESH,
+    LONGEST,
+    fit,
+    gated_steps,
+    keep,
+    new_history,
+    new_table,
+    stages,
+)
+from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
+from formulations.arrays import BoolArray, IntArray
+
+
+@dataclass(frozen=True)
+class SurvivalOptions(CheckedOptions):
+    """Options of predictors that learn from the lengths of finished requests.
+
+    Parameters
+    ----------
+    refresh : int
+        ``q``: tokens after which a request is asked about again.
+    window : int
+        Past outputs that count: the latest ones.
+    refit : int
+        Requests that finish before predictions are made anew.
+    gate : Fraction
+        Least probability of ending within the window at which an estimate is taken.
+    anchor : str
+        What holds between two predictions of a request of which none is taken: ``hold``, that it
+        outlives the window, or ``decrement``, that it ends H tokens after the earlier one, as
+        BalanceRoute has it (appendix C.2.3).
+    """
+
+    refresh: int = option(10, REFRESH, "Q", "tokens between two predictions of a request (10)")
+    window: int = option(
+        10_000, whole(1, 10**7), "N", "past outputs that count, the latest (10000)"
+    )
+    refit: int = option(100, whole(1, 10**7), "N", "requests that finish between two fits (100)")
+    gate: Fraction = option(
+        Fraction(1, 2), rational(0, 1, 10**7), "P", "least probability taken (1/2)"
+    )
+    anchor: str = option(
+        "hold", one_of("hold", "decrement"), "A", "without estimate: hold (default), decrement"
+    )
+
+
+class SurvivalPredictor:
+    """Predicts from the outputs of requests that have finished, whatever the request.
+
+    Those of the history come first, those of the run follow as requests finish. Without any a
+    request is predicted to outlive the window. A prediction depends on the age alone; a request
+    older than the longest output seen outlives the window, too.
+
+    Parameters
+    ----------
+    task : PredictionTask
+        What is known; with ``options``.
+    classes : tuple of IntArray, optional
+        Classes of the requests of the run, shape (n,), and of the history: each is predicted from
+        its own past, if there is enough of it.
+    least : int
+        How much is enough.
+    """
+
+    def __init__(
+        self,
+        task: PredictionTask,
+        classes: tuple[IntArray, IntArray] | None = None,
+        least: int = 1,
+    ) -> None:
+        options: SurvivalOptions = task.options
+        self.refresh, self.counts_down = options.refresh, options.anchor == "decrement"
+        none = np.zeros(0, dtype=np.int64)
+        past = none if task.history is None else task.history.output_tokens
+        #: Shape (n,): the class of each request.
+        self.kinds = np.zeros_like(task.prompt_tokens)
+        past_kinds = np.zeros_like(past)
+        if classes is not None:
+            self.kinds, past_kinds = classes
+        count = 1 + int(max(self.kinds.max(initial=0), past_kinds.max(initial=0)))
+        gate = options.gate.numerator, options.gate.denominator
+        self.history = new_history(count, options.window, options.refit, least, gate)
+        self._tables: dict[int, IntArray] = {}
+        #: Lengths and classes that have come since tables were last made.
+        self._fresh: list[tuple[int, int]] = []
+        for length, kind in zip(past, past_kinds, strict=True):
+            keep(self.history, length, kind)
+        self.history.counters[FRESH] = 0
+
+    def table(self, horizon: int) -> IntArray:
+        """Return predicted remaining steps, shape (classes, ages).
+
+        It is fitted to the outputs kept, whenever it is first asked for, and again with them.
+        """
+        if horizon not in self._tables:
+            self._tables[horizon] = new_table(self.history, horizon)
+        return self._tables[horizon]
+
+    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+        """Return the composite estimate, rounded up, in ``1..H+1``; shape (n,)."""
+        table = self.table(horizon)
+        left: IntArray = table[self.kinds[requests], np.minimum(ages, LONGEST - 1)]
+        return left
+
+    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+        """Return both stages, from all outputs so far; beyond the longest one ``p̂`` is 0."""
+        self._keep_fresh()
+        probability, mean = np.zeros(len(requests)), np.zeros(len(requests))
+        kinds = self.kinds[requests]
+        for kind in np.unique(kinds):
+            counts = self.history.counts[kind]
+            enough = counts.sum() >= self.history.least
+            longer, ended, left = stages(counts if enough else self.history.counts[-1], horizon)
+            of_kind = (kinds == kind) & (ages < LONGEST)
+            n, c, s = (part[ages[of_kind]] for part in (longer, ended, left))
+            probability[of_kind] = c / np.maximum(n, 1)
+            mean[of_kind] = s / np.maximum(c, 1)
+        return Estimates(probability, mean)
+
+    def compiled(self, horizon: int) -> Prediction:
+        """Return what compiled runs predict from; it learns as they go."""
+        table = self.table(horizon)
+        return predicted_by_tables(
+            self.history, table, self.kinds, self.refresh, self.counts_down, horizon
+        )
+
+    def finished(self, requests: IntArray, outputs: IntArray) -> None:
+        """Keep the outputs, in the order of the requests, and fit again, when enough have come."""
+        for length, kind in zip(outputs.tolist(), self.kinds[requests].tolist(), strict=True):
+            self._fresh.append((length, kind))
+            if len(self._fresh) >= self.history.refit:
+                self._keep_fresh()
+                for horizon, table in self._tables.items():
+                    fit(self.history, table, horizon)
+
+    def _keep_fresh(self) -> None:
+        for length, kind in self._fresh:
+            keep(self.history, length, kind)
+        self._fresh.clear()
+
+
+SURVIVAL = PredictorSpec(
+    "survival",
+    SurvivalPredictor,
+    lengths=LengthSource.COMPILED,
+    draws=False,
+    options=SurvivalOptions(),
+)
+
+
+#: Outputs from which on a class of prompts by length counts.
+_ENOUGH = 20
+
+
+@dataclass(frozen=True)
+class ExactMatchOptions(SurvivalOptions):
+    """Options of `exact-match`.
+
+    Parameters
+    ----------
+    buckets : int
+        Classes of prompts by their length, where a trace does not tell which prompts are equal.
+    least : int, optional
+        Past outputs that a class must have; with fewer it is predicted as `survival` does. By
+        default 20 of a class by length, and 1 of equal prompts.
+    """
+
+    buckets: int = option(8, whole(1, 64), "N", "classes of prompts by length (8)")
+    least: int | None = option(
+        None, whole(1), "N", "outputs from which on a class counts (20; 1 of equal prompts)"
+    )
+
+
+def exact_match(task: PredictionTask) -> "SurvivalPredictor | PromptMemory":
+    """Return a predictor that looks at past requests of the same class only.
+
+    Equal prompts are a class where the trace tells them; elsewhere prompts between two quantiles
+    of the history's are, or between two powers of two if there is no history.
+    """
+    options: ExactMatchOptions = task.options
+    if task.prompt_keys is not None:
+        return PromptMemory(task, task.prompt_keys, options.least or 1)
+    return SurvivalPredictor(task, _classes(task, options.buckets), options.least or _ENOUGH)
+
+
+class PromptMemory:
+    """Predicts from the outputs that the same prompt had, and as `survival` where there are none.
+
+    Parameters
+    ----------
+    task : PredictionTask
+        What is known.
+    keys : IntArray
+        Shape (n,): keys of the prompts of the run; those of the history count alike.
+    least : int
+        Outputs from which on those of a prompt are trusted.
+    """
+
+    def __init__(self, task: PredictionTask, keys: IntArray, least: int) -> None:
+        self._everyone = SurvivalPredictor(task)
+        self.refresh = self._everyone.refresh
+        self.counts_down = self._everyone.counts_down
+        self._keys, self._least = keys, least
+        #: Outputs of each key, sorted.
+        self._past: dict[int, list[int]] = {}
+        if task.history is not None and task.history.prompt_keys is not None:
+            self._keep(task.history.prompt_keys, task.history.output_tokens)
+
+    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+        """Return the composite estimate, rounded up, in ``1..H+1``; shape (n,)."""
+        known, sums = self._sums(requests, ages, horizon)
+        own = gated_steps(*sums, horizon, self._everyone.history.gate)
+        steps: IntArray = np.where(known, own, self._everyone.remaining(requests, ages, horizon))
+        return steps
+
+    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+        """Return both stages."""
+        known, (longer, ended, left) = self._sums(requests, ages, horizon)
+        everyone = self._everyone.estimate(requests, ages, horizon)
+        return Estimates(
+            np.where(known, ended / np.maximum(longer, 1), everyone.probability),
+            np.where(known, left / np.maximum(ended, 1), everyone.mean),
+        )
+
+    def compiled(self, horizon: int) -> None:
+        """Say that compiled runs have no memory of prompts."""
+
+    def finished(self, requests: IntArray, outputs: IntArray) -> None:
+        """Remember the outputs at once; what all have had is fitted as `survival` does."""
+        self._keep(self._keys[requests], outputs)
+        self._everyone.finished(requests, outputs)
+
+    def _keep(self, keys: IntArray, outputs: IntArray) -> None:
+        for key, length in zip(keys.tolist(), outputs.tolist(), strict=True):
+            insort(self._past.setdefault(key, []), length)
+
+    def _sums(
+        self, requests: IntArray, ages: IntArray, horizon: int
+    ) -> tuple[BoolArray, tuple[IntArray, IntArray, IntArray]]:
+        """Return which prompts are known, and their n, c and s (see `length_history`)."""
+        known = np.zeros(len(requests), dtype=np.bool_)
+        sums = np.zeros((3, len(requests)), dtype=np.int64)
+        for k, (request, age) in enumerate(zip(requests.tolist(), ages.tolist(), strict=True)):
+            past = self._past.get(int(self._keys[request]), [])
+            longer = past[bisect_right(past, age) :]
+            # A request that outlives all that its prompt has had is one of everyone's.
+            if len(past) >= self._least and longer:
+                within = longer[: bisect_right(longer, age + horizon)]
+                known[k] = True
+                sums[:, k] = len(longer), len(within), sum(within) - age * len(within)
+        return known, (sums[0], sums[1], sums[2])
+
+
+def _classes(task: PredictionTask, buckets: int) -> tuple[IntArray, IntArray]:
+    """Return the classes of the requests of the run and of the history."""
+    past = task.history
+    prompts = task.prompt_tokens
+    if past is None or len(past) == 0:
+        return np.log2(prompts).astype(np.int64), np.zeros(0, dtype=np.int64)
+    shares = np.arange(1, buckets) / buckets
+    edges = np.quantile(past.prompt_tokens, shares, method="lower")
+    return np.searchsorted(edges, prompts), np.searchsorted(edges, past.prompt_tokens)
+
+
+EXACT_MATCH = PredictorSpec(
+    "exact-match",
+    exact_match,
+    lengths=LengthSource.COMPILED,
+    draws=False,
+    options=ExactMatchOptions(),
+)
+
+PREDICTORS = (SURVIVAL, EXACT_MATCH)
