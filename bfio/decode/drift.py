@@ -131,7 +131,7 @@ class Drift:
         now = self.cumulative(np.asarray(step, dtype=np.int64))
         return prompts + (now - self.cumulative(starts))
 
-    def growth(self, step: int, ages: IntArray, horizon: int) -> IntArray:
+    def growth(self, step: int, ages: IntArray, look_ahead: int) -> IntArray:
         """Return what requests will have gained after h = 0..H further steps [tokens].
 
         Parameters
@@ -140,7 +140,7 @@ class Drift:
             The step now.
         ages : IntArray
             Shape (n,): tokens each request has emitted so far (0 if it waits).
-        horizon : int
+        look_ahead : int
             ``H``.
 
         Returns
@@ -148,7 +148,7 @@ class Drift:
         IntArray
             Shape (H+1,) if all requests grow alike, otherwise (n, H+1).
         """
-        ahead = np.arange(horizon + 1, dtype=np.int64)
+        ahead = np.arange(look_ahead + 1, dtype=np.int64)
         if self.is_uniform:
             return self.cumulative(ahead)
         if self.reading is DriftReading.GLOBAL_STEP:

@@ -93,7 +93,7 @@ def run_interpreted(
     workload: Workload,
     policy: Policy,
     name: str,
-    horizon: int,
+    look_ahead: int,
     cluster: Cluster,
     options: RunOptions,
     watching: Watching,
@@ -109,13 +109,13 @@ def run_interpreted(
         What decides, made for this run.
     name : str
         What it is called.
-    horizon : int
+    look_ahead : int
         Look-ahead steps that it is shown.
     options : RunOptions
         How it runs, its margin filled in.
     """
     began = perf_counter()
-    run = _Interpreted(workload, policy, name, horizon, cluster, options, watching, history)
+    run = _Interpreted(workload, policy, name, look_ahead, cluster, options, watching, history)
     run.run()
     return finished_run(
         policy=name,
@@ -147,7 +147,7 @@ class _Interpreted:
         workload: Workload,
         policy: Policy,
         name: str,
-        horizon: int,
+        look_ahead: int,
         cluster: Cluster,
         options: RunOptions,
         watching: Watching,
@@ -158,26 +158,26 @@ class _Interpreted:
         self.options = replace(options, predictor=predictor.name)
         max_pauses, batches = max_pauses_of(policy), cluster.token_budget is not None
         rests = bool(max_pauses) or batches
-        check_run(workload, cluster, self.options, horizon, pauses=rests)
+        check_run(workload, cluster, self.options, look_ahead, pauses=rests)
         self.state = new_state(
             workload,
             cluster,
             self.options,
-            horizon=horizon,
+            look_ahead=look_ahead,
             known=lengths is LengthSource.KNOWN,
             pauses=rests,
         )
-        self.policy, self.name, self.horizon = policy, name, horizon
+        self.policy, self.name, self.look_ahead = policy, name, look_ahead
         self.rng = options.generator()
         self.predictor: CheckedPredictor | None = None
         self.refresh: Refresh | None = None
         self.predicted = np.zeros(0, dtype=np.int64)
         if lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
             self.predictor = predictor
-            self.refresh = Refresh(predictor, len(workload), horizon) if horizon else None
+            self.refresh = Refresh(predictor, len(workload), look_ahead) if look_ahead else None
         learners: tuple[Any, ...] = (self.predictor, policy)
         self.told = [each.finished for each in learners if hasattr(each, "finished")]
-        self.window = new_window(cluster.workers, horizon, 0)
+        self.window = new_window(cluster.workers, look_ahead, 0)
         self.prefixes = Prefixes(self.state, workload)
         self.token_time, self.overhead_tokens = cluster.paces()
         self.chunks = Chunks(self.state, watching.keep_trajectory)
@@ -396,7 +396,7 @@ class _Interpreted:
         """Return the steps that those that run have left, as `DecodeState.remaining` says."""
         active = self.state.lists.running[: self.state.counters[ACTIVE]]
         left = remaining_running(self.state, active) if self.refresh is None else self.predicted
-        return frozen(np.minimum(left, self.horizon + 1)[np.argsort(active)])
+        return frozen(np.minimum(left, self.look_ahead + 1)[np.argsort(active)])
 
     def look(self) -> None:
         """Write the projected loads that the policy is told to the window."""
@@ -413,19 +413,19 @@ class _Interpreted:
         if self.refresh is not None:
             remaining = self.predicted = self.refresh.remaining(state)
             note_predicted(state, remaining)
-        elif self.horizon > 0 and state.settings.by_age:
+        elif self.look_ahead > 0 and state.settings.by_age:
             remaining = remaining_running(state, active)
         project_loads(state, self.window, remaining)
 
     def contributions(self, requests: IntArray, sizes: IntArray) -> IntArray:
         """Return the projected loads of waiting requests, shape (N, H+1) [tokens]."""
-        if self.horizon == 0:
+        if self.look_ahead == 0:
             return sizes[:, None].copy()
-        loads = np.empty((len(requests), self.horizon + 1), dtype=np.int64)
+        loads = np.empty((len(requests), self.look_ahead + 1), dtype=np.int64)
         remaining = remaining_waiting(self.state, requests)
         if self.predictor is not None and self.state.settings.waiting_ends:
             ages = self.state.requests.emitted[requests]
-            remaining = self.predictor.remaining(requests, ages, self.horizon)
+            remaining = self.predictor.remaining(requests, ages, self.look_ahead)
         project_contributions(
             self.state, self.window._replace(contribution=loads), requests, remaining
         )
@@ -433,7 +433,11 @@ class _Interpreted:
 
 
 def check_run(
-    workload: Workload, cluster: Cluster, options: RunOptions, horizon: int, pauses: bool = False
+    workload: Workload,
+    cluster: Cluster,
+    options: RunOptions,
+    look_ahead: int,
+    pauses: bool = False,
 ) -> int:
     """Return the largest possible sum of the loads of a step [tokens].
 
@@ -441,7 +445,7 @@ def check_run(
     ----------
     workload, cluster, options
         What is run.
-    horizon : int
+    look_ahead : int
         Look-ahead steps of its policy.
     pauses : bool
         Whether requests may rest, and so grow at other steps.
@@ -467,5 +471,5 @@ def check_run(
             "use shorter requests or fewer slots",
         )
     for feature in FEATURES:
-        feature.check(workload, cluster, options, horizon, pauses)
+        feature.check(workload, cluster, options, look_ahead, pauses)
     return together

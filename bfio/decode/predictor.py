@@ -41,7 +41,7 @@ class Predictor(Protocol):
         """Name under which runs record it; without one, that of its class."""
         ...
 
-    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+    def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return the predicted remaining steps, counting the coming one.
 
         Parameters
@@ -51,7 +51,7 @@ class Predictor(Protocol):
             latter in runs with ``window_knows="all"`` only.
         ages : IntArray
             Shape (n,): tokens each has emitted; 0 for a waiting one.
-        horizon : int
+        look_ahead : int
             ``H >= 1``.
 
         Returns
@@ -186,7 +186,7 @@ class CheckedPredictor:
         self.counts_down = bool(getattr(predictor, "counts_down", False))
         self._predictor: Any = predictor
 
-    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+    def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return what it says, cut to ``1..H+1``; shape (n,).
 
         Raises
@@ -197,9 +197,9 @@ class CheckedPredictor:
         if len(requests) == 0:
             return requests
         if not hasattr(self._predictor, "remaining"):
-            return composite(self.estimate(requests, ages, horizon), horizon)
+            return composite(self.estimate(requests, ages, look_ahead), look_ahead)
         with self._asked(len(requests)):
-            answer = self._predictor.remaining(requests, ages, horizon)
+            answer = self._predictor.remaining(requests, ages, look_ahead)
             predicted = np.asarray(answer)
         if predicted.shape != requests.shape or not np.issubdtype(predicted.dtype, np.integer):
             what = f"returned {_described(answer, predicted)}"
@@ -209,10 +209,10 @@ class CheckedPredictor:
             what = f"{least} remaining steps"
             raise InputError(self.where, what, "return 1 or more: a running request has a step")
         # The coming step is certain (remaining >= 1), whatever a learned predictor says.
-        clipped: IntArray = np.maximum(np.minimum(predicted, horizon + 1), 1).astype(np.int64)
+        clipped: IntArray = np.maximum(np.minimum(predicted, look_ahead + 1), 1).astype(np.int64)
         return clipped
 
-    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+    def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
         """Return both stages; of a predictor that states steps alone, those are certain.
 
         Raises
@@ -221,15 +221,15 @@ class CheckedPredictor:
             As `remaining`.
         """
         if not hasattr(self._predictor, "estimate"):
-            steps = self.remaining(requests, ages, horizon).astype(np.float64)
-            return Estimates((steps <= horizon).astype(np.float64), steps)
+            steps = self.remaining(requests, ages, look_ahead).astype(np.float64)
+            return Estimates((steps <= look_ahead).astype(np.float64), steps)
         with self._asked(len(requests)):
-            answer = self._predictor.estimate(requests, ages, horizon)
-        return checked_estimates(answer, len(requests), horizon, self.where)
+            answer = self._predictor.estimate(requests, ages, look_ahead)
+        return checked_estimates(answer, len(requests), look_ahead, self.where)
 
-    def compiled(self, horizon: int) -> Prediction | None:
-        """Return the same predictor for compiled runs, if there is one for this horizon."""
-        prediction: Prediction | None = self._predictor.compiled(horizon)
+    def compiled(self, look_ahead: int) -> Prediction | None:
+        """Return the same predictor for compiled runs, if there is one for this look-ahead."""
+        prediction: Prediction | None = self._predictor.compiled(look_ahead)
         return prediction
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:

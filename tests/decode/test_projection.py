@@ -36,7 +36,7 @@ def running(projection: str, oracle: bool, drift: Drift, knows: str = "all") -> 
         RunOptions(
             projection=Projection(projection), drift=drift, window_knows=WindowKnows(knows)
         ),
-        horizon=3,
+        look_ahead=3,
         known=oracle,
     )
     for step, starting in ((3, [0, 1]), (4, [2]), (5, [])):

@@ -236,7 +236,11 @@ class Memory(NamedTuple):
 
 
 def new_memory(
-    num_workers: int, slots: int, horizon: int, most_waiting: int, parameters: TwoStageParameters
+    num_workers: int,
+    slots: int,
+    look_ahead: int,
+    most_waiting: int,
+    parameters: TwoStageParameters,
 ) -> Memory:
     """Return the memory of a run that has not begun.
 
@@ -244,7 +248,7 @@ def new_memory(
     ----------
     num_workers, slots : int
         ``G`` and ``B``.
-    horizon : int
+    look_ahead : int
         Longest window.
     most_waiting : int
         Most requests that one decision is about.
@@ -256,10 +260,10 @@ def new_memory(
     counts[DUE] = max(1, total // FIRST_REHEARSAL)
     counts[CURRENT], counts[DECIDED_AT] = FIRST_SETTING, -2
     K, M = len(SETTINGS), REMEMBERED * total + MOST_WAITING
-    twin = _twin(num_workers, slots, horizon)
+    twin = _twin(num_workers, slots, look_ahead)
     n = len(twin.pool)
     return Memory(
-        _rule(horizon, parameters),
+        _rule(look_ahead, parameters),
         Seen(
             counts,
             foretold=_zeros(num_workers),
@@ -289,7 +293,7 @@ def _zeros(*shape: int) -> IntArray:
     return np.zeros(shape, dtype=np.int64)
 
 
-def _rule(horizon: int, parameters: TwoStageParameters) -> Rule:
+def _rule(look_ahead: int, parameters: TwoStageParameters) -> Rule:
     steps, penalty = np.array(SETTINGS, dtype=np.int64).T
     others = [near(k) if k in COARSE else () for k in range(len(SETTINGS))]
     near_each = np.full((len(SETTINGS), max(map(len, others))), -1)
@@ -300,19 +304,19 @@ def _rule(horizon: int, parameters: TwoStageParameters) -> Rule:
         penalty=penalty.copy(),
         coarse=np.array(COARSE),
         near=near_each,
-        reward=_zeros(horizon + 1),
-        overflow=_zeros(horizon + 1),
+        reward=_zeros(look_ahead + 1),
+        overflow=_zeros(look_ahead + 1),
         threshold=parameters.threshold,
         candidates=parameters.candidates or 0,
         product_key=int(parameters.key == "product"),
     )
 
 
-def _twin(num_workers: int, slots: int, horizon: int) -> State:
+def _twin(num_workers: int, slots: int, look_ahead: int) -> State:
     """Return a machine in which every request gains a token per step."""
     n = (1 + LIVES) * num_workers * slots + MOST_WAITING
     requests = Workload(np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64))
-    return new_state(requests, Cluster(num_workers, slots), RunOptions(), horizon=horizon)
+    return new_state(requests, Cluster(num_workers, slots), RunOptions(), look_ahead=look_ahead)
 
 
 def statistics(memory: Memory) -> dict[str, object]:
@@ -365,7 +369,7 @@ def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
 
 
 @compilable
-def windows_tell(seen: Seen, left: IntArray, horizon: int) -> bool:
+def windows_tell(seen: Seen, left: IntArray, look_ahead: int) -> bool:
     """Whether windows are believed to tell who ends; at first, whether they tell anything.
 
     Parameters
@@ -374,14 +378,14 @@ def windows_tell(seen: Seen, left: IntArray, horizon: int) -> bool:
         What was seen.
     left : IntArray
         Shape (A,): steps that those that run have left by the window.
-    horizon : int
+    look_ahead : int
         ``H``.
     """
     counts = seen.counts
     if counts[ENDS] > 0:
         return bool(BELIEVED * counts[FORETOLD] >= counts[ENDS])
     for steps in left:  # noqa: SIM110  (Numba compiles no generators)
-        if steps <= horizon:
+        if steps <= look_ahead:
             return True
     return False
 

@@ -222,7 +222,7 @@ def resume(twin: State, request: int, worker: int, begun: int, last: int) -> Non
     twin.requests.next[request] = twin.wheel[slot]
     twin.wheel[slot] = request
     # The last step of the window enters with `enter_window`.
-    if twin.sight[KNOWN] and last < twin.counters[STEP] + twin.settings.horizon:
+    if twin.sight[KNOWN] and last < twin.counters[STEP] + twin.settings.look_ahead:
         add_ending(twin, request, last, 1)
 
 
@@ -278,7 +278,7 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
         Whether loads grow within windows.
     """
     counts, rule, twin = memory.seen.counts, memory.rule, memory.twin
-    twin.sight[KNOWN] = counts[kept.TELLS] == 1 and twin.settings.horizon > 0
+    twin.sight[KNOWN] = counts[kept.TELLS] == 1 and twin.settings.look_ahead > 0
     twin.sight[GROWS] = grows
     best = counts[kept.CURRENT]
     num_steps = steps_to_play(memory, step, draw_lengths(memory, step))
@@ -366,14 +366,14 @@ def warm_up() -> None:
 def memory(task: KernelTask) -> Memory | None:
     """Return what the kernel keeps, or None if windows are too large for it."""
     most = most_waiting(task.workload, task.cluster, task.options)
-    horizon = look_ahead_of(task.policy)
+    look_ahead = look_ahead_of(task.policy)
     cluster = task.cluster
     equal = cluster.keeps_one_pace and isinstance(cluster.slots, int)
-    if not equal or cluster.memory is not None or most * (horizon + 1) > MAX_CONTRIBUTIONS:
+    if not equal or cluster.memory is not None or most * (look_ahead + 1) > MAX_CONTRIBUTIONS:
         return None
     parameters = task.policy.parameters  # type: ignore[attr-defined]
     return new_memory(
-        cluster.workers, cluster.total_slots // cluster.workers, horizon, most, parameters
+        cluster.workers, cluster.total_slots // cluster.workers, look_ahead, most, parameters
     )
 
 
@@ -390,7 +390,7 @@ def decide(state: State, window: Window, memory: Memory) -> bool:
         rehearse_all(memory, step, loads_grow(state))
     for g in range(num_workers):
         seen.foretold[g] = 0
-        if state.settings.horizon > 0:
+        if state.settings.look_ahead > 0:
             seen.foretold[g] = state.ending_count[g, column_of(state, step)]
     if not admit_by_setting(state, memory, seen.counts[kept.CURRENT]):
         return False
@@ -405,8 +405,8 @@ def write_scene(state: State, memory: Memory) -> None:
     counters, counts, scene = state.counters, memory.seen.counts, memory.scene
     running = np.sort(state.lists.running[: counters[ACTIVE]])
     left = remaining_running(state, running)
-    counts[TELLS] = int(windows_tell(memory.seen, left, state.settings.horizon))
-    ahead = counts[AHEAD_KNOWN] = counts[TELLS] * state.settings.horizon
+    counts[TELLS] = int(windows_tell(memory.seen, left, state.settings.look_ahead))
+    ahead = counts[AHEAD_KNOWN] = counts[TELLS] * state.settings.look_ahead
     num_past = min(counters[REVEALED], scene.past.shape[1])
     for i in range(num_past):
         write_past(state, scene.past[:, i], counters[REVEALED] - 1 - i, ahead)
@@ -441,7 +441,7 @@ def loads_grow(state: State) -> bool:
     settings, step = state.settings, state.counters[STEP]
     since = 0 if settings.by_age else step
     grows = gained(state.gains, since + 1) > gained(state.gains, since)
-    if not (grows and state.sight[GROWS] and settings.horizon > 0):
+    if not (grows and state.sight[GROWS] and settings.look_ahead > 0):
         return False
     if grow_alike(state):
         return True

@@ -61,7 +61,7 @@ class Feature:
     _: KW_ONLY
     setting: Setting = lambda cluster, options: ""
     after: str = "dispatch"
-    check: Check = lambda workload, cluster, options, horizon, pauses: None
+    check: Check = lambda workload, cluster, options, look_ahead, pauses: None
     idle: Idle = lambda names, cluster, options, tells_prompts: iter(())
     unseen: Callable[[Sequence[Run]], Iterator[str]] = lambda runs: iter(())
     record: Callable[[State], Mapping[str, object]] = lambda state: {}

@@ -117,7 +117,7 @@ def set_aside(state: State, request: int) -> int:
     """
     step, last = int(state.counters[STEP]), int(state.marks.last[request])
     strike_from_wheel(state, request, last)
-    if state.sight[KNOWN] and last <= step + state.settings.horizon:
+    if state.sight[KNOWN] and last <= step + state.settings.look_ahead:
         add_ending(state, request, last, -1)
     load = int(state.requests.size[request]) + growth(state, request)
     end(state, request)
@@ -139,7 +139,7 @@ def take_back(state: State, request: int, load: int) -> None:
     requests.next[request] = state.wheel[slot]
     state.wheel[slot] = request
     # Endings up to one step less than the window are noted: the next step has revealed none yet.
-    if state.sight[KNOWN] and last < counters[STEP] + state.settings.horizon:
+    if state.sight[KNOWN] and last < counters[STEP] + state.settings.look_ahead:
         add_ending(state, request, last, 1)
     state.workers.load[worker] += load
     state.workers.running[worker] += 1

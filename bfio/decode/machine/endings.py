@@ -71,7 +71,7 @@ def add_ending(state: State, request: int, last: int, times: int) -> None:
 @compilable
 def enter_window(state: State) -> None:
     """Note the running requests whose last step, which is known, has just come into the window."""
-    last = int(state.counters[STEP] + state.settings.horizon)
+    last = int(state.counters[STEP] + state.settings.look_ahead)
     request = int(state.wheel[last & (len(state.wheel) - 1)])
     while request >= 0:
         if state.marks.last[request] == last:
@@ -106,17 +106,17 @@ def predicted_steps(prediction: Prediction, request: int, age: int) -> int:
 def predict(state: State, request: int, age: int) -> None:
     """Predict a request that is neither in the ring of endings nor in the calendar."""
     prediction, step = state.prediction, int(state.counters[STEP])
-    steps, horizon = predicted_steps(prediction, request, age), state.settings.horizon
-    if prediction.learns and steps > horizon and not prediction.counts_down:
+    steps, look_ahead = predicted_steps(prediction, request, age), state.settings.look_ahead
+    if prediction.learns and steps > look_ahead and not prediction.counts_down:
         steps = FAR
     last = step + steps - 1
-    in_ring = steps <= horizon + 1
+    in_ring = steps <= look_ahead + 1
     if in_ring:
         add_ending(state, request, last, 1)
     prediction.last[request] = last
     prediction.noted[request] = in_ring
     # One that is further away comes into the window before it can end.
-    due = last + 1 if in_ring else last - horizon
+    due = last + 1 if in_ring else last - look_ahead
     if prediction.learns:
         prediction.turn[request] = step + prediction.refresh - age % prediction.refresh
         due = min(due, int(prediction.turn[request]))
@@ -167,7 +167,7 @@ def learn_lengths(state: State) -> None:
     sort_few(ended)
     for request in ended:
         length, kind = int(state.requests.output[request]), int(prediction.kinds[request])
-        learn(prediction.history, prediction.table, int(state.settings.horizon), length, kind)
+        learn(prediction.history, prediction.table, int(state.settings.look_ahead), length, kind)
 
 
 @compilable

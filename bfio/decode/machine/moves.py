@@ -83,7 +83,7 @@ def begin(state: State, request: int, worker: int) -> None:
     slot = last & (len(state.wheel) - 1)
     state.requests.next[request] = state.wheel[slot]
     state.wheel[slot] = request
-    if state.sight[KNOWN] and last <= step + state.settings.horizon:
+    if state.sight[KNOWN] and last <= step + state.settings.look_ahead:
         add_ending(state, request, last, 1)
     if predicts(state):
         predict(state, request, emitted)
@@ -134,7 +134,7 @@ def interrupt(state: State, record: Record, request: int, cause: int) -> None:
     last = int(state.marks.last[request])
     strike_from_wheel(state, request, last)
     # Endings up to one step less than the window are noted: this step has revealed none yet.
-    if state.sight[KNOWN] and last < step + state.settings.horizon:
+    if state.sight[KNOWN] and last < step + state.settings.look_ahead:
         add_ending(state, request, last, -1)
     if predicts(state):
         forget(state, request)

@@ -82,7 +82,7 @@ def predicted_by_tables(
     kinds: IntArray,
     refresh: int,
     counts_down: bool,
-    horizon: int,
+    look_ahead: int,
 ) -> Prediction:
     """Return predictions by class and age, learnt from requests as they finish.
 
@@ -90,10 +90,10 @@ def predicted_by_tables(
     ----------
     history, table, kinds, refresh, counts_down
         See `Prediction`; history and table change with the run.
-    horizon : int
+    look_ahead : int
         ``H``.
     """
-    return _new(len(kinds), horizon)._replace(
+    return _new(len(kinds), look_ahead)._replace(
         learns=True,
         refresh=refresh,
         counts_down=counts_down,
@@ -103,13 +103,13 @@ def predicted_by_tables(
     )
 
 
-def predicted_by_draw(drawn: IntArray, horizon: int) -> Prediction:
+def predicted_by_draw(drawn: IntArray, look_ahead: int) -> Prediction:
     """Return predictions by lengths drawn beforehand, one for each request [tokens]."""
-    return _new(len(drawn), horizon)._replace(draws=True, drawn=drawn.copy())
+    return _new(len(drawn), look_ahead)._replace(draws=True, drawn=drawn.copy())
 
 
-def _new(num_requests: int, horizon: int) -> Prediction:
-    size = 1 << (horizon + 2).bit_length()
+def _new(num_requests: int, look_ahead: int) -> Prediction:
+    size = 1 << (look_ahead + 2).bit_length()
     last, due, turn, following, previous = np.full((5, num_requests), -1, dtype=np.int64)
     return Prediction(
         learns=False,

@@ -52,7 +52,7 @@ class Settings(NamedTuple):
         Most steps; -1 for no limit.
     by_age : bool
         Whether the growth of a request depends on its age, so that not all grow alike.
-    horizon : int
+    look_ahead : int
         ``H``: steps of the ring of endings.
     waiting_ends : bool
         Whether waiting requests end within the window where they are known or predicted to.
@@ -77,7 +77,7 @@ class Settings(NamedTuple):
     pool: int
     steps: int
     by_age: bool
-    horizon: int
+    look_ahead: int
     waiting_ends: bool
     mean_time_s: float
     one_pace: bool
@@ -312,7 +312,7 @@ def new_state(
     cluster: Cluster,
     options: RunOptions,
     *,
-    horizon: int = 0,
+    look_ahead: int = 0,
     known: bool = False,
     prediction: Prediction | None = None,
     pauses: bool = False,
@@ -323,7 +323,7 @@ def new_state(
     ----------
     workload, cluster, options
         What is simulated.
-    horizon : int
+    look_ahead : int
         ``H`` of the projections that will be asked for.
     known : bool
         Whether these know the true lengths.
@@ -337,7 +337,7 @@ def new_state(
     counters[FURTHEST] = -1
     counters[SLOTS] = cluster.total_slots
     longest = int(workload.output_tokens.max(initial=1))
-    ring = 1 << horizon.bit_length()
+    ring = 1 << look_ahead.bit_length()
     workers = WorkerRows(*_filled(7, G, 0))
     leaves = may_interrupt(cluster, options)
     # Where nobody leaves its worker a request starts once: then these are one array each, which
@@ -353,10 +353,10 @@ def new_state(
     machine = _machine(cluster, workers.load.copy() if reserves else workers.load)
     now = (*workers[:4], machine.used)
     return State(
-        settings=_settings(cluster, options, horizon),
+        settings=_settings(cluster, options, look_ahead),
         counters=counters,
         clock=np.zeros(2),
-        sight=np.array([known and horizon > 0, options.projection is Projection.GROWING]),
+        sight=np.array([known and look_ahead > 0, options.projection is Projection.GROWING]),
         gains=_gains(options.drift),
         requests=_request_rows(workload, options, leaves, pauses, reserves),
         marks=Marks(reveal, first, start, last, worker, bound, np.full(n if leaves else 0, -1)),
@@ -365,7 +365,7 @@ def new_state(
         pool=np.arange(n, dtype=np.int64),
         lists=Lists(*_filled(3, min(n, cluster.total_slots), -1)),
         host=Host(np.zeros(n if swaps else 0, dtype=np.int64), np.zeros(n if swaps else 0)),
-        wheel=np.full(_wheel_size(longest, horizon), -1, dtype=np.int64),
+        wheel=np.full(_wheel_size(longest, look_ahead), -1, dtype=np.int64),
         workers=workers,
         machine=machine,
         outages=failures_of(options.failures, G, options.seed),
@@ -378,7 +378,7 @@ def new_state(
         order=new_start_order(G, n, is_on=overflows),
         tier=new_tier(options.prefill, n),
         reports=new_reports(
-            options.telemetry, now, horizon, options.seed, starts_late=options.delay > 0
+            options.telemetry, now, look_ahead, options.seed, starts_late=options.delay > 0
         ),
     )
 
@@ -425,7 +425,7 @@ def _filled(count: int, length: int, value: int) -> list[IntArray]:
     return [np.full(length, value, dtype=np.int64) for _ in range(count)]
 
 
-def _settings(cluster: Cluster, options: RunOptions, horizon: int) -> Settings:
+def _settings(cluster: Cluster, options: RunOptions, look_ahead: int) -> Settings:
     drift = options.drift
     return Settings(
         timed=options.arrivals is ArrivalMode.TIMED,
@@ -435,7 +435,7 @@ def _settings(cluster: Cluster, options: RunOptions, horizon: int) -> Settings:
         pool=options.pool,
         steps=-1 if options.steps is None else options.steps,
         by_age=drift.reading is DriftReading.AGE and not drift.is_uniform,
-        horizon=horizon,
+        look_ahead=look_ahead,
         waiting_ends=options.window_knows is WindowKnows.ALL,
         mean_time_s=float(cluster.mean_time_s),
         one_pace=keeps_one_pace(cluster, options),
@@ -457,9 +457,9 @@ def _gains(drift: Drift) -> IntArray:
     return np.concatenate(([0], np.cumsum(increments))).astype(np.int64)
 
 
-def _wheel_size(longest: int, horizon: int) -> int:
+def _wheel_size(longest: int, look_ahead: int) -> int:
     """Return a power of two: more than the look-ahead, and than ``longest`` if that is small."""
-    wanted = max(min(longest, MAX_WHEEL - 1), horizon, MIN_WHEEL - 1)
+    wanted = max(min(longest, MAX_WHEEL - 1), look_ahead, MIN_WHEEL - 1)
     return 1 << wanted.bit_length()
 
 

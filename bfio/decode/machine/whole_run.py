@@ -169,22 +169,22 @@ def _prepared(spec: PolicySpec, task: KernelTask, loop: Loop) -> _Prepared | Non
     if memory is None:
         return None
     workload, cluster, options = task.workload, task.cluster, task.options
-    horizon = look_ahead_of(task.policy) if kernel.reads_window else 0
+    look_ahead = look_ahead_of(task.policy) if kernel.reads_window else 0
     source = lengths_of(options.predictor)
     prediction = None
     if source is LengthSource.COMPILED:
         predictor = made(options.predictor, workload, options.seed, task.history)
         options = replace(options, predictor=predictor.name)
-        if horizon > 0:
-            prediction = predictor.compiled(horizon)
+        if look_ahead > 0:
+            prediction = predictor.compiled(look_ahead)
             if prediction is None:
                 return None
     known = source is LengthSource.KNOWN
     state = new_state(
-        workload, cluster, options, horizon=horizon, known=known, prediction=prediction
+        workload, cluster, options, look_ahead=look_ahead, known=known, prediction=prediction
     )
     most = most_waiting(workload, cluster, options)
-    window = new_window(cluster.workers, horizon, most if kernel.reads_window else 0)
+    window = new_window(cluster.workers, look_ahead, most if kernel.reads_window else 0)
     code = machine_code_of(loop)
     told = kernel.statistics
     return _Prepared(

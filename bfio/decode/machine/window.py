@@ -46,13 +46,13 @@ class Window(NamedTuple):
     contribution: IntArray
 
 
-def new_window(num_workers: int, horizon: int, most_waiting: int) -> Window:
+def new_window(num_workers: int, look_ahead: int, most_waiting: int) -> Window:
     """Return a window of ``H + 1`` columns."""
     return Window(
-        level=np.zeros(horizon + 1, dtype=np.int64),
-        base=np.zeros((num_workers, horizon + 1), dtype=np.int64),
-        running=np.zeros((num_workers, horizon + 1), dtype=np.int64),
-        contribution=np.empty((most_waiting, horizon + 1), dtype=np.int64),
+        level=np.zeros(look_ahead + 1, dtype=np.int64),
+        base=np.zeros((num_workers, look_ahead + 1), dtype=np.int64),
+        running=np.zeros((num_workers, look_ahead + 1), dtype=np.int64),
+        contribution=np.empty((most_waiting, look_ahead + 1), dtype=np.int64),
     )
 
 
@@ -133,7 +133,7 @@ def left_of(state: State, request: int) -> int:
         return int(state.prediction.last[request] - state.counters[STEP] + 1)
     if state.sight[KNOWN]:
         return int(state.marks.last[request] - state.counters[STEP] + 1)
-    return int(state.settings.horizon + 1)
+    return int(state.settings.look_ahead + 1)
 
 
 @compilable(allocates=True)
@@ -155,7 +155,7 @@ def remaining_of(state: State, true: IntArray, may_ask: bool) -> IntArray:
     """Return true remaining steps if they are known and may be, otherwise beyond the window."""
     if state.sight[KNOWN] and may_ask:
         return true
-    return np.full(len(true), state.settings.horizon + 1)
+    return np.full(len(true), state.settings.look_ahead + 1)
 
 
 @compilable(allocates=True)
@@ -169,12 +169,12 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
     remaining : IntArray
         Shape (n,): remaining steps of those that run; read if they do not all grow alike.
     """
-    step, horizon = int(state.counters[STEP]), len(window.level) - 1
+    step, look_ahead = int(state.counters[STEP]), len(window.level) - 1
     window.level[:] = gained(state.gains, step)
     if state.sight[GROWS]:
-        window.level[:] = gained_each(state.gains, np.arange(step, step + horizon + 1))
+        window.level[:] = gained_each(state.gains, np.arange(step, step + look_ahead + 1))
     loads, running = state.workers.load, state.workers.running
-    if horizon == 0:
+    if look_ahead == 0:
         copy_to(window.base[:, 0], loads)
         copy_to(window.running[:, 0], running)
     elif state.settings.by_age:
@@ -255,8 +255,8 @@ def note_predicted(state: State, remaining: IntArray) -> None:
     remaining : IntArray
         Shape (n,): steps that each of those that run has left, in ``1..H+1``.
     """
-    horizon, width = int(state.settings.horizon), state.ending_load.shape[1]
-    within = remaining <= horizon
+    look_ahead, width = int(state.settings.look_ahead), state.ending_load.shape[1]
+    within = remaining <= look_ahead
     ending = state.lists.running[: state.counters[ACTIVE]][within]
     columns = (state.counters[STEP] + remaining[within] - 1) & (width - 1)
     cells = state.marks.worker[ending] * width + columns

@@ -41,7 +41,7 @@ class Estimator(Protocol):
     attribute ``refresh``, ``q``: the tokens after which each request is asked about again.
     """
 
-    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+    def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
         """Return both stages.
 
         Parameters
@@ -50,7 +50,7 @@ class Estimator(Protocol):
             Shape (n,): indices in the workload.
         ages : IntArray
             Shape (n,): tokens each has emitted.
-        horizon : int
+        look_ahead : int
             ``H >= 1``.
         """
         ...
@@ -63,7 +63,7 @@ class Estimator(Protocol):
         ...
 
 
-def composite(estimates: Estimates, horizon: int) -> IntArray:
+def composite(estimates: Estimates, look_ahead: int) -> IntArray:
     """Return predicted remaining steps, shape (n,), each in ``1..H+1`` (BalanceRoute, eq. 6).
 
     ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H] and rounded up, as a request is kept while
@@ -71,19 +71,21 @@ def composite(estimates: Estimates, horizon: int) -> IntArray:
     ``H + 1``. (The paper resets ``ŷ`` to H there, which would leave the last column of the window
     without any running request.)
     """
-    steps = np.ceil(expected_steps(estimates, horizon) - _ROUNDING).astype(np.int64)
-    return np.where(estimates.probability >= GATE, steps, np.int64(horizon + 1))
+    steps = np.ceil(expected_steps(estimates, look_ahead) - _ROUNDING).astype(np.int64)
+    return np.where(estimates.probability >= GATE, steps, np.int64(look_ahead + 1))
 
 
-def expected_steps(estimates: Estimates, horizon: int) -> FloatArray:
+def expected_steps(estimates: Estimates, look_ahead: int) -> FloatArray:
     """Return ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H] and neither gated nor rounded (eq. 6)."""
     probability, mean = estimates
     within = np.where(probability > 0, mean, 0.0)
-    expected: FloatArray = np.clip(probability * within + (1 - probability) * horizon, 1, horizon)
+    expected: FloatArray = np.clip(
+        probability * within + (1 - probability) * look_ahead, 1, look_ahead
+    )
     return expected
 
 
-def checked_estimates(answer: object, count: int, horizon: int, where: str) -> Estimates:
+def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -> Estimates:
     """Return both stages as an estimator has stated them.
 
     Raises
@@ -92,7 +94,7 @@ def checked_estimates(answer: object, count: int, horizon: int, where: str) -> E
         If they are not two arrays of ``count`` numbers, a probability is not in [0, 1], or a mean
         that is read is not in [1, H].
     """
-    remedy = f"return two arrays of {count} numbers: p in [0, 1], mean steps in [1, {horizon}]"
+    remedy = f"return two arrays of {count} numbers: p in [0, 1], mean steps in [1, {look_ahead}]"
     try:
         probability, mean = (np.asarray(part, dtype=np.float64) for part in answer)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
@@ -103,7 +105,7 @@ def checked_estimates(answer: object, count: int, horizon: int, where: str) -> E
     if not np.all((probability >= 0) & (probability <= 1)):
         worst = probability[~((probability >= 0) & (probability <= 1))][0]
         raise InputError(where, f"a probability of {float(worst)!r}", remedy)
-    wrong = (probability > 0) & ~((mean >= 1) & (mean <= horizon * (1 + _ROUNDING)))
+    wrong = (probability > 0) & ~((mean >= 1) & (mean <= look_ahead * (1 + _ROUNDING)))
     if wrong.any():
         raise InputError(where, f"a mean of {mean[wrong][0]:g} steps", remedy)
     return Estimates(probability, mean)

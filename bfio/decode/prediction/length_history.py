@@ -75,11 +75,11 @@ def new_history(
     )
 
 
-def new_table(history: LengthHistory, horizon: int) -> IntArray:
+def new_table(history: LengthHistory, look_ahead: int) -> IntArray:
     """Return predicted remaining steps by class and age, shape (classes, L), in ``1..H+1``."""
     classes, lengths = history.counts.shape
-    table = np.full((classes - 1, lengths - 1), horizon + 1, dtype=np.int64)
-    fit(history, table, horizon)
+    table = np.full((classes - 1, lengths - 1), look_ahead + 1, dtype=np.int64)
+    fit(history, table, look_ahead)
     return table
 
 
@@ -104,26 +104,28 @@ def keep(history: LengthHistory, length: int, kind: int) -> None:
 
 
 @compilable
-def learn(history: LengthHistory, table: IntArray, horizon: int, length: int, kind: int) -> None:
+def learn(
+    history: LengthHistory, table: IntArray, look_ahead: int, length: int, kind: int
+) -> None:
     """Keep an output, and make the tables again if it is time."""
     keep(history, length, kind)
     if history.counters[FRESH] >= history.refit:
         history.counters[FRESH] = 0
-        fit(history, table, horizon)
+        fit(history, table, look_ahead)
 
 
 @compilable
-def fit(history: LengthHistory, table: IntArray, horizon: int) -> None:
+def fit(history: LengthHistory, table: IntArray, look_ahead: int) -> None:
     """Make the tables of all classes; beyond the longest output seen nothing is known."""
     top = history.counters[TOP]
     for kind in range(len(table)):
         counts = history.counts[kind, : top + 1]
         if counts.sum() < history.least:
             counts = history.counts[-1, : top + 1]
-        steps_left(counts, horizon, history.gate, table[kind, :top])
+        steps_left(counts, look_ahead, history.gate, table[kind, :top])
 
 
-def _steps_left(counts: IntArray, horizon: int, gate: IntArray, steps: IntArray) -> None:
+def _steps_left(counts: IntArray, look_ahead: int, gate: IntArray, steps: IntArray) -> None:
     # From the oldest age down: n, c and s change by the lengths that come in and drop out.
     longer = ended = left = 0
     for age in range(len(steps) - 1, -1, -1):
@@ -132,47 +134,47 @@ def _steps_left(counts: IntArray, horizon: int, gate: IntArray, steps: IntArray)
         longer += came
         ended += came
         left += came
-        if age + horizon + 1 < len(counts):
-            dropped = counts[age + horizon + 1]
+        if age + look_ahead + 1 < len(counts):
+            dropped = counts[age + look_ahead + 1]
             ended -= dropped
-            left -= dropped * (horizon + 1)
+            left -= dropped * (look_ahead + 1)
         if longer == 0 or ended * gate[1] < longer * gate[0]:
-            steps[age] = horizon + 1
+            steps[age] = look_ahead + 1
         else:
-            steps[age] = (left + (longer - ended) * horizon + longer - 1) // longer
+            steps[age] = (left + (longer - ended) * look_ahead + longer - 1) // longer
 
 
 @compilable(compiled_as=_steps_left)
-def steps_left(counts: IntArray, horizon: int, gate: IntArray, steps: IntArray) -> None:
+def steps_left(counts: IntArray, look_ahead: int, gate: IntArray, steps: IntArray) -> None:
     """Write predicted remaining steps at the ages 0..L-1, in ``1..H+1``.
 
     Parameters
     ----------
     counts : IntArray
         Shape (L + 1,): outputs of each length.
-    horizon, gate
+    look_ahead, gate
         ``H``; see `LengthHistory`.
     steps : IntArray
         Shape (L,), overwritten.
     """
-    steps[:] = gated_steps(*stages(counts, horizon), horizon, gate)
+    steps[:] = gated_steps(*stages(counts, look_ahead), look_ahead, gate)
 
 
 def gated_steps(
-    longer: IntArray, ended: IntArray, left: IntArray, horizon: int, gate: IntArray
+    longer: IntArray, ended: IntArray, left: IntArray, look_ahead: int, gate: IntArray
 ) -> IntArray:
     """Return ŷ of n, c and s, shape (k,): rounded up, and ``H + 1`` where the gate is closed."""
-    steps = (left + (longer - ended) * horizon + longer - 1) // np.maximum(longer, 1)
+    steps = (left + (longer - ended) * look_ahead + longer - 1) // np.maximum(longer, 1)
     closed = (longer == 0) | (ended * gate[1] < longer * gate[0])
-    predicted: IntArray = np.where(closed, horizon + 1, steps)
+    predicted: IntArray = np.where(closed, look_ahead + 1, steps)
     return predicted
 
 
-def stages(counts: IntArray, horizon: int) -> tuple[IntArray, IntArray, IntArray]:
+def stages(counts: IntArray, look_ahead: int) -> tuple[IntArray, IntArray, IntArray]:
     """Return n, c and s at the ages 0..L-1, each of shape (L,); see the module."""
     size = len(counts)
     ages = np.arange(size - 1)
-    later = np.minimum(ages + horizon, size - 1)
+    later = np.minimum(ages + look_ahead, size - 1)
     up_to = np.cumsum(counts)
     tokens = np.cumsum(counts * np.arange(size))
     ended = up_to[later] - up_to[:-1]

@@ -23,12 +23,12 @@ class Refresh:
         Who is asked.
     num_requests : int
         Requests of the run.
-    horizon : int
+    look_ahead : int
         ``H >= 1``.
     """
 
-    def __init__(self, predictor: CheckedPredictor, num_requests: int, horizon: int) -> None:
-        self._predictor, self._horizon = predictor, horizon
+    def __init__(self, predictor: CheckedPredictor, num_requests: int, look_ahead: int) -> None:
+        self._predictor, self._look_ahead = predictor, look_ahead
         # With q = 1 nothing holds for longer than a step: it is enough to ask when one decides.
         self._holds = predictor.refresh > 1
         self._last = np.full(num_requests, -1, dtype=np.int64)
@@ -66,9 +66,9 @@ class Refresh:
         return left
 
     def _ask(self, requests: IntArray, ages: IntArray, step: int) -> None:
-        steps = self._predictor.remaining(requests, ages, self._horizon)
+        steps = self._predictor.remaining(requests, ages, self._look_ahead)
         if not self._predictor.counts_down:
-            steps = np.where(steps > self._horizon, FAR, steps)
+            steps = np.where(steps > self._look_ahead, FAR, steps)
         self._last[requests] = step + steps - 1
 
 

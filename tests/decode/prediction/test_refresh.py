@@ -122,7 +122,7 @@ def test_a_request_that_starts_again_is_asked_at_the_next_multiple_of_q() -> Non
     load = Workload(np.array([5]), np.array([30]), history=Workload(np.array([5]), np.array([40])))
     predictor = build("survival:refresh=4", load, history=load.history)
     prediction = predictor.compiled(3)
-    state = new_state(load, Cluster(1, 1), RunOptions(), horizon=3, prediction=prediction)
+    state = new_state(load, Cluster(1, 1), RunOptions(), look_ahead=3, prediction=prediction)
     dues = []
     for step, age in ((0, 0), (2, 0), (7, 3)):
         state.counters[STEP] = step

@@ -82,7 +82,7 @@ def _setting(cluster: Cluster, options: RunOptions) -> str:
 
 
 def _check(
-    workload: Workload, cluster: Cluster, options: RunOptions, horizon: int, pauses: bool
+    workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
 ) -> None:
     """Refuse requests whose peak fits no worker."""
     if cluster.memory is None:

@@ -68,7 +68,7 @@ def _setting(cluster: Cluster, options: RunOptions) -> str:
 
 
 def _check(
-    workload: Workload, cluster: Cluster, options: RunOptions, horizon: int, pauses: bool
+    workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
 ) -> None:
     """Refuse prefix caches that could keep nothing, or more than there is room for here."""
     if cluster.prefix_cache is None or len(workload) == 0:

@@ -15,11 +15,11 @@ MAX_REPORTED = 2**27
 
 
 def _check(
-    workload: Workload, cluster: Cluster, options: RunOptions, horizon: int, pauses: bool
+    workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
 ) -> None:
     """Refuse reports so old that there is no room for them here."""
     if options.telemetry is not None:
-        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * horizon + 7)
+        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * look_ahead + 7)
         if entries > MAX_REPORTED:
             what = f"more than {MAX_REPORTED} numbers are on their way"
             raise InputError("telemetry", what, "use a shorter delay or look-ahead")

@@ -70,7 +70,11 @@ class Reports(NamedTuple):
 
 
 def new_reports(
-    given: Telemetry | None, now: tuple[IntArray, ...], horizon: int, seed: int, starts_late: bool
+    given: Telemetry | None,
+    now: tuple[IntArray, ...],
+    look_ahead: int,
+    seed: int,
+    starts_late: bool,
 ) -> Reports:
     """Return what is known before the first step.
 
@@ -80,7 +84,7 @@ def new_reports(
         How workers report; by default all is known at once.
     now : tuple of IntArray
         Each of shape (G,): loads, running, queued and their tokens, memory in use.
-    horizon, seed : int
+    look_ahead, seed : int
         Of the run.
     starts_late : bool
         Whether decisions take effect later.
@@ -88,7 +92,7 @@ def new_reports(
     is_on, G = given is not None, len(now[0])
     is_apart = is_on or starts_late
     kept = given or Telemetry()
-    steps, width = (kept.delay + 1, horizon + 1) if is_on else (0, 0)
+    steps, width = (kept.delay + 1, look_ahead + 1) if is_on else (0, 0)
     columns = _NUM_NOW + 2 * width
     load, running, queued, queued_tokens, used = (
         each.copy() if is_apart else each for each in now

@@ -135,7 +135,7 @@ class TwoStages:
     ----------
     prompts, outputs : IntArray
         Shape (n,), n >= 1: requests of the past, in the order in which they came [tokens].
-    horizon : int
+    look_ahead : int
         ``H``.
     options : LearnedOptions
         Trees and their depth.
@@ -147,7 +147,7 @@ class TwoStages:
         self,
         prompts: IntArray,
         outputs: IntArray,
-        horizon: int,
+        look_ahead: int,
         options: LearnedOptions,
         seed: int,
     ) -> None:
@@ -161,8 +161,8 @@ class TwoStages:
         }
         self._one_thread = _one_thread()
         inputs, remaining, requests = _training_points(prompts, outputs)
-        positive = remaining <= horizon
-        self._horizon = horizon
+        positive = remaining <= look_ahead
+        self._look_ahead = look_ahead
         self._share = float(positive.mean())
         self._classifier: Any = None
         self._regressor: Any = None
@@ -191,7 +191,7 @@ class TwoStages:
             if len(inputs) and self._classifier is not None:
                 probability = self._classifier.predict_proba(inputs)[:, 1]
             if len(inputs) and self._regressor is not None:
-                mean = np.clip(self._regressor.predict(inputs), 1, self._horizon)
+                mean = np.clip(self._regressor.predict(inputs), 1, self._look_ahead)
         return Estimates(probability, mean)
 
 
@@ -275,16 +275,16 @@ class LearnedPredictor:
         self._since_fit = 0
         self._can_train = len(self._outputs) > 0
 
-    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+    def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
         """Return both stages; without a history, that nothing ends before ``refit`` have."""
         if not self._can_train:
             return Estimates(np.zeros(len(requests)), np.ones(len(requests)))
-        if horizon not in self._models:
-            self._models[horizon] = TwoStages(
-                self._prompts, self._outputs, horizon, self._options, self._seed
+        if look_ahead not in self._models:
+            self._models[look_ahead] = TwoStages(
+                self._prompts, self._outputs, look_ahead, self._options, self._seed
             )
         inputs = inputs_of(self._prompt_tokens[requests], ages, self._recent.features())
-        return self._models[horizon].estimate(inputs)
+        return self._models[look_ahead].estimate(inputs)
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
         """Follow recent lengths, and forget what was trained when enough have finished."""

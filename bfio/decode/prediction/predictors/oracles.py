@@ -22,9 +22,9 @@ class NoPredictor:
 
     name = "none"
 
-    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+    def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return "beyond the window" (``H+1``) for every request, shape (n,)."""
-        return np.full(len(requests), horizon + 1, dtype=np.int64)
+        return np.full(len(requests), look_ahead + 1, dtype=np.int64)
 
 
 NONE = PredictorSpec("none", lambda task: NoPredictor(), lengths=LengthSource.UNKNOWN, draws=False)
@@ -39,9 +39,9 @@ class OraclePredictor:
         assert task.output_tokens is not None
         self._outputs = task.output_tokens
 
-    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+    def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return ``o_i - a_i``, or ``H+1`` where that is more; shape (n,)."""
-        left: IntArray = np.minimum(self._outputs[requests] - ages, horizon + 1)
+        left: IntArray = np.minimum(self._outputs[requests] - ages, look_ahead + 1)
         return left
 
 
@@ -145,18 +145,20 @@ class NoisyOraclePredictor:
             self._factors = _FACTORS[options.model].drawn(len(outputs), float(options.error), rng)
         self._predicted = _predicted(options, outputs, rng)
 
-    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+    def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return the predicted length less the age, in ``1..H+1``; shape (n,)."""
         left = self._predicted[requests] - ages
         if self._factors is not None:
             true = self._outputs[requests] - ages
             left = _rounded_up(true * self._factors[requests])
-        limited: IntArray = np.minimum(np.maximum(left, 1), horizon + 1)
+        limited: IntArray = np.minimum(np.maximum(left, 1), look_ahead + 1)
         return limited
 
-    def compiled(self, horizon: int) -> Prediction | None:
+    def compiled(self, look_ahead: int) -> Prediction | None:
         """Return the lengths for compiled runs, unless errors are of the remaining ones."""
-        return None if self._factors is not None else predicted_by_draw(self._predicted, horizon)
+        return (
+            None if self._factors is not None else predicted_by_draw(self._predicted, look_ahead)
+        )
 
 
 def _predicted(
@@ -249,13 +251,13 @@ class NoisyClassifier:
         self._outputs, self._seed = task.output_tokens, task.seed
         self._separation = float(np.sqrt(2.0) * ndtri(float(options.auc)))
 
-    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+    def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
         """Return both stages, see the class."""
         from scipy.special import expit, logit
 
-        ends = self._outputs[requests] - ages <= horizon
+        ends = self._outputs[requests] - ages <= look_ahead
         seen = self._separation * ends + _normal(self._seed, requests, ages)
-        late = np.minimum(self._outputs, horizon)
+        late = np.minimum(self._outputs, look_ahead)
         share = late.sum() / self._outputs.sum()
         evidence = self._separation * seen - self._separation**2 / 2
         # Of a request with m late tokens these have 1, ..., m steps left.

@@ -100,22 +100,22 @@ class SurvivalPredictor:
             keep(self.history, length, kind)
         self.history.counters[FRESH] = 0
 
-    def table(self, horizon: int) -> IntArray:
+    def table(self, look_ahead: int) -> IntArray:
         """Return predicted remaining steps, shape (classes, ages).
 
         It is fitted to the outputs kept, whenever it is first asked for, and again with them.
         """
-        if horizon not in self._tables:
-            self._tables[horizon] = new_table(self.history, horizon)
-        return self._tables[horizon]
+        if look_ahead not in self._tables:
+            self._tables[look_ahead] = new_table(self.history, look_ahead)
+        return self._tables[look_ahead]
 
-    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+    def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return the composite estimate, rounded up, in ``1..H+1``; shape (n,)."""
-        table = self.table(horizon)
+        table = self.table(look_ahead)
         left: IntArray = table[self.kinds[requests], np.minimum(ages, LONGEST - 1)]
         return left
 
-    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+    def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
         """Return both stages, from all outputs so far; beyond the longest one ``p̂`` is 0."""
         self._keep_fresh()
         probability, mean = np.zeros(len(requests)), np.zeros(len(requests))
@@ -123,18 +123,18 @@ class SurvivalPredictor:
         for kind in np.unique(kinds):
             counts = self.history.counts[kind]
             enough = counts.sum() >= self.history.least
-            longer, ended, left = stages(counts if enough else self.history.counts[-1], horizon)
+            longer, ended, left = stages(counts if enough else self.history.counts[-1], look_ahead)
             of_kind = (kinds == kind) & (ages < LONGEST)
             n, c, s = (part[ages[of_kind]] for part in (longer, ended, left))
             probability[of_kind] = c / np.maximum(n, 1)
             mean[of_kind] = s / np.maximum(c, 1)
         return Estimates(probability, mean)
 
-    def compiled(self, horizon: int) -> Prediction:
+    def compiled(self, look_ahead: int) -> Prediction:
         """Return what compiled runs predict from; it learns as they go."""
-        table = self.table(horizon)
+        table = self.table(look_ahead)
         return predicted_by_tables(
-            self.history, table, self.kinds, self.refresh, self.counts_down, horizon
+            self.history, table, self.kinds, self.refresh, self.counts_down, look_ahead
         )
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
@@ -143,8 +143,8 @@ class SurvivalPredictor:
             self._fresh.append((length, kind))
             if len(self._fresh) >= self.history.refit:
                 self._keep_fresh()
-                for horizon, table in self._tables.items():
-                    fit(self.history, table, horizon)
+                for look_ahead, table in self._tables.items():
+                    fit(self.history, table, look_ahead)
 
     def _keep_fresh(self) -> None:
         for length, kind in self._fresh:
@@ -219,23 +219,25 @@ class PromptMemory:
         if task.history is not None and task.history.prompt_keys is not None:
             self._keep(task.history.prompt_keys, task.history.output_tokens)
 
-    def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
+    def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return the composite estimate, rounded up, in ``1..H+1``; shape (n,)."""
-        known, sums = self._sums(requests, ages, horizon)
-        own = gated_steps(*sums, horizon, self._everyone.history.gate)
-        steps: IntArray = np.where(known, own, self._everyone.remaining(requests, ages, horizon))
+        known, sums = self._sums(requests, ages, look_ahead)
+        own = gated_steps(*sums, look_ahead, self._everyone.history.gate)
+        steps: IntArray = np.where(
+            known, own, self._everyone.remaining(requests, ages, look_ahead)
+        )
         return steps
 
-    def estimate(self, requests: IntArray, ages: IntArray, horizon: int) -> Estimates:
+    def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
         """Return both stages."""
-        known, (longer, ended, left) = self._sums(requests, ages, horizon)
-        everyone = self._everyone.estimate(requests, ages, horizon)
+        known, (longer, ended, left) = self._sums(requests, ages, look_ahead)
+        everyone = self._everyone.estimate(requests, ages, look_ahead)
         return Estimates(
             np.where(known, ended / np.maximum(longer, 1), everyone.probability),
             np.where(known, left / np.maximum(ended, 1), everyone.mean),
         )
 
-    def compiled(self, horizon: int) -> None:
+    def compiled(self, look_ahead: int) -> None:
         """Say that compiled runs have no memory of prompts."""
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
@@ -248,7 +250,7 @@ class PromptMemory:
             insort(self._past.setdefault(key, []), length)
 
     def _sums(
-        self, requests: IntArray, ages: IntArray, horizon: int
+        self, requests: IntArray, ages: IntArray, look_ahead: int
     ) -> tuple[BoolArray, tuple[IntArray, IntArray, IntArray]]:
         """Return which prompts are known, and their n, c and s (see `length_history`)."""
         known = np.zeros(len(requests), dtype=np.bool_)
@@ -258,7 +260,7 @@ class PromptMemory:
             longer = past[bisect_right(past, age) :]
             # A request that outlives all that its prompt has had is one of everyone's.
             if len(past) >= self._least and longer:
-                within = longer[: bisect_right(longer, age + horizon)]
+                within = longer[: bisect_right(longer, age + look_ahead)]
                 known[k] = True
                 sums[:, k] = len(longer), len(within), sum(within) - age * len(within)
         return known, (sums[0], sums[1], sums[2])
