@@ -2,7 +2,8 @@
 
 import re
 
-from bfio.decode.policy_registry import find, names
+from bfio.cli.options import POLICIES
+from bfio.decode.policy_registry import built_in, find, names
 from bfio.decode.policy_spec import PolicySpec
 from tests.decode.policies.states import state
 from tests.places import DOCS
@@ -38,3 +39,9 @@ def test_the_policy_with_a_kernel_on_the_page_is_complete() -> None:
     assert isinstance(spec, PolicySpec)
     assert spec.kernel is not None
     assert spec.factory(spec.options)(state([500, 0], [1, 2], [7])) == [1]
+
+
+def test_the_help_lists_every_policy() -> None:
+    """Their names are read from the text of their modules, which are not imported for it."""
+    listed = POLICIES.partition("policies: ")[2].partition("; or")[0]
+    assert re.split(r",\s+", listed) == list(built_in())
