@@ -37,6 +37,7 @@ import numpy as np
 from bfio.common.statistics import mser
 from bfio.decode.offered_load import full_step_s, rate_factor
 from bfio.decode.options import ArrivalMode, RunOptions
+from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.scalars import integer
 
@@ -56,6 +57,8 @@ AUTO = "auto"
 _OLDER = 0.01
 #: What may be left of the waves that equal starts make, and for how many lives to wait at most.
 _WAVE, _MOST_LIVES = 0.05, 10
+#: Longest output up to which lengths are counted in a table.
+_MOST_COUNTED = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class _Outputs:
     """Output lengths of requests, each length once."""
 
     def __init__(self, workload: Workload) -> None:
-        self.lengths, self.counts = np.unique(workload.output_tokens, return_counts=True)
+        self.lengths, self.counts = _each_once(workload.output_tokens)
         self.total = workload.total_output_tokens
         self.mean = self.total / len(workload)
         squares = float((self.lengths.astype(np.float64) ** 2) @ self.counts) / len(workload)
@@ -147,6 +150,15 @@ class _Outputs:
         """Return the tokens of the longest requests, of so many passes."""
         counts = np.minimum(np.cumsum(self.counts[::-1] * repeat), number)
         return int(np.diff(counts, prepend=0) @ self.lengths[::-1])
+
+
+def _each_once(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Return what `np.unique` does, without sorting where values are moderate."""
+    if int(values.max()) > _MOST_COUNTED:
+        return np.unique(values, return_counts=True)
+    counts = np.bincount(values)
+    lengths = np.flatnonzero(counts)
+    return lengths, counts[lengths]
 
 
 def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> MeasuredPart:
