@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -128,12 +129,13 @@ class Claim:
         The same as a formula.
     hypotheses : tuple of str
         What the statement assumes; the check's instances meet them.
-    kind : Kind
-        What decides it.
-    scope : Scope
-        What of the source it is.
     check : callable
         Looks for evidence; see `proofs_checks.evidence.Outcome`.
+    kind : Kind, optional
+        What decides it; by default a counterexample if it has a verifier, else an exact finite
+        check.
+    scope : Scope
+        What of the source it is; `ResultClaim`, `StepClaim` and so on fill it in.
     summary : str
         One to three sentences for the claim's page: what its check finds, and why it is so.
     mutations : tuple of Mutation
@@ -165,8 +167,8 @@ class Claim:
     statement: str
     formula: str
     hypotheses: tuple[str, ...]
-    kind: Kind
     check: Check
+    kind: Kind | None = None
     scope: Scope = Scope.OURS
     summary: str = ""
     mutations: tuple[Mutation, ...] = ()
@@ -196,6 +198,19 @@ class Claim:
                 raise InputError(f"claim {self.id}", what, "name keywords of the check")
 
     @property
+    def decided_by(self) -> Kind:
+        """What decides it, its ``kind`` or the default."""
+        return self.kind or (Kind.FINITE if self.verify is None else Kind.COUNTEREXAMPLE)
+
+    @property
     def command(self) -> str:
         """The command that checks it."""
         return f"bfio check {self.named_as or self.id}"
+
+
+#: Claims of one scope each. A `Claim` without a scope is one of our own.
+ResultClaim = partial(Claim, scope=Scope.RESULT)
+FormulaClaim = partial(Claim, scope=Scope.FORMULA)
+StepClaim = partial(Claim, scope=Scope.STEP)
+RemarkClaim = partial(Claim, scope=Scope.REMARK)
+ExperimentClaim = partial(Claim, scope=Scope.EXPERIMENT)

@@ -14,7 +14,7 @@ from proofs_checks.ample_pool import (
     mean_gaps,
     two_sizes,
 )
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Evidence, Findings, Outcome, accepted
 from proofs_checks.search import examine
 from proofs_checks.statistics import Bounded, bounded_mean, mean_estimate, room
@@ -203,7 +203,7 @@ def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="balance.lemma4",
         source="BF-IO paper, Lemma 4 (appendix C.2)",
         title="Average gap of BF-IO",
@@ -217,7 +217,6 @@ CLAIMS = (
         ),
         kind=Kind.STATISTICAL,
         proof="lemma4-smax",
-        scope=Scope.RESULT,
         check=_lemma4_check,
         mutations=(
             Mutation("FCFS in place of BF-IO", pools=_FCFS),
@@ -230,7 +229,7 @@ CLAIMS = (
         "where condition (19) is not met, at B of practice, on the easiest pools and on the "
         "hardest known.",
     ),
-    Claim(
+    StepClaim(
         id="balance.lemma4-tail",
         source="BF-IO paper, proof of Lemma 4 (appendix C.2)",
         title="Excess age of a geometric output",
@@ -239,7 +238,6 @@ CLAIMS = (
         formula="E[Σ_{r=0}^{o−1} (r + 1 − x)₊] = (1 − p)^x/p²",
         hypotheses=("P(o = k) = p(1 − p)^{k−1}", "x ≥ 0 integer"),
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_tail_check,
         summary="An identity.",
         mutations=(Mutation("1/p in place of 1/p²", power=1),),
@@ -257,7 +255,6 @@ CLAIMS = (
             "a pool with plenty of every size, so overloaded",
         ),
         kind=Kind.STATISTICAL,
-        scope=Scope.OURS,
         check=_small_batch_check,
         mutations=(
             Mutation("prompts up to 100", largest=100),
@@ -277,8 +274,6 @@ CLAIMS = (
         statement="No batch size up to 20,000 meets condition (19), whatever p, s_max and G ≥ 2.",
         formula="γBp < 2U_B for all B ≤ 20,000",
         hypotheses=("constants as printed in Lemma 4",),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_condition_check,
         summary="Lemmas 4 and 7 say nothing about batches of 64 to 128: their constants ask for "
         "tens of thousands of slots at the very least, and at p = 1/2 for billions. What "

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import gap, imbalance
@@ -95,15 +95,13 @@ def _remainder_check(
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.lemma4-average",
         source="BF-IO paper, proof of Lemma 4 (appendix C.2), below (24)",
         title="Nonnegative, so bounded averages",
         statement="The expected gaps are nonnegative, so their Cesàro average is bounded.",
         formula="E D(k) ≥ 0  ⇒  sup_K (1/K)·Σ_{k<K} E D(k) < ∞",
         hypotheses=("nothing else of the sequence",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_average_check,
         summary="D(k) = k is nonnegative. The recursion itself bounds the sequence.",
         mutations=(
@@ -115,7 +113,7 @@ CLAIMS = (
         defect=Defect.SENTENCE,
         verify=verify_average,
     ),
-    Claim(
+    StepClaim(
         id="balance.theorem2-remainder",
         source="BF-IO paper, proof of Theorem 2 (appendix C.2), part 3",
         title="The remainder of the imbalance",
@@ -123,8 +121,6 @@ CLAIMS = (
         '1)·s_max/p + o(1), "with the same" o(1).',
         formula="Imb ≤ (G − 1)·D, D ≤ s_max/p + r  ⇒  Imb ≤ (G − 1)·s_max/p + r",
         hypotheses=("r > 0",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_remainder_check,
         summary="One worker above all others has Imb = (G − 1)·D.",
         mutations=(

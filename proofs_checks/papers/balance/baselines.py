@@ -6,7 +6,7 @@ from itertools import product
 from bfio.decode.cluster import Cluster
 from bfio.decode.simulation import simulate
 from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import engines, small_run
 from proofs_checks.search import examine, refute
@@ -126,7 +126,7 @@ def _jsq_check(context: Context, *, policy: str = "jsq", burst: int = 0) -> Outc
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="balance.round-robin",
         source="BF-IO paper, appendix A.1.1, Round-Robin",
         title="Round-robin loses at least a factor G",
@@ -134,8 +134,6 @@ CLAIMS = (
         "round-robin over that of an even spread is H/⌈H/G⌉ ≥ G.",
         formula="T_RR/T* ≥ H/⌈H/G⌉ ≥ G",
         hypotheses=("G ≥ 2 workers, H heavy requests, no heavy one ends",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_round_robin_check,
         summary="The inequality points the wrong way; the pathology itself is real.",
         mutations=(
@@ -150,7 +148,7 @@ CLAIMS = (
         reading="shown for H ≥ G, at least one heavy request per worker.",
         verify=verify_round_robin,
     ),
-    Claim(
+    RemarkClaim(
         id="balance.jsq",
         source="BF-IO paper, appendix A.1.1, Join Shortest Queue",
         title="JSQ loses a factor of order G",
@@ -158,8 +156,6 @@ CLAIMS = (
         "requests, sends k heavy requests to one worker while an even spread puts ⌈k/G⌉ on each.",
         formula="for every G and k = G there is one with T_JSQ/T* ≥ 0.9·G, so T_JSQ/T* = Ω(G)",
         hypotheses=("ties to the lowest worker", "short requests end between bursts"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_jsq_check,
         summary="By induction, for every G: worker 0 has r heavy requests in round r and the "
         "others nothing, so the r·(G − 1) short ones go to the others until all queues are r "

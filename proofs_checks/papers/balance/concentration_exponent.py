@@ -3,7 +3,7 @@
 from itertools import product
 from math import log, sqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.concentration import MARGIN
 from proofs_checks.search import examine, refute
@@ -60,7 +60,7 @@ def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.lemma3-exponent",
         source="BF-IO paper, proof of Lemma 3 (appendix C.2)",
         title="The exponent at u_A",
@@ -68,8 +68,6 @@ CLAIMS = (
         "is at least 2α_B.",
         formula="min{(u_A/2)²/(16p(1−p)BΛ²), 3(u_A/2)/(8Λ)} ≥ 2α_B",
         hypotheses=("u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_exponent_check,
         summary="With 8 in u_A the first term is exactly α_B where the square root is the larger.",
         mutations=(

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 
 from bfio.decode.drift import Drift, DriftReading
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import random_requests, small_run, step_loads
 from proofs_checks.search import examine, refute
@@ -143,7 +143,7 @@ def _as_data(case: tuple[tuple[int, ...], tuple[int, ...]]) -> Data:
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="balance.definition2",
         source="BF-IO paper, Definition 2 (section 5.1)",
         title="Drift by age or by global step",
@@ -151,8 +151,6 @@ CLAIMS = (
         "share the same increment δ_k at global step k.",
         formula="w_i(j) = s_i + Σ_{t<j} δ_t  ⇒  every request alive at step k gains δ_k",
         hypotheses=("0 ≤ δ_t ≤ δ_max",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_drift_check,
         summary="With a constant increment both readings agree; otherwise the formula gives "
         "requests of different age different increments.",

@@ -9,7 +9,15 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyReading, step_energies
 from bfio.decode.energy_model import EnergyModel
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import (
+    Context,
+    Defect,
+    ExperimentClaim,
+    FormulaClaim,
+    Kind,
+    Mutation,
+    RemarkClaim,
+)
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import imbalance
@@ -183,7 +191,7 @@ def _lookahead_check(context: Context, *, text: int = 80) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="balance.eq56",
         source="BF-IO paper, eq. (56) and the sentence before it (appendix D)",
         title="Operations per token",
@@ -191,8 +199,6 @@ CLAIMS = (
         "forward pass, each of 2 operations, with an additional factor from attention.",
         formula="FLOPs per token ≈ 6·N_params",
         hypotheses=("the matrix products of a forward pass",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_operations_check,
         summary="Each weight is used once per token: N multiply-accumulates, 2·N operations. Even "
         "the printed 2·N of two operations each are 4·N; 6·N is the count of a training step, "
@@ -203,15 +209,13 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_operations,
     ),
-    Claim(
+    FormulaClaim(
         id="balance.eq58",
         source="BF-IO paper, eq. (10), (55), (56) and (58) (appendix D)",
         title="Energy of a run",
         statement="The energy is the sum over steps and workers of power times duration.",
         formula="E = Σ_k Σ_g P(mfu_g^{(k)})·Δt^{(k)}",
         hypotheses=("mfu_g the worker's mean rate over the step", "power capped (balance.eq11)"),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_formula_check,
         summary="The averaged reading of the toolkit is this formula.",
         mutations=(Mutation("two phases, busy and then idle", averaged=False),),
@@ -219,7 +223,7 @@ CLAIMS = (
         "done early idles at P_idle; the toolkit's default has these two phases, this formula is "
         "its other reading.",
     ),
-    Claim(
+    RemarkClaim(
         id="balance.energy",
         source="BF-IO paper, sections 6.3 and 6.4, appendix D, implications",
         title="Less idling, less energy",
@@ -227,8 +231,6 @@ CLAIMS = (
         "this into useful work and lowers the total energy.",
         formula="E(even loads) ≤ E(loads) for the same Σ_g L_g and the same tokens",
         hypotheses=("one step, the same requests", "γ ≤ 1"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_idle_check,
         summary="By both readings. With two phases the busy time is given and the idle time "
         "shrinks; with the average the energy at work w is P_idle·Δt + c·w^γ·Δt^{1−γ}, which "
@@ -239,7 +241,7 @@ CLAIMS = (
         ),
         reading="for the same work, as the sentence says; what (IO) admits is own.shortest-step.",
     ),
-    Claim(
+    ExperimentClaim(
         id="balance.figure7",
         source="BF-IO paper, figures 2 and 7 with Table 1 (section 6.4)",
         title="Power, energy and throughput fit together",
@@ -248,22 +250,19 @@ CLAIMS = (
         formula="(396/383)·(8.00/9.13) ∈ [330/400, 380/395]",
         hypotheses=("as many tokens in both runs",),
         kind=Kind.IDENTITY,
-        scope=Scope.EXPERIMENT,
         check=_figure7_check,
         summary="Table 1 asks for 0.906 of BF-IO's power under FCFS: 358 to 362 W, within the "
         "range read off figure 7. The runs themselves are not public.",
         mutations=(Mutation("equal throughputs", rates={"FCFS": "8.00", "BF-IO": "8.00"}),),
         reading="consistency of printed numbers; 3.3 or 3.4 % is balance.table1.",
     ),
-    Claim(
+    ExperimentClaim(
         id="balance.figure6-lookahead",
         source="BF-IO paper, section 6.4, last item on figure 6",
         title="The look-ahead of figure 6",
         statement="BF-IO (H = 20) is described as having an 80-step look-ahead.",
         formula="H = 20 = 80",
         hypotheses=("the caption, Table 1 and section 6.2 say 20",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.EXPERIMENT,
         check=_lookahead_check,
         summary="A number from another version of the runs.",
         mutations=(Mutation("20 steps in the text", text=20),),

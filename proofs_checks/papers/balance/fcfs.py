@@ -8,7 +8,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.policy import Policy
 from bfio.decode.state import DecodeState
 from bfio.workloads.adversarial import Lengths
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import engines, full_run
 from proofs_checks.search import examine, refute
@@ -130,7 +130,7 @@ def _fcfs_check(
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="balance.algorithm2",
         source="BF-IO paper, appendix B, text against Algorithm 2",
         title="Two readings of FCFS",
@@ -139,8 +139,6 @@ CLAIMS = (
         "worker with most free slots, one after the other.",
         formula="loads by index = loads with g* ∈ argmax_g cap[g]",
         hypotheses=("two workers, all slots free",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_fcfs_check,
         summary="The theorems need neither: to both, sizes are exchangeable.",
         mutations=(

@@ -6,7 +6,7 @@ from itertools import product
 from math import ceil, log, sqrt
 
 from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, two_sizes
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import AVERAGE, Pool, gap_estimates
 from proofs_checks.search import examine, refute
@@ -144,7 +144,7 @@ _HYPOTHESES = (
 )
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="balance.lemma7",
         source="BF-IO paper, Lemma 7 (appendix C.3)",
         title="Average gap of BF-IO under drift",
@@ -154,7 +154,6 @@ CLAIMS = (
         hypotheses=_HYPOTHESES,
         kind=Kind.STATISTICAL,
         proof="lemma4-smax",
-        scope=Scope.RESULT,
         check=_lemma_check,
         mutations=(
             Mutation("FCFS in place of BF-IO", pools=_FCFS),
@@ -164,7 +163,7 @@ CLAIMS = (
         "of its proof fails as printed (balance.lemma7-step); mended, it gives the lemma. BF-IO "
         "as the minimiser of the gap; for (IO) see own.lemma4-smax.",
     ),
-    Claim(
+    StepClaim(
         id="balance.lemma7-step",
         source="BF-IO paper, proof of Lemma 7 (appendix C.3)",
         title="The remainder under drift",
@@ -172,8 +171,6 @@ CLAIMS = (
         "exp(−p·y*), and that at most (GB)^{−3}, so that the remainder of eq. (37) vanishes.",
         formula="(1 − p)^{y*} ≤ exp(−p·y*) ≤ (GB)^{−3},  y* = ⌊⌈(3/p)·log(GB)⌉/δ_max⌋",
         hypotheses=_HYPOTHESES[2:],
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_step_check,
         summary="The printed power is about (GB)^{−3κ/δ_max} with κ = −log(1 − p)/p, which "
         "exceeds 1: the step holds up to δ_max = κ (1.39 at p = 1/2, 2.56 at p = 9/10), the "

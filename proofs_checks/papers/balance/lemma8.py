@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, ResultClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, in_whole_numbers, uniform, variance
 from proofs_checks.search import examine, refute
@@ -209,7 +209,7 @@ _RECURSION = "recursion (38): Y(k) = (1−ξ)(Y(k−1) + δ_k) + ξ·S"
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="balance.lemma8",
         source="BF-IO paper, Lemma 8, (40) (appendix C.3)",
         title="Variance of a slot under drift",
@@ -217,8 +217,6 @@ CLAIMS = (
         "whatever the initial configuration.",
         formula="Var(Y(k)) ≥ σ_s² for all k ≥ 1",
         hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_variance_check,
         summary="The proof takes the prompt in a slot for an independent copy of S at any fixed "
         "time; until the first completion it is whatever the slot began with.",
@@ -237,7 +235,7 @@ CLAIMS = (
         "stands. A hypothesis that the proof implies and nothing states.",
         verify=verify_variance,
     ),
-    Claim(
+    ResultClaim(
         id="balance.lemma8-moment",
         source="BF-IO paper, Lemma 8, (41) (appendix C.3)",
         title="Third moment of a slot under drift",
@@ -245,8 +243,6 @@ CLAIMS = (
         "the third central absolute moment of a slot's size is at most C_3 at every step k ≥ 1.",
         formula="E|Y(k) − E Y(k)|³ ≤ C_3(p, σ_s², δ_max, s_max) for all k ≥ 1",
         hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_moment_check,
         summary="While the first content y is there with probability (1 − p)^k, the moment grows "
         "like y³; no constant that knows (p, σ_s², δ_max, s_max) only can bound it.",

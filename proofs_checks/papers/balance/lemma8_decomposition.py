@@ -3,7 +3,7 @@
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 
@@ -76,15 +76,13 @@ def _cubes_check(context: Context, *, constant: int = 27) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.lemma8-decomposition",
         source="BF-IO paper, proof of Lemma 8 (appendix C.3)",
         title="Decomposition of a slot's size",
         statement="Y(k) − E[Y(k)] = (S_cur − μ_s) + (H − E[H]) + (μ_s − E[Y(k)]).",
         formula="Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)",
         hypotheses=("Y = S + H", "S and H independent", "Var(S) > 0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_decomposition_check,
         summary="The third term is −E[H], one too many.",
         mutations=(
@@ -96,7 +94,7 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_decomposition,
     ),
-    Claim(
+    StepClaim(
         id="balance.lemma8-cubes",
         source="BF-IO paper, proof of Lemma 8 (appendix C.3)",
         title="Cube of a sum of three",
@@ -105,7 +103,6 @@ CLAIMS = (
         formula="(x + y + z)³ ≤ 27(x³ + y³ + z³)",
         hypotheses=("x, y, z ≥ 0",),
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_cubes_check,
         summary="9 would do (power means), with equality at x = y = z; 27 is safe.",
         mutations=(Mutation("8 in place of 27", constant=8),),

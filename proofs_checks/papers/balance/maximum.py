@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import combinations, product
 from math import prod
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import examine, refute
 
@@ -173,7 +173,7 @@ def _family_check(
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.maximum",
         source="BF-IO paper, before eq. (16) (appendix C.1), and in appendix C.2",
         title="The elementary inequality for the maximum",
@@ -181,8 +181,6 @@ CLAIMS = (
         "probability that it reaches t.",
         formula="E[max_g (S_g − μB)] ≥ t·P(max_g (S_g − μB) ≥ t)",
         hypotheses=("G ≥ 2 loads S_g, independent and of one law with mean μB",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_maximum_check,
         summary="The maximum may be negative, and the inequality leaves that part out; for one "
         "worker it would say 0 ≥ t·P(X ≥ t). The corrected one is sharp: loads a ± t with equal "
@@ -199,7 +197,7 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_maximum,
     ),
-    Claim(
+    StepClaim(
         id="balance.eq49",
         source="BF-IO paper, eq. (49) (appendix C.3)",
         title="The inequality for loads of different means",
@@ -208,8 +206,6 @@ CLAIMS = (
         "mean by t.",
         formula="E[max_i X_i] ≥ max_i a_i + t·P(max_i (X_i − a_i) ≥ t),  a_i = E[X_i]",
         hypotheses=("any family of random variables", "t > 0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_family_check,
         summary="That some load exceeds its own mean by t says nothing of the maximum if its mean "
         "is low: a load of 100 and one of 20 ± 1 have the maximum 100.",

@@ -14,7 +14,7 @@ from bfio.decode.simulation import simulate
 from bfio.workloads.generators import generate
 from bfio.workloads.lengths import Empirical, Geometric
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, ExperimentClaim, FormulaClaim, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate
@@ -169,7 +169,7 @@ def _horizon_check(context: Context, *, predictor: str = "oracle") -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="balance.eq11",
         source="BF-IO paper, eq. (11) and (57)",
         title="Power saturates at mfu_sat",
@@ -178,8 +178,6 @@ CLAIMS = (
         "utilisation.",
         formula="P(mfu) ≤ P_max for all mfu in [0, 1]",
         hypotheses=("P_idle = 100 W, P_max = 400 W, mfu_sat = 0.45, γ = 0.7",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_power_check,
         summary="The text says that power saturates at mfu_sat; the formula goes on.",
         mutations=(
@@ -194,7 +192,7 @@ CLAIMS = (
         "mean.",
         verify=verify_power,
     ),
-    Claim(
+    ExperimentClaim(
         id="balance.table1",
         source="BF-IO paper, section 6.4, on Table 1",
         title="Improvements quoted from Table 1",
@@ -205,7 +203,6 @@ CLAIMS = (
         "1 − 1.65/2.92 ≈ 44 %",
         hypotheses=("the numbers of Table 1, each rounded",),
         kind=Kind.IDENTITY,
-        scope=Scope.EXPERIMENT,
         check=_table_check,
         summary="From the printed digits one gets 16.9, 14.1 %, 12.0 %, 3.28 % and 43.5 %. The 13 "
         "% of TPOT needs both roundings near their ends. By Little's law throughput times TPOT is "
@@ -215,7 +212,7 @@ CLAIMS = (
         reading="whether the quoted changes follow from the printed table; the runs themselves "
         "are not public.",
     ),
-    Claim(
+    ExperimentClaim(
         id="balance.figure4",
         source="BF-IO paper, figure 4 and section 4, choice of H",
         title="A moderate window is best",
@@ -227,7 +224,6 @@ CLAIMS = (
             "pool that does not run dry",
         ),
         kind=Kind.STATISTICAL,
-        scope=Scope.EXPERIMENT,
         check=_horizon_check,
         summary="With known lengths a window of a few steps helps and a long one harms. Without "
         "lengths there is no such curve (that is the mutation); study 3 has it on real traces.",

@@ -8,7 +8,15 @@ from math import isclose
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.run import Run
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import (
+    Context,
+    Defect,
+    FormulaClaim,
+    Kind,
+    Mutation,
+    RemarkClaim,
+    StepClaim,
+)
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import engines, full_run, random_requests, small_run, step_loads
 from proofs_checks.search import examine, refute
@@ -201,7 +209,7 @@ def _time_check(context: Context, *, released: Cluster = _DEFAULT, mean: bool = 
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="balance.eq1",
         source=f"{_SECTION3}, eq. (1) and the two examples before it",
         title="Profiles and loads",
@@ -209,13 +217,11 @@ CLAIMS = (
         "at each of the steps x..x+o−1. Prompt 3 and four steps give W = (3, 4, 5, 6).",
         formula="L_g(k) = Σ_{i active on g} w_i(k − x_i + 1),  w_i(j) = s_i + j − 1",
         hypotheses=("assignments are sticky and not preempted",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_profile_check,
         mutations=(Mutation("loads one step ahead, w(j) = s + j", weight=lambda s, j: s + j),),
         reading="checked on the engine that every other claim with runs uses.",
     ),
-    Claim(
+    RemarkClaim(
         id="balance.decode-steps",
         source="BF-IO paper, section 5, specialised workload model",
         title="Number of decode steps",
@@ -224,8 +230,6 @@ CLAIMS = (
         "s+o−1).",
         formula="steps k = 1..o−1 with loads s + k  ⇔  W = (s, s+1, ..., s+o−1)",
         hypotheses=("s ≥ 1, o ≥ 1",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_steps_check,
         summary="The sentence and the profile two lines below it never agree.",
         mutations=(Mutation("one step more in the correction", extra=1),),
@@ -235,7 +239,7 @@ CLAIMS = (
         reading="shown for o ≥ 2; at o = 1 the sentence leaves no step at all.",
         verify=verify_steps,
     ),
-    Claim(
+    FormulaClaim(
         id="balance.eq2",
         source=f"{_SECTION3}, eq. (2)",
         title="Two forms of the imbalance",
@@ -244,12 +248,11 @@ CLAIMS = (
         formula="Σ_g (max_h L_h − L_g) = G·max_g L_g − Σ_g L_g",
         hypotheses=(),
         kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
         check=_imbalance_check,
         summary="An identity; the value is never negative.",
         mutations=(Mutation("the minimum in place of the maximum", peak=min),),
     ),
-    Claim(
+    StepClaim(
         id="balance.imbalance-gap",
         source="BF-IO paper, appendix C.2, step 1.C",
         title="Imbalance is at most (G − 1) gaps",
@@ -258,13 +261,12 @@ CLAIMS = (
         formula="Imbalance(k) ≤ (G − 1)·D(k)",
         hypotheses=(),
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_gap_check,
         summary="The lower bound is ours: it shows that the step to D loses at most a factor G − "
         "1.",
         mutations=(Mutation("G − 2 in place of G − 1", fewer=2),),
     ),
-    Claim(
+    FormulaClaim(
         id="balance.eq6",
         source="BF-IO paper, eq. (6) (section 6.2)",
         title="How long a step takes",
@@ -272,8 +274,6 @@ CLAIMS = (
         "worker; all workers wait for it.",
         formula="Δt(k) = C + t_l·max_g L_g(k)",
         hypotheses=("loads after admission and before growth, eq. (1)",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_time_check,
         summary="Loads are added up anew from when and where each request ran; the fractions are "
         "met up to rounding.",

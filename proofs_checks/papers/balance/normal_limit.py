@@ -7,7 +7,7 @@ from math import ceil, erf, exp, log, pi, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.laws import deviation, law, mean, sum_law
 from proofs_checks.papers.balance.theorem1 import C1, LEAST_G, prompt_laws
@@ -154,7 +154,7 @@ def _c1_check(context: Context, *, constant: float = C1, slots: int | None = Non
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.eq13",
         source="BF-IO paper, eq. (13) (appendix C.1)",
         title="Berry–Esseen with a universal constant",
@@ -162,8 +162,6 @@ CLAIMS = (
         "of the standardised load of B prompts is within C_BE/√B of the normal law.",
         formula="sup_x |P(Z_g ≤ x) − Φ(x)| ≤ C_BE/√B",
         hypotheses=("prompts independent on 1..s_max, σ_s > 0",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_constant_check,
         summary="The rarer the long prompts, the larger the constant: it grows without bound as "
         "κ_0 falls.",
@@ -180,7 +178,7 @@ CLAIMS = (
         "any other.",
         verify=verify_constant,
     ),
-    Claim(
+    StepClaim(
         id="balance.eq14",
         source="BF-IO paper, before eq. (14) (appendix C.1), and eq. (44)",
         title="Tail of the normal law",
@@ -189,12 +187,11 @@ CLAIMS = (
         formula="P(Z ≥ z_G) ≥ (1/√(2π))·(1/z_G − 1/z_G³)·e^{−z_G²/2} ≥ G^{−1/4}/(2√(2π)·z_G)",
         hypotheses=("log G ≥ 4",),
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_tail_check,
         summary="The last step is z² ≥ 2, which is exactly log G ≥ 4: the condition is sharp.",
         mutations=(Mutation("G from 30 on", least=30),),
     ),
-    Claim(
+    StepClaim(
         id="balance.eq15",
         source="BF-IO paper, eq. (15) (appendix C.1)",
         title="Some worker reaches the threshold",
@@ -203,8 +200,6 @@ CLAIMS = (
         formula="P(max_g Z_g ≥ z_G) ≥ 1 − (1 − p_G)^G ≥ 1 − exp(−G·p_G) ≥ c_1,  "
         "p_G = G^{−1/4}/(4√(2π)·z_G)",
         hypotheses=("log G ≥ 4", "B ≥ B_0(G)", "G independent loads of B independent prompts"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_c1_check,
         summary="c_1 has much room: for log G ≥ 4 the chain itself gives 0.759. B_0 must depend "
         "on the law as well as on G: with prompts 2, but 1 with a chance of 1/(n + 1), no load "

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 from bfio.workloads.lengths import Empirical, Geometric
 from bfio.workloads.overload import overload_violations, overloaded
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, FormulaClaim, Mutation, RemarkClaim
 from proofs_checks.evidence import Outcome
 from proofs_checks.runs import small_run
 from proofs_checks.search import examine
@@ -102,7 +102,7 @@ def _popoviciu_check(context: Context, *, denominator: int = 4) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="balance.definition1",
         source="BF-IO paper, Definition 1 (section 5)",
         title="Overloaded instances",
@@ -110,8 +110,6 @@ CLAIMS = (
         "in words: even without the most numerous length it can fill all free slots.",
         formula="min_l |R_k \\ R_k(l)| ≥ C_k",
         hypotheses=("lengths in 1..s_max",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_definition_check,
         summary="The family is what the sentence says.",
         mutations=(Mutation("the two most numerous lengths removed", skip=2),),
@@ -124,22 +122,18 @@ CLAIMS = (
         "number of steps under every policy.",
         formula="n − max_l n_l ≥ A_k + C_k for k < K",
         hypotheses=("the whole workload in the pool from the start",),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_generator_check,
         summary="Runs of other claims on overloaded instances rest on this generator or on the "
         "checker.",
         mutations=(Mutation("a workload certified for one step only", spare=lambda steps: 1),),
     ),
-    Claim(
+    RemarkClaim(
         id="balance.popoviciu",
         source="BF-IO paper, section 5, non-degeneracy condition",
         title="Popoviciu's inequality for prompts",
         statement="For every law of prompts on 1..s_max the deviation is at most s_max/2.",
         formula="σ_s/s_max ≤ 1/2",
         hypotheses=("prompts in 1..s_max",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_popoviciu_check,
         summary="Since prompts are at least 1, κ_0 = 1/2 itself is out of reach: σ_s/s_max ≤ "
         "(1 − 1/s_max)/2.",

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 
 from formulations.arrays import integer_matrix, integer_vector
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, FormulaClaim, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step
 from proofs_checks.search import examine, refute
@@ -147,7 +147,7 @@ def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="balance.algorithm1",
         source="BF-IO paper, section 4, Algorithm 1 and (IO)",
         title="Algorithm 1 solves the program (IO)",
@@ -155,13 +155,11 @@ CLAIMS = (
         "imbalance is the same as solving the integer program.",
         formula="min over allocations of J(S(k)) = min over x of J_k(x)",
         hypotheses=("integer loads",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_algorithm_check,
         summary="Both agree to the token.",
         mutations=(Mutation("slots may stay empty while requests wait", full_use=False),),
     ),
-    Claim(
+    RemarkClaim(
         id="balance.throughput",
         source="BF-IO paper, section 6.3, remark on eq. (8)",
         title="Less imbalance, shorter steps",
@@ -169,8 +167,6 @@ CLAIMS = (
         "imbalance directly increases throughput.",
         formula="Imbalance = G·max_g L_g − Σ_g L_g  ⇒  argmin Imbalance = argmin max_g L_g",
         hypotheses=("the same requests in service, so that Σ_g L_g and the tokens are given",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_throughput_check,
         summary="For given requests the imbalance is G times the longest load less a constant, so "
         "less of the one is less of the other.",
@@ -189,8 +185,6 @@ CLAIMS = (
             "one step, all free slots filled, so that equally many tokens are emitted",
             "overloaded pool (Definition 1)",
         ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
         check=_admission_check,
         summary="The program also chooses whom to admit, and large requests fill gaps as well as "
         "small ones.",

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.overloaded_family import by_definition
 from proofs_checks.search import examine, refute
@@ -155,7 +155,7 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
 _LEMMA2 = "BF-IO paper, proof of Lemma 2 (appendix C.2), separation"
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.lemma2-pool",
         source=_LEMMA2,
         title="Jobs of each size in the pool",
@@ -163,8 +163,6 @@ CLAIMS = (
         "support such exchanges.",
         formula="min_l |R_k \\ R_k(l)| ≥ C_k  ⇒  |R_k(l)| > 0 for every l in 1..s_max",
         hypotheses=("overloaded pool (Definition 1)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_pool_check,
         summary="Definition 1 bounds what is left without a size, not what there is of one; the "
         "exchange needs neither.",
@@ -177,15 +175,13 @@ CLAIMS = (
         defect=Defect.SENTENCE,
         verify=verify_pool,
     ),
-    Claim(
+    StepClaim(
         id="balance.lemma2-strict",
         source=_LEMMA2,
         title="Not separated, so x > y",
         statement="If no θ has S_p ≤ θ < S_q, there are x in S_p and y in S_q with x > y.",
         formula="¬(∃θ: max S_p ≤ θ < min S_q)  ⇒  ∃x ∈ S_p, y ∈ S_q: x > y",
         hypotheses=("sizes in 1..s_max", "both groups non-empty"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_strict_check,
         summary="x = y is left out, and exchanging equal jobs changes nothing.",
         mutations=(

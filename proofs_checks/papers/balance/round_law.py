@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import (
@@ -101,7 +101,7 @@ def _selection_data(case: tuple[int, int, int]) -> Data:
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.round-law",
         source="BF-IO paper, proof of Theorem 1 (appendix C.1), reduction",
         title="A round holds independent draws",
@@ -112,8 +112,6 @@ CLAIMS = (
             "prompts independent",
             "overloaded pool (Definition 1) at the beginning of each round",
         ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_selection_check,
         summary="With a pool to choose from (IO) prefers sets that divide evenly; an overloaded "
         "pool of two sizes always has one (own.overloaded-rounds). The bound needs no law.",

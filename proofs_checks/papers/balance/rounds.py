@@ -8,7 +8,7 @@ import numpy as np
 from formulations.arrays import integer_matrix, integer_vector
 from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, solve
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import small_run, step_loads
 from proofs_checks.search import examine, refute
@@ -202,7 +202,7 @@ def _lockstep_check(context: Context, *, equal: bool = True) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="balance.lemma1",
         source="BF-IO paper, Lemma 1 (appendix C.1)",
         title="Least maximum load is s_max-balanced",
@@ -210,8 +210,6 @@ CLAIMS = (
         "between the most and the least loaded worker is at most s_max.",
         formula="{S_g} ∈ argmin max_g L_g  ⇒  M − m ≤ s_max",
         hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_check,
         summary="Several workers may share the maximum; then a light one can stay as light as it "
         "likes. Only the proof's own tie-break, fewest workers at the maximum, forces the gap "
@@ -230,7 +228,7 @@ CLAIMS = (
         defect=Defect.HYPOTHESIS,
         verify=verify,
     ),
-    Claim(
+    StepClaim(
         id="balance.eq12",
         source="BF-IO paper, eq. (12) (appendix C.1)",
         title="Imbalance of a round under BF-IO",
@@ -238,8 +236,6 @@ CLAIMS = (
         "for every realisation of the sizes.",
         formula="Imb(BF-IO) ≤ (G − 1)·s_max",
         hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_imbalance_check,
         summary="All optima of a round have the same imbalance, G·M less a fixed total, so the "
         "bound that holds for the tie-broken optimum holds for each: the theorem does not need "
@@ -248,7 +244,7 @@ CLAIMS = (
             Mutation("the bound lowered to (G − 2)·s_max", bound=lambda G, s: (G - 2) * s),
         ),
     ),
-    Claim(
+    StepClaim(
         id="balance.lockstep",
         source="BF-IO paper, proof of Theorem 1 (appendix C.1), reduction",
         title="A round has one imbalance",
@@ -260,8 +256,6 @@ CLAIMS = (
             "full rounds of G·B requests",
             "any policy that fills slots",
         ),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_lockstep_check,
         summary="All loads of a round rise by B per step; their differences stay.",
         mutations=(Mutation("outputs that differ", equal=False),),

@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, exp, floor
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.search import examine
@@ -229,7 +229,7 @@ FORMULA = (
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="balance.lemma2",
         source="BF-IO paper, Lemma 2 (appendix C.2)",
         title="Separation and gap reduction",
@@ -237,9 +237,7 @@ CLAIMS = (
         "workers free nearly Bp slots the gap is at most the larger of s_max and A_pre − γBp.",
         formula=FORMULA,
         hypotheses=HYPOTHESES,
-        kind=Kind.FINITE,
         proof="separation-levels",
-        scope=Scope.RESULT,
         check=_lemma2_check,
         summary="The event bound and the one-step bound hold, and the latter is sharp: with sizes "
         "θ and θ + 1 waiting it is met. The printed proof swaps x > y only; if the heavy and the "
@@ -254,7 +252,7 @@ CLAIMS = (
         "own.separation-program takes the program of section 4 instead. The bound is checked in "
         "its tightest form over δ.",
     ),
-    Claim(
+    StepClaim(
         id="balance.lemma2-chernoff",
         source="BF-IO paper, proof of Lemma 2 (appendix C.2)",
         title="All workers free nearly Bp slots",
@@ -262,8 +260,6 @@ CLAIMS = (
         "than δBp is at most 2G·exp(−δ²Bp/3).",
         formula="P(∃g: |c_g − Bp| > δBp) ≤ 2G·exp(−δ²Bp/3),  c_g ~ Binomial(B, p)",
         hypotheses=("0 < δ < 1", "c_g independent"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_chernoff_check,
         summary="Exact on the left-hand side; the bound has room to spare wherever it says "
         "something.",

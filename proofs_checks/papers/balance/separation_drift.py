@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Mutation, ResultClaim
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.separation import FORMULA, HYPOTHESES, Step, within
 from proofs_checks.search import examine
@@ -79,16 +79,14 @@ def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="balance.lemma5",
         source="BF-IO paper, Lemma 5 (appendix C.3)",
         title="Separation and gap reduction under drift",
         statement="Lemma 2 holds unchanged if every alive request grows by δ_k at step k.",
         formula=FORMULA,
         hypotheses=(*HYPOTHESES, "one increment δ_k ≥ 0 for all requests alive at step k"),
-        kind=Kind.FINITE,
         proof="separation-levels",
-        scope=Scope.RESULT,
         check=_lemma5_check,
         summary="Growth that all requests share shifts every load by Bδ and cancels in A_pre; the "
         "rest is Lemma 2.",

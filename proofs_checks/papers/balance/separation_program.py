@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import combinations, combinations_with_replacement, permutations
 from typing import Any
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step, small_steps, step_of, steps_apart, within
 from proofs_checks.papers.own.separation_levels import deficit_bounds
@@ -214,15 +214,13 @@ def _require_optimality(
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.lemma2-objective",
         source="BF-IO paper, proof of Lemma 2 against section 4, (IO) with H = 0",
         title="BF-IO minimises the gap",
         statement="Among all feasible assignments BF-IO chooses one that minimises D(k).",
         formula="argmin Imbalance(k) ⊆ argmin D(k)",
         hypotheses=("BF-IO is the program (IO) with H = 0", "overloaded pool (Definition 1)"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_objective_check,
         summary="For two workers imbalance and gap are the same number; from three on they are "
         "not.",
@@ -250,8 +248,6 @@ CLAIMS = (
             "all c_g free slots are filled",
             "|c_g − Bp| ≤ δBp for all g with 0 < δ < 1/(2·s_max − 1)",
         ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
         check=_program_check,
         summary="Algorithm 1 minimises the imbalance, the proof the gap. With three workers the "
         "program may prefer large requests on two heavy workers to a smaller gap, but only by a "

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Kind, Mutation, StepClaim
 from proofs_checks.evidence import Outcome
 from proofs_checks.exact_laws import ExactLaw, mean, uniform, variance
 from proofs_checks.search import examine
@@ -124,7 +124,7 @@ def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outco
 _APPENDIX2, _APPENDIX3 = "BF-IO paper, appendix C.2, step", "BF-IO paper, appendix C.3,"
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.eq26",
         source=f"{_APPENDIX2} 2.B, eq. (25) and (26)",
         title="Stationary law of a slot under FCFS",
@@ -133,8 +133,6 @@ CLAIMS = (
         "variance σ_s² + (1 − p)/p².",
         formula="U = S + A,  P(A = a) = p(1−p)^a,  E U = μ_s + (1−p)/p,  Var U = σ_s² + (1−p)/p²",
         hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_stationary_check,
         summary="Solved by elimination in fractions; the moments from the chain's own equation.",
         mutations=(
@@ -142,7 +140,7 @@ CLAIMS = (
             Mutation("variance (1 − p)/(2p²)", spread=Fraction(1, 2)),
         ),
     ),
-    Claim(
+    StepClaim(
         id="balance.eq39",
         source=f"{_APPENDIX3} eq. (39), and the tail sum in the proof of Lemma 8",
         title="Tails of the age",
@@ -151,7 +149,6 @@ CLAIMS = (
         formula="P(A(k) ≥ n) ≤ (1−p)^n;  E[A(k)³] ≤ 3·Σ_n n²·P(A(k) ≥ n)",
         hypotheses=("completions independent with probability p", "age counted from step 0"),
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_age_check,
         summary="With equality for n ≤ k in the first.",
         mutations=(

@@ -6,7 +6,7 @@ from itertools import product
 from math import ceil, exp, log, pi, sqrt
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, law
 from proofs_checks.papers.balance.improvement import constant
@@ -173,7 +173,7 @@ _HYPOTHESES = (
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.eq16",
         source="BF-IO paper, eq. (16) (appendix C.1)",
         title="Imbalance of a round under FCFS",
@@ -181,8 +181,6 @@ CLAIMS = (
         "c_2 = c_1/√2.",
         formula="E[Imb(FCFS)] ≥ (c_1/√2)·G·σ_s·√(B log G)",
         hypotheses=_HYPOTHESES,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_fcfs_check,
         summary="Computed by convolving the law of the prompt B times and raising the law of a "
         "load to the power G; no sampling.",
@@ -196,7 +194,7 @@ CLAIMS = (
         "laws computed the bound is met from B = 1 on; with prompts 2, but 1 with a chance of "
         "1/(100·B), it is not met at any B.",
     ),
-    Claim(
+    ResultClaim(
         id="balance.theorem1",
         source="BF-IO paper, Theorem 1 (section 5)",
         title="Improvement ratio with equal outputs",
@@ -205,7 +203,6 @@ CLAIMS = (
         formula="IIR ≥ c·κ_0·√(B log G)·G/(G − 1) = Ω(√(B log G)),  c = (1 − e^{−1/(4√(2π))})/√2",
         hypotheses=_HYPOTHESES,
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=_theorem_check,
         summary="With prompts 2, but 1 with chance 1/(n·B), most workers hold only twos and the "
         "best partition of a round is hardly better than any; σ_s√B stays constant, and the bound "

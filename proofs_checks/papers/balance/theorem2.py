@@ -15,7 +15,7 @@ from math import floor, isclose, isqrt, log, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, snapshot_law
 from proofs_checks.papers.balance.average_gap import Pool
@@ -222,7 +222,7 @@ def _check(
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="balance.eq28",
         source="BF-IO paper, eq. (28) and (29) (appendix C.2)",
         title="Stationary imbalance of FCFS",
@@ -230,8 +230,6 @@ CLAIMS = (
         "c′·G·σ_snap·√(B log G).",
         formula="E[Imbalance^st] ≥ c′·G·σ_snap·√(B log G),  σ_snap² = σ_s² + (1−p)/p²",
         hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_stationary_check,
         summary="Convolution and order statistics, no sampling. The constant itself lies between "
         "0.5 and 1.6 for B ≥ 16 (√2 for many workers), where the proof's is 0.067.",
@@ -243,7 +241,7 @@ CLAIMS = (
         ),
         reading="with c′ = c_1/√2, from G = 2 on although eq. (15) is derived for log G ≥ 4.",
     ),
-    Claim(
+    ResultClaim(
         id="balance.theorem2",
         source="BF-IO paper, Theorem 2 (section 5)",
         title="Improvement ratio with geometric outputs",
@@ -257,7 +255,6 @@ CLAIMS = (
             "log G ≥ 4 (the proof)",
         ),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=_check,
         mutations=(
             Mutation("FCFS in place of BF-IO", pools=FCFS),

@@ -8,7 +8,7 @@ from math import log, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.laws import CUT_OFF, convolved, deviation, expected_imbalance
 from proofs_checks.papers.balance.average_gap import Pool
@@ -111,7 +111,7 @@ def _theorem3_check(
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="balance.theorem3",
         source="BF-IO paper, Theorem 3 (section 5.1) and eq. (52)",
         title="Improvement ratio under drift",
@@ -125,7 +125,6 @@ CLAIMS = (
             "increments by global step (balance.definition2)",
         ),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=_theorem3_check,
         mutations=(
             Mutation("FCFS in place of BF-IO", pools=FCFS),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation, ResultClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -263,15 +263,13 @@ def _lemma2_check(
 
 _PAPER = "throughput paper"
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="batching.c8",
         source=f"{_PAPER}, (C.8) (appendix C.1)",
         title="Tokens completed in a time",
         statement="Between n1·t_b and n2·t_b at most (n2 − n1)b tokens are completed.",
         formula="B_f(n2 t_b) − B_f(n1 t_b) ≤ (n2 − n1) b",
         hypotheses=("b'/t_b' ≤ b/t_b for all b' ≤ b",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_c8_check,
         summary="Batches need not begin at multiples of t_b: one that began before is completed "
         "within, and tokens count when their batch is done. Of either phase alone it fails alike, "
@@ -285,7 +283,7 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_c8,
     ),
-    Claim(
+    FormulaClaim(
         id="batching.c9",
         source=f"{_PAPER}, (C.9) (appendix C.1)",
         title="The key relationship of (K_p, K_d)-FCFS",
@@ -293,8 +291,6 @@ CLAIMS = (
         "with V_f the tokens of the requests that arrived first.",
         formula="V_d(F_d − K_d + 1) − (K_d − 1) max v_d ≤ B_d ≤ V_d(F_d + K_d)",
         hypotheses=("a (K_p, K_d)-FCFS algorithm", "requests are indexed by arrival"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_c9_check,
         summary="With K_p ≥ 2 a prompt may be overtaken by all later ones, so that the requests "
         "that decode first are not those that arrived first; the relation in decode knows K_d "
@@ -308,7 +304,7 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_c9,
     ),
-    Claim(
+    ResultClaim(
         id="batching.lemma2",
         source=f"{_PAPER}, Lemma 2 and (C.29) (appendix C.3)",
         title="Workload and counts in the limit",
@@ -316,8 +312,6 @@ CLAIMS = (
         "processes converge, with W_f(t) = m_f Z_f(t) in the limit.",
         formula="lim W_f^{x_k} = m_f lim Z_f^{x_k}",
         hypotheses=("a (K_p, K_d)-FCFS algorithm", "|x_k| → ∞, the number of tokens"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_lemma2_check,
         summary="A state may hold one request with ever more tokens left: its workload is all of "
         "|x|, its count nothing. Such a request needs as many batches as it has tokens, at "

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.fluid_paths import (
     Fluid,
@@ -107,7 +107,7 @@ def _proposition2b_check(context: Context, *, summed: bool = True, short: bool =
 
 _PAPER = "throughput paper"
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="batching.proposition2a",
         source=f"{_PAPER}, Proposition 2 (a) (appendix C.2)",
         title="The fluid model is stable below capacity",
@@ -116,7 +116,6 @@ CLAIMS = (
         formula="λ(m_p + m_d) < b/t_b  ⇒  f(t) = max(0, f(0) − δt)",
         hypotheses=("(C.10) to (C.14), (C.17)", "f = (m_p+m_d)Z_p + m_d Z_d (batching.c19)"),
         kind=Kind.IDENTITY,
-        scope=Scope.RESULT,
         check=_proposition2a_check,
         summary="However the capacity is split between the phases, f falls along one line, and "
         "both phases are empty where it meets 0.",
@@ -125,7 +124,7 @@ CLAIMS = (
             Mutation("a load of up to 1.2", load=120),
         ),
     ),
-    Claim(
+    ResultClaim(
         id="batching.proposition2b",
         source=f"{_PAPER}, Proposition 2 (b) and Definition 4 (appendix C.2)",
         title="The fluid model is weakly unstable above capacity",
@@ -133,8 +132,6 @@ CLAIMS = (
         "solution from 0, that is of (C.10) to (C.14), has Z_p(a) + Z_d(a) ≠ 0 for some a > 0.",
         formula="(C.18)  ⇒  Z_p(a) + Z_d(a) ≠ 0",
         hypotheses=("a solution satisfies (C.10) to (C.14)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_proposition2b_check,
         summary="(C.8) and (C.12) bound each phase by b/t_b, not their sum, though a batch holds "
         "b tokens of both. Where λ m_p and λ m_d are at most b/t_b, the equations let Z stay 0.",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.batching.fluid_paths import (
     Fluid,
@@ -148,7 +148,7 @@ def _two_types_check(
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="batching.c19",
         source=f"{_PAPER}, (C.19) and the display after it (appendix C.2)",
         title="The total workload",
@@ -156,8 +156,6 @@ CLAIMS = (
         "f(0) + λ(m_p + m_d)t − (B_p(t) + B_d(t)).",
         formula="m_p Z_p + (m_p+m_d) Z_d = f(0) + λ(m_p+m_d)t − (B_p + B_d)",
         hypotheses=("(C.10) to (C.14)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_weights_check,
         summary="The weights are exchanged: a request in prefill has both its prompt and its "
         "decode tokens to come, one in decode only these.",
@@ -169,7 +167,7 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_c19,
     ),
-    Claim(
+    StepClaim(
         id="batching.section4.2",
         source=f"{_PAPER}, section 4.2, the Lyapunov function of two types",
         title="The total workload of two types",
@@ -177,8 +175,6 @@ CLAIMS = (
         "(4.2) it falls at the rate δ = b/t_b − Σ_j λ^j(m_p^j + m_d^j) while it is positive.",
         formula="f' = −δ while f > 0",
         hypotheses=("(4.2)", "Σ_j (B_p^j' + B_d^j') = b/t_b", "f > 0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_two_types_check,
         summary="The weights are exchanged as in (C.19). With the printed ones f may even grow: a "
         "request that enters decode gains weight.",

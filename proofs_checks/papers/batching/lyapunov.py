@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.model import (
     WORK_CONSERVING,
@@ -226,7 +226,7 @@ def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outco
 _PAPER = "throughput paper"
 _HYPOTHESES = ("λ(m_p + m_d) < b/t_b", "every batch has min(b, eligible tokens)")
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="batching.theorem1a-sketch",
         source=f"{_PAPER}, sketch of the proof of Theorem 1 (section 2.3)",
         title="Negative drift outside a finite set",
@@ -235,7 +235,6 @@ CLAIMS = (
         formula="X ∉ C  ⇒  E[f(X(n+1)) | X(n) = X] − f(X) < 0",
         hypotheses=(*_HYPOTHESES, "token counts are bounded"),
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_sketch_check,
         summary="The drift is λ(m_p + m_d) − b/t_b exactly while a batch runs and where a full "
         "one is loaded. C = {R = 0, fewer than b eligible tokens} is finite, as it has fewer than "
@@ -245,7 +244,7 @@ CLAIMS = (
             Mutation("the running batch left out of f", running=False),
         ),
     ),
-    Claim(
+    ResultClaim(
         id="batching.theorem1a",
         source=f"{_PAPER}, Theorem 1 (a) (section 2.3)",
         title="Work-conserving policies are stable below capacity",
@@ -253,8 +252,6 @@ CLAIMS = (
         "work-conserving (K_p, K_d)-FCFS algorithm.",
         formula="λ(m_p + m_d) < b/t_b  ⇒  {X_n} positive recurrent",
         hypotheses=(*_HYPOTHESES, "E[v_d²] < ∞", "the chain is irreducible"),
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
         check=_theorem_check,
         summary="Foster's criterion, with the function of appendix B for any batch times, "
         "Σ(p + d + ε(1(p>0) + d)²/(8Lλ)) + R b/t_b, and ε = min(b/t_b − λ(m_p+m_d), Lλ): its "
@@ -267,15 +264,13 @@ CLAIMS = (
             Mutation("the constant 2 in place of 8", constant=2),
         ),
     ),
-    Claim(
+    StepClaim(
         id="batching.appendixb-square",
         source=f"{_PAPER}, appendix B, before (B.1)",
         title="Second moments of arrivals",
         statement="E[(d_l + 1)²] ≤ 2E[d_l²] ≤ 2L for the decode length of an arrival.",
         formula="E[(d + 1)²] ≤ 2E[d²]",
         hypotheses=("d ≥ 1",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_square_check,
         summary="It needs E[d²] ≥ 2E[d] + 1, and fails for d = 1 (4 > 2) and d = 2 (9 > 8).",
         mutations=(
@@ -286,7 +281,7 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_square,
     ),
-    Claim(
+    StepClaim(
         id="batching.appendixb",
         source=f"{_PAPER}, appendix B, (B.1)",
         title="Drift of the quadratic Lyapunov function",
@@ -294,8 +289,6 @@ CLAIMS = (
         "B = 2b(4Lλb/ε)² + b, the drift is at most −ε/2 wherever f(X) ≥ B.",
         formula="f(X) ≥ B  ⇒  E[f(X(n+1)) − f(X(n))] ≤ −ε/2",
         hypotheses=(*_HYPOTHESES, "t_b = 1", "E[d²] ≤ L"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_b1_check,
         summary="Arrivals add λε E[(d+1)²]/(4Lλ), which is ε and not ε/2 for d = 1: a long prompt "
         "that fills the batch loses b tokens and no square.",

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Kind, Mutation, RemarkClaim, ResultClaim
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.papers.batching.model import sarathi
 from proofs_checks.search import examine
@@ -169,7 +169,7 @@ def _fork_check(
 
 _PAPER = "throughput paper"
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="batching.rybko-stolyar",
         source=f"{_PAPER}, section 4.3, (4.4), (4.5) and Figure 8",
         title="A network that work conservation does not stabilise",
@@ -179,7 +179,6 @@ CLAIMS = (
         formula="ρ = 0.9: tokens → ∞ with one priority, positive recurrent with the other",
         hypotheses=("ρ is the load of each agent", "the fluid model"),
         kind=Kind.IDENTITY,
-        scope=Scope.REMARK,
         check=_rybko_check,
         summary="A backlog x at A@1 alone becomes λ/(768/544 − λ)·x at B@2 alone, exactly: 4.135 "
         "times as much at a load of 0.9, and more than before iff 2·544·λ > 768, a load of "
@@ -191,7 +190,7 @@ CLAIMS = (
         reading='"Total load 0.9" as that of each agent: as the sum of both, 0.45 each, the '
         "network is stable.",
     ),
-    Claim(
+    ResultClaim(
         id="batching.conjecture1",
         source=f"{_PAPER}, Conjecture 1 (section 4.3), (4.3)",
         title="Forks and joins",
@@ -200,7 +199,6 @@ CLAIMS = (
         formula="(4.3)  ⇒  positive recurrent",
         hypotheses=("work-conserving (K_p, K_d)-FCFS algorithms, here Sarathi-Serve",),
         kind=Kind.STATISTICAL,
-        scope=Scope.RESULT,
         check=_fork_check,
         summary="Evidence, no proof: from a backlog at agent 0, at a load of 0.8 of every agent, "
         "less is left after twenty slots per request of the backlog. The paper says that "

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim, ResultClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import linear
 from proofs_checks.papers.batching.model import (
@@ -170,7 +170,7 @@ def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = Tru
 
 _PAPER = "throughput paper"
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="batching.theorem1b",
         source=f"{_PAPER}, Theorem 1 (b) (section 2.3)",
         title="No policy is stable above capacity",
@@ -178,8 +178,6 @@ CLAIMS = (
         "with probability 1; no scheduling algorithm can stabilise the system.",
         formula="λ(m_p + m_d) > b/t_b  ⇒  P{lim |X(n)| = ∞} = 1",
         hypotheses=("the batch time is (2.3), c + a·max(0, b' − b0)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_theorem_check,
         summary="If c < a·b0 < a·b, batches of b0 tokens process more per slot than full ones, "
         "and an engine that is rarely full carries more than b/t_b.",
@@ -193,7 +191,7 @@ CLAIMS = (
         defect=Defect.HYPOTHESIS,
         verify=verify_1b,
     ),
-    Claim(
+    RemarkClaim(
         id="batching.empties",
         source=f"{_PAPER}, section 2.3, before Theorem 1",
         title="Work conservation empties the queue",
@@ -201,8 +199,6 @@ CLAIMS = (
         "so that P{a_n = 0} > 0 makes the chain irreducible.",
         formula="(2.6), no arrivals  ⇒  Q_n = ∅ for some n",
         hypotheses=("work-conserving by (2.6)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_empties_check,
         summary="(2.6) speaks only of states with b eligible tokens or more. A policy that idles "
         "below keeps its last requests for ever, and never returns to the empty state.",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT, linear
 from proofs_checks.papers.batching.model import (
@@ -235,7 +235,7 @@ def _fewest_check(
 
 _PAPER = "throughput paper"
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="batching.proposition1",
         source=f"{_PAPER}, Proposition 1 (section 4.1)",
         title="Engines in parallel",
@@ -243,8 +243,6 @@ CLAIMS = (
         "algorithm for all K engines. Under (4.1) the chain is positive recurrent.",
         formula="λ(m_p + m_d) < K b/t_b  ⇒  positive recurrent",
         hypotheses=("identical engines", "work-conserving as min(b, eligible tokens)"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_proposition_check,
         summary="A balancer that sends everything to one engine needs λ(m_p+m_d) < b/t_b. Of the "
         "three that the section names, a backlog at one engine drains.",
@@ -257,7 +255,7 @@ CLAIMS = (
         defect=Defect.HYPOTHESIS,
         verify=verify_balancer,
     ),
-    Claim(
+    StepClaim(
         id="batching.proposition1-fewest",
         source=f"{_PAPER}, sketch of the proof of Proposition 1 (appendix C.5)",
         title="Where join-lowest-request sends arrivals",
@@ -265,8 +263,6 @@ CLAIMS = (
         "one, gets no arrivals, so that max_k f^k falls at the rate b/t_b.",
         formula="f^l > max_{k≠l} f^k  ⇒  A^l' = 0",
         hypotheses=("f^k = (m_p+m_d)Z_p^k + m_d Z_d^k (batching.c19)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_fewest_check,
         summary="The engine with the most work may have the fewest requests: all of its requests "
         "in prefill, those of the others in decode.",

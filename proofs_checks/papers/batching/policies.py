@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -150,7 +150,7 @@ def _oldest_check(context: Context, *, least: int = 1, enough: bool = True) -> O
 
 _PAPER = "throughput paper"
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="batching.work-conserving",
         source=f"{_PAPER}, sections 2.3 and 3",
         title="Orca and Sarathi-Serve are work-conserving, two others are not",
@@ -158,8 +158,6 @@ CLAIMS = (
         "FasterTransformer and vanilla vLLM, which do not mix, are not.",
         formula="Σ_i(p_i + 1(p_i = 0)) ≥ b  ⇒  Σ_i(δ_i^d + δ_i^p) = b",
         hypotheses=("prompts may be cut into chunks",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_conserving_check,
         summary="True in every small state; where one request decodes and another has a prompt, "
         "the two policies without mixing leave room.",
@@ -172,7 +170,7 @@ CLAIMS = (
         "Of the two that mix more is checked than (2.6) asks: each batch has min(b, Σ_i(p_i + "
         "1(p_i = 0))) tokens, also where that is less than b.",
     ),
-    Claim(
+    RemarkClaim(
         id="batching.oldest",
         source=f"{_PAPER}, section 2.3, (K_p, K_d)-FCFS algorithms",
         title="The exact values of K_p and K_d",
@@ -180,8 +178,6 @@ CLAIMS = (
         "for work-conserving (K_p, K_d)-FCFS algorithms.",
         formula="λ(m_p + m_d) < b/t_b  ⇒  stable, for any K_p, K_d ≥ 1",
         hypotheses=("as many tokens are loaded as K_p and K_d allow",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_oldest_check,
         summary="With K_d < b no more than K_d decode tokens are processed per batch, so that at "
         "most K_d/v_d requests leave per slot: 2/9 with K_d = 2 and v_d = 9, though the load is "

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -129,7 +129,6 @@ CLAIMS = (
             "at least b requests decode",
         ),
         kind=Kind.IDENTITY,
-        scope=Scope.OURS,
         check=_vllm_check,
         summary="A slot after an arrival has a batch of prompts only. The drift is exact, and "
         "positive in all small cases where the formula says so. With λ = 0.6 and v = (1, 12), "
@@ -148,7 +147,6 @@ CLAIMS = (
         formula="λ* = (b/v_p) / (t_b + v_d t_(b/v_p))",
         hypotheses=("one size, v_p divides b", "there are always prompts enough"),
         kind=Kind.IDENTITY,
-        scope=Scope.OURS,
         check=_faster_transformer_check,
         summary="A cycle has one batch of b/v_p prompts and v_d batches of so many decode tokens. "
         "With v = (10, 10) and b = 10 that is 1/11 of a request per slot, and capacity is 1/2.",

@@ -9,7 +9,7 @@ import numpy as np
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.policy import StagePolicy
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
 from proofs_checks.evidence import (
     Data,
     Estimate,
@@ -162,7 +162,7 @@ def _queue_check(
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="fluid.proposition4-overflow",
         source="fluid paper, proof of Proposition 4 (appendix A.3)",
         title="Chance that FCFS overflows",
@@ -170,8 +170,6 @@ CLAIMS = (
         "arrivals are one of (0,0), (1,0), (0,1), (1,1), (2,0); the chance is 0.391.",
         formula="p = 1 − (9/2)·e^{−2} ≈ 0.391",
         hypotheses=INSTANCE,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_overflow_check,
         summary="(0,2) overflows in the third iteration only, where its two prompts stand before "
         "stage 2 and those that come as on average have joined.",
@@ -187,7 +185,7 @@ CLAIMS = (
         "type, or none.",
         verify=verify_overflow,
     ),
-    Claim(
+    StepClaim(
         id="fluid.proposition4-queue",
         source="fluid paper, last display of appendix A.3",
         title="Queue of type 2 under FCFS",
@@ -195,7 +193,6 @@ CLAIMS = (
         formula="Queue Length_2(t) ≥ 0.3·t",
         hypotheses=INSTANCE,
         kind=Kind.STATISTICAL,
-        scope=Scope.STEP,
         check=_queue_check,
         mutations=(
             Mutation("two and a half times the queue", factor=2.5),

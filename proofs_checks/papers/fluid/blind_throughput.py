@@ -17,7 +17,7 @@ from math import comb, factorial, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.search import examine
 from proofs_checks.statistics import bounded_mean
@@ -295,7 +295,7 @@ _INSTANCE = (
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.proposition5",
         source="fluid paper, Proposition 5 (section 5.2)",
         title="Not knowing the types costs throughput",
@@ -303,7 +303,6 @@ CLAIMS = (
         "throughput gap of Ω(1).",
         formula="Thr* − E[Thr^(ζ,π)] = Ω(1)",
         hypotheses=(*_INSTANCE, "the KV cache of paused prompts counts toward C"),
-        kind=Kind.FINITE,
         check=_check,
         summary="On the instance of A.3 every such policy has a throughput of at most 4.703 at "
         "d0 = 1/2, 4.840 at d0 = 1/4 and 4.932 at d0 = 1/10, plus O(1/T), against Thr* = 5: a "
@@ -320,7 +319,6 @@ CLAIMS = (
         "proposition survives for another reason where M* is no integer: no batch then fills it, "
         "and everybody falls short, aware of types or not (l = l' = 1 with C = M* = 3/2: nobody "
         "can ever finish a prompt). Whether it does on any other we do not know.",
-        scope=Scope.RESULT,
         proof="proposition5",
     ),
     Claim(
@@ -342,7 +340,6 @@ CLAIMS = (
             Mutation("one start in each iteration", starts=1),
             Mutation("an eighth of the bound on the queues", share=0.125),
         ),
-        scope=Scope.OURS,
         proof="proposition5",
     ),
 )

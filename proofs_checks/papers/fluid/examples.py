@@ -6,7 +6,7 @@ from itertools import combinations, pairwise, product
 from typing import Any
 
 from bfio.wait.chains import nested_policy
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.outside import outside_claim
 from proofs_checks.papers.fluid.cases import stage_sum
@@ -243,7 +243,7 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="fluid.figure6",
         source="fluid paper, figure 6 (section 5.1)",
         title="Worked trace of Nested WAIT",
@@ -256,8 +256,6 @@ CLAIMS = (
             "order of arrival at a stage",
             "P7, P8 of type 2 and P9 of type 1, as the row shows",
         ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_figure6_check,
         summary="P6 is among the three that segment 2 serves at t = 14, whatever the type of P10.",
         mutations=(Mutation("the printed row as correction", expected=_PRINTED),),
@@ -265,7 +263,7 @@ CLAIMS = (
         defect=Defect.MISPRINT,
         verify=verify_figure6,
     ),
-    Claim(
+    RemarkClaim(
         id="fluid.section51",
         source="fluid paper, example of section 5.1",
         title="Reserving for the worst case",
@@ -273,8 +271,6 @@ CLAIMS = (
         "for all yields memory utilization as low as 1/5000.",
         formula="(1 + 1)/(1 + 10,000) ≤ 1/5000",
         hypotheses=("memory is reserved for input and longest output",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_reservation_check,
         summary="As low as that for the short prompts; averaged over time with equal rates it is "
         "one half, since the long ones stay 5000 times longer.",
@@ -299,7 +295,7 @@ CLAIMS = (
         "thresholds are not printed, and the curves are only drawn. Studies with assumed values "
         "are no check of these figures.",
     ),
-    Claim(
+    FormulaClaim(
         id="fluid.algorithm1",
         source="fluid paper, Algorithm 1, lines 9 and 10",
         title="Advancing a batch of WAIT",
@@ -310,8 +306,6 @@ CLAIMS = (
             "type j is in the batch: n_j0 ≥ n_j",
             "meant: each prompt of the batch advances one stage, no other moves",
         ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_algorithm1_check,
         summary="Line 9 takes the batch out, line 10 counts anew and moves as many of those that "
         "stayed: none, where none stayed.",
@@ -326,15 +320,13 @@ CLAIMS = (
         "number is plain from section 4.1; taken once, it may be taken at the batch's end.",
         verify=verify_algorithm1,
     ),
-    Claim(
+    FormulaClaim(
         id="fluid.algorithm2",
         source="fluid paper, Algorithm 2, lines 1 and 19",
         title="Stages of the segments",
         statement="Segment i has the stages from Σ_{j<i} l'_j to Σ_{j≤i} l'_j − 1.",
         formula="k ∈ {Σ_{j=1}^{i−1} l'_j, ..., Σ_{j=1}^i l'_j − 1}",
         hypotheses=("m ≥ 2, l'_1 < ... < l'_m", "segments as section 5.1 describes them"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_algorithm2_check,
         summary="Cumulative sums fit increments, not lengths; and each segment ends one stage "
         "early.",

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import exp, log
 
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.printed import printed_exponent_bound
 from proofs_checks.search import examine, refute
@@ -152,7 +152,7 @@ def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
 _DRIFT = ("n_{k−1} > n_k > n_{k−1}P_k", "0 < P_k < 1")
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.lemma8",
         source="fluid paper, Lemma 8 and (16), (18) (appendices C and E.5)",
         title="The exponent of a queue between segments",
@@ -160,8 +160,6 @@ CLAIMS = (
         "and is at least 8(n_k − n_{k−1}P_k)/n_{k−1}.",
         formula="e^{−θ n_k}(1 − P_k + P_k e^θ)^{n_{k−1}} = 1  ⇒  θ ≥ 8(n_k − n_{k−1}P_k)/n_{k−1}",
         hypotheses=_DRIFT,
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
         check=_lemma8_check,
         summary="The sign of g decides, so that no root needs to be computed to many digits.",
         mutations=(
@@ -169,15 +167,13 @@ CLAIMS = (
             Mutation("n_k from 1 on, no drift", from_zero=True),
         ),
     ),
-    Claim(
+    ResultClaim(
         id="fluid.theorem2-exponent",
         source="fluid paper, Theorems 2 and 4 (sections 5.2 and 7.2)",
         title="Lower bound on θ in the theorems",
         statement="θ_j is at least 8(n_j − n_{j−1}p_j)/n_j.",
         formula="θ_j ≥ 8(n_j − n_{j−1}p_j)/n_j",
         hypotheses=_DRIFT,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_bound_check,
         summary="A bound that is too large makes the memory of (12) too small.",
         mutations=(Mutation("both denominators swapped", swapped=True),),
@@ -185,15 +181,13 @@ CLAIMS = (
         defect=Defect.MISPRINT,
         verify=verify_bound,
     ),
-    Claim(
+    StepClaim(
         id="fluid.eq17",
         source="fluid paper, eq. (17) and after it (appendix D)",
         title="The exponent under time-varying rates",
         statement="Of all p_j(s), the largest gives the smallest θ_j, which serves for all.",
         formula="p* = max_s p(s)  ⇒  θ(p*) = min_s θ(p(s)),  E[e^{θ(p*)X^s}] ≤ 1",
         hypotheses=_DRIFT,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_eq17_check,
         summary="So e^{θS} is a supermartingale, which is all that Doob's inequality needs.",
         mutations=(Mutation("the smallest p in place of it", largest=False),),

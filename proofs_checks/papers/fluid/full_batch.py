@@ -11,7 +11,7 @@ from formulations.thresholds import (
     policy_memory,
 )
 from formulations.thresholds.segments import printed_segment_memory
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, FormulaClaim, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_policy_memory
@@ -233,7 +233,7 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="fluid.eq11",
         source="fluid paper, eq. (11) (section 5.2) and appendix C",
         title="Memory of a full batch of Nested WAIT",
@@ -241,7 +241,6 @@ CLAIMS = (
         formula="M^π = Σ_j n_j(l + L'_j/2)(l'_j − l'_{j−1}),  L'_j = Σ_{k≤j} l'_k",
         hypotheses=_SEGMENTS,
         kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
         check=_eq11_check,
         summary="Too small for m = 2 always (13.5 instead of 21 for l = 1, l' = (1, 2), n = (4, "
         "3)); too large for many segments. For n_i = ΔT*·Λ_i the corrected form is M*, (11) is "
@@ -256,15 +255,13 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_eq11,
     ),
-    Claim(
+    FormulaClaim(
         id="fluid.eq12",
         source="fluid paper, second line of (12) (section 5.2)",
         title="Order of the memory of (12)",
         statement="The memory of (12) is O(2M^π + Σ_j (l + l'_{j−1})θ_j^{−1}·ln(mζS/δ)).",
         formula="Σ_{j≥2} (l + l'_{j−1})·n_j ≤ M^π",
         hypotheses=_SEGMENTS,
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_eq12_check,
         summary="Segment j ≥ 2 has a stage at least, where a prompt holds more than while it "
         "waits before.",
@@ -274,7 +271,7 @@ CLAIMS = (
         ),
         reading="sums from j = 2: there is no θ_1.",
     ),
-    Claim(
+    FormulaClaim(
         id="fluid.eq14",
         source="fluid paper, eq. (14) and the M^π after it (section 7.2)",
         title="Memory of a full batch with merged segments",
@@ -282,7 +279,6 @@ CLAIMS = (
         formula="M^π = Σ_{i=1}^L n_i·(l + (i/2)·ΔL)·ΔL",
         hypotheses=("l'_j = j", "L divides m, L ≥ 2"),
         kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
         check=_eq14_check,
         summary="The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is "
         "missing: always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.",

@@ -3,7 +3,7 @@
 from itertools import product
 from math import sqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.theorem1_bounds import MARGIN
@@ -61,15 +61,13 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="fluid.appendix-b-scaling",
         source="fluid paper, last display of appendix B.0.1",
         title="Gap of one class under the scaling",
         statement="In conventional heavy traffic the gap is at most (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}.",
         formula="E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}",
         hypotheses=("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ < T integers, X^t Poisson(λ)"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_scaled_check,
         summary="A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.",
         mutations=(

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from bfio.wait.run import StageRun
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, ResultClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
@@ -209,7 +209,7 @@ def _check(
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.lemma6",
         source="fluid paper, Lemma 6 (appendices B.0.2 and E.3)",
         title="A walk in steps of the longest batch dominates WAIT's queues",
@@ -221,8 +221,6 @@ CLAIMS = (
             "the same arrivals",
             "no arrival and no batch end just at a step of the walk",
         ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_check,
         summary="Algorithm 1 takes prompts off at the end of their batch. A class may then have "
         "n_j − 1 waiting, see a bunch arrive during a batch without it, and wait for two ends "

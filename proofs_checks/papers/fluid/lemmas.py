@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import gathered
 from proofs_checks.papers.fluid.queues import (
@@ -162,7 +162,7 @@ QUEUE = ("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ a positive integer")
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.lemma1",
         source=SOURCE.format(1),
         title="Queue and idle steps",
@@ -171,7 +171,6 @@ CLAIMS = (
         formula="E[W^T] = λ·E[T_stuck]",
         hypotheses=(*QUEUE, "X^t Poisson(λ)"),
         kind=Kind.IDENTITY,
-        scope=Scope.RESULT,
         check=_lemma1_check,
         summary="An identity of paths; its mean needs E[X] = λ, and λ an integer.",
         mutations=(
@@ -179,20 +178,18 @@ CLAIMS = (
             Mutation("arrivals of mean 9λ/10", rate=0.9),
         ),
     ),
-    Claim(
+    ResultClaim(
         id="fluid.lemma2",
         source=SOURCE.format(2),
         title="A reflected walk dominates the queue",
         statement="The walk reflected at 2λ is at least λ above the queue at all times.",
         formula="W̃^0 = 2λ, W̃' = max{2λ, W̃ + X − λ}  ⇒  W̃^t ≥ W^t + λ",
         hypotheses=QUEUE,
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
         check=_lemma2_check,
         summary="Path by path, whatever the arrivals.",
         mutations=(Mutation("reflected at λ", base=1), Mutation("2λ above the queue", ahead=2)),
     ),
-    Claim(
+    ResultClaim(
         id="fluid.lemma3",
         source=SOURCE.format(3),
         title="The reflected walk as a maximum",
@@ -202,7 +199,6 @@ CLAIMS = (
         "η^r)^+",
         hypotheses=("S^k = Σ_{r≤k} (X^r − λ)", "X^t independent, alike (second part)"),
         kind=Kind.IDENTITY,
-        scope=Scope.RESULT,
         check=_lemma3_check,
         summary="The first part path by path, the second in law only: it reverses time.",
         mutations=(
@@ -210,7 +206,7 @@ CLAIMS = (
             Mutation("steps that are not alike", alike=False),
         ),
     ),
-    Claim(
+    StepClaim(
         id="fluid.lemma3-display",
         source="fluid paper, display after Lemma 3 (appendix B.0.1)",
         title="The maximum rewritten",
@@ -219,7 +215,6 @@ CLAIMS = (
         formula="max(S^T, S^T − S^1, ..., S^T − S^{T−1}, 0) = max_{1≤k≤T} (Σ_{r=1}^T ξ^r)^+",
         hypotheses=("ξ^r = X^r − λ",),
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_display_check,
         summary="As printed the terms inside the maximum do not depend on k.",
         mutations=(

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.queues import (
     poisson_law,
@@ -87,7 +87,7 @@ def _domination_check(
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="fluid.theorem2-domination",
         source=f"{APPENDIX}, and of Theorem 3 (appendix D): W ≤ W̄",
         title="Longer batches in the first segment",
@@ -95,8 +95,6 @@ CLAIMS = (
         "segment 1 becomes a process that dominates it.",
         formula="Y^s ≤ Ȳ^s, W' = W + Y − n_1·1{W + Y ≥ n_1}, W̄ likewise with Ȳ  ⇒  W^s ≤ W̄^s",
         hypotheses=("W^0 = W̄^0 = 0", "Y^s ≤ Ȳ^s: batches last ΔT at most"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_domination_check,
         summary="One arrival more may complete a cohort. The means do not obey either: with n_1 = "
         "6 a first batch that sees 4 come on average leaves more than one that sees 5.",

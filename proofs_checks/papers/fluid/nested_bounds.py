@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from formulations.fluid import RateProfile
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, mean_queues
@@ -161,7 +161,7 @@ def _equality_check(
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="fluid.theorem3-queues",
         source="fluid paper, proof of Theorem 3 (appendix D)",
         title="Mean queues under time-varying rates",
@@ -170,14 +170,12 @@ CLAIMS = (
         formula="E[W_1] ≤ 2n_1 + Λ^π/(2(n_1−Λ^π)),  E[W_k] ≤ n_k + "
         "n_{k−1}p*(1−p*)/(2(n_k−n_{k−1}p*))",
         hypotheses=("Λ^π < n_1", "p_k(s) ≤ p_k* < n_k/n_{k−1}"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_varying_check,
         summary="p* need not maximise p(1 − p): the bound grows with p because its denominator "
         "falls.",
         mutations=(Mutation("the smallest share, and no n_k", largest=False),),
     ),
-    Claim(
+    FormulaClaim(
         id="fluid.eq13",
         source="fluid paper, eq. (13) (section 7.1); the reduction to moments is ours",
         title="Shares and arrivals over windows",
@@ -185,21 +183,17 @@ CLAIMS = (
         "is at most its largest value at a moment, which short windows reach.",
         formula="Σ λ_j[t, t+Δt] ≤ Σ λ_j[t, t+ΔT];  sup_{t,Δt} p_i[t, t+Δt] = sup_t p_i(t)",
         hypotheses=("rates constant in pieces",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_windows_check,
         summary="A share over a window averages those of its moments, weighted by the rates.",
         mutations=(Mutation("the share at the window's begin", moments=False),),
     ),
-    Claim(
+    ResultClaim(
         id="fluid.theorem4-equality",
         source="fluid paper, Theorem 4 and (14) (section 7.2)",
         title="Equality in (14)",
         statement="Thresholds that satisfy (14), ΔT ≤ n_1/Σλ'_j included, give O(1) latency.",
         formula="ΔT(n) ≤ n_1/Σ_j λ'_j  ⇒  E[Latency] = O(1)",
         hypotheses=("L = 1, which 'any fixed number of segments' includes", "ΔT of a full batch"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_equality_check,
         summary="With one segment this is the critical case of Theorem 1, where latencies grow as "
         "√(ζT). (With two segments and d1 > 0 the second is not in every batch, so that batches "

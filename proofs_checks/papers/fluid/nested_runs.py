@@ -12,7 +12,7 @@ from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.exact_laws import binomial_chance, gathered
 from proofs_checks.papers.fluid.full_batch import full_batch
@@ -207,7 +207,7 @@ _APPENDIX = "fluid paper, proof of Theorem 2 (appendix C)"
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="fluid.nested-memory",
         source="fluid paper, proof of Theorem 2 ('Memory Consumption', appendix C)",
         title="Memory of a batch in terms of the queues",
@@ -219,8 +219,6 @@ CLAIMS = (
             "one prompt length l",
             "W after the decision, at the last batch with segment j − 1",
         ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_memory_check,
         summary="At every batch, also where thresholds break (10); with equality in many.",
         mutations=(
@@ -234,7 +232,7 @@ CLAIMS = (
         "probability.",
         verify=verify_memory,
     ),
-    Claim(
+    StepClaim(
         id="fluid.theorem2-transfers",
         source=_APPENDIX,
         title="Transfers between segments",
@@ -242,8 +240,6 @@ CLAIMS = (
         "P_k).",
         formula="Y_k^s ~ Binomial(n_{k−1}, (λ_k + ... + λ_m)/(λ_{k−1} + ... + λ_m)), independent",
         hypotheses=("types independent of one another and of the times",),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_transfers_check,
         summary="No decision reads a type before it shows, so the next cohort's are fresh.",
         mutations=(Mutation("the first two prompts alike", together=True),),
@@ -256,8 +252,6 @@ CLAIMS = (
         "or n_i.",
         formula="n_ik ∈ {0, n_i} beyond the first stage;  S ≤ N/n_1",
         hypotheses=("prompts complete at ends of segments only", "runs that begin empty"),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_structure_check,
         summary="Where prompts complete at ends of segments only.",
         mutations=(Mutation("prompts that end within a segment", unequal=True),),

@@ -24,7 +24,7 @@ from formulations.thresholds import (
     safety_buffer,
     threshold_violations,
 )
-from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Effort, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Findings
 from proofs_checks.papers.fluid.replicas import exponent_estimate
 from proofs_checks.search import examine
@@ -213,7 +213,7 @@ READING = (
 )
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.theorem2",
         source="fluid paper, Theorem 2 (section 5.2)",
         title="Nested WAIT in heavy traffic: throughput and latency",
@@ -222,7 +222,6 @@ CLAIMS = (
         formula=CONCLUSION,
         hypotheses=("Poisson arrivals, unknown types", "(10)", "memory enough for all batches"),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=partial(scaling_check, experiments=(_constant, _three_types)),
         mutations=(
             Mutation(
@@ -232,7 +231,7 @@ CLAIMS = (
         ),
         reading=READING.format("theorem2-memory"),
     ),
-    Claim(
+    ResultClaim(
         id="fluid.theorem3",
         source="fluid paper, Theorem 3 and (13) (section 7.1)",
         title="Nested WAIT with time-varying rates: throughput and latency",
@@ -245,7 +244,6 @@ CLAIMS = (
             "memory enough for all batches",
         ),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=partial(scaling_check, experiments=(_varying, _opposite)),
         mutations=(
             Mutation(

@@ -4,7 +4,7 @@ from fractions import Fraction
 from itertools import accumulate, product
 from math import exp, lgamma, log, pi, prod, sqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.lemmas import MARGIN, QUEUE, SOURCE
 from proofs_checks.papers.fluid.queues import (
@@ -127,7 +127,7 @@ def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) 
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.lemma4",
         source=SOURCE.format(4) + ", after Strait (1974)",
         title="Mean of the largest partial sum",
@@ -135,13 +135,12 @@ CLAIMS = (
         formula="E[Y^T] = E[max_{k≤T} (S^k)^+] = Σ_{k=1}^T E[(S^k)^+]/k",
         hypotheses=("S^k sums of independent, alike steps",),
         kind=Kind.IDENTITY,
-        scope=Scope.RESULT,
         check=_lemma4_check,
         summary="Exact for small laws. For Poisson arrivals E[(S^k)^+] = μ^{μ+1}e^{−μ}/μ! with μ "
         "= kλ.",
         mutations=(Mutation("k² in place of k", power=2),),
     ),
-    Claim(
+    ResultClaim(
         id="fluid.lemma5",
         source=SOURCE.format(5),
         title="The critical queue grows as a root at most",
@@ -149,8 +148,6 @@ CLAIMS = (
         "of k^{−1/2}.",
         formula="E[W^T] − λ ≤ E[Y^T] ≤ √λ·Σ_{k≤T} k^{−1/2}",
         hypotheses=(*QUEUE, "X^t Poisson(λ)"),
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
         check=_lemma5_check,
         summary="With room: half of the right side would do (fluid.lemma5-constant).",
         mutations=(
@@ -158,7 +155,7 @@ CLAIMS = (
             Mutation("nothing taken off the queue", base=0),
         ),
     ),
-    Claim(
+    ResultClaim(
         id="fluid.lemma5-constant",
         source=SOURCE.format(5) + " and the display before it",
         title="Constant of the root",
@@ -166,7 +163,6 @@ CLAIMS = (
         formula="√λ·Σ_{k=1}^T k^{−1/2} ~ √(λT)",
         hypotheses=("T → ∞",),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=_constant_check,
         summary="The sum is about 2√T. As E[S^+] = E|S|/2 for centred S, half of it bounds the "
         "mean, so that E[W^T] ≤ λ + √(λT) holds without any limit.",

@@ -10,7 +10,7 @@ from formulations.thresholds import (
     batch_limit_thresholds,
     drift_exponent,
 )
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, ExperimentClaim, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases
 from proofs_checks.papers.fluid.thresholds import STABLE, meets_condition9
@@ -152,7 +152,7 @@ def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0)
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="fluid.section61",
         source="fluid paper, section 6.1",
         title="Thresholds from a batch-size limit",
@@ -160,8 +160,6 @@ CLAIMS = (
         "thresholds satisfy (9).",
         formula="n_j = B·(λ_j/Σλ)/(l'_j+1) satisfies (9) for some B",
         hypotheses=STABLE,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_section61_check,
         summary="The printed rule gives each class n_j/λ_j in inverse proportion to its stages, "
         "while (9) asks the same of all: the longest class starves first.",
@@ -175,7 +173,7 @@ CLAIMS = (
         reading="real thresholds and the most favourable B.",
         verify=verify_section61,
     ),
-    Claim(
+    ExperimentClaim(
         id="fluid.section62",
         source="fluid paper, section 6.2",
         title="Thresholds of the Nested WAIT experiments",
@@ -183,8 +181,6 @@ CLAIMS = (
         "66:43:32:24:17:11:7:4:2:1 follow (10).",
         formula="n = 66:43:32:24:17:11:7:4:2:1  ⇒  n_{i+1}/n_i > p_i",
         hypotheses=("the rates of the ten bins of section 6.2",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.EXPERIMENT,
         check=_section62_check,
         summary="66:43:32:24:17:11:7:4:2:1 are the segments' rates exactly, so that the queues "
         "between segments have no drift. (So are 15:14:12:8 at 20:40:80:160, of which (10) is not "

@@ -14,7 +14,7 @@ from bfio.wait.chains import wait_policy
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.policy import Decision, StagePolicy, StageState
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
 from proofs_checks.papers.fluid.runs import canonical, reference
@@ -160,7 +160,7 @@ INSTANCE = (
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.proposition4",
         source="fluid paper, Proposition 4 (section 4.3)",
         title="First come, first served never reaches the fluid throughput",
@@ -168,7 +168,6 @@ CLAIMS = (
         formula="Thr* − E[Thr^T] = Ω(1)",
         hypotheses=INSTANCE,
         kind=Kind.STATISTICAL,
-        scope=Scope.RESULT,
         check=_proposition4_check,
         summary="Whomever FCFS removes on overflow, its gap does not fall with T; WAIT's does, "
         "with the same memory.",

@@ -6,7 +6,7 @@ from itertools import product
 
 from formulations.fluid import FluidProblem, FluidWorker, equilibrium, knapsack, throughput
 from formulations.results import Termination
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Kind, Mutation, RemarkClaim
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases
 from proofs_checks.search import examine
@@ -118,7 +118,7 @@ def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="fluid.scaling",
         source="fluid paper, section 4.2",
         title="Conventional heavy traffic",
@@ -127,7 +127,6 @@ CLAIMS = (
         formula="(ζλ, d0/ζ, d1/ζ):  M*, n* unchanged,  ΔT*/ζ,  ζ·Thr*",
         hypotheses=("d1·A < 1", "ζ > 0"),
         kind=Kind.IDENTITY,
-        scope=Scope.REMARK,
         check=_scaling_check,
         summary="Memory and counts do not notice the scaling; rates and times do.",
         mutations=(
@@ -143,8 +142,6 @@ CLAIMS = (
         statement="The equilibrium fits into memory C if and only if A is at most C/(d0 + d1·C).",
         formula="M* ≤ C  ⇔  A ≤ C/(d0 + d1·C)",
         hypotheses=("one engine of memory C ≥ 1, d0 > 0 and d1 ≥ 0", "M* = ∞ where d1·A ≥ 1"),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_region_check,
         summary="So d1·A < 1 is the stability condition of unlimited memory only.",
         mutations=(Mutation("C/d0 in place of it", fixed_too=False),),
@@ -158,8 +155,6 @@ CLAIMS = (
         "the fluid throughput within memory C; it is Throughput* if and only if C is at least M*.",
         formula="max Σ x_j(l'_j+1)  s.t.  Σ x_j w_j ≤ C/(d0 + d1·C),  0 ≤ x_j ≤ λ_j",
         hypotheses=("d1·A < 1", "one engine of memory C"),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_admission_check,
         summary="With too little memory Throughput* of (8) is out of reach.",
         mutations=(Mutation("memory ignored", unlimited=True),),

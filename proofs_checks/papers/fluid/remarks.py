@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from formulations.fluid import FluidWorker
 from formulations.thresholds import LogArgument, NestedProblem, equal_boundaries, plan
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate
@@ -106,7 +106,7 @@ def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="fluid.remark1",
         source="fluid paper, section 2.1, text on the number of types",
         title="Dependence of the guarantee on the number of types",
@@ -114,8 +114,6 @@ CLAIMS = (
         "(logarithmically), and primarily on total rate and lengths.",
         formula="memory of (12) = a + b·ln m for given total rate and range of lengths",
         hypotheses=("a segment per type", "integer thresholds that satisfy (10), the least"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_remark1_check,
         summary="Each type adds a summand to the second and third terms of (12): the second may "
         "grow to M^π, which stays, and the third grows with m or faster, as n_j and n_{j−1}p_j "
@@ -132,7 +130,7 @@ CLAIMS = (
         "touched.",
         verify=verify_remark1,
     ),
-    Claim(
+    RemarkClaim(
         id="fluid.remark2",
         source="fluid paper, remark (ii) (section 5.2)",
         title="The first term dominates",
@@ -140,7 +138,6 @@ CLAIMS = (
         formula="M^π > half of (12), generally",
         hypotheses=("least thresholds that satisfy (10)",),
         kind=Kind.STATISTICAL,
-        scope=Scope.REMARK,
         check=_remark2_check,
         summary="Random instances of 2 to 5 types with gaps up to 19 tokens, loads up to 0.95, "
         "least thresholds, T = 1000, δ = 1/10. With a type for every length it is the other way "

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from formulations.fluid import FluidWorker
 from formulations.thresholds import LogArgument, NestedProblem, equal_plans
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, ExperimentClaim, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.statistics import mean_estimate
 
@@ -85,7 +85,7 @@ def _figures_check(
 
 
 CLAIMS = (
-    Claim(
+    ExperimentClaim(
         id="fluid.figures16-18",
         source="fluid paper, figures 16 to 18 (section 7.2)",
         title="Memory against the number of segments",
@@ -93,7 +93,6 @@ CLAIMS = (
         formula="M^π + Σ (l + l'_{j−1})n_j + Σ θ_j^{−1}(l + l'_{j−1})ln((L−1)(T+1)/δ) over L",
         hypotheses=("m = 500 lengths, prefill 62",),
         kind=Kind.STATISTICAL,
-        scope=Scope.EXPERIMENT,
         check=_figures_check,
         summary="Both are seen for most constants, not for all: with d0 and d1 drawn the curve "
         "may rise twice, and which L is best changes.",

@@ -7,7 +7,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Mutation, StepClaim
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.exponents import Triple, triples
 from proofs_checks.papers.fluid.queues import (
@@ -90,28 +90,24 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="fluid.theorem2-queues",
         source=APPENDIX,
         title="Mean queue before a segment",
         statement="The mean queue before segment k is bounded by n_k plus Kingman's term.",
         formula="E[W_k] ≤ n_k + n_{k−1}P_k(1−P_k)/(2(n_k − n_{k−1}P_k))",
         hypotheses=BINOMIAL,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_means_check,
         summary="Kingman's inequality, with room for the n_k of the dominator.",
         mutations=(Mutation("a tenth of the bound", part=0.1),),
     ),
-    Claim(
+    StepClaim(
         id="fluid.theorem2-tail",
         source=f"{APPENDIX}, after Lemma 8",
         title="Tail of the queue before a segment",
         statement="At least c wait before segment k with probability at most e^{−θ_k(c − n_k)}.",
         formula="P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)}",
         hypotheses=BINOMIAL,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_tail_check,
         summary="W is what is left after the decision about a batch with segment k − 1.",
         mutations=(

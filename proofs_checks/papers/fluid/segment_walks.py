@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import accumulate, product
 from math import prod
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered
 from proofs_checks.papers.fluid.queues import (
@@ -164,20 +164,18 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.lemma7",
         source="fluid paper, Lemma 7 (appendices C and E.4)",
         title="A reflected walk dominates a segment's queue",
         statement="The walk reflected at n_k is at least the queue before segment k.",
         formula="W̃^0 = n_k, W̃' = max{n_k, W̃ + Y − n_k}  ⇒  W̃^s ≥ W^s",
         hypotheses=QUEUE,
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
         check=_lemma7_check,
         summary="Path by path, whatever is moved.",
         mutations=(Mutation("reflected at 0", base=0),),
     ),
-    Claim(
+    StepClaim(
         id="fluid.lemma7-maximum",
         source=f"{APPENDIX}, after Lemma 7",
         title="The walk as a maximum of partial sums",
@@ -186,7 +184,6 @@ CLAIMS = (
         formula="W̃^{s+1} = n_k + max{0, S^1, ..., S^s}",
         hypotheses=BINOMIAL,
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_maximum_check,
         summary="In law, not path by path: the steps are reversed. The printed index is one step "
         "behind.",
@@ -196,7 +193,7 @@ CLAIMS = (
         reading="'equivalent' as equal in law; path by path it fails in either form.",
         verify=verify_maximum,
     ),
-    Claim(
+    ResultClaim(
         id="fluid.lemma9",
         source="fluid paper, Lemma 9 (appendix D)",
         title="The walk under time-varying rates",
@@ -204,8 +201,6 @@ CLAIMS = (
         "segment k.",
         formula="W̃' = max{n_k, W̃ + X}, X = Y − n_1  ⇒  W̃^s ≥ W^s",
         hypotheses=(*QUEUE, "transfers of any law"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_lemma9_check,
         summary="A slip of the index: segment k serves n_k.",
         mutations=(

@@ -9,7 +9,7 @@ import numpy as np
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.policy import StagePolicy
 from bfio.wait.run import StageRun
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
@@ -194,7 +194,7 @@ def _a1_check(context: Context, *, stages_agree: bool = True) -> Outcome:
 _STEADY = ("one class, arrivals evenly spaced", "outputs l' ≥ 1")
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.proposition1",
         source="fluid paper, Proposition 1 (section 3.1)",
         title="Loads that no policy bears",
@@ -202,8 +202,6 @@ CLAIMS = (
         "linearly with time under any policy, with deterministic arrivals.",
         formula="λ_j·d0·(l'_j+1)(l_j+l'_j/2) ≥ 1  ⇒  E[Latency^T] = Ω(T)",
         hypotheses=_STEADY,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_proposition1_check,
         summary="d0 times tokens is no load at all: its unit is token-seconds. The corrected "
         "bound is proven in one line for every policy and checked on runs.",
@@ -222,7 +220,7 @@ CLAIMS = (
         "would otherwise not show. Appendix A.1 has d1.",
         verify=verify_printed,
     ),
-    Claim(
+    StepClaim(
         id="fluid.a1",
         source="fluid paper, proof of Proposition 1 (appendix A.1)",
         title="Arrivals less completions of an iteration",
@@ -230,8 +228,6 @@ CLAIMS = (
         "stages 0 to l' − 1 brings at least d0·λ more than it completes.",
         formula="d1·λ·l'(l + l'/2) ≥ 1  ⇒  (d0 + d1·n(l + (l'−1)/2))·λ − n/l' ≥ d0·λ",
         hypotheses=_STEADY,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_a1_check,
         summary="The printed proof has stages 0 to l' − 1 in the memory and l + l'/2 in the "
         "condition.",

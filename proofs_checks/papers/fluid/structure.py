@@ -10,7 +10,7 @@ from bfio.wait.arrivals import poisson_instance, scaled
 from bfio.wait.chains import ThresholdPolicy, nested_policy, wait_policy
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, FormulaClaim, Mutation, RemarkClaim
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import (
@@ -195,7 +195,7 @@ _SMALL = ("one engine, integer clock", "runs that begin empty")
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="fluid.eq1",
         source="fluid paper, eq. (1) and the remark after it (section 2.2)",
         title="Time of a batch",
@@ -203,8 +203,6 @@ CLAIMS = (
         "the larger the share of the time that is spent on them.",
         formula="τ = d0 + d1·(Σ k_i + Σ s_i),  d1·X/(d0 + d1·X) increases with X",
         hypotheses=_SMALL,
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_eq1_check,
         summary="The engine charges the batch alone; what pauses costs memory, not time.",
         mutations=(Mutation("paused prompts take time as well", paused_too=True),),
@@ -218,8 +216,6 @@ CLAIMS = (
         "n_j prompts, and batch and paused prompts together never hold more than M^π.",
         formula="n_jk ∈ {0, n_j} for k ≥ 1;  memory ≤ Σ n_j w_j;  τ ≤ ΔT(n);  S ≤ Σ N_j/n_j",
         hypotheses=_SMALL,
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_wait_check,
         summary="So WAIT needs no safety buffer: C ≥ M^π suffices, and C ≥ M* alone does not.",
         mutations=(
@@ -234,8 +230,6 @@ CLAIMS = (
         statement="With one class and equal thresholds both algorithms serve the same batches.",
         formula="m = 1, n_1 alike  ⇒  same trajectory",
         hypotheses=("one class", *_SMALL),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_one_type_check,
         summary="One segment is one class.",
         mutations=(
@@ -243,7 +237,7 @@ CLAIMS = (
             Mutation("up to three classes", classes=3),
         ),
     ),
-    Claim(
+    RemarkClaim(
         id="fluid.time-change",
         source="fluid paper, section 4.2 ('can also be regarded as scaling the horizon')",
         title="Heavy traffic is a change of time",
@@ -251,8 +245,6 @@ CLAIMS = (
         "from T to ζT.",
         formula="Latency^ζ = Latency/ζ,  Thr^ζ = ζ·Thr,  path by path",
         hypotheses=("the same random numbers",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_time_change_check,
         summary="Path by path: throughputs times ζ, latencies over ζ. The rates of Theorems 1 to "
         "4 are those of the horizon ζT with unscaled rates and speeds.",

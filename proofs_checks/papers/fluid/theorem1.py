@@ -9,7 +9,7 @@ import numpy as np
 from bfio.wait.chains import wait_policy
 from bfio.wait.instance import StageClock
 from formulations.fluid import FluidProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, RemarkClaim, ResultClaim
 from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.replicas import Replicas, exponent_estimate, wait_replicas
@@ -248,7 +248,7 @@ def _types_check(context: Context, *, setting: Scaling = MIXED) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.theorem1",
         source="fluid paper, Theorem 1 (section 4.3)",
         title="WAIT in heavy traffic",
@@ -259,7 +259,6 @@ CLAIMS = (
         "O(1/(ζT)), O(1)",
         hypotheses=("Poisson arrivals", "thresholds that satisfy (9)", "C ≥ M* (section 4.3)"),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=_theorem1_check,
         summary="With C = M* only, strict (9) contradicts Proposition 3: on the instance of "
         "appendix A.3, M* = 9, n = (2, 2) satisfies (9) strictly, but its full batch has 18 "
@@ -278,7 +277,7 @@ CLAIMS = (
         "end of stage 1. Gap: tokens arrived and not completed, over T, which has the same mean.",
         verify=verify,
     ),
-    Claim(
+    RemarkClaim(
         id="fluid.theorem1-types",
         source="fluid paper, after Proposition 3 (section 4.3)",
         title="Each type's latency depends on its own slack",
@@ -290,7 +289,6 @@ CLAIMS = (
             "C ≥ M^π (fluid.theorem1)",
         ),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.REMARK,
         check=_types_check,
         summary="Two classes in common batches with n = (1, 3) and ΔT = 31/15: class 2 has "
         "slack and waits no longer, though class 1 is overloaded. (Equality in (9) for class 1 "

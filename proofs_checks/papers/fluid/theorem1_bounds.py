@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import product
 from math import sqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
@@ -224,7 +224,7 @@ _APPENDIX = "fluid paper, proof of Theorem 1 (appendix B.0.2)"
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="fluid.theorem1-critical",
         source=_APPENDIX,
         title="Queue with equality in (9)",
@@ -232,8 +232,6 @@ CLAIMS = (
         "√(λ_j S).",
         formula="E[W_j^S] ≤ λ_j + √(λ_j·S)",
         hypotheses=("ΔT = n_j/λ_j", "d0, d1 > 0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_critical_check,
         summary="Lemma 5 counts steps of length 1 with λ served; the theorem has steps of ΔT with "
         "n = λ·ΔT. Laws by convolution; the first l' batches are shorter than ΔT.",
@@ -246,15 +244,13 @@ CLAIMS = (
         reading="at the end of the S-th batch; one class is an instance.",
         verify=verify_critical,
     ),
-    Claim(
+    StepClaim(
         id="fluid.theorem1-critical-walk",
         source=_APPENDIX,
         title="Dominator with equality in (9)",
         statement="If ΔT = n_j/λ_j then the mean of W̃_j^S is at most λ_j + √(λ_j S).",
         formula="E[W̃_j^S] ≤ λ_j + √(λ_j·S)",
         hypotheses=("ΔT = n_j/λ_j", "W̃^0 = 2n_j, W̃' = max{2n_j, W̃ + X − n_j}"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_walk_check,
         summary="Lemma 5 takes λ off: E[W^T] ≤ E[W̃^T] − λ. The display drops that λ in the "
         "middle.",
@@ -267,7 +263,7 @@ CLAIMS = (
         reading="with ΔT = 1 and λ = n, the unit steps of Lemma 5, which favour the display.",
         verify=verify_walk,
     ),
-    Claim(
+    StepClaim(
         id="fluid.theorem1-strict",
         source=_APPENDIX,
         title="Queue with strict (9)",
@@ -275,8 +271,6 @@ CLAIMS = (
         "inequality.",
         formula="E[W_j^S] ≤ E[W̃_j^S] ≤ 2n_j + λ_jΔT/(2(n_j − λ_jΔT))",
         hypotheses=("λ_j·ΔT < n_j", "steps of ΔT"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_kingman_check,
         summary="Kingman's bound; the mean of W̃ only grows towards its limit.",
         reading="W with a batch in every step of ΔT; WAIT's own batches follow by Lemma 6 "

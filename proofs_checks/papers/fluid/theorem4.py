@@ -9,7 +9,7 @@ from itertools import pairwise, product
 from formulations.fluid import FluidWorker
 from formulations.thresholds import NestedProblem
 from formulations.thresholds.segments import printed_segment_memory
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.full_batch import full_batch
@@ -276,7 +276,7 @@ def _one_error_each() -> dict[str, float]:
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.theorem4",
         source="fluid paper, Theorem 4 (section 7.2) and remark (iii) (section 5.2)",
         title="Nested WAIT with fewer segments: throughput and latency",
@@ -289,7 +289,6 @@ CLAIMS = (
             "memory enough for all batches",
         ),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=_check,
         mutations=(
             Mutation("the memory of a full batch as printed", printed=False),
@@ -304,7 +303,7 @@ CLAIMS = (
         "one.",
         verify=verify,
     ),
-    Claim(
+    ResultClaim(
         id="fluid.theorem4-memory",
         source="fluid paper, Theorem 4 and (15) (section 7.2)",
         title="Memory that suffices with merged segments",
@@ -316,8 +315,6 @@ CLAIMS = (
             "n_{j−1} > n_j > n_{j−1}p_{j−1}, so that (16) has a root",
             "M^π after (14)",
         ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_merged_check,
         summary="Before segment j prompts hold l + l'_{(j−1)ΔL} tokens; (15) has l'_{j−1}, the "
         "length of type j − 1. And its M^π lacks much of a full batch (fluid.eq14). Either error "

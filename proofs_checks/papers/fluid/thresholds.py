@@ -13,7 +13,7 @@ from formulations.thresholds import (
     solve,
     threshold_violations,
 )
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Kind, Mutation, StepClaim
 from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases
 from proofs_checks.papers.fluid.runs import canonical
@@ -154,7 +154,7 @@ STABLE = ("d1·A < 1",)
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="fluid.eq9-memory",
         source="fluid paper, after the linear system of appendix B.0.2",
         title="No thresholds need less than the equilibrium",
@@ -162,8 +162,6 @@ CLAIMS = (
         "equilibrium.",
         formula="d0 + d1·Σ n_i w_i ≤ n_j/λ_j ∀j  ⇒  Σ n_j w_j ≥ M*;  '=' ⇔ n_j = n_j*/(l'_j+1)",
         hypotheses=(*STABLE, "real thresholds that satisfy (9)"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_memory_check,
         summary="Multiply (9) by λ_j w_j and sum over j.",
         mutations=(Mutation("(9) dropped", feasible=False),),
@@ -176,7 +174,6 @@ CLAIMS = (
         formula="n_j = cλ_j:  n_j/λ_j − ΔT(n) = (c − ΔT*)(1 − ρ),  M^π = cA",
         hypotheses=STABLE,
         kind=Kind.IDENTITY,
-        scope=Scope.OURS,
         check=_ray_check,
         summary="So (9) has solutions if and only if the load is below 1.",
         mutations=(Mutation("(1 − ρ)² in place of 1 − ρ", slack=2),),
@@ -189,8 +186,6 @@ CLAIMS = (
         "monotone iteration finds; it is the optimum of the integer program that minimises M^π.",
         formula="n ← ⌈λ·ΔT(n)⌉ (or ⌊·⌋ + 1) from below  =  min{n : (9)}  =  argmin M^π",
         hypotheses=STABLE,
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_least_check,
         summary="Solutions are closed under componentwise minima, so the least one minimises M^π, "
         "ΔT and every threshold at once.",

@@ -15,7 +15,7 @@ from bfio.wait.instance import StageInstance
 from bfio.wait.policy import StagePolicy, StageState
 from bfio.wait.run import StageRun
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.propositions import INSTANCE
 from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
@@ -205,7 +205,7 @@ def _rates_check(context: Context, *, load: float = 1.0, memory: int = 9) -> Out
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="fluid.proposition2",
         source="fluid paper, Proposition 2 (section 3.2)",
         title="No policy exceeds the fluid throughput",
@@ -213,8 +213,6 @@ CLAIMS = (
         "Throughput*.",
         formula="E[Thr^(T,π)] ≤ Thr*",
         hypotheses=("tokens of a prompt count when it completes",),
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
         check=_proposition2_check,
         summary="Path by path, for any policy and any memory; the mean of the right side is "
         "Thr*·T.",
@@ -222,7 +220,7 @@ CLAIMS = (
         reading="path by path and without C ≥ M*: what completes has arrived. In stages and in "
         "decode tokens, each with its own Thr*.",
     ),
-    Claim(
+    ResultClaim(
         id="fluid.proposition3",
         source="fluid paper, Proposition 3 (section 4.3)",
         title="With memory M* latencies grow under any policy",
@@ -230,8 +228,6 @@ CLAIMS = (
         "non-predictive policy are Ω((ζT)^{1/2}).",
         formula="C = M*  ⇒  E[Latency], E[TTFT] = Ω((ζT)^{1/2})",
         hypotheses=INSTANCE,
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
         check=_proposition3_check,
         summary="With C = M* the engine does at most 9 of work a second, as much as arrives: "
         "what is left is at least a reflected walk without drift, whose mean grows as √T. This "
@@ -257,7 +253,6 @@ CLAIMS = (
         formula="backlog ~ T^{1/2};  E[Latency], E[TTFT] of WAIT ~ T^a, a > 0.2",
         hypotheses=INSTANCE,
         kind=Kind.STATISTICAL,
-        scope=Scope.OURS,
         check=_rates_check,
         summary="Regressions over T = 64, 256, 1024, beside the proof of fluid.proposition3.",
         mutations=(Mutation("four fifths of the load", load=0.8),),

@@ -12,7 +12,7 @@ from math import isqrt
 
 from bfio.kvcache.lower_bounds import long_and_short
 from formulations.hindsight_latency import Convention, LatencyProblem, brute_force, total_latency
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs
 from proofs_checks.search import examine
@@ -180,7 +180,7 @@ ADVERSARY = (
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="kv.theorem6.2",
         source="KV-cache paper, Theorem 6.2 (section 6)",
         title="No constant ratio without randomness",
@@ -189,7 +189,6 @@ CLAIMS = (
         formula="for every c some M: sup_I TEL(I; A)/OPT(I) > c",
         hypotheses=ADVERSARY,
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=_theorem_check,
         summary="While the long request runs, or is paused, no short one fits beside it. The "
         "printed bound on OPT leaves out t′; for t′ ≥ εM the optimum runs the long request "
@@ -203,7 +202,7 @@ CLAIMS = (
         "long one has run for (1 − 2ε)M rounds. A pause after that only delays it: no short one "
         "fits beside.",
     ),
-    Claim(
+    ResultClaim(
         id="kv.square-root",
         source="KV-cache paper, later version, deterministic lower bound",
         title="Ω(√n)",
@@ -211,7 +210,6 @@ CLAIMS = (
         formula="sup_I TEL(I; A)/OPT(I) = Ω(√n)",
         hypotheses=ADVERSARY,
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=_square_root_check,
         summary="The short requests wait √M/2 rounds each beside a long one that leaves no "
         "room; run first they take one round.",

@@ -6,7 +6,7 @@ from itertools import product
 
 from bfio.kvcache.lower_bounds import costs_6_2, long_and_short
 from formulations.hindsight_latency import Convention, total_latency
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs
 from proofs_checks.search import examine, refute
@@ -141,7 +141,7 @@ def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Out
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="kv.theorem6.2-costs",
         source="KV-cache paper, proof of Theorem 6.2 (section 6)",
         title="Costs of keeping, pausing, waiting",
@@ -150,8 +150,6 @@ CLAIMS = (
         "3ε/2)M.",
         formula="TEL(A1) ≥ …, TEL(A2) ≥ …, TEL(A3) = ε³M²/2 + (2 − 3ε/2)M",
         hypotheses=("s = εM", "t′ = 0", "1/ε short requests at a time: the rule of appendix B.1"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_costs_check,
         summary="One short request still fits in the round of the release; the long one, paused, "
         "ends at M; after waiting it takes (2 − 3ε)M + ε²M, not (2 − 2ε)M.",
@@ -170,15 +168,13 @@ CLAIMS = (
         "fails as well. The theorem does not suffer: it rests on the terms in M².",
         verify=verify_costs,
     ),
-    Claim(
+    StepClaim(
         id="kv.theorem6.2-ratio",
         source="KV-cache paper, end of the proof of Theorem 6.2",
         title="The ratio 1/ε",
         statement="For M large enough the ratio is at least min{2/ε, 1/ε} = 1/ε.",
         formula="min{TEL(A1), TEL(A2)}/TEL(A3) ≥ 1/ε",
         hypotheses=("the printed formulas", "0 < ε < 1/2"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_ratio_check,
         summary="It tends to 1/ε from below, which is enough for the theorem.",
         mutations=(Mutation("1.01/ε in the correction", goal=Fraction(101, 100)),),

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import product
 from math import exp, log
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered, mean, of_sum
 from proofs_checks.search import examine, refute
@@ -185,7 +185,7 @@ ARRIVALS = ("arrivals per round i.i.d. within [0, B]", "outputs i.i.d. with F")
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="kv.lemma5.5-mean",
         source=_55,
         title="Mean number of shorter arrivals",
@@ -193,8 +193,6 @@ CLAIMS = (
         "λCF(ô).",
         formula="E[N^{<ô}_{[t,t+C]}] = λ·C·F(ô)",
         hypotheses=ARRIVALS,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_mean_check,
         summary="Outputs are integers: shorter than ô means at most ô − 1.",
         mutations=(Mutation("F(ô) in the correction", up_to=0),),
@@ -203,7 +201,7 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_mean,
     ),
-    Claim(
+    StepClaim(
         id="kv.lemma5.5-hoeffding",
         source=_55,
         title="Hoeffding's inequality for shorter arrivals",
@@ -211,14 +209,12 @@ CLAIMS = (
         "probability at most exp(−2δ²(E N)²/(C·B²)).",
         formula="Pr(N ≥ (1+δ)·E N) ≤ exp(−2δ²(E N)²/(C·B²))",
         hypotheses=ARRIVALS,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_hoeffding_check,
         reading=f"{_ROUNDS} Over these the inequality fails: with C = 1, one arrival a round, "
         "half of them short and δ = 1 the probability is 1/4, and the bound e⁻² = 0.135.",
         mutations=(Mutation("10 in place of 2", power=10.0),),
     ),
-    Claim(
+    StepClaim(
         id="kv.lemma5.5-tail",
         source=f"{_55} and of Lemma 5.6 (appendix B.4)",
         title="The choice δ = 1/T",
@@ -227,8 +223,6 @@ CLAIMS = (
         "− O(1/T).",
         formula="Pr(N ≥ (1+1/T)·λCF) = O(1/T) for a constant C",
         hypotheses=ARRIVALS,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_tail_check,
         summary="At δ = 1/T Hoeffding's bound is near 1, and so says nothing; the proof goes on "
         "as if it bounded the probability of the opposite. N ≥ (1 + 1/T)·E N gets likelier as T "

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from formulations.hindsight_latency import Convention
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation, RemarkClaim, ResultClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import (
     Jobs,
@@ -204,15 +204,13 @@ def _count_check(context: Context, *, keep_finished: bool = False) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="kv.checkpoints",
         source="KV-cache paper, text below Equation (2) (section 4)",
         title="Completion times suffice",
         statement="(1) need only be checked at the completion times of ongoing or new requests.",
         formula="(1) at t′ = p_j + o_j, j ∈ S ∪ U  ⇔  (1) at all t′",
         hypotheses=("what runs fits on its own", "the candidate counts among the new requests"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_checkpoint_check,
         summary="Between completions the memory only grows.",
         mutations=(
@@ -221,7 +219,7 @@ CLAIMS = (
         ),
         reading="also for mixed prompts.",
     ),
-    Claim(
+    FormulaClaim(
         id="kv.algorithm1-checkpoints",
         source="KV-cache paper, Algorithms 1 and 2, list of times",
         title="The list of checkpoints as printed",
@@ -229,8 +227,6 @@ CLAIMS = (
         "in U(t), keeps the memory.",
         formula="(1) at p_j + o_j, j ∈ S ∪ U  ⇒  (1) for U ∪ {i} at all t′",
         hypotheses=COMMON,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_listed_check,
         summary="The list is made before the candidate joins U, so its own peak is not looked at. "
         "On an empty worker the list is empty, and anything passes.",
@@ -245,7 +241,7 @@ CLAIMS = (
         "the candidate yet when its list is made.",
         verify=verify_listed,
     ),
-    Claim(
+    ResultClaim(
         id="kv.proposition4.1",
         source="KV-cache paper, Proposition 4.1 (section 4) and its proof (appendix A.1)",
         title="Work of Algorithm 1 per round",
@@ -253,8 +249,6 @@ CLAIMS = (
         "each at O(M) completion times.",
         formula="inequalities per round ≤ c·M²",
         hypotheses=("a common prompt s ≥ 1", "requests sorted beforehand"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_count_check,
         summary="|S(t)| = O(M) needs finished requests to leave S, as the text has it and the "
         "pseudo-code has not. Each inequality is a sum of O(M) terms; only with sums that are "

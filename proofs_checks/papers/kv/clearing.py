@@ -15,7 +15,7 @@ from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -210,7 +210,7 @@ def _margin_check(context: Context, *, sign: int = 1) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="kv.section7-durations",
         source="KV-cache paper, section 7.1",
         title="Any batch durations",
@@ -218,8 +218,6 @@ CLAIMS = (
         "duration.",
         formula="(1) per batch  ⇒  memory ≤ M in continuous time",
         hypotheses=("outputs known", "a prompt s_i for each request"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_durations_check,
         summary="Each batch is a round for the memory; the checker of runs rebuilds it.",
         mutations=(
@@ -229,7 +227,7 @@ CLAIMS = (
         ),
         reading="(1) where the paper refers to (2).",
     ),
-    Claim(
+    RemarkClaim(
         id="kv.alpha-loop",
         source="KV-cache paper, section 7 (benchmark algorithms) and Figure 7",
         title="Loops of α-protection greedy",
@@ -237,15 +235,13 @@ CLAIMS = (
         "α avoids it.",
         formula="∃ I: the run with small α never ends; with larger α it does",
         hypotheses=("first come first started up to (1 − α)M", "an overflow clears everything"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_loop_check,
         summary="A loop is proven, not guessed: the state after a full clearing comes back "
         "without a completion.",
         mutations=(Mutation("α = 0.9 from the start", small=Fraction(9, 10)),),
         reading="an empty worker starts the oldest request whatever its size.",
     ),
-    Claim(
+    RemarkClaim(
         id="kv.beta-clearing",
         source="KV-cache paper, section 7 (benchmark algorithms)",
         title="Random clearing ends loops",
@@ -253,14 +249,12 @@ CLAIMS = (
         "for small α.",
         formula="0 < β < 1  ⇒  every run ends (with probability 1)",
         hypotheses=("independent draws, repeated until the rest fits",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_clearing_check,
         summary="After every overflow the same request survives each draw with positive "
         "probability and completes, so a run ends with probability 1.",
         mutations=(Mutation("β = 1", tenths=10),),
     ),
-    Claim(
+    RemarkClaim(
         id="kv.section8.1",
         source="KV-cache paper, section 8.1",
         title="Safe margin for predictions",
@@ -268,8 +262,6 @@ CLAIMS = (
         "one way to ensure that memory overflow is avoided.",
         formula="(1) with ô_i − δ  ⇒  memory ≤ M",
         hypotheses=("|o_i − ô_i| ≤ δ", "a common prompt s", "o_i ≤ M − s"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_margin_check,
         summary="A lower bound on the output is a lower bound on the memory: the wrong side.",
         mutations=(Mutation("ô − δ in the correction", sign=-1),),

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from formulations.hindsight_latency import Convention, violations
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome, Verifier
 from proofs_checks.papers.kv.model import CONVENTIONS, Jobs, as_data, problem_of
 from proofs_checks.papers.kv.moments import (
@@ -201,7 +201,6 @@ def _claim(*, part: Part, alike: Part, broken: str, reading: str = "", **texts: 
     verify = _verifier(part, broken)
     return Claim(
         hypotheses=(*FROM_STATE, "OFF starts at t only some of what Algorithm 2 starts"),
-        kind=Kind.COUNTEREXAMPLE,
         check=partial(_couple_check, part=part, verify=verify, alike=alike),
         summary="OC lags behind OFF where Algorithm 2 has started a request that OFF puts off.",
         mutations=(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency, violations
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs, optima, problem_of
 from proofs_checks.papers.kv.semi_online import (
@@ -165,7 +165,7 @@ def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) ->
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="kv.theorem4.2-exchange",
         source="KV-cache paper, proof of Theorem 4.2 (appendix A.2), case 1",
         title="The exchange step",
@@ -174,8 +174,6 @@ CLAIMS = (
         "everything else as it is.",
         formula="c_j(A) = c_k(S),  ΔC = o_k − o_j ≤ 0",
         hypotheses=(*SEMI_ONLINE, "S better than Algorithm 1"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_exchange_check,
         summary="The swap moves two requests and takes it for granted that everything else may "
         "stay.",
@@ -186,7 +184,7 @@ CLAIMS = (
         defect=Defect.SENTENCE,
         verify=verify_exchange,
     ),
-    Claim(
+    RemarkClaim(
         id="kv.figure4",
         source="KV-cache paper, Figure 4 (section 5.1)",
         title="The optimum that waits",
@@ -195,8 +193,6 @@ CLAIMS = (
         "and runs P3 after it; OC is in the same state at t + 8.",
         formula="p_4 = t + 2 < p_3 in the offline optimum",
         hypotheses=("a prompt and o tokens take o + 1 rounds", "one job at a time", "no pausing"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_figure_check,
         summary="Waiting ends P4 three rounds earlier, P3 three later, and all after them one "
         "later: P3 and P4 are done by t + 7 without waiting, by t + 8 with.",

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, ExperimentClaim, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 
@@ -104,7 +104,7 @@ def _slopes_check(context: Context, *, high: int = 2, low: int = 100) -> Outcome
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="kv.memory-limit",
         source="KV-cache paper, section 7 (simulation setup)",
         title="16,492 tokens",
@@ -112,8 +112,6 @@ CLAIMS = (
         "2,621,440 bytes per token, 16,492 tokens.",
         formula="(160 GB − 70·10⁹·2 B)/(2·80·8192·2 B) = 16,492",
         hypotheses=("P = 70 billion, L = 80, H = 8192, D = 2",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_limit_check,
         summary="No reading of GB gives 16,492; a token of half the size does not either "
         "(15,258).",
@@ -123,7 +121,7 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_limit,
     ),
-    Claim(
+    ExperimentClaim(
         id="kv.section8.2",
         source="KV-cache paper, sections 7.1, 7.2 and 8.2",
         title="Slopes and the latency cap",
@@ -133,8 +131,6 @@ CLAIMS = (
         "low demand.",
         formula="σ·10,000 ≤ 200 s < 3σ·10,000 for σ = 1/6;  (1/2)/(1/6) = 3;  (1/100)/(1/800) = 8",
         hypotheses=("lines through the origin", "λ = 50 arrivals a second"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.EXPERIMENT,
         check=_slopes_check,
         summary="The unit of the slopes is not given. What section 8.2 says needs a slope of "
         "Algorithm 2 between 1/150 and 1/50 s per arrival.",

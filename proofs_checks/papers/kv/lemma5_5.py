@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.hindsight_latency import Convention
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, ResultClaim
 from proofs_checks.evidence import Examination, Outcome
 from proofs_checks.papers.kv.bursts import ARRIVALS, Burst, verify
 from proofs_checks.papers.kv.model import (
@@ -219,7 +219,7 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="kv.lemma5.5",
         source="KV-cache paper, Lemma 5.5 (section 5.1)",
         title="OFF catches up in a stable system",
@@ -227,7 +227,6 @@ CLAIMS = (
         "probability 1 − O(1/T).",
         formula="λ < μ*  ⇒  Pr(t̂ − t ≤ C_1) ≥ 1 − O(1/T)",
         hypotheses=(*ARRIVALS, "λ < μ*, here in the form λ·ℓ < 1 with ℓ slots at most a request"),
-        kind=Kind.COUNTEREXAMPLE,
         check=_lemma55_check,
         summary="A burst of short requests right after a long one was started: the optimum starts "
         "the long one after the burst. A burst longer than any constant has a positive "
@@ -249,7 +248,6 @@ CLAIMS = (
         "t̂ is when OFF, optimal from Algorithm 2's state at t on, has completed S_ON ∪ U; the "
         "least over all optima is taken where it is refuted, the largest where it is corrected.",
         verify=verify,
-        scope=Scope.RESULT,
         proof="lemma5.5",
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import accumulate, product
 
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, ResultClaim
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.kv.bursts import ARRIVALS, Burst, verify_queue
 from proofs_checks.papers.kv.model import algorithm, jobs, optima, problem_of
@@ -102,7 +102,7 @@ def _lemma56_check(
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="kv.lemma5.6",
         source="KV-cache paper, Lemma 5.6 (section 5.1)",
         title="OFF catches up in an overloaded system",
@@ -110,7 +110,6 @@ CLAIMS = (
         "constant C_2 of rounds, with probability 1 − O(1/T).",
         formula="λ > μ*  ⇒  Pr(t̂ − t ≤ C_2) ≥ 1 − O(1/T) for t ≥ t_0",
         hypotheses=(*ARRIVALS, "λ > μ*"),
-        kind=Kind.COUNTEREXAMPLE,
         check=_lemma56_check,
         summary="With a queue of long requests the optimum starts one of them that just fits the "
         "time before a burst of short ones, and the shorter one that Algorithm 2 starts only "
@@ -131,7 +130,6 @@ CLAIMS = (
         "C_2. The probability found falls with t; the printed proof argues with a backlog that "
         "grows with t.",
         verify=verify_queue,
-        scope=Scope.RESULT,
         proof="lemma5.6",
     ),
 )

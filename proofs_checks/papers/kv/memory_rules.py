@@ -5,7 +5,7 @@ from itertools import product
 from typing import TypeAlias
 
 from formulations.hindsight_latency import Convention, LatencyProblem, violations
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import Jobs, peak, problem_of
 from proofs_checks.search import examine, refute
@@ -178,7 +178,7 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="kv.section2.3",
         source="KV-cache paper, section 2.3",
         title="Growing requests fit together where fixed ones would not",
@@ -186,8 +186,6 @@ CLAIMS = (
         "can be processed at the same time even if t_1 + t_2 > M.",
         formula="s ≤ t_1 ≤ M/2, t_1 ≤ t_2 ≤ M  ⇒  both started together never exceed M",
         hypotheses=("each grows by 1 per round", "memory is freed on completion"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_together_check,
         summary="Until t_1 − s both hold at most t_1 each; then P2 is alone.",
         mutations=(Mutation("t_1 up to M", most=lambda memory: memory),),
@@ -200,8 +198,6 @@ CLAIMS = (
         "are one rule.",
         formula="Σ_{S(t)} (s + a_i) ≤ M  ⇔  (1)  ⇔  Σ (s + t − p_i)·y_{i,t} ≤ M",
         hypotheses=("a common prompt s", "requests that fit alone"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
         check=_rules_check,
         summary="Section 3 leaves out the prompts of the round, B.1 the last token; an algorithm "
         "under one rule must not be compared with an optimum under another.",

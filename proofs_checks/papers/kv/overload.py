@@ -6,7 +6,7 @@ from itertools import product
 from math import log
 
 from formulations.hindsight_latency import Convention, LatencyProblem, lower_bound, total_latency
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, RemarkClaim, ResultClaim
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.papers.kv.equal_streams import (
     EqualRequests,
@@ -222,7 +222,7 @@ def _stability_check(
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="kv.theorem5.3",
         source="KV-cache paper, Theorem 5.3 (section 5.1)",
         title="Constant regret",
@@ -230,8 +230,6 @@ CLAIMS = (
         "overloaded.",
         formula="E[AEL(I; Algorithm 2) − OPT/n] ≤ C",
         hypotheses=STREAM,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_regret_check,
         summary="Algorithm 2 starts as many as fit; they end together, and their memory stands "
         "idle. A fixed number in every round is a distribution with bounded support, and the "
@@ -251,7 +249,7 @@ CLAIMS = (
         defect=Defect.RESULT,
         verify=verify_regret,
     ),
-    Claim(
+    RemarkClaim(
         id="kv.remark5.2",
         source="KV-cache paper, Remark 5.2 and section 5 (overloaded systems)",
         title="Latency in an overloaded system",
@@ -260,7 +258,6 @@ CLAIMS = (
         formula="TEL, OPT = O(T²);  AEL, OPT/n = O(T)",
         hypotheses=(*STREAM, "3 to 5 arrivals a round, outputs 1 to 3, M = 6, s = 1: overloaded"),
         kind=Kind.STATISTICAL,
-        scope=Scope.REMARK,
         check=_growth_check,
         summary="OPT lies between the two, so AEL of both is linear in T. That constant regret "
         "would imply equal coefficients is arithmetic; it does not apply, since kv.theorem5.3 "
@@ -269,15 +266,13 @@ CLAIMS = (
         reading="as an exact order, Θ(T²) and Θ(T): the remark goes on to compare leading "
         "coefficients of T, and the upper bound alone holds in a stable system too.",
     ),
-    Claim(
+    RemarkClaim(
         id="kv.stability",
         source="KV-cache paper, text before Theorem 5.3",
         title="Stable where the optimum is stable",
         statement="Algorithm 2 keeps the system stable whenever the hindsight optimum does.",
         formula="λ < μ*  ⇒  the queue of Algorithm 2 stays bounded in the mean",
         hypotheses=STREAM,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_stability_check,
         summary="Rates are exact: with a long queue the starts depend on the last o rounds only, "
         "so the run is periodic. A queue with bounded arrivals that drifts up is unstable.",

@@ -11,7 +11,7 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.claim import Claim, Context, Defect, Effort, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Effort, FormulaClaim, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.memory_rules import Schedule
 from proofs_checks.papers.kv.model import as_data, from_data, problem_of
@@ -217,15 +217,13 @@ _B1 = "KV-cache paper, appendix B.1"
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="kv.appendix-b1",
         source=_B1,
         title="The hindsight optimum as an integer program",
         statement="The integer program of appendix B.1 gives the hindsight optimum.",
         formula="min Σ (Σ_t t·x_{i,t} + o_i) s.t. constraints 1 to 4",
         hypotheses=("no pausing", "T large enough", "rows from round 0 (kv.appendix-b1-round0)"),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_program_check,
         summary="Enumeration of all start vectors up to T = max a + Σ o, which no optimum "
         "exceeds.",
@@ -233,15 +231,13 @@ CLAIMS = (
         reading="less Σ a_i (kv.appendix-b1-objective); optimum under the convention of this "
         "program.",
     ),
-    Claim(
+    FormulaClaim(
         id="kv.appendix-b1-objective",
         source=_B1,
         title="The objective of the program",
         statement="The objective Σ (p_i + o_i) is the total end-to-end latency.",
         formula="Σ_i (Σ_t t·x_{i,t} + o_i) = Σ_i (c_i − a_i)",
         hypotheses=("c_i = p_i + o_i", "o_i ≤ M − s"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_objective_check,
         summary="A constant of the instance: the optimal schedules are the same, ratios are not.",
         mutations=(Mutation("Σ a_i taken off twice", share=2),),
@@ -250,7 +246,7 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_objective,
     ),
-    Claim(
+    FormulaClaim(
         id="kv.appendix-b1-round0",
         source=f"{_B1}, constraint 3",
         title="Memory rows for t in [T]",
@@ -260,8 +256,6 @@ CLAIMS = (
             "starts from round 0 on, as p_i = Σ_{t=0}^T t·x_{i,t} has them",
             "o_i ≤ M − s",
         ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
         check=_round_0_check,
         summary="Requests that start at 0 with o = 1 are gone by round 1, so no row limits them.",
         mutations=(Mutation("rows from round 1 on in the correction", first=1),),
@@ -270,7 +264,7 @@ CLAIMS = (
         defect=Defect.MISPRINT,
         verify=verify_round_0,
     ),
-    Claim(
+    FormulaClaim(
         id="kv.appendix-b1-running",
         source=f"{_B1}, constraints 2 to 4",
         title="Running status and product",
@@ -280,7 +274,6 @@ CLAIMS = (
         "(s+t−k)·1{t−k<o_i}·x_{i,k}",
         hypotheses=("each request starts once",),
         kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
         check=_running_check,
         summary="x has a single 1, so the product of start and status in constraint 3 is linear "
         "in x, and constraint 4 and the variables y can be left out.",

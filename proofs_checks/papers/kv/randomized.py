@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.search import examine, refute
@@ -193,7 +193,7 @@ _LAW = ("ε = 1/3, 1/4, ...", "c a positive integer")
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="kv.eq8",
         source=f"{PROOF}, Equation (8)",
         title="Yao's inequality for ratios",
@@ -201,13 +201,11 @@ CLAIMS = (
         "expectations of a deterministic one under any law of instances.",
         formula="inf_R sup_I E[TEL]/OPT ≥ sup_D inf_A E_D[TEL]/E_D[OPT]",
         hypotheses=("finitely many algorithms and instances",),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_yao_check,
         summary="Exact fractions.",
         mutations=(Mutation("the worst deterministic one on the right", pick="worst"),),
     ),
-    Claim(
+    StepClaim(
         id="kv.theorem6.4-distribution",
         source=PROOF,
         title="The distribution of instances",
@@ -215,8 +213,6 @@ CLAIMS = (
         "2ε; this is a probability distribution.",
         formula="Σ_k ε/c = 1",
         hypotheses=_LAW,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_distribution_check,
         summary="Both ends count: there are c/ε + 1 values of k.",
         mutations=(Mutation("ε/c in the correction", extra=0),),
@@ -224,7 +220,7 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_distribution,
     ),
-    Claim(
+    StepClaim(
         id="kv.theorem6.4-conditional",
         source=PROOF,
         title="Probability of a bad instance",
@@ -232,8 +228,6 @@ CLAIMS = (
         "(1/ε)·(ε/c) = 1/c.",
         formula="Pr(k ∈ {k′+ε, …, k′+1−2ε}) = 1/c",
         hypotheses=_LAW,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_conditional_check,
         summary="There are 1/ε − 2 values, not 1/ε; for the last k′ fewer, since k ends at c + 1 "
         "− 2ε.",
@@ -242,15 +236,13 @@ CLAIMS = (
         defect=Defect.FORMULA,
         verify=verify_conditional,
     ),
-    Claim(
+    StepClaim(
         id="kv.theorem6.4-room",
         source=PROOF,
         title="Memory left beside the long request",
         statement="At time kM the remaining memory is (k − k′)M.",
         formula="M − (s + (k − k′)M) = (k − k′)M",
         hypotheses=("s = εM", "the long request started at k′M"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_room_check,
         summary="(k − k′)M is what it has generated. The later steps of the proof use (k′ + 1 − "
         "k)M.",

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from bfio.kvcache.lower_bounds import limit_6_4, printed_bound_6_4
 from formulations.hindsight_latency import lower_bound, total_latency
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.papers.kv.model import CONVENTIONS, algorithm, jobs
@@ -159,7 +159,7 @@ def _bound_check(
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="kv.theorem6.4-sum",
         source=PROOF,
         title="The harmonic sum",
@@ -167,7 +167,6 @@ CLAIMS = (
         formula="ε·Σ_{k=k′+ε}^{k′+1−2ε} 1/(k′+1−k) = H_{1/ε−1} − 1 → ∞",
         hypotheses=("1/ε an integer",),
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_sum_check,
         summary="It grows like ln(1/ε) only: with c = 2 the bound is 1.41 at ε = 1/10 and 3.74 at "
         "1/1000.",
@@ -176,7 +175,7 @@ CLAIMS = (
             Mutation("H without −1 in the bound", bound=without_one),
         ),
     ),
-    Claim(
+    StepClaim(
         id="kv.theorem6.4-bound",
         source=f"{PROOF}, step from the last display to the theorem",
         title="From some starts to every algorithm",
@@ -184,8 +183,6 @@ CLAIMS = (
         "− 2ε}. So no deterministic algorithm has a constant ratio under the distribution.",
         formula="E_D[TEL]/E_D[OPT] ≥ (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) for every k′ in [0, c]",
         hypotheses=("all instances equally likely", "M large", "c ≥ 2"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_bound_check,
         summary="The display is for k′ ≥ 1 − 2ε. An algorithm that starts at once is hit by one "
         "instance of c/ε + 1 only.",

@@ -14,7 +14,7 @@ from itertools import product
 from math import floor, log, sqrt
 from typing import TypeAlias
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.papers.kv.randomized import printed_values
@@ -146,7 +146,7 @@ def _exceeds(goal: Fraction, steps: int) -> bool:
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="kv.theorem6.4",
         source="KV-cache paper, Theorem 6.4 (section 6)",
         title="No constant ratio with randomness",
@@ -155,7 +155,6 @@ CLAIMS = (
         formula="sup_M inf_R sup_I E[TEL(I; R)]/OPT(I) = ∞",
         hypotheses=("what has been processed is not cleared, as in Theorem 6.2",),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=_theorem_check,
         summary="The theorem stands, with another distribution than the printed one, which fails "
         "(kv.theorem6.4-distribution, kv.theorem6.4-bound). With chance ½ only the long request "

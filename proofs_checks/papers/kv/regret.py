@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.hindsight_latency import LatencyProblem, total_latency
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, as_data, jobs, random_problem
 from proofs_checks.papers.kv.moments import (
@@ -178,7 +178,7 @@ def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> O
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="kv.eq6",
         source=f"{PROOF}, Equations (5) and (6)",
         title="Latency round by round",
@@ -187,27 +187,24 @@ CLAIMS = (
         formula="ℓ_t = |S(t) ∪ R(t)|,  TEL = Σ_t ℓ_t",
         hypotheses=("unit rounds", "summed until all have completed"),
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_rounds_check,
         summary="Rounds after the last arrival count too.",
         mutations=(Mutation("summed to the last arrival", truncated=True),),
     ),
-    Claim(
+    StepClaim(
         id="kv.footnote6",
         source=f"{PROOF}, footnote 6",
         title="Compensated values are not negative",
         statement="CP_{t+1} is never negative, and 0 if online and offline decide alike at t.",
         formula="L^OFF_{t+1}(S_ON, R_ON) ≥ L^OFF_{t+1}(S̃_OFF, R̃_OFF)",
         hypotheses=FROM_STATE,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_sign_check,
         summary="By enumeration of all schedules from the state.",
         mutations=(
             Mutation("Algorithm 2 in place of OFF in the second term", against_online=True),
         ),
     ),
-    Claim(
+    StepClaim(
         id="kv.off-subset",
         source=f"{PROOF}, text before Algorithm 3",
         title="OFF differs only by starting less",
@@ -215,8 +212,6 @@ CLAIMS = (
         "S_ON ∪ U, saving memory for shorter requests to come.",
         formula="V(t) ⊂ S_ON(t) ∪ U(t)",
         hypotheses=FROM_STATE,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_subset_check,
         summary="It may start a longer one instead of a shorter one, because of when they end.",
         mutations=(Mutation("fewer by one in the correction", spare=1),),
@@ -227,7 +222,7 @@ CLAIMS = (
         defect=Defect.SENTENCE,
         verify=verify_subset,
     ),
-    Claim(
+    StepClaim(
         id="kv.pending-difference",
         source=f"{PROOF}, displays below Lemmas 5.5 and 5.6",
         title="The terms K(t′)",
@@ -236,30 +231,26 @@ CLAIMS = (
         "processed per round.",
         formula="|S_OC ∪ R_OC| − |S̃_OFF ∪ R̃_OFF| ≤ K(t′)",
         hypotheses=FROM_STATE,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_pending_check,
         summary="Both start from the same requests, and OFF completes at most ⌊M/s⌋ a round, each "
         "of which holds s tokens at least.",
         mutations=(Mutation("no difference at all", per_round=0),),
         reading="K(t′) = (t′ − t)·⌊M/s⌋, so K̄ = sup K(t′) is constant only if t̂ − t is bounded.",
     ),
-    Claim(
+    StepClaim(
         id="kv.compensated-linear",
         source=f"{PROOF}, text before the last display (t < t_0)",
         title="A compensated value is O(T)",
         statement="For t < t_0 one can take q·T as a bound on CP_{t+1}, for some constant q.",
         formula="CP_{t+1} ≤ q·T",
         hypotheses=FROM_STATE,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
         check=_linear_check,
         summary="After any decision OFF may let what runs end and put its own schedule off by max "
         "d rounds. With n ≤ B·T this is q·T.",
         mutations=(Mutation("an eighth of it", share=Fraction(1, 8)),),
         reading="q = B·max d, at any t.",
     ),
-    Claim(
+    StepClaim(
         id="kv.coupling-constant",
         source=f"{PROOF}, bounds C_1·K̄ and C_2·K̄ on CP_{{t+1}}",
         title="From a bound with high probability to the expectation",
@@ -267,8 +258,6 @@ CLAIMS = (
         "at most C_1·K̄; hence CP_{t+1}, an expectation, is at most C_1·K̄.",
         formula="Pr(Σ_{t′} … ≤ C_1·K̄) ≥ 1 − O(1/T)  ⇒  CP_{t+1} ≤ C_1·K̄",
         hypotheses=("the sum is at most q·T always (kv.compensated-linear)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_expectation_check,
         summary="The event of probability O(1/T) is left out of the expectation, where CP may be "
         "q·T; it adds a constant.",

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import (
     algorithm,
@@ -159,7 +159,7 @@ def _decomposition_check(context: Context, *, rate: int = 2, from_round: int = 0
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="kv.eq3",
         source=f"{PROOF}, Equation (3)",
         title="The optimum as a telescoping sum",
@@ -168,14 +168,13 @@ CLAIMS = (
         formula="L^OFF_1(S(1), R(1)) = Σ_t (L^OFF_t(S(t), R(t)) − L^OFF_{t+1}(S(t+1), R(t+1)))",
         hypotheses=FROM_STATE[:2],
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_offline_check,
         summary="OFF from a state that it has reached goes on at the same total cost.",
         mutations=(Mutation("the second term from the state of Algorithm 2", consistent=False),),
         reading="rounds until all have completed, so that the last term is 0; optima with the "
         "started requests as they are.",
     ),
-    Claim(
+    StepClaim(
         id="kv.eq4",
         source=f"{PROOF}, Equation (4)",
         title="The same sum along the states of Algorithm 2",
@@ -183,13 +182,12 @@ CLAIMS = (
         formula="L^OFF_1 = Σ_t (L^OFF_t(S_ON(t), R_ON(t)) − L^OFF_{t+1}(S_ON(t+1), R_ON(t+1)))",
         hypotheses=FROM_STATE[:2],
         kind=Kind.IDENTITY,
-        scope=Scope.STEP,
         check=_online_check,
         summary="Exact, path by path.",
         mutations=(Mutation("three rounds only", last=3),),
         reading="rounds until all have completed under Algorithm 2.",
     ),
-    Claim(
+    StepClaim(
         id="kv.regret-decomposition",
         source=f"{PROOF}, display after Equation (6)",
         title="Decomposition of the regret",
@@ -198,8 +196,6 @@ CLAIMS = (
         formula="E[AEL − OPT/n] = (1/T)·Σ_t E[L^OFF_{t+1}(S_ON, R_ON) − L^OFF_{t+1}(S̃_OFF, "
         "R̃_OFF)]",
         hypotheses=(*FROM_STATE, "arrivals per round i.i.d. with bounded support"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_decomposition_check,
         summary="The terms add up to the excess of the total latency. AEL divides it by n, the "
         "printed formula by T; with a fixed number λ of arrivals a round they differ by the "

@@ -10,7 +10,7 @@ import numpy as np
 
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, FormulaClaim, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome, Verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -253,8 +253,6 @@ def _check(
 def _claim(*, holds: Statement, verify: Verifier, what: str, **texts: Any) -> Claim:
     return Claim(
         hypotheses=("a prompt s_i for each request", "outputs known", "s_i + o_i ≤ M"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
         check=partial(_check, holds=holds, verify=verify, what=what),
         summary="A short output with a large prompt blocks longer ones with small prompts.",
         mutations=(
@@ -271,7 +269,7 @@ def _claim(*, holds: Statement, verify: Verifier, what: str, **texts: Any) -> Cl
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="kv.eq1",
         source="KV-cache paper, Equation (1) (section 4)",
         title="Look-ahead keeps the memory",
@@ -279,37 +277,31 @@ CLAIMS = (
         "added, the KV cache never exceeds M.",
         formula="(1) for all t′ ∈ [t, t_max(U)] at every t  ⇒  Σ (s + t − p_i) ≤ M at all times",
         hypotheses=("outputs known", "each request fits alone"),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_safety_check,
         summary="What starts later is tested against what runs, so testing up to the last new "
         "completion is enough for all time.",
         mutations=(Mutation("only the coming slot is tested", test=now_only),),
         reading="also for mixed prompts, as the experiments use it.",
     ),
-    Claim(
+    RemarkClaim(
         id="kv.progress",
         source="KV-cache paper, section 3 (o_i ∈ [1, M − s])",
         title="An empty worker starts something",
         statement="A request with o ≤ M − s can always be started on an empty worker.",
         formula="S = ∅, R ≠ ∅, o_i ≤ M − s  ⇒  U ≠ ∅",
         hypotheses=COMMON,
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_progress_check,
         summary="So every run ends.",
         mutations=(Mutation("o up to M − s + 1", beyond=1),),
         reading="used, not stated, in the paper.",
     ),
-    Claim(
+    FormulaClaim(
         id="kv.eq2",
         source="KV-cache paper, Equation (2) and the text below it (section 4)",
         title="Ascending outputs start as many as possible",
         statement="Adding requests in ascending order of output while (1) holds solves (2).",
         formula="|U_greedy| = max {|U| : (1) for all t′}",
         hypotheses=COMMON,
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_largest_check,
         summary="With a common prompt a shorter request needs no more at any slot than a longer "
         "one.",
@@ -318,15 +310,13 @@ CLAIMS = (
             Mutation("descending order", backwards=True),
         ),
     ),
-    Claim(
+    FormulaClaim(
         id="kv.break",
         source="KV-cache paper, Algorithms 1 and 2 (`Break the for loop`)",
         title="Break and continue are one with a common prompt",
         statement="Once a request fails (1), no later one passes, so the loop may stop.",
         formula="(1) fails for U ∪ {i}, o_j ≥ o_i  ⇒  (1) fails for U ∪ {j}",
         hypotheses=COMMON,
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_break_check,
         summary="What comes after a request that does not fit is no shorter.",
         mutations=(Mutation("each its own prompt", prompts="mixed"),),

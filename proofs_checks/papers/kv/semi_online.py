@@ -10,7 +10,7 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, Mutation, ResultClaim
 from proofs_checks.evidence import Data, Examination, Outcome
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -261,15 +261,13 @@ def _equal_check(context: Context, *, sizes: Sequence[int] = (6, 7), few: int = 
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="kv.theorem4.2",
         source="KV-cache paper, Theorem 4.2 (section 4)",
         title="Algorithm 1 is optimal",
         statement="Algorithm 1 is optimal in terms of average end-to-end latency.",
         formula="AEL(I; Algorithm 1) = min_A AEL(I; A)",
         hypotheses=SEMI_ONLINE,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=_theorem_check,
         summary="The shortest start together although one of them had better wait: a long request "
         "fits beside requests that end at different times, not beside ones that end together. The "
@@ -296,8 +294,6 @@ CLAIMS = (
         statement="Where all outputs are equal, Algorithm 1 is optimal.",
         formula="o_1 = … = o_n  ⇒  AEL(I; Algorithm 1) = min_A AEL(I; A)",
         hypotheses=(*SEMI_ONLINE, "equal outputs"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
         check=_equal_check,
         summary="As many as possible at once end at once, and all their memory stands idle in the "
         "round after; a steady start of fewer each round fills it. With long outputs it costs up "

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.hindsight_latency import Convention
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.equal_streams import EqualRequests, started
 from proofs_checks.papers.kv.model import CONVENTIONS
@@ -100,7 +100,7 @@ def _check(
 
 
 CLAIMS = (
-    Claim(
+    ResultClaim(
         id="kv.theorem4.2-limit",
         source="KV-cache paper, Theorem 4.2 (section 4), with s/M → 0 (section 3)",
         title="Algorithm 1 is optimal as s/M → 0",
@@ -109,7 +109,6 @@ CLAIMS = (
         formula="AEL(I; Algorithm 1)/min_A AEL(I; A) → 1 as s/M → 0",
         hypotheses=(*SEMI_ONLINE, "s/M → 0"),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=_check,
         summary="As many as fit at once grow together, and the memory that all of them need at "
         "the end stands idle before; a steady start of fewer fills it at all times.",

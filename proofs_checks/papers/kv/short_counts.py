@@ -4,7 +4,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import isqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.adversary import ADVERSARY, Attack
 from proofs_checks.search import examine, refute
@@ -112,7 +112,7 @@ _READING = (
 )
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="kv.remark6.3",
         source=_REMARK,
         title="Too few or too many short requests",
@@ -121,8 +121,6 @@ CLAIMS = (
         "to 1.",
         formula="ratio(1) ≤ 1 + 2ε,  ratio(m) → 1 as m/M → ∞",
         hypotheses=ADVERSARY,
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_ends_check,
         summary="Both ends are as the remark says. How few is too few is another matter: with "
         "√M of them the ratio is large (kv.remark6.3-balance, kv.square-root).",
@@ -133,7 +131,7 @@ CLAIMS = (
         reading="the remark gives no figures; too few: one; too many: 1000·M, for which 1.01 is "
         f"near enough to 1; {_READING}",
     ),
-    Claim(
+    RemarkClaim(
         id="kv.remark6.3-balance",
         source=_REMARK,
         title="Precise balance of the number",
@@ -142,8 +140,6 @@ CLAIMS = (
         "as only few are put off.",
         formula="ratio(m) is large for m ≈ εM only",
         hypotheses=(*ADVERSARY, "M large, ε < 1/2"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_balance_check,
         summary="The fewer short requests, the greater the ratio, down to some √M of them; there "
         "it grows without bound in M even for a fixed ε (kv.square-root).",

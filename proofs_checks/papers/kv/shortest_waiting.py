@@ -3,7 +3,7 @@
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import gathered
 from proofs_checks.papers.kv.arrivals import ARRIVALS
@@ -98,7 +98,7 @@ def _minimum_check(
 
 
 CLAIMS = (
-    Claim(
+    StepClaim(
         id="kv.lemma5.6-minimum",
         source="KV-cache paper, proof of Lemma 5.6 (appendix B.4)",
         title="The shortest waiting request",
@@ -106,8 +106,6 @@ CLAIMS = (
         "probability 1 − (1 − F(x))^{|R(t)|}.",
         formula="Pr(o_min^{(t)} ≤ x) = 1 − (1 − F(x))^{|R(t)|}",
         hypotheses=ARRIVALS,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=_minimum_check,
         summary="Algorithm 2 takes the shortest first, so those left over are longer than fresh "
         "draws.",

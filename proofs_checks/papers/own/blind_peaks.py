@@ -8,7 +8,7 @@ from math import comb
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Mutation
 from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.search import examine
 
@@ -180,7 +180,6 @@ CLAIMS = (
             "G workers in lockstep, B slots each",
             "decisions depend on arrivals, prompts and what has ended only",
         ),
-        kind=Kind.FINITE,
         check=_check,
         summary="Requests look alike until they end. An adversary lets the next one to start be "
         "long whenever no long one runs, so that long ones never share a step, and hindsight runs "
@@ -190,7 +189,6 @@ CLAIMS = (
             Mutation("two long ones may start together", together=2),
             Mutation("a quarter of the chance", share=4),
         ),
-        scope=Scope.OURS,
         proof="blind-peaks",
     ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.ample_pool import Admission, Cell, level_sizes, mean_gaps, two_sizes
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
@@ -157,7 +157,6 @@ CLAIMS = (
             Mutation("one token more", less=1),
             Mutation("the floor doubled", factor=2),
         ),
-        scope=Scope.OURS,
         proof="gap-floor",
     ),
 )

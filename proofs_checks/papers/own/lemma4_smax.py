@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.ample_pool import Admission, Cell, blind_sizes, mean_gaps, two_sizes
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Examination, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import sufficient_slots
 from proofs_checks.search import examine
@@ -240,7 +240,6 @@ CLAIMS = (
             Mutation("FCFS in place of BF-IO", admission=blind_sizes),
             Mutation("a quarter of s_max", bound=0.25),
         ),
-        scope=Scope.OURS,
         reading="for (IO) the imbalance is bounded and the gap is not: ties of one step can "
         "leave a gap above s_max − s_min (the proof's section on one step of (IO)).",
         proof="lemma4-smax",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import imbalance, reachable_loads
@@ -131,7 +131,6 @@ CLAIMS = (
             "B ≥ (s_max − 1)(s_max − 2)",
             "prompt law of positive variance (for the ratio: FCFS then has an imbalance)",
         ),
-        kind=Kind.FINITE,
         check=_check,
         summary="Give G requests of one size to the G workers, one each, as often as it goes: "
         "what does not divide by G is less than G of each size, and the pool has that much to "
@@ -144,7 +143,6 @@ CLAIMS = (
         ),
         reading="Theorem 1 is about IIR over overloaded pools; its proof is about a round of "
         "G·B given prompts. In the former sense its ratio is infinite from this B on.",
-        scope=Scope.OURS,
         proof="overloaded-rounds",
     ),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.separation import (
     Step,
@@ -99,7 +99,6 @@ CLAIMS = (
             "overloaded pool (Definition 1)",
             "each worker has a free slot, all are filled",
         ),
-        kind=Kind.FINITE,
         check=_check,
         summary="The assignment with the least maximum, then the fewest workers at it, then the "
         "largest total does it: no waiting request may be smaller than one on the heaviest "
@@ -109,7 +108,6 @@ CLAIMS = (
             Mutation("the overloaded pool dropped", applies=lambda step: True),
             Mutation("one token less", sharper=1),
         ),
-        scope=Scope.OURS,
         proof="separation-levels",
     ),
 )

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 from formulations.hindsight_latency import LatencyProblem
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.kv.model import (
     Jobs,
@@ -138,7 +138,6 @@ CLAIMS = (
         "for both totals with n added.",
         formula="p_i ≤ 2·V_{i−1}/M,  TEL(Algorithm 1) < (7/3)·OPT",
         hypotheses=("a common prompt s ≥ 1", "all requests there at 0", "each fits alone"),
-        kind=Kind.FINITE,
         check=_check,
         summary="When a request has to wait, those that keep it waiting fill the memory at some "
         "slot, and each of them is at least as long as the one that started first: their areas "
@@ -150,7 +149,6 @@ CLAIMS = (
             Mutation("the areas once, not twice", factor=1),
             Mutation("10/9 in place of 7/3", limit=Fraction(10, 9)),
         ),
-        scope=Scope.OURS,
         proof="seven-thirds",
     ),
 )

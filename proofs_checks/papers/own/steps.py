@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from bfio.kvcache.feasibility import fits
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.rounds import fewest_maximisers, least_maximum, optimal_rounds
 from proofs_checks.runs import random_requests, small_run
@@ -140,8 +140,6 @@ CLAIMS = (
         "the profiles of all requests.",
         formula="Σ_k Σ_g L_g(k) = Σ_i (s_i·o_i + o_i(o_i − 1)/2)",
         hypotheses=("the run drains",),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_work_check,
         summary="Exact in integers, whatever the policy.",
         mutations=(Mutation("runs stopped after three steps", steps=3),),
@@ -154,8 +152,6 @@ CLAIMS = (
         "the optimum of (IO).",
         formula="R ⊆ R′, |R| ≥ Σ cap_g  ⇒  J*(R′) ≤ J*(R)",
         hypotheses=("|R| ≥ Σ_g cap_g",),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_monotone_check,
         summary="With fewer requests than slots it is false: one more request must then be "
         "admitted.",
@@ -170,8 +166,6 @@ CLAIMS = (
         "− 1 times that.",
         formula="M − m ≤ s_max − s_min,  Imb ≤ (G − 1)(s_max − s_min)",
         hypotheses=("G workers with B slots each", "a round of G·B sizes in s_min..s_max"),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_sharp_check,
         summary="A swap moves the difference of two sizes, so the spread of sizes takes the place "
         "of the largest. Equal sizes give perfect balance.",
@@ -188,8 +182,6 @@ CLAIMS = (
         "in the last batch of each of its requests.",
         formula="max_t memory(t) = max over completions of memory",
         hypotheses=("memory per request grows by one a batch until it completes",),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=_checkpoint_check,
         summary="Between completions the memory grows, so it peaks just before one of them.",
         mutations=(

@@ -11,7 +11,7 @@ from itertools import combinations, product
 from typing import TypeVar
 
 from bfio.step.two_stage.fscore import ScoreWeights, score
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, FormulaClaim, Kind, Mutation, RemarkClaim
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.probes import discounted
 from proofs_checks.search import examine
@@ -221,7 +221,7 @@ _PAPER = "BalanceRoute paper"
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="route.eq1",
         source=f"{_PAPER}, eq. (1) (section 3.1)",
         title="The F-score is the drop in imbalance",
@@ -230,12 +230,11 @@ CLAIMS = (
         formula="F(S, g) = Δ − G·max(0, Δ − m_g) = Imbalance(before) − Imbalance(after)",
         hypotheses=(),
         kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
         check=_eq1_check,
         summary="An identity; the two regimes meet at the margin.",
         mutations=(Mutation("G + 1 in place of G", penalty=1),),
     ),
-    Claim(
+    RemarkClaim(
         id="route.regimes",
         source=f"{_PAPER}, section 4.1, on eq. (2)",
         title="Two regimes of the horizon F-score",
@@ -246,7 +245,6 @@ CLAIMS = (
         "β·Σ_{h: m_g(h) < Δ} γ^h",
         hypotheses=("contributions constant over the window", "α, β > 0"),
         kind=Kind.IDENTITY,
-        scope=Scope.REMARK,
         check=_regimes_check,
         summary="The second regime is not linear but concave, with a kink at each margin, as "
         '"step by step" says and appendix D.4 counts: up to H + 1. For α = 1, β = G, F_H is the '

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from bfio.decode.prediction.estimates import Estimates, expected_steps
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, FormulaClaim, Kind, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 
@@ -178,7 +178,7 @@ def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="route.eq5",
         source=f"{SOURCE} C.1, eq. (4) to (6)",
         title="The two-stage estimate",
@@ -187,7 +187,6 @@ CLAIMS = (
         formula="y = E min(R, H) = p·μ + (1 − p)·H,  1 ≤ y ≤ H",
         hypotheses=("R ≥ 1 remaining steps", "p and μ exact"),
         kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
         check=_composite_check,
         summary="With exact stages nothing is clipped; ŷ is p·(H − μ) below H, so it falls to μ "
         "as p grows.",
@@ -197,7 +196,7 @@ CLAIMS = (
         ),
         reading="the text at hand has lost its formulas: (4) to (7) are those of the words.",
     ),
-    Claim(
+    FormulaClaim(
         id="route.eq7",
         source=f"{SOURCE} C.1, eq. (7)",
         title="The projected contribution",
@@ -206,7 +205,6 @@ CLAIMS = (
         formula="w(h) = (s + a + h)·1{h < y}, h = 0..H − 1",
         hypotheses=("remaining steps known",),
         kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
         check=_profile_check,
         summary="With ŷ = min(R, H) it is the load itself.",
         mutations=(Mutation("h ≤ ŷ", late=True),),
@@ -219,8 +217,6 @@ CLAIMS = (
         "at each step of the window.",
         formula="(s + a + h)·1{h < y} = (s + a + h)·P(R > h)",
         hypotheses=("y = E min(R, H) exact",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
         check=_mean_check,
         summary="A request that ends now or late, with equal chances, is projected to end in "
         "between: y tells how many steps are to be expected, not which.",
@@ -234,7 +230,7 @@ CLAIMS = (
         reading="the paper says that y is all that the score reads, not that (7) is a mean.",
         verify=verify_profile,
     ),
-    Claim(
+    RemarkClaim(
         id="route.gate",
         source=f"{SOURCE} C.2.3, stage-1 confidence gate",
         title="The gate at one half",
@@ -242,8 +238,6 @@ CLAIMS = (
         "the two stages.",
         formula="p < 1/2  ⇒  H = median of min(R, H),  H − y = p·(H − μ) ≤ (H − 1)/2",
         hypotheses=("p and μ exact", "H ≥ 2"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_gate_check,
         summary="A closed gate replaces the mean of min(R, H) by its median, and errs to the late "
         "side only.",

@@ -9,7 +9,7 @@ import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from formulations.arrays import IntArray
-from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Effort, Mutation, RemarkClaim
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.br0 import (
     Key,
@@ -123,7 +123,7 @@ def _family_check(context: Context, *, broken: Break = _INTACT) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="route.family",
         source="BalanceRoute paper, sections 3.2 and 4, and contributions",
         title="BR-0 is BR-H with H = 0",
@@ -131,8 +131,6 @@ CLAIMS = (
         "decisions of BR-0, whatever the discount.",
         formula="F_0(S, g; α = 1, β = G) = F(S, g)",
         hypotheses=("the same threshold and candidates",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_family_check,
         summary="With H = 0, α = 1, β = G the score of BR-H is that of BR-0. BR-0 is written from "
         "the paper's text for this check and shares nothing with the toolkit's.",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import gap, imbalance
@@ -53,8 +53,6 @@ CLAIMS = (
         "the reported imbalance, max − min, is no more.",
         formula="Σ_g(max − L_g) < Σ_g(max − L′_g)  ⇒  max − min ≤ max′ − min′",
         hypotheses=("loads of the same workers",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
         check=_metric_check,
         summary="One idle worker counts fully in max − min and once in the sum.",
         mutations=(

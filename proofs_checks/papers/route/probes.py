@@ -6,7 +6,7 @@ from functools import partial
 from itertools import combinations, product
 
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 
@@ -168,7 +168,7 @@ def _kink_check(context: Context, *, horizon: int = 3, probes: int = 2) -> Outco
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="route.two-probes",
         source=_SOURCE,
         title="Two probes are exact for BR-0",
@@ -176,14 +176,12 @@ CLAIMS = (
         "sum up to the margin and the smallest one above it is the best subset.",
         formula="max_S F(S, g) = max{F(Δ⁻), F(Δ⁺)}",
         hypotheses=("H = 0",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=two_probes_check,
         summary="The score is concave in Δ: no sum below the largest one up to its peak is "
         "better, none above the next one either.",
         mutations=(Mutation("the lower probe alone", probes=1),),
     ),
-    Claim(
+    RemarkClaim(
         id="route.margin-probes",
         source=_SOURCE,
         title="Probing BR-H around every margin",
@@ -192,8 +190,6 @@ CLAIMS = (
         formula="max_S F_H(S, g) = max over h of max{F_H(Δ⁻(h)), F_H(Δ⁺(h))},  "
         "Δ⁻(h) ≤ m_g(h) < Δ⁺(h)",
         hypotheses=("contributions constant over the window", "β ≥ α"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_margins_check,
         summary="The score is piecewise linear with kinks at the margins only, so one of them is "
         "its peak. Which one can be told beforehand: two probes do (own.two-probes).",
@@ -209,8 +205,6 @@ CLAIMS = (
         "the maximising interval of F_H find the best subset, for any horizon, discount, α and β.",
         formula="max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)},  Δ⁻ ≤ D* < Δ⁺ next to D*",
         hypotheses=("contributions constant over the window", "D* the right end of argmax F_H"),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=partial(two_probes_check, horizon=4),
         summary="The score is concave in Δ: no sum below the largest one up to its peak is "
         "better, none above the next one either.",
@@ -224,8 +218,6 @@ CLAIMS = (
         "step, is exact for BR-H.",
         formula="max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)} around m_g(0)",
         hypotheses=("contributions constant over the window", "margins m_g(h) ≥ 1"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
         check=_kink_check,
         summary="Several kinks leave the score concave; only the place to probe moves.",
         mutations=(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Mutation, RemarkClaim
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import multisets
@@ -60,7 +60,7 @@ def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcom
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="route.subset-cost",
         source="BalanceRoute paper, appendix D.4, recurrence and cost",
         title="Reachable sums by bit sets",
@@ -69,8 +69,6 @@ CLAIMS = (
         "and exact.",
         formula="mask[c] |= mask[c − 1] << s, c = cap..1;  K·cap·⌈(cap·s_max + 1)/w⌉ words",
         hypotheses=("sizes are positive integers up to s_max",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_check,
         summary="Exact, each candidate used once. The cost does not grow exponentially in K, but "
         "with s_max: for 8 slots and prompts up to 4,096 tokens 2^K subsets are fewer up to K of "

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.estimators import SOURCE, profile
 from proofs_checks.search import examine, refute
@@ -77,7 +77,7 @@ def _floor_check(context: Context, *, floor: int = 1) -> Outcome:
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="route.refresh",
         source=f"{SOURCE} C.2.3, periodic refresh",
         title="One step less per token",
@@ -85,8 +85,6 @@ CLAIMS = (
         "is one less step of in-window contribution.",
         formula="min(R − j, H) = min(R, H) − j",
         hypotheses=("in-window: the next H steps, (4)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_decrement_check,
         summary="The window moves on as well: a request that outlasts it contributes to all of "
         "its next H steps, and is projected to leave within it, up to q − 1 steps early.",
@@ -101,7 +99,7 @@ CLAIMS = (
         "is predicted to outlast the window does so until it is predicted again.",
         verify=verify_decrement,
     ),
-    Claim(
+    RemarkClaim(
         id="route.floor",
         source=f"{SOURCE} C.2.3, floor",
         title="The floor of one step",
@@ -109,8 +107,6 @@ CLAIMS = (
         "from the projection while it consumes work.",
         formula="y ≥ 1  ⇒  w(0) = s + a",
         hypotheses=("crossing the floor triggers a refresh",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
         check=_floor_check,
         summary="As it says; for predictions that are too early, too late or 0.",
         mutations=(Mutation("a floor of 0", floor=0),),

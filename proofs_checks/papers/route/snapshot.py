@@ -10,7 +10,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Context, FormulaClaim, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.br0 import f_score
 from proofs_checks.papers.route.estimators import profile
@@ -163,7 +163,7 @@ def _snapshot_check(context: Context, *, late: bool = False, steps: int = 3) -> 
 
 
 CLAIMS = (
-    Claim(
+    FormulaClaim(
         id="route.eq3",
         source="BalanceRoute paper, eq. (3) (section 5) and what section 5.1 says of it",
         title="The snapshot of the cluster",
@@ -172,8 +172,6 @@ CLAIMS = (
         "across workers.",
         formula="({A_g, cap_g}_{g = 1..G}, R_wait) determines L_g(h), m_g(h) and F_H",
         hypotheses=("remaining steps in the window known",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=_snapshot_check,
         summary="The snapshot suffices, and none of its parts can be spared: a worker gets other "
         "requests if another worker alone changes.",

@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.br0 import Rules, decision, decisions, f_score
 from proofs_checks.search import examine, refute
@@ -126,7 +126,7 @@ def _stage1_check(
 
 
 CLAIMS = (
-    Claim(
+    RemarkClaim(
         id="route.stage1",
         source="BalanceRoute paper, section 3.2, stage 1",
         title="The safe regime of stage 1",
@@ -136,8 +136,6 @@ CLAIMS = (
         "free slots.",
         formula="g* = argmax_g cap_g  ⇒  s_i ≤ m_{g*},  i = argmax s_i,  L_{g*} = min_g L_g",
         hypotheses=("Σ_g cap_g > θ", "BR-0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
         check=_stage1_check,
         summary="A worker with few but long requests can have most free slots and the highest "
         "load; then its margin is 0, every request overflows, and the smallest does least harm. "

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Context, Defect, ExperimentClaim, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.printed_tables import (
     AZURE,
@@ -170,7 +170,7 @@ def _survival_check(context: Context, *, over: str = "BR-0") -> Outcome:
 _PAPER = "BalanceRoute paper, section"
 
 CLAIMS = (
-    Claim(
+    ExperimentClaim(
         id="route.table1-order",
         source=f"{_PAPER} 6.2, on Table 1",
         title="The order on both traces",
@@ -178,8 +178,6 @@ CLAIMS = (
         "every baseline row on every metric.",
         formula="BR rows < baseline rows in imbalance and TPOT, > in throughput, both traces",
         hypotheses=("the numbers of Table 1",),
-        kind=Kind.FINITE,
-        scope=Scope.EXPERIMENT,
         check=_dominance_check,
         summary="It follows from the printed rows. Within either group the order differs: "
         "round-robin and power-of-two swap places, and so do the two deployed rows in throughput.",
@@ -191,15 +189,13 @@ CLAIMS = (
         reading="what follows the colon says which ordering is meant, so that of single rows is "
         "not. The runs themselves, one replay each, are not public.",
     ),
-    Claim(
+    ExperimentClaim(
         id="route.table1-tpot",
         source=f"{_PAPER} 6.2, last but one sentence",
         title="The lowest TPOT of any method",
         statement="Deployed BR-H achieves the lowest TPOT P95 of any method on both datasets.",
         formula="min TPOT P95 (Survival, ExactMatch) ≤ TPOT P95 of every row",
         hypotheses=("the numbers of Table 1",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.EXPERIMENT,
         check=_lowest_check,
         summary="The oracle rows are lower: 78.0 against 78.7 ms, and 77.3 against 82.1 ms.",
         mutations=(
@@ -213,7 +209,7 @@ CLAIMS = (
         "does not leave it out.",
         verify=verify_lowest,
     ),
-    Claim(
+    ExperimentClaim(
         id="route.scaling",
         source=f"{_PAPER} 6.3 on Table 2, appendix G on Tables 4 and 5",
         title="The advantage rises with the cluster",
@@ -221,8 +217,6 @@ CLAIMS = (
         "the strongest baseline rises with G, BR-0's rises less, and so does BR-H over BR-0.",
         formula="Tput(BR-H)/max Tput(baselines), Tput(BR-0)/max, Tput(BR-H)/Tput(BR-0) rise in G",
         hypotheses=("the numbers of Tables 2, 4 and 5",),
-        kind=Kind.FINITE,
-        scope=Scope.EXPERIMENT,
         check=_scaling_check,
         summary="The ratios are 1.13, 1.22, 1.35 for BR-H and 1.11, 1.11, 1.21 for BR-0. Three "
         "clusters, one replay each; the third has fewer prefill nodes per worker, as the paper "
@@ -233,7 +227,7 @@ CLAIMS = (
         ),
         reading="what the printed numbers say; the runs are not public.",
     ),
-    Claim(
+    ExperimentClaim(
         id="route.sweep",
         source=f"{_PAPER} 6.4 and appendix H, on Tables 6 and 7",
         title="Robust in β and γ",
@@ -241,15 +235,13 @@ CLAIMS = (
         "spread is tighter at G = 16 than at G = 8.",
         formula="7 configurations < baselines in imbalance and TPOT, > in throughput, G = 8, 16",
         hypotheses=("the numbers of Tables 2, 6 and 7",),
-        kind=Kind.FINITE,
-        scope=Scope.EXPERIMENT,
         check=_sweep_check,
         summary="It follows from the tables. Against BR-0 it does not: β = 96 at G = 8 has a "
         "higher TPOT (79.46 against 79.32 ms) and 0.3 % more throughput.",
         mutations=(Mutation("BR-0 among the baselines", over=(*BASELINES, "BR-0")),),
         reading="what the printed numbers say; oracle predictions, one replay each.",
     ),
-    Claim(
+    ExperimentClaim(
         id="route.appendix-e",
         source="BalanceRoute paper, appendix E",
         title="Survival on proprietary data",
@@ -257,8 +249,6 @@ CLAIMS = (
         "against ExactMatch it is behind in imbalance and tied in throughput.",
         formula="40,757 < 51,927, 78.7 < 79.3, 979 > 943;  40,757 > 36,277, 979 ≈ 977",
         hypotheses=("the numbers of Table 1",),
-        kind=Kind.FINITE,
-        scope=Scope.EXPERIMENT,
         check=_survival_check,
         summary="It follows from the table. That the weaker predictor should do worse end to end, "
         "as the appendix expects, shows in imbalance only; TPOT and throughput are a bit better.",
