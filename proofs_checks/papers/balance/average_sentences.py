@@ -6,7 +6,7 @@ from itertools import product
 
 from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import gap, imbalance
 
 # "Nonnegative, so its Cesàro average is bounded."
@@ -81,12 +81,12 @@ def _remainder_check(
         for size in range(1, largest)
         if gap(loads) > size
     ]
-    made = f"all loads up to {largest} of {' and '.join(map(str, workers))} workers"
-    printed = refute("D = s + r implies Imb ≤ (G − 1)·s + r", made, cases, verify_remainder)
-    corrected = examine(
+    domain = Domain(
+        f"all loads up to {largest} of {' and '.join(map(str, workers))} workers", cases
+    )
+    printed = domain.refute("D = s + r implies Imb ≤ (G − 1)·s + r", verify_remainder)
+    corrected = domain.examine(
         "D = s + r implies Imb ≤ (G − 1)·(s + r)",
-        made,
-        cases,
         lambda case: (
             factor * imbalance(case["loads"]) <= (len(case["loads"]) - 1) * gap(case["loads"])
         ),

@@ -6,7 +6,7 @@ from math import log, sqrt
 from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.concentration import MARGIN
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain
 
 
 def exponents(
@@ -40,22 +40,20 @@ def verify_exponent(data: Data) -> str | None:
 def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -> Outcome:
     slots = context.choose((1, 8, 256), (1, 8, 64, 256, 4096), (1, 8, 64, 256, 4096, 10**6))
     cases = list(product((2, 16), slots, (1, 5, 9)))
-    made = f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10"
+    domain = Domain(f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10", cases)
 
     def reached(case: tuple[int, int, int], least: float) -> bool:
         quadratic, linear, alpha = exponents(1, *case, factor)
         return min(quadratic, linear) >= least * alpha * MARGIN
 
-    printed = refute(
+    printed = domain.refute(
         "the exponent is at least 2α_B",
-        made,
-        cases,
         verify_exponent,
         lambda c: {"workers": c[0], "slots": c[1], "tenths": c[2]},
         holds=lambda c: reached(c, 2),
         applies=lambda c: c[2] * (10 - c[2]) * c[1] >= 100 * 3 * log(c[0] * c[1]),
     )
-    corrected = examine("it is at least α_B", made, cases, lambda c: reached(c, wanted))
+    corrected = domain.examine("it is at least α_B", lambda c: reached(c, wanted))
     return printed, corrected
 
 

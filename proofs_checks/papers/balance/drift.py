@@ -9,7 +9,7 @@ from bfio.decode.drift import Drift, DriftReading
 from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import random_requests, small_run, step_loads
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 #: Load of a request at a step: increments, prompt, first step, step.
 Weight = Callable[[Sequence[int], int, int, int], int]
@@ -92,13 +92,11 @@ def _drift_check(
         for starts in product(range(n), repeat=2)
         if not constant or len(set(deltas)) == 1
     ]
-    made = f"all sequences of up to {length} increments in 1..3 and two start steps"
-    printed = refute(
-        "all running requests share the increment (printed formula)",
-        made,
-        cases,
-        verify_drift,
-        _as_data,
+    domain = Domain(
+        f"all sequences of up to {length} increments in 1..3 and two start steps", cases
+    )
+    printed = domain.refute(
+        "all running requests share the increment (printed formula)", verify_drift, _as_data
     )
 
     def corrected_holds(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
@@ -113,11 +111,9 @@ def _drift_check(
             and _as_toolkit(deltas, starts, DriftReading.AGE, weight_by_age)
         )
 
-    corrected = examine(
+    corrected = domain.examine(
         "the same with increments indexed by the global step; the toolkit's weights in both "
         "readings are those of the formulas",
-        made,
-        cases,
         corrected_holds,
     )
     runs = examine(

@@ -19,7 +19,7 @@ from proofs_checks.claim import (
     RemarkClaim,
 )
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import imbalance
 
 # Equation (56): operations of a forward pass.
@@ -55,15 +55,17 @@ def verify_operations(data: Data) -> str | None:
 def _operations_check(context: Context, *, per_weight: int = 2) -> Outcome:
     most = context.choose(3, 4, 6)
     cases = [w for n in (2, 3) for w in product(range(1, most + 1), repeat=n)]
-    made = f"all stacks of one and two matrices with widths 1..{most}, multiplied out"
-    printed = refute(
-        "one token takes 6·N operations", made, cases, verify_operations,
-        lambda w: {"widths": list(w)},
+    domain = Domain(
+        f"all stacks of one and two matrices with widths 1..{most}, multiplied out", cases
+    )
+    printed = domain.refute(
+        "one token takes 6·N operations", verify_operations,
+        lambda w: {"widths": list(w)}
     )  # fmt: skip
-    corrected = examine(
-        "N multiply-accumulates, 2·N operations", made, cases,
+    corrected = domain.examine(
+        "N multiply-accumulates, 2·N operations",
         lambda w: sum(operations(w)) == per_weight * parameters(w)
-        and operations(w)[0] == parameters(w),
+        and operations(w)[0] == parameters(w)
     )  # fmt: skip
     return printed, corrected
 

@@ -9,7 +9,7 @@ from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, two_sizes
 from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import AVERAGE, Pool, gap_estimates
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain
 from proofs_checks.statistics import room
 
 #: Universal constant of eq. (32): the one that Bernstein's inequality gives (balance.lemma6).
@@ -94,19 +94,18 @@ def _step_check(
 ) -> Outcome:
     doublings = context.choose((20, 30, 40), (20, 30, 40, 50), tuple(range(10, 70, 5)))
     cases = list(product((1, 3, 5, 9), (2, 16), doublings, (2, 10), increments))
-    made = (
+    domain = Domain(
         f"p = 1/10, 3/10, 1/2, 9/10, G = 2 and 16, B = 2^k for k in {doublings}, s_max = 2 and 10,"
-        f" δ_max in {tuple(increments)}; those that meet (32)"
+        f" δ_max in {tuple(increments)}; those that meet (32)",
+        cases,
     )
 
     def applies(case: tuple[int, int, int, int, int]) -> bool:
         tenths, workers, k, largest, increment = case
         return meets(tenths, workers, 2**k, largest, increment)
 
-    printed = refute(
+    printed = domain.refute(
         "(1 − p)^{y*} ≤ (GB)^{−3} with y* = ⌊x*/δ_max⌋",
-        made,
-        cases,
         verify_step,
         lambda c: dict(zip(_NAMES, c, strict=True)),
         applies=applies,
@@ -118,9 +117,9 @@ def _step_check(
         threshold = age_threshold(tenths, size, 1 if stretched else increment)
         return small_enough(tenths, workers, 2**k, threshold)
 
-    corrected = examine(
-        "the same with x* = δ_max·⌈(3/p)·log(GB)⌉, so y* = ⌈(3/p)·log(GB)⌉", made, cases,
-        corrected_holds, applies,
+    corrected = domain.examine(
+        "the same with x* = δ_max·⌈(3/p)·log(GB)⌉, so y* = ⌈(3/p)·log(GB)⌉",
+        corrected_holds, applies
     )  # fmt: skip
     return Findings(
         printed,

@@ -5,7 +5,7 @@ from itertools import product
 
 from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 # The decomposition, after one step: H is δ_1 with probability 1 − p, else 0.
 
@@ -47,10 +47,11 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
         for prompt in (1, other)
         for survives in (0, 1)
     ]  # fmt: skip
-    made = f"slots with two prompts up to {largest} and increments up to {increments} after a step"
-    printed = refute(
-        "Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)", made, cases, verify_decomposition
+    domain = Domain(
+        f"slots with two prompts up to {largest} and increments up to {increments} after a step",
+        cases,
     )
+    printed = domain.refute("Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)", verify_decomposition)
 
     def two_terms(case: Data) -> bool:
         mean_s, mean_h = _means(case)
@@ -58,7 +59,7 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
         parts = [case["prompt"] - mean_s, growth - mean_h][:terms]
         return bool(sum(parts) == case["prompt"] + growth - mean_s - mean_h)
 
-    corrected = examine("Y − EY = (S − μ_s) + (H − EH)", made, cases, two_terms)
+    corrected = domain.examine("Y − EY = (S − μ_s) + (H − EH)", two_terms)
     return printed, corrected
 
 

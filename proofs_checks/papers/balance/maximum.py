@@ -7,7 +7,7 @@ from math import prod
 
 from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain
 
 #: Independent variables, each uniform on its values, and t.
 LoadsAndLevel = tuple[tuple[tuple[int, ...], ...], int]
@@ -94,7 +94,7 @@ def _maximum_check(
     context: Context, *, with_correction: int = 1, non_negative: bool = False
 ) -> Outcome:
     cases = list(_alike(context))
-    made = "loads uniform on every set of small values, 2 or 3 workers, all t"
+    domain = Domain("loads uniform on every set of small values, 2 or 3 workers, all t", cases)
 
     def printed_holds(case: LoadsAndLevel) -> bool:
         variables, t = case
@@ -117,10 +117,8 @@ def _maximum_check(
         tight += room == 0
         return room >= 0
 
-    printed = refute(
-        "printed inequality", made, cases, verify_maximum, _alike_data, holds=printed_holds
-    )
-    corrected = examine("with the correction term", made, cases, corrected_holds)
+    printed = domain.refute("printed inequality", verify_maximum, _alike_data, holds=printed_holds)
+    corrected = domain.examine("with the correction term", corrected_holds)
     return Findings(
         printed, corrected, numbers={"instances that meet the corrected one with equality": tight}
     )
@@ -153,11 +151,9 @@ def _family_check(
     context: Context, *, alike: bool = False, floor: bool = True, with_correction: int = 1
 ) -> Outcome:
     cases = list(_families(context, alike))
-    made = "two independent loads, each uniform on two small values, all t"
-    printed = refute(
+    domain = Domain("two independent loads, each uniform on two small values, all t", cases)
+    printed = domain.refute(
         "E max X ≥ max a + t·P(max (X − a) ≥ t)",
-        made,
-        cases,
         verify_family,
         lambda c: {"variables": [list(v) for v in c[0]], "t": c[1]},
     )
@@ -168,7 +164,7 @@ def _family_check(
         right = level + t * chance_of_excess(variables, t)
         return expected_maximum(variables) >= right - with_correction * left_out(variables)
 
-    corrected = examine("from min a, with the correction term", made, cases, corrected_holds)
+    corrected = domain.examine("from min a, with the correction term", corrected_holds)
     return printed, corrected
 
 

@@ -11,7 +11,7 @@ from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.laws import deviation, law, mean, sum_law
 from proofs_checks.papers.balance.theorem1 import C1, LEAST_G, prompt_laws
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 #: A constant with which the Berry–Esseen theorem is proven (Shevtsova 2011).
 _BERRY_ESSEEN = 0.4748
@@ -49,11 +49,11 @@ def _constant_check(context: Context, *, rarest: int | None = None, factor: floa
     odds = [o for o in (1, 3, 10, 30, 100, 200, 1000, 10_000) if o <= most]
     slots = context.choose((1, 8, 64), (1, 8, 64, 256), (1, 8, 64, 256, 1024))
     cases = list(product(odds, slots))
-    made = f"prompts 1 or 2 with odds {odds} : 1, B in {slots}; exact law of the sum"
-    printed = refute(
+    domain = Domain(
+        f"prompts 1 or 2 with odds {odds} : 1, B in {slots}; exact law of the sum", cases
+    )
+    printed = domain.refute(
         "one constant, 3, for all laws of prompts",
-        made,
-        cases,
         verify_constant,
         lambda c: {"odds": c[0], "slots": c[1], "hundredths": 300},
     )
@@ -63,7 +63,7 @@ def _constant_check(context: Context, *, rarest: int | None = None, factor: floa
         kappa = deviation(pmf) / 2
         return distance_to_normal(pmf, case[1]) * sqrt(case[1]) * factor <= _BERRY_ESSEEN / kappa
 
-    corrected = examine("constant 0.4748/κ_0", made, cases, within)
+    corrected = domain.examine("constant 0.4748/κ_0", within)
     return printed, corrected
 
 

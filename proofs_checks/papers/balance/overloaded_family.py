@@ -10,7 +10,7 @@ from bfio.workloads.overload import overload_violations, overloaded
 from proofs_checks.claim import Claim, Context, FormulaClaim, Mutation, RemarkClaim
 from proofs_checks.evidence import Outcome
 from proofs_checks.runs import small_run
-from proofs_checks.search import examine
+from proofs_checks.search import Domain, examine
 from proofs_checks.step_enumeration import multisets
 
 
@@ -33,14 +33,16 @@ def _definition_check(context: Context, *, skip: int = 1) -> Outcome:
         for pool in multisets(n, largest)
         for free in range(1, count + 2)
     ]
-    made = f"all pools of up to {count} sizes in 1..{largest} and all numbers of free slots"
-    words = examine(
-        "formula and sentence agree", made, cases,
-        lambda c: by_definition(*c, largest) == in_words(*c, skip),
+    domain = Domain(
+        f"all pools of up to {count} sizes in 1..{largest} and all numbers of free slots", cases
+    )
+    words = domain.examine(
+        "formula and sentence agree",
+        lambda c: by_definition(*c, largest) == in_words(*c, skip)
     )  # fmt: skip
-    checker = examine(
-        "the toolkit's checker agrees", made, cases,
-        lambda c: by_definition(*c, largest) == (not overload_violations([c[0]], [c[1]])),
+    checker = domain.examine(
+        "the toolkit's checker agrees",
+        lambda c: by_definition(*c, largest) == (not overload_violations([c[0]], [c[1]]))
     )  # fmt: skip
     return words, checker
 

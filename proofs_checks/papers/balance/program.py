@@ -9,7 +9,7 @@ from formulations.arrays import integer_matrix, integer_vector
 from proofs_checks.claim import Claim, Context, Defect, FormulaClaim, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 from proofs_checks.step_enumeration import imbalance, multisets, reachable_loads
 
 #: Capacity, base loads [g][h] and contributions [i][h] of a step.
@@ -105,18 +105,19 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
         for base in product(range(3), repeat=G)
         for pool in multisets(G + spare, largest)
     ]
-    made = f"steps of 2 and 3 workers with one free slot, sizes up to {largest}, {spare} to spare"
-    printed = refute(
-        "an optimum of (IO) has the least maximum load",
-        made,
+    domain = Domain(
+        f"steps of 2 and 3 workers with one free slot, sizes up to {largest}, {spare} to spare",
         cases,
+    )
+    printed = domain.refute(
+        "an optimum of (IO) has the least maximum load",
         verify_admission,
         lambda c: {"base": list(c[0]), "pool": list(c[1])},
     )
 
-    corrected = examine(
-        "for a fixed admitted set both optima are the same", made, cases,
-        lambda case: _same_optima(*case, free_choice),
+    corrected = domain.examine(
+        "for a fixed admitted set both optima are the same",
+        lambda case: _same_optima(*case, free_choice)
     )  # fmt: skip
     return printed, corrected
 

@@ -7,7 +7,7 @@ from itertools import combinations
 from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.overloaded_family import by_definition
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import multisets
 
 # "The pool contains sufficiently many jobs of each size."
@@ -118,7 +118,7 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
     longest, largest = context.choose((2, 3), (3, 4), (4, 5))
     groups = [g for n in range(1, longest + 1) for g in multisets(n, largest)]
     pairs: list[_Pair] = [(heavy, light) for heavy in groups for light in groups]
-    made = f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}"
+    domain = Domain(f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}", pairs)
 
     def stands(pair: _Pair) -> bool:
         heavy, light = pair
@@ -126,18 +126,14 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
             return True
         return max(heavy) >= min(light) if weak else max(heavy) > min(light)
 
-    printed = refute(
+    printed = domain.refute(
         "no θ: then some x in S_p exceeds some y in S_q",
-        made,
-        pairs,
         verify_strict,
         lambda pair: {"heavy": list(pair[0]), "light": list(pair[1]), "largest": largest},
         holds=stands,
     )
-    loose = examine(
+    loose = domain.examine(
         "no θ: then some x in S_p is at least some y in S_q",
-        made,
-        pairs,
         lambda pair: separated(*pair, largest) or max(pair[0]) >= min(pair[1]),
     )
     count, top = context.choose(*_POOLS)

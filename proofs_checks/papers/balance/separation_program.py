@@ -13,7 +13,7 @@ from proofs_checks.claim import Claim, Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step, small_steps, step_of, steps_apart, within
 from proofs_checks.papers.own.separation_levels import deficit_bounds
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import gap, imbalance, multisets
 
 # The same statement for the program the policy solves.
@@ -107,19 +107,19 @@ def _objective_check(
     context: Context, *, workers: int = 3, factor: Callable[[int], int] = lambda G: G - 1
 ) -> Outcome:
     steps = list(_level_steps(context, workers))
-    made = "overloaded steps with one free slot per worker and two spare requests, small sizes"
-    printed = refute(
+    domain = Domain(
+        "overloaded steps with one free slot per worker and two spare requests, small sizes", steps
+    )
+    printed = domain.refute(
         "some minimiser of (IO) minimises D",
-        made,
-        steps,
         verify_objective,
         Step.to_data,
         holds=lambda s: min(map(gap, s.minimisers(imbalance))) == gap(s.minimisers(gap)[0]),
     )
-    corrected = examine(
-        "the gap of every minimiser of (IO) is at most (G − 1) times the least gap", made, steps,
+    corrected = domain.examine(
+        "the gap of every minimiser of (IO) is at most (G − 1) times the least gap",
         lambda s: max(map(gap, s.minimisers(imbalance)))
-        <= factor(len(s.slots)) * gap(s.minimisers(gap)[0]),
+        <= factor(len(s.slots)) * gap(s.minimisers(gap)[0])
     )  # fmt: skip
     return printed, corrected
 

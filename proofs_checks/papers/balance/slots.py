@@ -6,7 +6,7 @@ from itertools import product
 from proofs_checks.claim import Context, Kind, Mutation, StepClaim
 from proofs_checks.evidence import Outcome
 from proofs_checks.exact_laws import ExactLaw, mean, uniform, variance
-from proofs_checks.search import examine
+from proofs_checks.search import Domain
 
 _CHANCES = tuple(Fraction(k, 10) for k in (1, 3, 5, 9))
 
@@ -67,11 +67,13 @@ def _stationary_check(
         for mask in range(1, 2**largest)
         for p in _CHANCES
     ]
-    made = f"prompts uniform on every set within 1..{largest}, p = 1/10, 3/10, 1/2, 9/10"
-    law = examine(
-        "the law of S + A solves πP = π", made, cases,
+    domain = Domain(
+        f"prompts uniform on every set within 1..{largest}, p = 1/10, 3/10, 1/2, 9/10", cases
+    )
+    law = domain.examine(
+        "the law of S + A solves πP = π",
         lambda c: stationary_by_elimination(*c, states)
-        == [snapshot_chance(*c, y - extra_age) for y in range(states)],
+        == [snapshot_chance(*c, y - extra_age) for y in range(states)]
     )  # fmt: skip
 
     def moments(case: tuple[ExactLaw, Fraction]) -> bool:
@@ -81,7 +83,7 @@ def _stationary_check(
             variance(prompts) + spread * (1 - p) / p**2,
         )
 
-    both = examine("mean and variance of eq. (26)", made, cases, moments)
+    both = domain.examine("mean and variance of eq. (26)", moments)
     return law, both
 
 
@@ -97,7 +99,7 @@ def age_law(p: Fraction, step: int) -> ExactLaw:
 def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outcome:
     steps = context.choose(12, 40, 100)
     cases = list(product(_CHANCES, range(1, steps)))
-    made = f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly"
+    domain = Domain(f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly", cases)
 
     def tails(case: tuple[Fraction, int]) -> bool:
         p, k = case
@@ -116,8 +118,8 @@ def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outco
         )
         return moment <= constant * total
 
-    tail = examine("P(A(k) ≥ n) ≤ (1 − p)^n", made, cases, tails)
-    cube = examine("E[A³] ≤ 3·Σ n²·P(A ≥ n)", made, cases, third)
+    tail = domain.examine("P(A(k) ≥ n) ≤ (1 − p)^n", tails)
+    cube = domain.examine("E[A³] ≤ 3·Σ n²·P(A ≥ n)", third)
     return tail, cube
 
 

@@ -20,7 +20,7 @@ from proofs_checks.papers.batching.model import (
     slowed,
     vllm,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 ONE_SLOT = BatchTime(Fraction(1))
 Instance = tuple[Engine, State, Policy]
@@ -212,12 +212,10 @@ def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outco
         for _ in range(context.choose(60, 600, 20_000))
     ]
     lengths += [[least + k] for k in range(most)]
-    made = f"lengths >= {least}, equally likely"
-    printed = refute("E[(d+1)²] <= 2E[d²]", made, lengths, verify_square, lambda d: {"lengths": d})
-    corrected = examine(
+    domain = Domain(f"lengths >= {least}, equally likely", lengths)
+    printed = domain.refute("E[(d+1)²] <= 2E[d²]", verify_square, lambda d: {"lengths": d})
+    corrected = domain.examine(
         "E[(d+1)²] <= 4E[d²]",
-        made,
-        lengths,
         lambda d: sum((x + 1) ** 2 for x in d) <= factor * sum(x * x for x in d),
     )
     return printed, corrected

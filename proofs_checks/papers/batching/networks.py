@@ -9,7 +9,7 @@ import numpy as np
 from proofs_checks.claim import Context, Kind, Mutation, RemarkClaim, ResultClaim
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.papers.batching.model import sarathi
-from proofs_checks.search import examine
+from proofs_checks.search import Domain
 from proofs_checks.statistics import mean_estimate
 
 #: Tokens of a short task and of a long one, (4.4) and (4.5), and the budget of both agents.
@@ -97,12 +97,12 @@ def _rybko_check(context: Context, *, last_first: bool = True, last: int = LONG)
         *_, end = peaks(RybkoStolyar(rate_of(load), not last_first), start, 200)
         return not any(end)
 
-    made = f"loads {loads[0]} to {loads[-1]} of either agent, in fractions"
-    grown = examine(
-        "last stages first: a backlog comes back λ/(768/544 − λ) times as large", made, loads,
-        half_cycle,
+    domain = Domain(f"loads {loads[0]} to {loads[-1]} of either agent, in fractions", loads)
+    grown = domain.examine(
+        "last stages first: a backlog comes back λ/(768/544 − λ) times as large",
+        half_cycle
     )  # fmt: skip
-    drained = examine("first stages first: everything drains", made, loads, reversed_drains)
+    drained = domain.examine("first stages first: everything drains", reversed_drains)
     factor = rate_of(Fraction(9, 10)) / (Fraction(BUDGET, LONG) - rate_of(Fraction(9, 10)))
     numbers = {
         "growth at a load of 0.9": float(factor),

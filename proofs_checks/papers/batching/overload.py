@@ -19,7 +19,7 @@ from proofs_checks.papers.batching.model import (
     sarathi,
     slowed,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 #: Most states of a chain that are listed.
 _MOST_STATES = 120
@@ -151,18 +151,14 @@ def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = Tru
         (random_queue(rng, int(rng.integers(1, 6))), int(rng.integers(1, most_budget + 1)))
         for _ in range(context.choose(100, 2000, 40_000))
     ]
-    made = "random queues and budgets, no arrivals"
-    printed = refute(
+    domain = Domain("random queues and budgets, no arrivals", queues)
+    printed = domain.refute(
         "a policy with (2.6) empties the queue",
-        made,
-        queues,
         verify_empties,
         lambda pair: {"queue": [list(r) for r in pair[0]], "budget": pair[1]},
     )
-    corrected = examine(
+    corrected = domain.examine(
         "one with min(b, eligible tokens) in every batch does",
-        made,
-        queues,
         lambda pair: _slots_to_empty(pair[0], pair[1], strict=strict) is not None,
     )
     return printed, corrected

@@ -22,7 +22,7 @@ from proofs_checks.evidence import (
 )
 from proofs_checks.papers.fluid.propositions import EVICTION_RULES, INSTANCE
 from proofs_checks.papers.fluid.runs import canonical, reference
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 from proofs_checks.statistics import mean_estimate
 
 #: Arrivals after which the memory is not exceeded, as printed.
@@ -73,17 +73,16 @@ def _chance(iterations: int, most: int, prompts: int = 1) -> tuple[Fraction, flo
 def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) -> Outcome:
     most = context.choose(12, 12, 20)
     pairs = _pairs(most)
-    printed = refute(
+    domain = Domain(f"all pairs below {most}", pairs)
+    printed = domain.refute(
         "safe for two iterations are (0,0), (1,0), (0,1), (1,1), (2,0) only",
-        f"all pairs below {most}", pairs,
         verify_overflow, lambda pair: {"first": pair[0], "second": pair[1]},
-        holds=lambda pair: is_safe(pair, iterations) == (pair in _PRINTED),
+        holds=lambda pair: is_safe(pair, iterations) == (pair in _PRINTED)
     )  # fmt: skip
-    six = examine(
-        "safe for two are (0,2) too, and for three the printed ones", f"all pairs below {most}",
-        pairs,
+    six = domain.examine(
+        "safe for two are (0,2) too, and for three the printed ones",
         lambda pair: is_safe(pair, 2, prompts=prompts) == (pair in _PRINTED | {(0, 2)})
-        and is_safe(pair, 3, prompts=prompts) == (pair in _PRINTED),
+        and is_safe(pair, 3, prompts=prompts) == (pair in _PRINTED)
     )  # fmt: skip
     two, three = _chance(2, most, prompts), _chance(3, most, prompts)
     values = examine(

@@ -11,7 +11,7 @@ from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_active, printed_balance, printed_throughput
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 Equation = Callable[[Case], bool]
 #: Longest output of every class, and random cases: quick, normal, deep.
@@ -105,9 +105,10 @@ def _corrected_check(
     context: Context, *, printed: Equation, corrected: Equation, verify: EquationVerifier
 ) -> Outcome:
     cases = equilibrium_cases(context)
+    domain = Domain(made(context), cases)
     return (
-        refute("as printed", made(context), cases, verify, lambda case: case.data, holds=printed),
-        examine("as corrected", made(context), cases, corrected),
+        domain.refute("as printed", verify, lambda case: case.data, holds=printed),
+        domain.examine("as corrected", corrected),
     )
 
 

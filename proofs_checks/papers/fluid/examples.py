@@ -11,7 +11,7 @@ from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.outside import outside_claim
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import instance_of, reference
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 # Figure 6.
 
@@ -80,19 +80,18 @@ def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) 
     agreeing = [
         types for types in cases if is_as_shown(types) and trace(types)[:2] == _PRINTED[:2]
     ]
-    made = (
+    domain = Domain(
         f"types of P{11 - free} to P10 in all ways that give the rows before, P7 and P8 of type "
-        "2, P9 of type 1"
-    )
-    printed = refute(
-        "the row after t = 14 as printed",
-        made,
+        "2, P9 of type 1",
         agreeing,
+    )
+    printed = domain.refute(
+        "the row after t = 14 as printed",
         verify_figure6,
         lambda types: {"types": types},
         holds=lambda t: trace(t)[2] == _PRINTED[2],
     )
-    corrected = examine("the corrected row", made, agreeing, lambda t: trace(t) == expected)
+    corrected = domain.examine("the corrected row", lambda t: trace(t) == expected)
     return printed, corrected
 
 
@@ -167,22 +166,16 @@ def verify_algorithm1(data: Data) -> str | None:
 def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool = True) -> Outcome:
     most = context.choose(3, 4, 6)
     cases = list(product(product(range(most + 1), repeat=3), range(1, most + 1)))
-    made = f"up to {most} prompts at each of 3 stages, thresholds 1..{most}"
-    printed = refute(
+    domain = Domain(f"up to {most} prompts at each of 3 stages, thresholds 1..{most}", cases)
+    printed = domain.refute(
         "lines 9 and 10",
-        made,
-        cases,
         verify_algorithm1,
         lambda c: {"counts": list(c[0]), "threshold": c[1]},
         holds=lambda c: keeps_prompts(c, printed=recount),
         applies=is_served,
     )
-    corrected = examine(
-        "with the batch's own counts",
-        made,
-        cases,
-        lambda c: keeps_prompts(c, printed=not snapshot),
-        is_served,
+    corrected = domain.examine(
+        "with the batch's own counts", lambda c: keeps_prompts(c, printed=not snapshot), is_served
     )
     return printed, corrected
 
@@ -223,22 +216,18 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
         for number in range(2, 5)
         for outputs in combinations(range(1, longest + 1), number)
     ]
-    made = f"every set of 2 to 4 output lengths in 1..{longest}"
+    domain = Domain(f"every set of 2 to 4 output lengths in 1..{longest}", cases)
 
     def shifted(outputs: Sequence[int]) -> list[range]:
         return [range(s.start + first, s.stop + first) for s in corrected_stages(outputs)]
 
-    printed = refute(
+    printed = domain.refute(
         "stages of line 1",
-        made,
-        cases,
         verify_algorithm2,
         lambda outputs: {"outputs": outputs},
         holds=lambda o: cuts_well(o, printed_stages(o)),
     )
-    corrected = examine(
-        "0..l'_1, l'_{i−1}+1..l'_i", made, cases, lambda o: cuts_well(o, shifted(o))
-    )
+    corrected = domain.examine("0..l'_1, l'_{i−1}+1..l'_i", lambda o: cuts_well(o, shifted(o)))
     return printed, corrected
 
 

@@ -9,7 +9,7 @@ from formulations.thresholds import drift_exponent
 from proofs_checks.claim import Context, Defect, Mutation, ResultClaim, StepClaim
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.printed import printed_exponent_bound
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 #: ``n_{k−1}``, ``n_k`` and ``P_k``.
 Triple = tuple[int, int, Fraction]
@@ -72,8 +72,9 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
         thetas = [drift_exponent(before, n, share) for n in some]
         return all(a < b for a, b in pairwise(thetas))
 
-    roots = examine("(16) has one positive root", _made(context), cases, has_one_root)
-    lower = examine("θ ≥ 8(n_k − n_{k−1}P)/n_{k−1}, (18)", _made(context), cases, bounded)
+    domain = Domain(_made(context), cases)
+    roots = domain.examine("(16) has one positive root", has_one_root)
+    lower = domain.examine("θ ≥ 8(n_k − n_{k−1}P)/n_{k−1}, (18)", bounded)
     grows = examine(
         "θ increases with n_k", _made(context), sorted({(b, p) for b, _, p in cases}), increases
     )
@@ -111,19 +112,15 @@ def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
     def over(triple: Triple, denominator: int) -> bool:
         return cumulant(triple, float(8 * drift(triple) / denominator)) <= _DOUBT
 
-    printed = refute(
+    domain = Domain(_made(context), cases)
+    printed = domain.refute(
         "θ_k ≥ 8(n_k − n_{k−1}P)/n_k",
-        _made(context),
-        cases,
         verify_bound,
         lambda t: {"before": t[0], "threshold": t[1], "share": list(t[2].as_integer_ratio())},
         holds=lambda t: over(t, t[0] if swapped else t[1]),
     )
-    corrected = examine(
-        "θ_k ≥ 8(n_k − n_{k−1}P)/n_{k−1}",
-        _made(context),
-        cases,
-        lambda t: over(t, t[1] if swapped else t[0]),
+    corrected = domain.examine(
+        "θ_k ≥ 8(n_k − n_{k−1}P)/n_{k−1}", lambda t: over(t, t[1] if swapped else t[0])
     )
     return printed, corrected
 

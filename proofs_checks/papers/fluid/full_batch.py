@@ -15,7 +15,7 @@ from proofs_checks.claim import Context, Defect, FormulaClaim, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_policy_memory
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 #: Prompt, output lengths and thresholds.
 Full = tuple[int, tuple[int, ...], tuple[int, ...]]
@@ -88,7 +88,9 @@ def _fulls(context: Context) -> Iterator[Full]:
 def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) -> Outcome:
     rng = context.rng
     fulls = list(_fulls(context))
-    made = "the thresholds of section 6.2, a small instance, random ones; stage by stage"
+    domain = Domain(
+        "the thresholds of section 6.2, a small instance, random ones; stage by stage", fulls
+    )
 
     def corrected(full: Full) -> bool:
         prompt, outputs, thresholds = full
@@ -102,17 +104,15 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
         "with n_i = ΔT*·Λ_i it is M* of (6)", "random classes of one prompt length",
         random_cases(rng, context.choose(20, 200, 2000)), meets_equilibrium,
     )  # fmt: skip
-    as_printed = refute(
+    as_printed = domain.refute(
         "(11) is the memory of a full batch",
-        made,
-        fulls,
         verify_eq11,
         _as_data,
         holds=lambda f: (
             (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f)
         ),
     )
-    as_corrected = examine("the corrected form is", made, fulls, corrected)
+    as_corrected = domain.examine("the corrected form is", corrected)
     return Findings(
         as_printed,
         as_corrected,
@@ -226,8 +226,9 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
             (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
         ),
     )
-    as_corrected = examine("the corrected form", "the same", cases, corrected)
-    more = examine("what (14) lacks", "the same", cases, too_small)
+    domain = Domain("the same", cases)
+    as_corrected = domain.examine("the corrected form", corrected)
+    more = domain.examine("what (14) lacks", too_small)
     another = examine("with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike)
     return printed, as_corrected, more, another
 

@@ -10,7 +10,7 @@ from proofs_checks.claim import Context, Defect, Mutation, ResultClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 #: Prompt, output and threshold of each class.
 Kinds = tuple[tuple[int, int, int], ...]
@@ -183,23 +183,22 @@ def _check(
     context: Context, *, start: Sequence[bool] = (False, True), pace: int = 1, since: bool = True
 ) -> Outcome:
     cases = list(_settings(context))
-    made = (
+    domain = Domain(
         "random small engines with 2 classes; in half of them a bunch of one comes while the "
-        "other is served, just before a step of the walk"
-    )
-    printed = refute(
-        "W̃ ≥ W, batches leave at their ends",
-        made,
+        "other is served, just before a step of the walk",
         cases,
+    )
+    printed = domain.refute(
+        "W̃ ≥ W, batches leave at their ends",
         verify,
         _data,
         holds=lambda c: excess(*c, leave_at_start=start[0]) is None,
         applies=lambda c: not has_ties(*c),
     )
-    corrected = examine(
-        "W̃ ≥ W if batches leave at their starts, W̃ + n_j ≥ W otherwise", made, cases,
+    corrected = domain.examine(
+        "W̃ ≥ W if batches leave at their starts, W̃ + n_j ≥ W otherwise",
         lambda c: excess(*c, leave_at_start=start[1], pace=pace) is None
-        and excess(*c, leave_at_start=False, base=3, pace=pace) is None,
+        and excess(*c, leave_at_start=False, base=3, pace=pace) is None
     )  # fmt: skip
     ends = examine(
         "W ≤ W̃ + what came since its last step, at ends of batches", "the same", cases,

@@ -12,7 +12,7 @@ from proofs_checks.papers.fluid.queues import (
     reflected_path,
 )
 from proofs_checks.papers.fluid.segment_walks import APPENDIX
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain
 
 #: Arrivals of each step, those of longer batches, and ``n_1``.
 Pair = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -63,20 +63,16 @@ def _domination_check(
         for many in product(range(4), repeat=steps)
         if all(a <= b for a, b in zip(few, many, strict=True))
     ]
-    made = f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3"
+    domain = Domain(f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3", cases)
     shorter, longer = (mean_after_one(6, rate) for rate in (4.0, 5.0))
-    printed = refute(
+    printed = domain.refute(
         "W ≤ W̄",
-        made,
-        cases,
         verify_domination,
         lambda c: {"arrivals": [list(c[0]), list(c[1])], "threshold": c[2]},
         holds=lambda c: longer_dominate(c, reflected=reflected),
     )
-    corrected = examine(
+    corrected = domain.examine(
         "W ≤ the walk reflected at 2n_1 with Ȳ",
-        made,
-        cases,
         lambda c: longer_dominate(c, reflected=not still_queue),
     )
     return Findings(

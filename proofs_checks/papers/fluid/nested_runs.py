@@ -19,7 +19,7 @@ from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference
 from proofs_checks.papers.fluid.structure import waiting_at
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _loads(context: Context) -> Iterator[Load]:
 
 def _memory_check(context: Context, *, queues: bool = True, printed: bool = True) -> Outcome:
     loads = list(_loads(context))
-    made = "runs of Nested WAIT on random small engines, thresholds of any size"
+    domain = Domain("runs of Nested WAIT on random small engines, thresholds of any size", loads)
 
     def exact(load: Load) -> int:
         return full_batch((load.prompt, load.ends, load.thresholds))
@@ -92,10 +92,8 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
             return load.run().peak_memory <= exact(load)
         return load.worst(exact(load)) <= 0
 
-    as_printed = refute(
+    as_printed = domain.refute(
         "memory ≤ M^π of (11) + Σ W_k(l + l'_{k−1})",
-        made,
-        loads,
         verify_memory,
         lambda c: {
             "prompt": c.prompt,
@@ -110,7 +108,7 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
             <= 0
         ),
     )
-    corrected = examine("the same with the memory of a full batch", made, loads, within)
+    corrected = domain.examine("the same with the memory of a full batch", within)
     return Findings(
         as_printed, corrected, numbers={"attained": sum(c.worst(exact(c)) == 0 for c in loads)}
     )

@@ -14,7 +14,7 @@ from proofs_checks.claim import Context, Defect, ExperimentClaim, Mutation, Rema
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases
 from proofs_checks.papers.fluid.thresholds import STABLE, meets_condition9
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 
 def _longest_fails(case: Case) -> bool:
@@ -65,19 +65,18 @@ def _section61_check(
         *all_cases(1, longest, 2),
         *random_cases(context.rng, context.choose(10, 300, 3000)),
     ]
-    made = (
+    domain = Domain(
         f"every case of 1 or 2 classes with rate 1, prompts 1 and 2, outputs up to {longest}, at "
-        "three loads, random stable cases; limits 1, 4, 16, ..."
-    )
-    as_printed = refute(
-        "some limit B meets (9)",
-        made,
+        "three loads, random stable cases; limits 1, 4, 16, ...",
         cases,
+    )
+    as_printed = domain.refute(
+        "some limit B meets (9)",
         verify_section61,
         lambda case: case.data,
         holds=lambda c: _suits(c, printed),
     )
-    as_corrected = examine("some limit B meets (9)", made, cases, lambda c: _suits(c, corrected))
+    as_corrected = domain.examine("some limit B meets (9)", lambda c: _suits(c, corrected))
     return as_printed, as_corrected
 
 

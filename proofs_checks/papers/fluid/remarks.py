@@ -6,7 +6,7 @@ from formulations.fluid import FluidWorker
 from formulations.thresholds import LogArgument, NestedProblem, equal_boundaries, plan
 from proofs_checks.claim import Context, Defect, Kind, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain
 from proofs_checks.statistics import mean_estimate
 
 
@@ -61,17 +61,17 @@ def _remark1_check(
         few, many = required(longest, types, number), required(longest, types**2, number)
         return few is not None and many is not None and many <= 2 * few
 
-    made = "lengths 1..m² spread evenly, least thresholds (n_1 = 51); m and m² types"
-    as_printed = refute(
+    domain = Domain(
+        "lengths 1..m² spread evenly, least thresholds (n_1 = 51); m and m² types", cases
+    )
+    as_printed = domain.refute(
         "a segment per type: (12) at most doubles",
-        made,
-        cases,
         verify_remark1,
         lambda c: {"longest": c[0], "types": c[1]},
         holds=lambda c: at_most_double(c, printed),
     )
-    corrected = examine(
-        "two segments: (15) at most doubles", made, cases, lambda c: at_most_double(c, segments)
+    corrected = domain.examine(
+        "two segments: (15) at most doubles", lambda c: at_most_double(c, segments)
     )
     return as_printed, corrected
 

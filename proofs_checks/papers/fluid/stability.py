@@ -13,7 +13,7 @@ from proofs_checks.claim import Context, Defect, Mutation, ResultClaim, StepClai
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 #: Clock units between arrivals, prompt, output, and the engine's two times.
 Steady = tuple[int, int, int, int, int]
@@ -174,19 +174,19 @@ def a1_holds(interval: int, prompt: int, output: int, per_token: int, *, printed
 def _a1_check(context: Context, *, stages_agree: bool = True) -> Outcome:
     most = context.choose(5, 10, 25)
     cases = list(product(range(1, 4 * most), *(range(1, most),) * 2, (1, 2, 3)))
-    made = f"lengths below {most}, λ and d1 in small fractions; exactly, for every n"
-    printed = refute(
+    domain = Domain(
+        f"lengths below {most}, λ and d1 in small fractions; exactly, for every n", cases
+    )
+    printed = domain.refute(
         "l' stages",
-        made,
-        cases,
         verify_a1,
         lambda c: dict(zip((*_NAMES[:3], "per_token"), c, strict=True)),
         holds=lambda c: a1_holds(*c, printed=True),
         applies=lambda c: a1_applies(*c, printed=True),
     )
-    corrected = examine(
-        "l' + 1 stages", made, cases, lambda c: a1_holds(*c, printed=not stages_agree),
-        lambda c: a1_applies(*c, printed=False),
+    corrected = domain.examine(
+        "l' + 1 stages", lambda c: a1_holds(*c, printed=not stages_agree),
+        lambda c: a1_applies(*c, printed=False)
     )  # fmt: skip
     return printed, corrected
 

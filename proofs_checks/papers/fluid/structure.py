@@ -20,7 +20,7 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     sundry_policies,
 )
-from proofs_checks.search import examine
+from proofs_checks.search import Domain, examine
 
 
 def _eq1_check(context: Context, *, paused_too: bool = False) -> Outcome:
@@ -119,13 +119,13 @@ def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> 
         )
 
     cases = list(runs())
-    made = "runs on random small engines, arrivals in bunches and alone"
-    cohorts = examine(
-        "stage 0 of a batch and every later stage hold 0 or n_j", made, cases,
-        lambda c: _cohorts_hold(*c),
+    domain = Domain("runs on random small engines, arrivals in bunches and alone", cases)
+    cohorts = domain.examine(
+        "stage 0 of a batch and every later stage hold 0 or n_j",
+        lambda c: _cohorts_hold(*c)
     )  # fmt: skip
-    bounds = examine(
-        "memory ≤ M^π, batches ≤ ΔT(n) long and at most Σ N_j/n_j many", made, cases, within
+    bounds = domain.examine(
+        "memory ≤ M^π, batches ≤ ΔT(n) long and at most Σ N_j/n_j many", within
     )
     return cohorts, bounds
 

@@ -9,7 +9,7 @@ from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 _NAMES = ("prompt", "output", "threshold", "fixed", "per_token")
 
@@ -123,7 +123,9 @@ def _critical_check(
     cases = [
         SingleClass(1, output, n, d0, 1) for output, n, d0 in product((1, 2), (1, 2, 3, 5), fixed)
     ]
-    made = f"one class, l' = 1, 2, n = 1, 2, 3, 5, d0 in {fixed}, d1 = 1, S up to {batches}"
+    domain = Domain(
+        f"one class, l' = 1, 2, n = 1, 2, 3, 5, d0 in {fixed}, d1 = 1, S up to {batches}", cases
+    )
 
     def bound(single: SingleClass, s: int) -> float:
         if unit:
@@ -147,15 +149,13 @@ def _critical_check(
             )
         )
 
-    printed = refute(
+    printed = domain.refute(
         "E[W^S] ≤ λ + √(λS)",
-        made,
-        cases,
         verify_critical,
         lambda c: {**c.data, "batches": first_failure(c)},
         holds=lambda c: first_failure(c) is None,
     )
-    as_corrected = examine("E[W^S] and E[W̃^S] ≤ 2n + √(nS)", made, cases, corrected)
+    as_corrected = domain.examine("E[W^S] and E[W̃^S] ≤ 2n + √(nS)", corrected)
     return printed, as_corrected
 
 

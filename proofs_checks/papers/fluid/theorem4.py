@@ -20,7 +20,7 @@ from proofs_checks.papers.fluid.nested_scaling import (
     scaling_check,
 )
 from proofs_checks.papers.fluid.overflow_chances import TwoSegments, buffer_suffices
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,9 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
             context.choose((30,), (30, 60), (30, 60, 200)),
         )
     ]
-    made = "l = 1, 5, ΔL = 2, 4, three pairs of thresholds, P_2 = 1/2; by convolution"
+    domain = Domain(
+        "l = 1, 5, ΔL = 2, 4, three pairs of thresholds, P_2 = 1/2; by convolution", cases
+    )
 
     def seldom(case: TwoSegments, *, index: bool = False, full: bool = False) -> bool:
         memory = merged_memory(case, index=index or exact, full=full or exact)
@@ -231,10 +233,8 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
         )
         for what, index in _MENDED.items()
     ]
-    printed = refute(
+    printed = domain.refute(
         "exceeded with probability at most δ, or even 2δ",
-        made,
-        cases,
         verify_merged,
         lambda c: {
             "prompt": c.prompt,
@@ -249,7 +249,7 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
     return Findings(
         printed,
         *single,
-        examine("with the corrected memory", made, cases, suffices, lambda c: c.applies),
+        domain.examine("with the corrected memory", suffices, lambda c: c.applies),
         numbers=_one_error_each(),
         printed=1 + len(single),
     )

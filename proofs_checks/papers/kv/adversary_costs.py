@@ -9,7 +9,7 @@ from formulations.hindsight_latency import Convention, total_latency
 from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 
 def program_costs(steps: int, prompt: int) -> tuple[int, int, int]:
@@ -89,11 +89,9 @@ def _costs_check(
         printed = printed_costs(case["steps"], case["steps"] * case["multiple"])[0]
         return kept(case, convention) >= printed
 
-    made = "ε = 1/3, 1/4, ..., M = k/ε² for k = 1, 2, 10, 1000"
-    printed = refute("TEL(A1) ≥, TEL(A2) ≥, TEL(A3) = the printed sums", made, cases, verify_costs)
-    corrected = examine(
-        "they differ by at most M, so the terms in M² are right", made, cases, leading
-    )
+    domain = Domain("ε = 1/3, 1/4, ..., M = k/ε² for k = 1, 2, 10, 1000", cases)
+    printed = domain.refute("TEL(A1) ≥, TEL(A2) ≥, TEL(A3) = the printed sums", verify_costs)
+    corrected = domain.examine("they differ by at most M, so the terms in M² are right", leading)
     small = [c for c in cases if c["multiple"] == 1 and c["steps"] < 8]
     engine = examine("exact cost of keeping = Algorithm 2 under B.1", "k = 1", small, by_engine)
     first = examine(
@@ -129,12 +127,10 @@ def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Out
     cases = [
         {"steps": n, "prompt": q} for n in range(3, context.choose(12, 60, 300)) for q in (1, 10)
     ]
-    made = "ε = 1/3, 1/4, ..., printed formulas"
-    printed = refute("the ratio reaches 1/ε for M large", made, cases, verify_ratio)
-    corrected = examine(
+    domain = Domain("ε = 1/3, 1/4, ..., printed formulas", cases)
+    printed = domain.refute("the ratio reaches 1/ε for M large", verify_ratio)
+    corrected = domain.examine(
         "the ratio exceeds 0.99/ε for M large",
-        made,
-        cases,
         lambda c: printed_ratio(c["steps"], 10**9) > goal * c["steps"],
     )
     return printed, corrected

@@ -9,7 +9,7 @@ from math import exp, log
 from proofs_checks.claim import Context, Defect, Mutation, StepClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered, mean, of_sum
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,11 @@ def _mean_check(context: Context, *, up_to: int = 1) -> Outcome:
         chance = Fraction(window.below - up_to, window.longest)
         return window.mean() == Fraction(window.most, 2) * window.rounds * chance
 
-    made = "arrivals 0..B and outputs 1..K uniform, small B, C, K, ô, exact laws"
-    printed = refute(
-        "E N over C rounds = λ·C·F(ô)",
-        made,
-        windows,
-        verify_mean,
-        lambda w: dict(vars(w)),
+    domain = Domain(
+        "arrivals 0..B and outputs 1..K uniform, small B, C, K, ô, exact laws", windows
     )
-    as_corrected = examine("E N over C rounds = λ·C·F(ô − 1)", made, windows, corrected)
+    printed = domain.refute("E N over C rounds = λ·C·F(ô)", verify_mean, lambda w: dict(vars(w)))
+    as_corrected = domain.examine("E N over C rounds = λ·C·F(ô − 1)", corrected)
     return printed, as_corrected
 
 

@@ -17,7 +17,7 @@ from proofs_checks.papers.kv.model import (
     used,
 )
 from proofs_checks.papers.kv.selection import COMMON, WorkerState, fits, random_state
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 
 # Checkpoints.
@@ -110,13 +110,9 @@ def _listed_check(
 
         return holds
 
-    made = "random workers with one or two requests running, convention A"
-    as_printed = refute(
-        "what passes never exceeds M", made, states, verify_listed, holds=sound(printed)
-    )
-    as_corrected = examine(
-        "the same with the candidate's own completion", made, states, sound(corrected)
-    )
+    domain = Domain("random workers with one or two requests running, convention A", states)
+    as_printed = domain.refute("what passes never exceeds M", verify_listed, holds=sound(printed))
+    as_corrected = domain.examine("the same with the candidate's own completion", sound(corrected))
     return as_printed, as_corrected
 
 

@@ -19,7 +19,7 @@ from proofs_checks.papers.kv.moments import (
     rounds_to_see,
 )
 from proofs_checks.papers.kv.off_couple import Coupling
-from proofs_checks.search import examine
+from proofs_checks.search import Domain, examine
 
 #: A moment and the single optimum from there.
 Case = tuple[Moment, tuple[int, ...]]
@@ -153,14 +153,13 @@ def _couple_check(
         "starts nothing else then, of random runs on 4 requests that are not optimal, s = 1; A "
         "and B with M = 6, C with M = 8, in turn"
     )
+    domain = Domain(made, cases)
     printed = examine("the statement", made, cases, lambda case: part(*case), keep=len(cases))
-    corrected = examine(
-        "the corrected statement", made, cases, lambda case: part(*case), lambda case: alike(*case)
+    corrected = domain.examine(
+        "the corrected statement", lambda case: part(*case), lambda case: alike(*case)
     )
-    by_text = examine(
+    by_text = domain.examine(
         "OC and t̂ by the tools of `bfio.kvcache` = Algorithm 3 written out again",
-        made,
-        cases,
         lambda case: couple(*case) == case[0].coupled(case[1]),
     )
     seen = Counter(moment.problem.convention for moment, _ in cases)

@@ -14,7 +14,7 @@ from proofs_checks.papers.kv.semi_online import (
     small_instances,
     with_starts,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 
 # The exchange in the proof.
@@ -58,7 +58,9 @@ def verify_exchange(data: Data) -> str | None:
 
 def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
     cases = list(_disagreements(context))
-    made = f"every better schedule of every instance of 4 requests, {small_domain(context)}"
+    domain = Domain(
+        f"every better schedule of every instance of 4 requests, {small_domain(context)}", cases
+    )
 
     def equation(case: tuple[LatencyProblem, list[int], list[int]]) -> bool:
         problem, starts, other = case
@@ -77,20 +79,15 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
         ordered = all(sign * (outputs[j] - outputs[k]) >= 0 for j in theirs for k in ours)
         return bool(ours) and ordered
 
-    printed = refute(
+    printed = domain.refute(
         "some j, k of case 1 have c_j(A) = c_k(S)",
-        made,
-        cases,
         verify_exchange,
         lambda case: with_starts(case[0], case[2]),
         holds=equation,
         applies=case_1,
     )
-    corrected = examine(
-        "o_k ≤ o_j, and case 2 (S runs all that A runs, and more) does not occur",
-        made,
-        cases,
-        what_is_true,
+    corrected = domain.examine(
+        "o_k ≤ o_j, and case 2 (S runs all that A runs, and more) does not occur", what_is_true
     )
     return printed, corrected
 

@@ -15,7 +15,7 @@ from proofs_checks.claim import Context, Defect, Effort, FormulaClaim, Kind, Mut
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.memory_rules import Schedule
 from proofs_checks.papers.kv.model import as_data, from_data, problem_of
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 #: Longest output and largest prompt: quick, normal, deep.
 _SIZES = ((2, 2), (3, 3), (4, 4))
@@ -99,15 +99,11 @@ def _objective_check(context: Context, *, share: int = 1) -> Outcome:
         return printed_objective(schedule) - share * arrivals == total_latency(*schedule)
 
     schedules = list(_program_schedules(context))
-    printed = refute(
-        "objective = total latency",
-        _made(context),
-        schedules,
-        verify_objective,
-        _with_starts,
-        holds=latency,
+    domain = Domain(_made(context), schedules)
+    printed = domain.refute(
+        "objective = total latency", verify_objective, _with_starts, holds=latency
     )
-    corrected = examine("objective − Σ a_i = total latency", _made(context), schedules, shifted)
+    corrected = domain.examine("objective − Σ a_i = total latency", shifted)
     return printed, corrected
 
 
@@ -144,18 +140,15 @@ def _round_0_check(context: Context, *, first: int = 0) -> Outcome:
     def legal(schedule: Schedule) -> bool:
         return not violations(*schedule)
 
-    printed = refute(
+    domain = Domain(_made(context), schedules)
+    printed = domain.refute(
         "rows of rounds 1..T keep the memory",
-        _made(context),
-        schedules,
         verify_round_0,
         _with_starts,
         holds=legal,
         applies=lambda s: fits_from(s, 1),
     )
-    corrected = examine(
-        "rows of rounds 0..T do", _made(context), schedules, legal, lambda s: fits_from(s, first)
-    )
+    corrected = domain.examine("rows of rounds 0..T do", legal, lambda s: fits_from(s, first))
     return printed, corrected
 
 

@@ -13,7 +13,7 @@ from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.papers.kv.model import CONVENTIONS, algorithm, jobs
 from proofs_checks.papers.kv.randomized import PROOF, hit, read_law
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 #: The printed bound for ε and c.
 Bound: TypeAlias = Callable[[Fraction, int], Fraction]
@@ -141,20 +141,17 @@ def _bound_check(
         exact = expected_ratio(case["steps"], case["constant"], 10_000)
         return max(exact, *limits(case).values()) <= most
 
-    made = f"1/ε in {list(sizes)}, c in {list(constants)}, conventions A, B, C"
+    domain = Domain(f"1/ε in {list(sizes)}, c in {list(constants)}, conventions A, B, C", cases)
     engine = examine(
         "the sums = Algorithm 2's total latency",
         "small instances",
         [(4, 2), (5, 3), (6, 4)],
         by_engine,
     )
-    printed = refute(
-        "starting at once has a ratio of (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) at least",
-        made,
-        cases,
-        verify_bound,
+    printed = domain.refute(
+        "starting at once has a ratio of (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) at least", verify_bound
     )
-    corrected = examine("it has a ratio of at most 1 + 2/c", made, cases, at_most)
+    corrected = domain.examine("it has a ratio of at most 1 + 2/c", at_most)
     return printed, corrected, engine
 
 

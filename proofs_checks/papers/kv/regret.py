@@ -18,7 +18,7 @@ from proofs_checks.papers.kv.moments import (
     moments,
     read_common,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 
 # Equation (6).
@@ -87,18 +87,15 @@ def verify_subset(data: Data) -> str | None:
 def _subset_check(context: Context, *, spare: int = 0) -> Outcome:
     # Rarer than what the other claims look for.
     cases = list(moments(context, 2 * draws(context)))
-    printed = refute(
+    domain = Domain(MADE, cases)
+    printed = domain.refute(
         "some optimum starts a subset of what Algorithm 2 starts",
-        MADE,
-        cases,
         verify_subset,
         lambda m: as_data(m.problem, now=m.now),
         holds=lambda m: not leaves_the_batch(m),
     )
-    corrected = examine(
+    corrected = domain.examine(
         "no optimum starts more requests",
-        MADE,
-        cases,
         lambda m: all(len(m.started(o)) + spare <= len(m.started(m.online)) for o in m.offline),
     )
     return printed, corrected
@@ -165,12 +162,12 @@ def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> O
         {"usual": c, "slope": q, "horizon": t}
         for c, q, t in product(range(1, largest), range(1, largest), range(2, largest))
     ]
-    made = f"CP = C_1·K̄ or, with probability 1/T, q·T; whole C_1·K̄, q, T below {largest}"
-    printed = refute("E CP ≤ C_1·K̄", made, cases, verify_expectation)
-    corrected = examine(
+    domain = Domain(
+        f"CP = C_1·K̄ or, with probability 1/T, q·T; whole C_1·K̄, q, T below {largest}", cases
+    )
+    printed = domain.refute("E CP ≤ C_1·K̄", verify_expectation)
+    corrected = domain.examine(
         "E CP ≤ C_1·K̄ + q",
-        made,
-        cases,
         # The sum is at most q·T; broken, q·T².
         lambda case: expected(case, power) <= case["usual"] + share * case["slope"],
     )

@@ -16,7 +16,7 @@ from proofs_checks.papers.kv.model import (
     problem_of,
 )
 from proofs_checks.papers.kv.moments import FROM_STATE, PROOF, Moment, small_problems
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 
 # Equations (3) and (4).
@@ -74,8 +74,9 @@ def _offline_check(context: Context, *, consistent: bool = True) -> Outcome:
         terms = differences(problem, path)
         return terms == [moment.pending(path, t) for t in range(len(terms))]
 
-    total = examine("L^OFF_1 = Σ_t (L^OFF_t − L^OFF_{t+1})", _MADE, problems, sums_up)
-    each = examine("along OFF's own path each term is |S ∪ R|", _MADE, problems, pending)
+    domain = Domain(_MADE, problems)
+    total = domain.examine("L^OFF_1 = Σ_t (L^OFF_t − L^OFF_{t+1})", sums_up)
+    each = domain.examine("along OFF's own path each term is |S ∪ R|", pending)
     return total, each
 
 

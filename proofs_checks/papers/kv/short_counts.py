@@ -7,7 +7,7 @@ from math import isqrt
 from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.adversary import ADVERSARY, Attack
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 
 
 def attack(steps: int, prompt: int, num: int) -> Attack:
@@ -48,12 +48,9 @@ def _ends_check(
         )
 
     made = f"1/ε in {list(sizes)}"
-    least = examine(
-        "one short request: ratio at most 1 + 2ε", f"{made}, M = 10^6/ε", sizes, negligible
-    )
-    many = examine(
-        f"{far}·M short requests: ratio at most 1.01", f"{made}, M = 10^6/ε", sizes, near_one
-    )
+    domain = Domain(f"{made}, M = 10^6/ε", sizes)
+    least = domain.examine("one short request: ratio at most 1 + 2ε", negligible)
+    many = domain.examine(f"{far}·M short requests: ratio at most 1.01", near_one)
     sums = examine("the sums are those of the runs", f"{made}, small M", sizes, by_attack)
     return least, many, sums
 

@@ -8,7 +8,7 @@ from itertools import combinations, product
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
 from proofs_checks.claim import Claim, Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 
 def reachable_sums(sizes: Sequence[int], capacity: int) -> list[int]:
@@ -151,18 +151,19 @@ def _cases(context: Context, horizon: int) -> Iterator[tuple[list[int], list[int
 
 def _kink_check(context: Context, *, horizon: int = 3, probes: int = 2) -> Outcome:
     cases = list(_cases(context, horizon))
-    made = f"up to two requests of small sizes, small margins over {horizon} steps, α = 1, β = 2"
-    printed = refute(
-        "probes around the first margin find the best subset",
-        made,
+    domain = Domain(
+        f"up to two requests of small sizes, small margins over {horizon} steps, α = 1, β = 2",
         cases,
+    )
+    printed = domain.refute(
+        "probes around the first margin find the best subset",
         verify_kinks,
         lambda c: {"sizes": c[0], "margins": c[1]},
     )
-    corrected = examine(
-        "probes around the right end of the maximising interval do", made, cases,
+    corrected = domain.examine(
+        "probes around the right end of the maximising interval do",
         lambda c: best_by_probes(c[0], len(c[0]), c[1], _unit(c[1]), probes)
-        == best_by_enumeration(c[0], len(c[0]), c[1], _unit(c[1])),
+        == best_by_enumeration(c[0], len(c[0]), c[1], _unit(c[1]))
     )  # fmt: skip
     return printed, corrected
 

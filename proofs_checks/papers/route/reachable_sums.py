@@ -5,7 +5,7 @@ from itertools import combinations
 
 from proofs_checks.claim import Context, Mutation, RemarkClaim
 from proofs_checks.evidence import Findings, Outcome
-from proofs_checks.search import examine
+from proofs_checks.search import Domain
 from proofs_checks.step_enumeration import multisets
 
 #: Bits of a machine word.
@@ -41,15 +41,17 @@ def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcom
         for sizes in multisets(n, largest)
         for slots in range(1, n + 1)
     ]
-    made = f"all pools of up to {count} sizes in 1..{largest}, all numbers of slots"
-    exact = examine(
-        "the bit sets hold the sums of all subsets, by cardinality", made, cases,
-        lambda case: masks(*case, upwards=upwards)[0] == enumerated(*case),
+    domain = Domain(
+        f"all pools of up to {count} sizes in 1..{largest}, all numbers of slots", cases
+    )
+    exact = domain.examine(
+        "the bit sets hold the sums of all subsets, by cardinality",
+        lambda case: masks(*case, upwards=upwards)[0] == enumerated(*case)
     )  # fmt: skip
-    cost = examine(
-        "K·cap shift-ORs, none on more than cap·s_max + 1 bits", made, cases,
+    cost = domain.examine(
+        "K·cap shift-ORs, none on more than cap·s_max + 1 bits",
         lambda case: masks(*case)[1] == len(case[0]) * (case[1] - fewer)
-        and max(mask.bit_length() for mask in masks(*case)[0]) <= case[1] * largest + 1,
+        and max(mask.bit_length() for mask in masks(*case)[0]) <= case[1] * largest + 1
     )  # fmt: skip
     numbers = {
         f"word operations over 2^K, K = {K}, cap = 8, s_max = 4096": word_operations(K, 8, 4096)

@@ -7,7 +7,7 @@ from itertools import product
 from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.estimators import SOURCE, profile
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 
 # Refresh.
@@ -33,15 +33,18 @@ def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) 
         for j in range(1, min(r, h))
         if not inside or r <= h
     ]
-    made = f"remaining steps and windows below {most}, all elapsed steps before the end of either"
-    printed = refute("min(R − j, H) = min(R, H) − j", made, cases, verify_decrement)
+    domain = Domain(
+        f"remaining steps and windows below {most}, all elapsed steps before the end of either",
+        cases,
+    )
+    printed = domain.refute("min(R − j, H) = min(R, H) − j", verify_decrement)
 
     def short(case: Data) -> bool:
         r, h, j = case["remaining"], case["horizon"], case["elapsed"]
         return bool(min(r - j, h) - (min(r, h) - j) == share * min(j, max(0, r - h)))
 
-    corrected = examine(
-        "min(R − j, H) = min(R, H) − j + min{j, (R − H)^+}: exact where R ≤ H", made, cases, short
+    corrected = domain.examine(
+        "min(R − j, H) = min(R, H) − j + min{j, (R − H)^+}: exact where R ≤ H", short
     )
     return printed, corrected
 

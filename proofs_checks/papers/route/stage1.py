@@ -10,7 +10,7 @@ from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_referenc
 from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.br0 import Rules, decision, decisions, f_score
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 from proofs_checks.step_enumeration import multisets
 
 
@@ -96,11 +96,9 @@ def _stage1_check(
         if not alike
         or len({size for row in (*data["active"], data["waiting"]) for size in row}) == 1
     ]
-    made = "two workers with a few active requests, two waiting, small sizes"
-    printed = refute(
+    domain = Domain("two workers with a few active requests, two waiting, small sizes", cases)
+    printed = domain.refute(
         "stage 1 sends a safe request, or the largest one, or to the lightest worker",
-        made,
-        cases,
         verify_stage1,
     )
 
@@ -113,10 +111,9 @@ def _stage1_check(
         sent = best_single(data["waiting"], margin, len(loads))
         return bool(candidates) and sent <= candidates and (bool(over) or sent == {max(safe)})
 
-    corrected = examine(
+    corrected = domain.examine(
         "it sends the largest request up to the margin or the smallest above; if all are up to "
-        "the margin, the largest",
-        made, cases, corrected_holds,
+        "the margin, the largest", corrected_holds
     )  # fmt: skip
     toolkit = examine(
         "the toolkit's BR-0 takes a decision of BR-0 by hand", "a part of the same",
