@@ -28,7 +28,7 @@ SCOREBOARD = Scoreboard(
             "Lemma 2",
             ProofStatus.MENDED,
             _ids("lemma2"),
-            _ids("lemma2-chernoff lemma2-objective lemma2-pool lemma2-strict"),
+            _ids("lemma2-objective lemma2-pool lemma2-strict"),
             "its policy minimises the gap, (IO) the imbalance; one proof for both, with s_max − "
             "s_min in place of s_max (own.separation-levels)",
         ),

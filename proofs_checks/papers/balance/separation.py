@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, exp, floor
 
-from proofs_checks.claim import Context, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Context, Mutation, ResultClaim
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.search import examine
@@ -123,12 +123,23 @@ def steps_apart(context: Context) -> Iterator[Step]:
         yield Step(tuple(base), (slots,) * G, tuple(pool))
 
 
+#: Slots of a worker, chance that a request ends, relative deviation, workers.
+Completions = tuple[int, Fraction, Fraction, int]
+
+#: Slots and chance at which the bound is nearly met: many slots, of which few are freed.
+_TIGHT = (3000, Fraction(1, 60))
+_DELTAS = (Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(9, 10))
+
+
 def _lemma2_check(
     context: Context,
     *,
     applies: Callable[[Step], bool] = within,
     measure: Measure = gap,
     sharper: int = 0,
+    rate: Fraction = Fraction(1, 3),
+    deltas: Sequence[Fraction] = _DELTAS,
+    together: int = 1,
 ) -> Outcome:
     steps = filter(applies, (*small_steps(context), *steps_apart(context)))
     solved = [(step, step.minimisers(measure)) for step in steps]
@@ -153,25 +164,13 @@ def _lemma2_check(
     return Findings(
         level,
         apart,
-        _chernoff(context),
+        _chernoff(context, rate, deltas, together),
         numbers={"steps that meet A_pre − γBp > s_max with equality": met},
     )
 
 
-#: Slots of a worker, chance that a request ends, relative deviation, workers.
-Completions = tuple[int, Fraction, Fraction, int]
-
-#: Slots and chance at which the bound is nearly met: many slots, of which few are freed.
-_TIGHT = (3000, Fraction(1, 60))
-_DELTAS = (Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(9, 10))
-
-
 def _chernoff(
-    context: Context,
-    *,
-    rate: Fraction = Fraction(1, 3),
-    deltas: Sequence[Fraction] = _DELTAS,
-    together: int = 1,
+    context: Context, rate: Fraction, deltas: Sequence[Fraction], together: int
 ) -> Examination[Completions]:
     """Compare ``P(some |c_g − Bp| > δBp)`` with ``2G·exp(−δ²Bp/3)``, exactly on the left.
 
@@ -206,16 +205,6 @@ def _chernoff(
     )
 
 
-def _chernoff_check(
-    context: Context,
-    *,
-    rate: Fraction = Fraction(1, 3),
-    deltas: Sequence[Fraction] = _DELTAS,
-    together: int = 1,
-) -> Outcome:
-    return _chernoff(context, rate=rate, deltas=deltas, together=together)
-
-
 #: Hypotheses and formula of the lemma.
 HYPOTHESES = (
     "overloaded pool (Definition 1)",
@@ -247,26 +236,12 @@ CLAIMS = (
             Mutation("the overloaded pool dropped", applies=lambda s: s.counts_agree),
             Mutation("the opposite policy: the largest gap", measure=lambda x: -gap(x)),
             Mutation("one token more of contraction", sharper=1),
-        ),
-        reading="BF-IO is read, as in the lemma's proof, as a minimiser of D; "
-        "own.separation-program takes the program of section 4 instead. The bound is checked in "
-        "its tightest form over δ.",
-    ),
-    StepClaim(
-        id="balance.lemma2-chernoff",
-        source="BF-IO paper, proof of Lemma 2 (appendix C.2)",
-        title="All workers free nearly Bp slots",
-        statement="The probability that some worker's number of completions is off Bp by more "
-        "than δBp is at most 2G·exp(−δ²Bp/3).",
-        formula="P(∃g: |c_g − Bp| > δBp) ≤ 2G·exp(−δ²Bp/3),  c_g ~ Binomial(B, p)",
-        hypotheses=("0 < δ < 1", "c_g independent"),
-        check=_chernoff_check,
-        summary="Exact on the left-hand side; the bound has room to spare wherever it says "
-        "something.",
-        mutations=(
             Mutation("the rate 1/3 raised to 1/2", rate=Fraction(1, 2)),
             Mutation("requests that end in pairs", together=2),
             Mutation("δ = 5, beyond 1", deltas=(Fraction(5),)),
         ),
+        reading="BF-IO is read, as in the lemma's proof, as a minimiser of D; "
+        "own.separation-program takes the program of section 4 instead. The bound is checked in "
+        "its tightest form over δ.",
     ),
 )

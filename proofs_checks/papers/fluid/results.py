@@ -22,7 +22,7 @@ SCOREBOARD = Scoreboard(
             "Proposition 2",
             ProofStatus.MENDED,
             _ids("proposition2"),
-            _ids("a2-active a2-throughput"),
+            _ids("a2-active eq4"),
             "count l' + 1 tokens of a prompt on both sides",
         ),
         NumberedResult(
@@ -109,7 +109,7 @@ SCOREBOARD = Scoreboard(
         RootCause(
             "A prompt of l' output tokens passes l' + 1 stages, the prefill included; l' are "
             "counted here, l' + 1 there.",
-            _ids("a1 a2-active a2-throughput eq4 eq5 section61"),
+            _ids("a1 a2-active eq4 eq5 section61"),
         ),
         RootCause(
             "The memory of a full batch of Nested WAIT takes cumulative sums of output lengths "

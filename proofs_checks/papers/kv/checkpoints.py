@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from bfio.kvcache import feasibility
 from formulations.hindsight_latency import Convention
 from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation, RemarkClaim, ResultClaim
 from proofs_checks.evidence import Data, Outcome
@@ -42,8 +43,10 @@ def at_last_completion(memory: int, running: Sequence[Load], new: Sequence[Load]
 def _agrees(test: Test) -> Callable[[WorkerState], bool]:
     def holds(state: WorkerState) -> bool:
         columns = state.memory, state.running, state.waiting
-        everywhere = fits(state.memory, [*state.running, *state.waiting])
-        return test(*columns) == everywhere == equation_1(*columns)
+        together = [*state.running, *state.waiting]
+        everywhere = fits(state.memory, together)
+        by_toolkit = feasibility.fits(together, state.memory)
+        return test(*columns) == everywhere == by_toolkit == equation_1(*columns)
 
     return holds
 

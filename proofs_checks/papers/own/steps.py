@@ -1,9 +1,7 @@
-"""Our own claims on steps, rounds, runs and the cache."""
+"""Our own claims on steps, rounds and runs."""
 
-from collections.abc import Iterator
 from itertools import product
 
-from bfio.kvcache.feasibility import fits
 from proofs_checks.claim import Claim, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.rounds import fewest_maximisers, least_maximum, optimal_rounds
@@ -97,40 +95,6 @@ def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) ->
 # Checkpoints of the KV cache.
 
 
-def _loads(context: Context) -> Iterator[tuple[tuple[tuple[int, int], ...], int]]:
-    rng = context.rng
-    for _ in range(context.choose(400, 5000, 100_000)):
-        count = int(rng.integers(1, 6))
-        loads = tuple((int(rng.integers(1, 8)), int(rng.integers(1, 8))) for _ in range(count))
-        yield loads, int(rng.integers(4, 40))
-
-
-def _checkpoint_check(context: Context, *, own: bool = True) -> Outcome:
-    def at_all_times(loads: tuple[tuple[int, int], ...], memory: int) -> bool:
-        last = max(batches for _, batches in loads)
-        return all(
-            sum(need + delay for need, batches in loads if batches > delay) <= memory
-            for delay in range(last)
-        )
-
-    def at_checkpoints(loads: tuple[tuple[int, int], ...], memory: int) -> bool:
-        if own:
-            return fits(loads, memory)
-        # As printed in Algorithm 1: the candidate's own completion is not among the checkpoints.
-        checked = {batches - 1 for _, batches in loads[:-1]}
-        return all(
-            sum(need + delay for need, batches in loads if batches > delay) <= memory
-            for delay in checked
-        )
-
-    return examine(
-        "the memory holds at all batches iff it holds at the last batch of each request",
-        "random sets of up to 5 requests with needs and remaining batches up to 7",
-        _loads(context),
-        lambda c: at_checkpoints(*c) == at_all_times(*c),
-    )
-
-
 CLAIMS = (
     Claim(
         id="own.work",
@@ -172,22 +136,6 @@ CLAIMS = (
         mutations=(
             Mutation("the tie-break dropped", tie_break=False),
             Mutation("one token less", shift=1),
-        ),
-    ),
-    Claim(
-        id="own.checkpoints",
-        source="KV-cache paper, section 4, checkpoints (with the candidate's own)",
-        title="Completions are the only times to check",
-        statement="A set of requests stays within the memory at all times if and only if it does "
-        "in the last batch of each of its requests.",
-        formula="max_t memory(t) = max over completions of memory",
-        hypotheses=("memory per request grows by one a batch until it completes",),
-        check=_checkpoint_check,
-        summary="Between completions the memory grows, so it peaks just before one of them.",
-        mutations=(
-            Mutation(
-                "the newest request's completion left out, as in the printed pseudocode", own=False
-            ),
         ),
     ),
 )
