@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from inspect import signature
+from inspect import cleandoc, isfunction, signature
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formulations.errors import InputError
@@ -111,9 +111,45 @@ class Mutation:
         self.name, self.changes = name, changes
 
 
+#: Labels of a check's docstring, by the field of a claim that each fills in.
+_LABELS = {
+    "Source": "source",
+    "Statement": "statement",
+    "Formula": "formula",
+    "Assumes": "hypotheses",
+    "Summary": "summary",
+    "Reading": "reading",
+    "Correction": "correction",
+}
+_LABEL = re.compile(rf"^({'|'.join(_LABELS)}): ", re.MULTILINE)
+
+
+def texts_of(check: Check) -> dict[str, Any]:
+    """Return the texts of a claim that the docstring of its check tells, by field.
+
+    The first line is the title. Then come the other texts, each behind its label and a colon
+    (`_LABELS`), with the hypotheses separated by semicolons.
+    """
+    if not isfunction(check) or check.__doc__ is None:
+        return {}
+    title, *labelled = (_joined(part) for part in _LABEL.split(cleandoc(check.__doc__)))
+    texts: dict[str, Any] = {"title": title.removesuffix(".")}
+    for label, text in zip(labelled[::2], labelled[1::2], strict=True):
+        texts[_LABELS[label]] = tuple(text.split("; ")) if label == "Assumes" else text
+    return texts
+
+
+def _joined(text: str) -> str:
+    """Return a text in one line."""
+    return re.sub(r"\n *", " ", text.strip())
+
+
 @dataclass(frozen=True)
 class Claim:
     """One statement of a paper, or our own, that a command can check.
+
+    Its texts (title, source, statement, formula, hypotheses, summary, correction, reading) are
+    keywords, or stand in the docstring of its check; see `texts_of`.
 
     Parameters
     ----------
@@ -162,12 +198,12 @@ class Claim:
     """
 
     id: str
-    source: str
-    title: str
-    statement: str
-    formula: str
-    hypotheses: tuple[str, ...]
     check: Check
+    source: str = ""
+    title: str = ""
+    statement: str = ""
+    formula: str = ""
+    hypotheses: tuple[str, ...] = ()
     kind: Kind | None = None
     scope: Scope = Scope.OURS
     summary: str = ""
@@ -180,7 +216,10 @@ class Claim:
     named_as: str = ""
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Fill in what the check's docstring tells, and validate."""
+        for name, text in texts_of(self.check).items():
+            if not getattr(self, name):
+                object.__setattr__(self, name, text)
         if not _ID.fullmatch(self.id):
             raise InputError(f"claim {self.id!r}", "no valid id", "write e.g. balance.lemma1")
         for name in ("source", "title", "statement", "formula"):

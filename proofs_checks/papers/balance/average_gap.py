@@ -67,6 +67,17 @@ _FCFS: tuple[Pool, ...] = ((Cell(4, 64, 0.2, 6), blind_sizes),)
 def _lemma4_check(
     context: Context, *, pools: Sequence[Pool] = _PAIRS, share: float = 1
 ) -> Outcome:
+    """Average gap of BF-IO.
+
+    Source: BF-IO paper, Lemma 4 (appendix C.2)
+    Statement: With geometric outputs and an overloaded pool the long-run average of BF-IO's gap is
+        at most s_max/p plus a vanishing term.
+    Assumes: outputs geometric with p; overloaded pool; B large enough, (19): γBp ≥ 2U_B
+    Reading: BF-IO as the minimiser of the gap, as in the paper's proof; for (IO) the proof printed
+        here bounds the imbalance and not the gap, if Bp also outweighs (G − 2)(s_max − s_min)
+        (own.lemma4-smax): that is all that Theorem 2 needs. Tested where condition (19) is not
+        met, at B of practice, on the easiest pools and on the hardest known.
+    """
     more: tuple[Pool, ...] = (
         (Cell(16, 72, 0.05, 100), level_sizes),
         (Cell(32, 128, 0.3, 50), level_sizes),
@@ -84,6 +95,15 @@ def _lemma4_check(
 
 
 def _tail_check(context: Context, *, power: int = 2) -> Outcome:
+    """Excess age of a geometric output.
+
+    Source: BF-IO paper, proof of Lemma 4 (appendix C.2)
+    Statement: For a geometric output o the expected sum of (r + 1 − x)₊ over its steps r < o is (1
+        − p)^x/p².
+    Formula: E[Σ_{r=0}^{o−1} (r + 1 − x)₊] = (1 − p)^x/p²
+    Assumes: P(o = k) = p(1 − p)^{k−1}; x ≥ 0 integer
+    Summary: An identity.
+    """
     terms = context.choose(30, 100, 300)
 
     def holds(case: tuple[int, int]) -> bool:
@@ -123,6 +143,19 @@ AVERAGE = "limsup_K (1/K)·Σ_k E[D(k)] ≤ s_max/p + o(1)"
 def _small_batch_check(
     context: Context, *, largest: int = 10, admission: Admission = level_sizes
 ) -> Evidence:
+    """The bound s_max/p at a batch size of practice.
+
+    Source: BF-IO paper, Lemma 4 without condition (19) (our question)
+    Statement: The bound of Lemma 4 does not need its condition (19): on 16 workers of 72 slots,
+        with prompts up to 10 and outputs of mean 10, BF-IO's average gap is at most s_max/p.
+    Formula: limsup_K (1/K)·Σ_k E[D(k)] ≤ s_max/p at G = 16, B = 72, p = 1/10, s_max = 10
+    Assumes: outputs geometric with p = 1/10; a pool with plenty of every size, so overloaded
+    Reading: the lemma states (19) as a hypothesis: this is no defect of it, but the question
+        whether it can do without. Evaluated at B = 72 and 512.
+    Correction: At B = 512 it does hold, far below what (19) asks for (own.condition19). In
+        between, what a worker can admit in a step, up to Bp·(s_max − 1) more or less, must
+        outweigh the spread of what ends on it, of order √(Bp)/p: s_max·p·√(Bp) must be large.
+    """
     replicas, steps = context.choose((8, 80), (30, 300), (60, 2000))
     bound = largest / 0.1
     # One cluster of practice, and one with enough slots to level each step.
@@ -183,6 +216,16 @@ def sufficient_slots(workers: int, p: float, largest: int) -> int:
 
 
 def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
+    """How large B must be for Lemma 4.
+
+    Source: BF-IO paper, eq. (19) with the constants of Lemma 4 (our evaluation)
+    Statement: No batch size up to 20,000 meets condition (19), whatever p, s_max and G ≥ 2.
+    Formula: γBp < 2U_B for all B ≤ 20,000
+    Assumes: constants as printed in Lemma 4
+    Summary: Lemmas 4 and 7 say nothing about batches of 64 to 128: their constants ask for tens of
+        thousands of slots at the very least, and at p = 1/2 for billions. What balance.lemma4
+        measures is not what it proves.
+    """
     del context
     seen = examine(
         f"(19) fails for every B up to {limit:,} and every p",
@@ -205,16 +248,7 @@ def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
 CLAIMS = (
     ResultClaim(
         id="balance.lemma4",
-        source="BF-IO paper, Lemma 4 (appendix C.2)",
-        title="Average gap of BF-IO",
-        statement="With geometric outputs and an overloaded pool the long-run average of BF-IO's "
-        "gap is at most s_max/p plus a vanishing term.",
         formula=AVERAGE,
-        hypotheses=(
-            "outputs geometric with p",
-            "overloaded pool",
-            "B large enough, (19): γBp ≥ 2U_B",
-        ),
         kind=Kind.STATISTICAL,
         proof="lemma4-smax",
         check=_lemma4_check,
@@ -223,61 +257,26 @@ CLAIMS = (
             Mutation("one slot, far from (19)", pools=((Cell(16, 1, 0.1, 1), level_sizes),)),
             Mutation("half of s_max/p", share=0.5),
         ),
-        reading="BF-IO as the minimiser of the gap, as in the paper's proof; for (IO) the proof "
-        "printed here bounds the imbalance and not the gap, if Bp also outweighs (G − 2)(s_max − "
-        "s_min) (own.lemma4-smax): that is all that Theorem 2 needs. Tested "
-        "where condition (19) is not met, at B of practice, on the easiest pools and on the "
-        "hardest known.",
     ),
     StepClaim(
         id="balance.lemma4-tail",
-        source="BF-IO paper, proof of Lemma 4 (appendix C.2)",
-        title="Excess age of a geometric output",
-        statement="For a geometric output o the expected sum of (r + 1 − x)₊ over its steps r < o "
-        "is (1 − p)^x/p².",
-        formula="E[Σ_{r=0}^{o−1} (r + 1 − x)₊] = (1 − p)^x/p²",
-        hypotheses=("P(o = k) = p(1 − p)^{k−1}", "x ≥ 0 integer"),
         kind=Kind.IDENTITY,
         check=_tail_check,
-        summary="An identity.",
         mutations=(Mutation("1/p in place of 1/p²", power=1),),
     ),
     Claim(
         id="own.lemma4-small-batch",
-        source="BF-IO paper, Lemma 4 without condition (19) (our question)",
-        title="The bound s_max/p at a batch size of practice",
-        statement="The bound of Lemma 4 does not need its condition (19): on 16 workers of 72 "
-        "slots, with prompts up to 10 and outputs of mean 10, BF-IO's average gap is at most "
-        "s_max/p.",
-        formula="limsup_K (1/K)·Σ_k E[D(k)] ≤ s_max/p at G = 16, B = 72, p = 1/10, s_max = 10",
-        hypotheses=(
-            "outputs geometric with p = 1/10",
-            "a pool with plenty of every size, so overloaded",
-        ),
         kind=Kind.STATISTICAL,
         check=_small_batch_check,
         mutations=(
             Mutation("prompts up to 100", largest=100),
             Mutation("FCFS in place of BF-IO", admission=blind_sizes),
         ),
-        correction="At B = 512 it does hold, far below what (19) asks for (own.condition19). In "
-        "between, what a worker can admit in a step, up to Bp·(s_max − 1) more or less, must "
-        "outweigh the spread of what ends on it, of order √(Bp)/p: s_max·p·√(Bp) must be large.",
         defect=Defect.INFERENCE,
-        reading="the lemma states (19) as a hypothesis: this is no defect of it, but the question "
-        "whether it can do without. Evaluated at B = 72 and 512.",
     ),
     Claim(
         id="own.condition19",
-        source="BF-IO paper, eq. (19) with the constants of Lemma 4 (our evaluation)",
-        title="How large B must be for Lemma 4",
-        statement="No batch size up to 20,000 meets condition (19), whatever p, s_max and G ≥ 2.",
-        formula="γBp < 2U_B for all B ≤ 20,000",
-        hypotheses=("constants as printed in Lemma 4",),
         check=_condition_check,
-        summary="Lemmas 4 and 7 say nothing about batches of 64 to 128: their constants ask for "
-        "tens of thousands of slots at the very least, and at p = 1/2 for billions. What "
-        "balance.lemma4 measures is not what it proves.",
         mutations=(Mutation("B up to 100,000", limit=100_000),),
     ),
 )

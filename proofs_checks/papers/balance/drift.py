@@ -84,6 +84,20 @@ def _run_agrees(
 def _drift_check(
     context: Context, *, constant: bool = False, weight: Weight = weight_by_step
 ) -> Outcome:
+    """Drift by age or by global step.
+
+    Source: BF-IO paper, Definition 2 (section 5.1)
+    Statement: With w(j) = s + δ_1 + ... + δ_{j−1} for every request, all alive requests share the
+        same increment δ_k at global step k.
+    Formula: w_i(j) = s_i + Σ_{t<j} δ_t  ⇒  every request alive at step k gains δ_k
+    Assumes: 0 ≤ δ_t ≤ δ_max
+    Summary: With a constant increment both readings agree; otherwise the formula gives requests of
+        different age different increments.
+    Correction: The formula indexes δ by the request's age, the sentence below it by the cluster's
+        step. The proof of Theorem 3 needs the latter: w_i at step k is s_i + Σ δ_t over the global
+        steps t = x_i..k−1. All claims on drift here take that reading. The toolkit has both, and
+        its loads are compared with both formulas.
+    """
     length = context.choose(3, 4, 5)
     cases = [
         (deltas, starts)
@@ -141,24 +155,12 @@ def _as_data(case: tuple[tuple[int, ...], tuple[int, ...]]) -> Data:
 CLAIMS = (
     FormulaClaim(
         id="balance.definition2",
-        source="BF-IO paper, Definition 2 (section 5.1)",
-        title="Drift by age or by global step",
-        statement="With w(j) = s + δ_1 + ... + δ_{j−1} for every request, all alive requests "
-        "share the same increment δ_k at global step k.",
-        formula="w_i(j) = s_i + Σ_{t<j} δ_t  ⇒  every request alive at step k gains δ_k",
-        hypotheses=("0 ≤ δ_t ≤ δ_max",),
         check=_drift_check,
-        summary="With a constant increment both readings agree; otherwise the formula gives "
-        "requests of different age different increments.",
         mutations=(
             Mutation("constant increments only, where both agree", constant=True),
             Mutation("the correction indexed by age", weight=weight_by_age),
             Mutation("requests that miss the increment of their first step", weight=late_weight),
         ),
-        correction="The formula indexes δ by the request's age, the sentence below it by the "
-        "cluster's step. The proof of Theorem 3 needs the latter: w_i at step k is s_i + Σ δ_t "
-        "over the global steps t = x_i..k−1. All claims on drift here take that reading. The "
-        "toolkit has both, and its loads are compared with both formulas.",
         defect=Defect.MISPRINT,
         verify=verify_drift,
     ),

@@ -26,6 +26,15 @@ _FCFS: tuple[Pool, ...] = ((Cell(4, 64, 0.2, 10, (2,)), blind_sizes),)
 def _lemma_check(
     context: Context, *, pools: Sequence[Pool] | None = None, share: float = 1
 ) -> Outcome:
+    """Average gap of BF-IO under drift.
+
+    Source: BF-IO paper, Lemma 7 (appendix C.3)
+    Statement: Lemma 4 holds for increments up to δ_max: the long-run average of BF-IO's gap is at
+        most s_max/p plus a vanishing term.
+    Reading: tested where the proof's condition (32) is not met, at B of practice. One step of its
+        proof fails as printed (balance.lemma7-step); mended, it gives the lemma. BF-IO as the
+        minimiser of the gap; for (IO) see own.lemma4-smax.
+    """
     more = ((1,), (2,), (2, 0, 1), (0, 3))
     drifts = context.choose(((2,), (0, 3)), more, more)
     every: list[Pool] = [(Cell(4, 64, 0.2, 10, drift), level_sizes) for drift in drifts]
@@ -92,6 +101,24 @@ def remainder(slots: int, increment: int, *, corrected: bool) -> float:
 def _step_check(
     context: Context, *, increments: Sequence[int] = (1, 2, 3), stretched: bool = True
 ) -> Outcome:
+    """The remainder under drift.
+
+    Source: BF-IO paper, proof of Lemma 7 (appendix C.3)
+    Statement: With x* = ⌈(3/p)·log(GB)⌉ and y* = ⌊x*/δ_max⌋, (1 − p)^{y*} is at most exp(−p·y*),
+        and that at most (GB)^{−3}, so that the remainder of eq. (37) vanishes.
+    Formula: (1 − p)^{y*} ≤ exp(−p·y*) ≤ (GB)^{−3},  y* = ⌊⌈(3/p)·log(GB)⌉/δ_max⌋
+    Summary: The printed power is about (GB)^{−3κ/δ_max} with κ = −log(1 − p)/p, which exceeds 1:
+        the step holds up to δ_max = κ (1.39 at p = 1/2, 2.56 at p = 9/10), the argument given for
+        it, exp(−p·y*) ≤ (GB)^{−3}, up to δ_max = 1. From δ_max = 3κ/2 on the remainder of eq. (37)
+        grows with B. The corrected x* restores the lemma.
+    Reading: C_2 = 8 in (32), which is enough for Lemma 6; the result fails for the left-hand side
+        already, exp(−p·y*) is left out.
+    Correction: With x* = δ_max·⌈(3/p)·log(GB)⌉ the step holds with y* = ⌈(3/p)·log(GB)⌉ and the
+        remainder vanishes; U_B grows by the factor δ_max at most, and with it the B that (32) asks
+        for. As printed the step holds for δ_max ≤ 1, and in the limit up to δ_max = −log(1 − p)/p.
+        For 0 < δ_max < 1 the indicator of Λ > s_max + x* just before it needs a factor 1/δ_max on
+        (Λ + δ_max − s_max − x*)₊; the order stays.
+    """
     doublings = context.choose((20, 30, 40), (20, 30, 40, 50), tuple(range(10, 70, 5)))
     cases = list(product((1, 3, 5, 9), (2, 16), doublings, (2, 10), increments))
     domain = Domain(
@@ -145,10 +172,6 @@ _HYPOTHESES = (
 CLAIMS = (
     ResultClaim(
         id="balance.lemma7",
-        source="BF-IO paper, Lemma 7 (appendix C.3)",
-        title="Average gap of BF-IO under drift",
-        statement="Lemma 4 holds for increments up to δ_max: the long-run average of BF-IO's gap "
-        "is at most s_max/p plus a vanishing term.",
         formula=AVERAGE,
         hypotheses=_HYPOTHESES,
         kind=Kind.STATISTICAL,
@@ -158,35 +181,16 @@ CLAIMS = (
             Mutation("FCFS in place of BF-IO", pools=_FCFS),
             Mutation("half of s_max/p", share=0.5),
         ),
-        reading="tested where the proof's condition (32) is not met, at B of practice. One step "
-        "of its proof fails as printed (balance.lemma7-step); mended, it gives the lemma. BF-IO "
-        "as the minimiser of the gap; for (IO) see own.lemma4-smax.",
     ),
     StepClaim(
         id="balance.lemma7-step",
-        source="BF-IO paper, proof of Lemma 7 (appendix C.3)",
-        title="The remainder under drift",
-        statement="With x* = ⌈(3/p)·log(GB)⌉ and y* = ⌊x*/δ_max⌋, (1 − p)^{y*} is at most "
-        "exp(−p·y*), and that at most (GB)^{−3}, so that the remainder of eq. (37) vanishes.",
-        formula="(1 − p)^{y*} ≤ exp(−p·y*) ≤ (GB)^{−3},  y* = ⌊⌈(3/p)·log(GB)⌉/δ_max⌋",
         hypotheses=_HYPOTHESES[2:],
         check=_step_check,
-        summary="The printed power is about (GB)^{−3κ/δ_max} with κ = −log(1 − p)/p, which "
-        "exceeds 1: the step holds up to δ_max = κ (1.39 at p = 1/2, 2.56 at p = 9/10), the "
-        "argument given for it, exp(−p·y*) ≤ (GB)^{−3}, up to δ_max = 1. From δ_max = 3κ/2 on the "
-        "remainder of eq. (37) grows with B. The corrected x* restores the lemma.",
         mutations=(
             Mutation("increments of at most 1", increments=(1,)),
             Mutation("x* not stretched in the correction", stretched=False),
         ),
-        correction="With x* = δ_max·⌈(3/p)·log(GB)⌉ the step holds with y* = ⌈(3/p)·log(GB)⌉ and "
-        "the remainder vanishes; U_B grows by the factor δ_max at most, and with it the B that "
-        "(32) asks for. As printed the step holds for δ_max ≤ 1, and in the limit up to δ_max = "
-        "−log(1 − p)/p. For 0 < δ_max < 1 the indicator of Λ > s_max + x* just before it needs a "
-        "factor 1/δ_max on (Λ + δ_max − s_max − x*)₊; the order stays.",
         defect=Defect.FORMULA,
-        reading="C_2 = 8 in (32), which is enough for Lemma 6; the result fails for the left-hand "
-        "side already, exp(−p·y*) is left out.",
         verify=verify_step,
     ),
 )

@@ -38,6 +38,16 @@ def verify_decomposition(data: Data) -> str | None:
 
 
 def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 2) -> Outcome:
+    """Decomposition of a slot's size.
+
+    Source: BF-IO paper, proof of Lemma 8 (appendix C.3)
+    Statement: Y(k) − E[Y(k)] = (S_cur − μ_s) + (H − E[H]) + (μ_s − E[Y(k)]).
+    Formula: Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)
+    Assumes: Y = S + H; S and H independent; Var(S) > 0
+    Summary: The third term is −E[H], one too many.
+    Correction: Without the third term: Y − EY = (S − μ_s) + (H − EH). The bound on the third
+        moment needs no more, and the constant C_3 gets smaller.
+    """
     largest = context.choose(3, 5, 8)
     cases = [
         {"prompts": [1, other], "tenths": tenths, "increment": increment, "prompt": prompt,
@@ -67,6 +77,15 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
 
 
 def _cubes_check(context: Context, *, constant: int = 27) -> Outcome:
+    """Cube of a sum of three.
+
+    Source: BF-IO paper, proof of Lemma 8 (appendix C.3)
+    Statement: For non-negative x, y, z the cube of the sum is at most 27 times the sum of the
+        cubes.
+    Formula: (x + y + z)³ ≤ 27(x³ + y³ + z³)
+    Assumes: x, y, z ≥ 0
+    Summary: 9 would do (power means), with equality at x = y = z; 27 is safe.
+    """
     largest = context.choose(6, 12, 30)
     return examine(
         "(x + y + z)³ ≤ 27(x³ + y³ + z³)",
@@ -79,33 +98,18 @@ def _cubes_check(context: Context, *, constant: int = 27) -> Outcome:
 CLAIMS = (
     StepClaim(
         id="balance.lemma8-decomposition",
-        source="BF-IO paper, proof of Lemma 8 (appendix C.3)",
-        title="Decomposition of a slot's size",
-        statement="Y(k) − E[Y(k)] = (S_cur − μ_s) + (H − E[H]) + (μ_s − E[Y(k)]).",
-        formula="Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)",
-        hypotheses=("Y = S + H", "S and H independent", "Var(S) > 0"),
         check=_decomposition_check,
-        summary="The third term is −E[H], one too many.",
         mutations=(
             Mutation("no growth, H = 0", increments=0),
             Mutation("the second term dropped from the correction", terms=1),
         ),
-        correction="Without the third term: Y − EY = (S − μ_s) + (H − EH). The bound on the third "
-        "moment needs no more, and the constant C_3 gets smaller.",
         defect=Defect.FORMULA,
         verify=verify_decomposition,
     ),
     StepClaim(
         id="balance.lemma8-cubes",
-        source="BF-IO paper, proof of Lemma 8 (appendix C.3)",
-        title="Cube of a sum of three",
-        statement="For non-negative x, y, z the cube of the sum is at most 27 times the sum of "
-        "the cubes.",
-        formula="(x + y + z)³ ≤ 27(x³ + y³ + z³)",
-        hypotheses=("x, y, z ≥ 0",),
         kind=Kind.IDENTITY,
         check=_cubes_check,
-        summary="9 would do (power means), with equality at x = y = z; 27 is safe.",
         mutations=(Mutation("8 in place of 27", constant=8),),
     ),
 )

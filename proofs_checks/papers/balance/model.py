@@ -44,6 +44,15 @@ def loads_by_definition(run: Run, prompts: Sequence[int], weight: Weight) -> lis
 
 
 def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outcome:
+    """Profiles and loads.
+
+    Source: BF-IO paper, section 3, eq. (1) and the two examples before it
+    Statement: A request that starts at step x with profile W adds w(k − x + 1) to its worker at
+        each of the steps x..x+o−1. Prompt 3 and four steps give W = (3, 4, 5, 6).
+    Formula: L_g(k) = Σ_{i active on g} w_i(k − x_i + 1),  w_i(j) = s_i + j − 1
+    Assumes: assignments are sticky and not preempted
+    Reading: checked on the engine that every other claim with runs uses.
+    """
     runs = context.choose(5, 100, 2000)
     cases = [([3], [4]), *(random_requests(context.rng, 12, 9, 5) for _ in range(runs))]
 
@@ -83,6 +92,18 @@ def verify_steps(data: Data) -> str | None:
 
 
 def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
+    """Number of decode steps.
+
+    Source: BF-IO paper, section 5, specialised workload model
+    Statement: Once a request starts decoding it occupies exactly o − 1 consecutive steps, and its
+        k-th step (k in 1..o−1) needs workload s + k; so its profile is (s, s+1, ..., s+o−1).
+    Formula: steps k = 1..o−1 with loads s + k  ⇔  W = (s, s+1, ..., s+o−1)
+    Assumes: s ≥ 1, o ≥ 1
+    Summary: The sentence and the profile two lines below it never agree.
+    Reading: shown for o ≥ 2; at o = 1 the sentence leaves no step at all.
+    Correction: The profile is right: o steps, the j-th with load s + j − 1, as section 3 says. The
+        sentence drops the first step.
+    """
     largest = context.choose(4, 12, 40)
     requests = [(s, o) for s in range(1, largest) for o in range(2, largest)]
     printed = refute(
@@ -116,6 +137,14 @@ def _small_loads(context: Context) -> tuple[str, list[tuple[int, ...]]]:
 
 
 def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Outcome:
+    """Two forms of the imbalance.
+
+    Source: BF-IO paper, section 3, eq. (2)
+    Statement: The sum of what each worker lacks to the maximum is G times the maximum less the sum
+        of the loads.
+    Formula: Σ_g (max_h L_h − L_g) = G·max_g L_g − Σ_g L_g
+    Summary: An identity; the value is never negative.
+    """
     return examine(
         "both forms of the imbalance agree",
         *_small_loads(context),
@@ -124,14 +153,19 @@ def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Out
 
 
 def _gap_check(context: Context, *, fewer: int = 1) -> Outcome:
+    """Imbalance is at most (G − 1) gaps.
+
+    Source: BF-IO paper, appendix C.2, step 1.C
+    Statement: At every step and under every policy the imbalance is at most G − 1 times the gap
+        between the most and the least loaded worker.
+    Formula: Imbalance(k) ≤ (G − 1)·D(k)
+    Summary: The lower bound is ours: it shows that the step to D loses at most a factor G − 1.
+    """
     return examine(
         "D ≤ Imbalance ≤ (G − 1)·D",
         *_small_loads(context),
         lambda x: gap(x) <= len(x) * max(x) - sum(x) <= (len(x) - fewer) * gap(x),
     )
-
-
-_SECTION3 = "BF-IO paper, section 3"
 
 
 #: C [s] and t_l [s/token] of the authors' released simulator at 72 slots per worker.
@@ -173,6 +207,19 @@ def step_times(run: Run, prompts: list[int], constants: tuple[Fraction, Fraction
 
 
 def _time_check(context: Context, *, released: Cluster = _DEFAULT, mean: bool = False) -> Outcome:
+    """How long a step takes.
+
+    Source: BF-IO paper, eq. (6) (section 6.2)
+    Statement: A step lasts C, a fixed overhead, plus t_l for each token of the most loaded worker;
+        all workers wait for it.
+    Formula: Δt(k) = C + t_l·max_g L_g(k)
+    Assumes: loads after admission and before growth, eq. (1)
+    Summary: Loads are added up anew from when and where each request ran; the fractions are met up
+        to rounding.
+    Reading: a model, so what is checked is that the toolkit's runs keep to it. The paper prints
+        neither constant; the toolkit's defaults must be those of the authors' released simulator,
+        C = (0.0006·72 + 0.035)/16 s and t_l = 1.5·2·576·61·10⁻⁶/2²⁰ s.
+    """
     names = ("fcfs", "jsq", "longest-first")
     cases = list(_cases(context, names))
 
@@ -211,72 +258,31 @@ def _time_check(context: Context, *, released: Cluster = _DEFAULT, mean: bool = 
 CLAIMS = (
     FormulaClaim(
         id="balance.eq1",
-        source=f"{_SECTION3}, eq. (1) and the two examples before it",
-        title="Profiles and loads",
-        statement="A request that starts at step x with profile W adds w(k − x + 1) to its worker "
-        "at each of the steps x..x+o−1. Prompt 3 and four steps give W = (3, 4, 5, 6).",
-        formula="L_g(k) = Σ_{i active on g} w_i(k − x_i + 1),  w_i(j) = s_i + j − 1",
-        hypotheses=("assignments are sticky and not preempted",),
         check=_profile_check,
         mutations=(Mutation("loads one step ahead, w(j) = s + j", weight=lambda s, j: s + j),),
-        reading="checked on the engine that every other claim with runs uses.",
     ),
     RemarkClaim(
         id="balance.decode-steps",
-        source="BF-IO paper, section 5, specialised workload model",
-        title="Number of decode steps",
-        statement="Once a request starts decoding it occupies exactly o − 1 consecutive steps, "
-        "and its k-th step (k in 1..o−1) needs workload s + k; so its profile is (s, s+1, ..., "
-        "s+o−1).",
-        formula="steps k = 1..o−1 with loads s + k  ⇔  W = (s, s+1, ..., s+o−1)",
-        hypotheses=("s ≥ 1, o ≥ 1",),
         check=_steps_check,
-        summary="The sentence and the profile two lines below it never agree.",
         mutations=(Mutation("one step more in the correction", extra=1),),
-        correction="The profile is right: o steps, the j-th with load s + j − 1, as section 3 "
-        "says. The sentence drops the first step.",
         defect=Defect.MISPRINT,
-        reading="shown for o ≥ 2; at o = 1 the sentence leaves no step at all.",
         verify=verify_steps,
     ),
     FormulaClaim(
         id="balance.eq2",
-        source=f"{_SECTION3}, eq. (2)",
-        title="Two forms of the imbalance",
-        statement="The sum of what each worker lacks to the maximum is G times the maximum less "
-        "the sum of the loads.",
-        formula="Σ_g (max_h L_h − L_g) = G·max_g L_g − Σ_g L_g",
-        hypotheses=(),
         kind=Kind.IDENTITY,
         check=_imbalance_check,
-        summary="An identity; the value is never negative.",
         mutations=(Mutation("the minimum in place of the maximum", peak=min),),
     ),
     StepClaim(
         id="balance.imbalance-gap",
-        source="BF-IO paper, appendix C.2, step 1.C",
-        title="Imbalance is at most (G − 1) gaps",
-        statement="At every step and under every policy the imbalance is at most G − 1 times the "
-        "gap between the most and the least loaded worker.",
-        formula="Imbalance(k) ≤ (G − 1)·D(k)",
-        hypotheses=(),
         kind=Kind.IDENTITY,
         check=_gap_check,
-        summary="The lower bound is ours: it shows that the step to D loses at most a factor G − "
-        "1.",
         mutations=(Mutation("G − 2 in place of G − 1", fewer=2),),
     ),
     FormulaClaim(
         id="balance.eq6",
-        source="BF-IO paper, eq. (6) (section 6.2)",
-        title="How long a step takes",
-        statement="A step lasts C, a fixed overhead, plus t_l for each token of the most loaded "
-        "worker; all workers wait for it.",
-        formula="Δt(k) = C + t_l·max_g L_g(k)",
-        hypotheses=("loads after admission and before growth, eq. (1)",),
         check=_time_check,
-        summary="Loads are added up anew from when and where each request ran; the fractions are "
-        "met up to rounding.",
         mutations=(
             Mutation("the mean load in place of the largest", mean=True),
             Mutation(
@@ -288,8 +294,5 @@ CLAIMS = (
                 released=Cluster(2, 2, step_overhead_s=0.9 * float(RELEASED[0])),
             ),
         ),
-        reading="a model, so what is checked is that the toolkit's runs keep to it. The paper "
-        "prints neither constant; the toolkit's defaults must be those of the authors' released "
-        "simulator, C = (0.0006·72 + 0.035)/16 s and t_l = 1.5·2·576·61·10⁻⁶/2²⁰ s.",
     ),
 )

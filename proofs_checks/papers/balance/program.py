@@ -53,6 +53,15 @@ def _instances(context: Context) -> Iterator[SmallStep]:
 
 
 def _algorithm_check(context: Context, *, full_use: bool = True) -> Outcome:
+    """Algorithm 1 solves the program (IO).
+
+    Source: BF-IO paper, section 4, Algorithm 1 and (IO)
+    Statement: Enumerating the feasible allocations and taking one of least accumulated imbalance
+        is the same as solving the integer program.
+    Formula: min over allocations of J(S(k)) = min over x of J_k(x)
+    Assumes: integer loads
+    Summary: Both agree to the token.
+    """
     from formulations.step import StepProblem, solve
 
     def holds(instance: SmallStep) -> bool:
@@ -98,6 +107,21 @@ def verify_admission(data: Data) -> str | None:
 
 
 def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = False) -> Outcome:
+    """Least imbalance need not be the shortest step.
+
+    Source: BF-IO paper, program (IO) with eq. (6) and (8) (our question)
+    Statement: Where the pool offers a choice, an allocation of least imbalance has the least
+        maximum load too, so that (IO) also takes the shortest step.
+    Formula: argmin Imbalance(k) ⊆ argmin max_g L_g(k) over the allocations of (IO)
+    Assumes: one step, all free slots filled, so that equally many tokens are emitted; overloaded
+        pool (Definition 1)
+    Summary: The program also chooses whom to admit, and large requests fill gaps as well as small
+        ones.
+    Reading: no sentence of the paper says it; what one might take it to say.
+    Correction: It holds for a fixed set of admitted requests (balance.throughput). Where the pool
+        offers a choice, (IO) may admit larger requests to level the loads, and the step gets
+        longer. Over a whole drained run the work is the same (own.work).
+    """
     largest = context.choose(3, 5, 7)
     cases = [
         (base, pool)
@@ -132,6 +156,18 @@ def _same_optima(base: tuple[int, ...], pool: tuple[int, ...], free_choice: bool
 
 
 def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome:
+    """Less imbalance, shorter steps.
+
+    Source: BF-IO paper, section 6.3, remark on eq. (8)
+    Statement: Since step duration is governed by the maximum load across workers, reducing
+        imbalance directly increases throughput.
+    Formula: Imbalance = G·max_g L_g − Σ_g L_g  ⇒  argmin Imbalance = argmin max_g L_g
+    Assumes: the same requests in service, so that Σ_g L_g and the tokens are given
+    Summary: For given requests the imbalance is G times the longest load less a constant, so less
+        of the one is less of the other.
+    Reading: of what a balancer does with given requests, as the sentence says. That (IO) also
+        chooses whom to admit is own.shortest-step.
+    """
     largest = context.choose(3, 5, 7)
     cases = [
         (base, pool)
@@ -150,54 +186,22 @@ def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome
 CLAIMS = (
     FormulaClaim(
         id="balance.algorithm1",
-        source="BF-IO paper, section 4, Algorithm 1 and (IO)",
-        title="Algorithm 1 solves the program (IO)",
-        statement="Enumerating the feasible allocations and taking one of least accumulated "
-        "imbalance is the same as solving the integer program.",
-        formula="min over allocations of J(S(k)) = min over x of J_k(x)",
-        hypotheses=("integer loads",),
         check=_algorithm_check,
-        summary="Both agree to the token.",
         mutations=(Mutation("slots may stay empty while requests wait", full_use=False),),
     ),
     RemarkClaim(
         id="balance.throughput",
-        source="BF-IO paper, section 6.3, remark on eq. (8)",
-        title="Less imbalance, shorter steps",
-        statement="Since step duration is governed by the maximum load across workers, reducing "
-        "imbalance directly increases throughput.",
-        formula="Imbalance = G·max_g L_g − Σ_g L_g  ⇒  argmin Imbalance = argmin max_g L_g",
-        hypotheses=("the same requests in service, so that Σ_g L_g and the tokens are given",),
         check=_throughput_check,
-        summary="For given requests the imbalance is G times the longest load less a constant, so "
-        "less of the one is less of the other.",
         mutations=(Mutation("whom to admit is free as well", free_choice=True),),
-        reading="of what a balancer does with given requests, as the sentence says. That (IO) "
-        "also chooses whom to admit is own.shortest-step.",
     ),
     Claim(
         id="own.shortest-step",
-        source="BF-IO paper, program (IO) with eq. (6) and (8) (our question)",
-        title="Least imbalance need not be the shortest step",
-        statement="Where the pool offers a choice, an allocation of least imbalance has the least "
-        "maximum load too, so that (IO) also takes the shortest step.",
-        formula="argmin Imbalance(k) ⊆ argmin max_g L_g(k) over the allocations of (IO)",
-        hypotheses=(
-            "one step, all free slots filled, so that equally many tokens are emitted",
-            "overloaded pool (Definition 1)",
-        ),
         check=_admission_check,
-        summary="The program also chooses whom to admit, and large requests fill gaps as well as "
-        "small ones.",
         mutations=(
             Mutation("no request to spare, so nothing to choose", spare=0),
             Mutation("the admitted set free in the correction", free_choice=True),
         ),
-        correction="It holds for a fixed set of admitted requests (balance.throughput). Where the "
-        "pool offers a choice, (IO) may admit larger requests to level the loads, and the step "
-        "gets longer. Over a whole drained run the work is the same (own.work).",
         defect=Defect.INFERENCE,
-        reading="no sentence of the paper says it; what one might take it to say.",
         verify=verify_admission,
     ),
 )

@@ -141,6 +141,18 @@ def _lemma2_check(
     deltas: Sequence[Fraction] = _DELTAS,
     together: int = 1,
 ) -> Outcome:
+    """Separation and gap reduction.
+
+    Source: BF-IO paper, Lemma 2 (appendix C.2)
+    Statement: If the assignment of a step minimises the gap D, then on the event that all workers
+        free nearly Bp slots the gap is at most the larger of s_max and A_pre − γBp.
+    Summary: The event bound and the one-step bound hold, and the latter is sharp: with sizes θ and
+        θ + 1 waiting it is met. The printed proof swaps x > y only; if the heavy and the light
+        worker hold equal sizes there is nothing to swap, and it is the overloaded pool that must
+        supply a different size.
+    Reading: BF-IO is read, as in the lemma's proof, as a minimiser of D; own.separation-program
+        takes the program of section 4 instead. The bound is checked in its tightest form over δ.
+    """
     steps = filter(applies, (*small_steps(context), *steps_apart(context)))
     solved = [(step, step.minimisers(measure)) for step in steps]
     met = 0
@@ -220,18 +232,10 @@ FORMULA = (
 CLAIMS = (
     ResultClaim(
         id="balance.lemma2",
-        source="BF-IO paper, Lemma 2 (appendix C.2)",
-        title="Separation and gap reduction",
-        statement="If the assignment of a step minimises the gap D, then on the event that all "
-        "workers free nearly Bp slots the gap is at most the larger of s_max and A_pre − γBp.",
         formula=FORMULA,
         hypotheses=HYPOTHESES,
         proof="separation-levels",
         check=_lemma2_check,
-        summary="The event bound and the one-step bound hold, and the latter is sharp: with sizes "
-        "θ and θ + 1 waiting it is met. The printed proof swaps x > y only; if the heavy and the "
-        "light worker hold equal sizes there is nothing to swap, and it is the overloaded pool "
-        "that must supply a different size.",
         mutations=(
             Mutation("the overloaded pool dropped", applies=lambda s: s.counts_agree),
             Mutation("the opposite policy: the largest gap", measure=lambda x: -gap(x)),
@@ -240,8 +244,5 @@ CLAIMS = (
             Mutation("requests that end in pairs", together=2),
             Mutation("δ = 5, beyond 1", deltas=(Fraction(5),)),
         ),
-        reading="BF-IO is read, as in the lemma's proof, as a minimiser of D; "
-        "own.separation-program takes the program of section 4 instead. The bound is checked in "
-        "its tightest form over δ.",
     ),
 )

@@ -48,6 +48,13 @@ def _drift_steps(context: Context) -> Iterator[DriftStep]:
 
 
 def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
+    """Separation and gap reduction under drift.
+
+    Source: BF-IO paper, Lemma 5 (appendix C.3)
+    Statement: Lemma 2 holds unchanged if every alive request grows by δ_k at step k.
+    Summary: Growth that all requests share shifts every load by Bδ and cancels in A_pre; the rest
+        is Lemma 2.
+    """
     steps = list(_drift_steps(context))
     unaffected = examine(
         "a common increment leaves the gap as it is",
@@ -81,15 +88,10 @@ def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
 CLAIMS = (
     ResultClaim(
         id="balance.lemma5",
-        source="BF-IO paper, Lemma 5 (appendix C.3)",
-        title="Separation and gap reduction under drift",
-        statement="Lemma 2 holds unchanged if every alive request grows by δ_k at step k.",
         formula=FORMULA,
         hypotheses=(*HYPOTHESES, "one increment δ_k ≥ 0 for all requests alive at step k"),
         proof="separation-levels",
         check=_lemma5_check,
-        summary="Growth that all requests share shifts every load by Bδ and cancels in A_pre; the "
-        "rest is Lemma 2.",
         mutations=(Mutation("increments that requests do not share (by age)", shared=False),),
     ),
 )

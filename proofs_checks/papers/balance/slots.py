@@ -60,6 +60,16 @@ def stationary_moments(prompts: ExactLaw, p: Fraction) -> tuple[Fraction, Fracti
 def _stationary_check(
     context: Context, *, extra_age: int = 0, spread: Fraction = Fraction(1)
 ) -> Outcome:
+    """Stationary law of a slot under FCFS.
+
+    Source: BF-IO paper, appendix C.2, step 2.B, eq. (25) and (26)
+    Statement: A slot that grows by one token a step and is refilled with probability p is, in the
+        long run, a prompt plus an independent geometric age: mean μ_s + (1 − p)/p, variance σ_s² +
+        (1 − p)/p².
+    Formula: U = S + A,  P(A = a) = p(1−p)^a,  E U = μ_s + (1−p)/p,  Var U = σ_s² + (1−p)/p²
+    Assumes: outputs geometric with p; a pool that never runs dry; FCFS
+    Summary: Solved by elimination in fractions; the moments from the chain's own equation.
+    """
     largest = context.choose(4, 5, 6)
     states = context.choose(12, 30, 60)
     cases = [
@@ -97,6 +107,15 @@ def age_law(p: Fraction, step: int) -> ExactLaw:
 
 
 def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outcome:
+    """Tails of the age.
+
+    Source: BF-IO paper, appendix C.3, eq. (39), and the tail sum in the proof of Lemma 8
+    Statement: At every step the age of a slot is n or more with probability at most (1 − p)^n, and
+        E[A³] is at most three times the sum of n²·P(A ≥ n).
+    Formula: P(A(k) ≥ n) ≤ (1−p)^n;  E[A(k)³] ≤ 3·Σ_n n²·P(A(k) ≥ n)
+    Assumes: completions independent with probability p; age counted from step 0
+    Summary: With equality for n ≤ k in the first.
+    """
     steps = context.choose(12, 40, 100)
     cases = list(product(_CHANCES, range(1, steps)))
     domain = Domain(f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly", cases)
@@ -123,20 +142,10 @@ def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outco
     return tail, cube
 
 
-_APPENDIX2, _APPENDIX3 = "BF-IO paper, appendix C.2, step", "BF-IO paper, appendix C.3,"
-
 CLAIMS = (
     StepClaim(
         id="balance.eq26",
-        source=f"{_APPENDIX2} 2.B, eq. (25) and (26)",
-        title="Stationary law of a slot under FCFS",
-        statement="A slot that grows by one token a step and is refilled with probability p is, "
-        "in the long run, a prompt plus an independent geometric age: mean μ_s + (1 − p)/p, "
-        "variance σ_s² + (1 − p)/p².",
-        formula="U = S + A,  P(A = a) = p(1−p)^a,  E U = μ_s + (1−p)/p,  Var U = σ_s² + (1−p)/p²",
-        hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
         check=_stationary_check,
-        summary="Solved by elimination in fractions; the moments from the chain's own equation.",
         mutations=(
             Mutation("ages from 1 on", extra_age=1),
             Mutation("variance (1 − p)/(2p²)", spread=Fraction(1, 2)),
@@ -144,15 +153,8 @@ CLAIMS = (
     ),
     StepClaim(
         id="balance.eq39",
-        source=f"{_APPENDIX3} eq. (39), and the tail sum in the proof of Lemma 8",
-        title="Tails of the age",
-        statement="At every step the age of a slot is n or more with probability at most (1 − "
-        "p)^n, and E[A³] is at most three times the sum of n²·P(A ≥ n).",
-        formula="P(A(k) ≥ n) ≤ (1−p)^n;  E[A(k)³] ≤ 3·Σ_n n²·P(A(k) ≥ n)",
-        hypotheses=("completions independent with probability p", "age counted from step 0"),
         kind=Kind.IDENTITY,
         check=_age_check,
-        summary="With equality for n ≤ k in the first.",
         mutations=(
             Mutation("(1 − p)^{n+1} in place of (1 − p)^n", faster=1),
             Mutation("0 in place of 3", constant=0),

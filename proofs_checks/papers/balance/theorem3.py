@@ -62,6 +62,17 @@ def _theorem3_check(
     spread: float = 1,
     share: float = 1,
 ) -> Outcome:
+    """Improvement ratio under drift.
+
+    Source: BF-IO paper, Theorem 3 (section 5.1) and eq. (52)
+    Statement: With common increments 0 ≤ δ_k ≤ δ_max per global step the ratio is at least
+        c·(pσ_s/s_max)·G/(G − 1)·√(B log G), with c > 0 that depends on σ_s², p, δ_max and s_max
+        only.
+    Formula: IIR ≥ c·(p·σ_s/s_max)·(G/(G−1))·√(B log G)
+    Reading: the FCFS side long after the start, at every step of a periodic drift, with the c of
+        Theorem 1. Since c may depend on p and s_max, what refutes balance.theorem2 does not refute
+        this.
+    """
     slots, workers = context.choose(
         ((16,), (LEAST_G,)), ((4, 64), (LEAST_G, 1024)), ((4, 64, 512), (LEAST_G, 1024))
     )
@@ -113,12 +124,6 @@ def _theorem3_check(
 CLAIMS = (
     ResultClaim(
         id="balance.theorem3",
-        source="BF-IO paper, Theorem 3 (section 5.1) and eq. (52)",
-        title="Improvement ratio under drift",
-        statement="With common increments 0 ≤ δ_k ≤ δ_max per global step the ratio is at least "
-        "c·(pσ_s/s_max)·G/(G − 1)·√(B log G), with c > 0 that depends on σ_s², p, δ_max and s_max "
-        "only.",
-        formula="IIR ≥ c·(p·σ_s/s_max)·(G/(G−1))·√(B log G)",
         hypotheses=(
             *OVERLOADED,
             "√G·log G = o(B) (section 5; in the proof, log G ≥ 4 and B ≥ B_0)",
@@ -133,8 +138,5 @@ CLAIMS = (
             Mutation("half the deviation", spread=0.5),
             Mutation("a fifth of (G − 1)·s_max/p", share=0.2),
         ),
-        reading="the FCFS side long after the start, at every step of a periodic drift, with the "
-        "c of Theorem 1. Since c may depend on p and s_max, what refutes balance.theorem2 does "
-        "not refute this.",
     ),
 )

@@ -70,6 +70,16 @@ class Quadratic:
 def _sketch_check(
     context: Context, *, policies: tuple[Policy, ...] = WORK_CONSERVING, running: bool = True
 ) -> Outcome:
+    """Negative drift outside a finite set.
+
+    Source: throughput paper, sketch of the proof of Theorem 1 (section 2.3)
+    Statement: For bounded random variables f(X) = Σ(P_i + D_i) + R b/t_b has negative drift
+        outside a finite set C.
+    Formula: X ∉ C  ⇒  E[f(X(n+1)) | X(n) = X] − f(X) < 0
+    Summary: The drift is λ(m_p + m_d) − b/t_b exactly while a batch runs and where a full one is
+        loaded. C = {R = 0, fewer than b eligible tokens} is finite, as it has fewer than b
+        requests of bounded size. Nothing is asked of b'/t_b' here.
+    """
     rng = context.rng
 
     def instances() -> Iterator[Instance]:
@@ -121,6 +131,19 @@ def _descends(instance: Instance, constant: int) -> bool:
 def _theorem_check(
     context: Context, *, constant: int = 8, policies: tuple[Policy, ...] = WORK_CONSERVING
 ) -> Outcome:
+    """Work-conserving policies are stable below capacity.
+
+    Source: throughput paper, Theorem 1 (a) (section 2.3)
+    Statement: If λ(m_p + m_d) < b/t_b, the chain is positive recurrent under any work-conserving
+        (K_p, K_d)-FCFS algorithm.
+    Formula: λ(m_p + m_d) < b/t_b  ⇒  {X_n} positive recurrent
+    Summary: Foster's criterion, with the function of appendix B for any batch times, Σ(p + d +
+        ε(1(p>0) + d)²/(8Lλ)) + R b/t_b, and ε = min(b/t_b − λ(m_p+m_d), Lλ): its exact drift is at
+        most −ε/2 in every state tried with f >= B. Any policy that fills its batches will do,
+        shortest first among them.
+    Reading: Work-conserving as min(b, eligible tokens) in every batch: (2.6) alone says nothing of
+        fewer than b tokens (batching.empties).
+    """
     engines = _engines(context, context.choose(25, 300, 6000))
     instances = (
         (engine, state, policy)
@@ -155,6 +178,18 @@ def verify_b1(data: Data) -> str | None:
 
 
 def _b1_check(context: Context, *, constant: int = 8, least: int = 1) -> Outcome:
+    """Drift of the quadratic Lyapunov function.
+
+    Source: throughput paper, appendix B, (B.1)
+    Statement: With f(X) = Σ(p + d + ε(1(p>0) + d)²/(4Lλ)), ε = min(b − λ(p+d), Lλ) and B =
+        2b(4Lλb/ε)² + b, the drift is at most −ε/2 wherever f(X) ≥ B.
+    Formula: f(X) ≥ B  ⇒  E[f(X(n+1)) − f(X(n))] ≤ −ε/2
+    Summary: Arrivals add λε E[(d+1)²]/(4Lλ), which is ε and not ε/2 for d = 1: a long prompt that
+        fills the batch loses b tokens and no square.
+    Reading: L = E[d²].
+    Correction: With 8Lλ in place of 4Lλ in f and B: arrivals then add ε/2 at most
+        (batching.appendixb-square), and the other steps hold as they are.
+    """
     rng = context.rng
 
     def simple() -> Iterator[tuple[Engine, State]]:
@@ -205,6 +240,15 @@ def verify_square(data: Data) -> str | None:
 
 
 def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outcome:
+    """Second moments of arrivals.
+
+    Source: throughput paper, appendix B, before (B.1)
+    Statement: E[(d_l + 1)²] ≤ 2E[d_l²] ≤ 2L for the decode length of an arrival.
+    Formula: E[(d + 1)²] ≤ 2E[d²]
+    Assumes: d ≥ 1
+    Summary: It needs E[d²] ≥ 2E[d] + 1, and fails for d = 1 (4 > 2) and d = 2 (9 > 8).
+    Correction: E[(d + 1)²] ≤ 4E[d²], as d + 1 ≤ 2d for d ≥ 1; 4Lλ then becomes 8Lλ.
+    """
     rng = context.rng
     most = context.choose(6, 12, 40)
     lengths = [
@@ -221,22 +265,13 @@ def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outco
     return printed, corrected
 
 
-_PAPER = "throughput paper"
 _HYPOTHESES = ("λ(m_p + m_d) < b/t_b", "every batch has min(b, eligible tokens)")
 CLAIMS = (
     StepClaim(
         id="batching.theorem1a-sketch",
-        source=f"{_PAPER}, sketch of the proof of Theorem 1 (section 2.3)",
-        title="Negative drift outside a finite set",
-        statement="For bounded random variables f(X) = Σ(P_i + D_i) + R b/t_b has negative drift "
-        "outside a finite set C.",
-        formula="X ∉ C  ⇒  E[f(X(n+1)) | X(n) = X] − f(X) < 0",
         hypotheses=(*_HYPOTHESES, "token counts are bounded"),
         kind=Kind.IDENTITY,
         check=_sketch_check,
-        summary="The drift is λ(m_p + m_d) − b/t_b exactly while a batch runs and where a full "
-        "one is loaded. C = {R = 0, fewer than b eligible tokens} is finite, as it has fewer than "
-        "b requests of bounded size. Nothing is asked of b'/t_b' here.",
         mutations=(
             Mutation("vLLM, which is not work-conserving", policies=(vllm,)),
             Mutation("the running batch left out of f", running=False),
@@ -244,19 +279,8 @@ CLAIMS = (
     ),
     ResultClaim(
         id="batching.theorem1a",
-        source=f"{_PAPER}, Theorem 1 (a) (section 2.3)",
-        title="Work-conserving policies are stable below capacity",
-        statement="If λ(m_p + m_d) < b/t_b, the chain is positive recurrent under any "
-        "work-conserving (K_p, K_d)-FCFS algorithm.",
-        formula="λ(m_p + m_d) < b/t_b  ⇒  {X_n} positive recurrent",
         hypotheses=(*_HYPOTHESES, "E[v_d²] < ∞", "the chain is irreducible"),
         check=_theorem_check,
-        summary="Foster's criterion, with the function of appendix B for any batch times, "
-        "Σ(p + d + ε(1(p>0) + d)²/(8Lλ)) + R b/t_b, and ε = min(b/t_b − λ(m_p+m_d), Lλ): its "
-        "exact drift is at most −ε/2 in every state tried with f >= B. Any policy that fills its "
-        "batches will do, shortest first among them.",
-        reading="Work-conserving as min(b, eligible tokens) in every batch: (2.6) alone says "
-        "nothing of fewer than b tokens (batching.empties).",
         mutations=(
             Mutation("vLLM, which is not work-conserving", policies=(vllm,)),
             Mutation("the constant 2 in place of 8", constant=2),
@@ -264,40 +288,23 @@ CLAIMS = (
     ),
     StepClaim(
         id="batching.appendixb-square",
-        source=f"{_PAPER}, appendix B, before (B.1)",
-        title="Second moments of arrivals",
-        statement="E[(d_l + 1)²] ≤ 2E[d_l²] ≤ 2L for the decode length of an arrival.",
-        formula="E[(d + 1)²] ≤ 2E[d²]",
-        hypotheses=("d ≥ 1",),
         check=_square_check,
-        summary="It needs E[d²] ≥ 2E[d] + 1, and fails for d = 1 (4 > 2) and d = 2 (9 > 8).",
         mutations=(
             Mutation("d >= 3 only", least=3),
             Mutation("the correction with 3 in place of 4", factor=3),
         ),
-        correction="E[(d + 1)²] ≤ 4E[d²], as d + 1 ≤ 2d for d ≥ 1; 4Lλ then becomes 8Lλ.",
         defect=Defect.FORMULA,
         verify=verify_square,
     ),
     StepClaim(
         id="batching.appendixb",
-        source=f"{_PAPER}, appendix B, (B.1)",
-        title="Drift of the quadratic Lyapunov function",
-        statement="With f(X) = Σ(p + d + ε(1(p>0) + d)²/(4Lλ)), ε = min(b − λ(p+d), Lλ) and "
-        "B = 2b(4Lλb/ε)² + b, the drift is at most −ε/2 wherever f(X) ≥ B.",
-        formula="f(X) ≥ B  ⇒  E[f(X(n+1)) − f(X(n))] ≤ −ε/2",
         hypotheses=(*_HYPOTHESES, "t_b = 1", "E[d²] ≤ L"),
         check=_b1_check,
-        summary="Arrivals add λε E[(d+1)²]/(4Lλ), which is ε and not ε/2 for d = 1: a long prompt "
-        "that fills the batch loses b tokens and no square.",
         mutations=(
             Mutation("the correction with 4Lλ again", constant=4),
             Mutation("decode lengths of 3 and more only", least=3),
         ),
-        correction="With 8Lλ in place of 4Lλ in f and B: arrivals then add ε/2 at most "
-        "(batching.appendixb-square), and the other steps hold as they are.",
         defect=Defect.FORMULA,
-        reading="L = E[d²].",
         verify=verify_b1,
     ),
 )

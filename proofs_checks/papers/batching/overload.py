@@ -79,6 +79,19 @@ def _any_batch(queue: Queue, budget: int, draws: Iterator[float]) -> Batch:
 
 
 def _theorem_check(context: Context, *, assumed: bool = True, slow: bool = False) -> Outcome:
+    """No policy is stable above capacity.
+
+    Source: throughput paper, Theorem 1 (b) (section 2.3)
+    Statement: If λ(m_p + m_d) > b/t_b, the number of unprocessed tokens grows to infinity with
+        probability 1; no scheduling algorithm can stabilise the system.
+    Formula: λ(m_p + m_d) > b/t_b  ⇒  P{lim |X(n)| = ∞} = 1
+    Assumes: the batch time is (2.3), c + a·max(0, b' − b0)
+    Summary: If c < a·b0 < a·b, batches of b0 tokens process more per slot than full ones, and an
+        engine that is rarely full carries more than b/t_b.
+    Correction: With b'/t_b' ≤ b/t_b for all b' ≤ b, which for (2.3) is c ≥ a·b0 or b ≤ b0: Σ(P +
+        D) + R b/t_b then rises by λ(m_p+m_d) − b/t_b or more in every state, whatever feasible
+        batch is loaded.
+    """
     rng = context.rng
     printed = refute(
         "|X| grows beyond all bounds",
@@ -146,6 +159,18 @@ def verify_empties(data: Data) -> str | None:
 
 
 def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = True) -> Outcome:
+    """Work conservation empties the queue.
+
+    Source: throughput paper, section 2.3, before Theorem 1
+    Statement: A work-conserving policy empties the queue eventually if no requests come in, so
+        that P{a_n = 0} > 0 makes the chain irreducible.
+    Formula: (2.6), no arrivals  ⇒  Q_n = ∅ for some n
+    Assumes: work-conserving by (2.6)
+    Summary: (2.6) speaks only of states with b eligible tokens or more. A policy that idles below
+        keeps its last requests for ever, and never returns to the empty state.
+    Correction: With b' = min(b, Σ(p_i + 1(p_i = 0))) in every batch, as appendix B uses it (every
+        request is served where fewer than b tokens are eligible).
+    """
     rng = context.rng
     queues = [
         (random_queue(rng, int(rng.integers(1, 6))), int(rng.integers(1, most_budget + 1)))
@@ -164,46 +189,24 @@ def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = Tru
     return printed, corrected
 
 
-_PAPER = "throughput paper"
 CLAIMS = (
     ResultClaim(
         id="batching.theorem1b",
-        source=f"{_PAPER}, Theorem 1 (b) (section 2.3)",
-        title="No policy is stable above capacity",
-        statement="If λ(m_p + m_d) > b/t_b, the number of unprocessed tokens grows to infinity "
-        "with probability 1; no scheduling algorithm can stabilise the system.",
-        formula="λ(m_p + m_d) > b/t_b  ⇒  P{lim |X(n)| = ∞} = 1",
-        hypotheses=("the batch time is (2.3), c + a·max(0, b' − b0)",),
         check=_theorem_check,
-        summary="If c < a·b0 < a·b, batches of b0 tokens process more per slot than full ones, "
-        "and an engine that is rarely full carries more than b/t_b.",
         mutations=(
             Mutation("the correction without its hypothesis", assumed=False),
             Mutation("engines with c = a·b0 in the search", slow=True),
         ),
-        correction="With b'/t_b' ≤ b/t_b for all b' ≤ b, which for (2.3) is c ≥ a·b0 or b ≤ b0: "
-        "Σ(P + D) + R b/t_b then rises by λ(m_p+m_d) − b/t_b or more in every state, whatever "
-        "feasible batch is loaded.",
         defect=Defect.HYPOTHESIS,
         verify=verify_1b,
     ),
     RemarkClaim(
         id="batching.empties",
-        source=f"{_PAPER}, section 2.3, before Theorem 1",
-        title="Work conservation empties the queue",
-        statement="A work-conserving policy empties the queue eventually if no requests come in, "
-        "so that P{a_n = 0} > 0 makes the chain irreducible.",
-        formula="(2.6), no arrivals  ⇒  Q_n = ∅ for some n",
-        hypotheses=("work-conserving by (2.6)",),
         check=_empties_check,
-        summary="(2.6) speaks only of states with b eligible tokens or more. A policy that idles "
-        "below keeps its last requests for ever, and never returns to the empty state.",
         mutations=(
             Mutation("a budget of 1 only, where (2.6) says all", most_budget=1),
             Mutation("the correction with (2.6) again", strict=False),
         ),
-        correction="With b' = min(b, Σ(p_i + 1(p_i = 0))) in every batch, as appendix B uses it "
-        "(every request is served where fewer than b tokens are eligible).",
         defect=Defect.HYPOTHESIS,
         verify=verify_empties,
     ),

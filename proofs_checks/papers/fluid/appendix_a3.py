@@ -71,6 +71,20 @@ def _chance(iterations: int, most: int, prompts: int = 1) -> tuple[Fraction, flo
 
 
 def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) -> Outcome:
+    """Chance that FCFS overflows.
+
+    Source: fluid paper, proof of Proposition 4 (appendix A.3)
+    Statement: From the equilibrium batch, memory 9 is exceeded in two iterations unless the
+        arrivals are one of (0,0), (1,0), (0,1), (1,1), (2,0); the chance is 0.391.
+    Formula: p = 1 − (9/2)·e^{−2} ≈ 0.391
+    Summary: (0,2) overflows in the third iteration only, where its two prompts stand before stage
+        2 and those that come as on average have joined.
+    Reading: iterations after the equilibrium's batch; the second brings one prompt of each type,
+        or none.
+    Correction: (0,2) is safe as well, so that within two iterations the chance is 1 − 5·e^{−2} ≈
+        0.323. The printed five pairs and 0.391 belong to three iterations. Either is a positive
+        constant, which is what the proof needs.
+    """
     most = context.choose(12, 12, 20)
     pairs = _pairs(most)
     domain = Domain(f"all pairs below {most}", pairs)
@@ -132,6 +146,19 @@ def _queue_check(
     factor: float = 1,
     rules: Sequence[str] = tuple(EVICTION_RULES),
 ) -> Evidence:
+    """Queue of type 2 under FCFS.
+
+    Source: fluid paper, last display of appendix A.3
+    Statement: The queue of type 2 at time t is at least 0.3·t.
+    Formula: Queue Length_2(t) ≥ 0.3·t
+    Reading: on average, all prompts of type 2 in the system counted. No verdict as printed:
+        'remove ongoing prompts to accommodate new arrivals' (section 4.3) does not say which, and
+        the rules named here lead to either side of 0.3. Those removed wait again in order of
+        arrival.
+    Correction: It grows at least as 0.05·t under each of the four rules named, which is what
+        Proposition 4 needs. The printed argument, one prompt more in two steps with probability
+        0.391, gives 0.391/2 = 0.195 per step at most, not 0.3.
+    """
     horizon, runs = context.choose((100, 12), (300, 16), (3000, 32))
     shares = {r: _shares(context, EVICTION_RULES[r], memory, horizon, runs) for r in rules}
     both = [_estimates(rule, factor * values) for rule, values in shares.items()]
@@ -163,33 +190,17 @@ def _queue_check(
 CLAIMS = (
     StepClaim(
         id="fluid.proposition4-overflow",
-        source="fluid paper, proof of Proposition 4 (appendix A.3)",
-        title="Chance that FCFS overflows",
-        statement="From the equilibrium batch, memory 9 is exceeded in two iterations unless the "
-        "arrivals are one of (0,0), (1,0), (0,1), (1,1), (2,0); the chance is 0.391.",
-        formula="p = 1 − (9/2)·e^{−2} ≈ 0.391",
         hypotheses=INSTANCE,
         check=_overflow_check,
-        summary="(0,2) overflows in the third iteration only, where its two prompts stand before "
-        "stage 2 and those that come as on average have joined.",
         mutations=(
             Mutation("three iterations as printed", iterations=3),
             Mutation("prompts of 2 tokens in the correction", prompts=2),
         ),
-        correction="(0,2) is safe as well, so that within two iterations the chance is 1 − "
-        "5·e^{−2} ≈ 0.323. The printed five pairs and 0.391 belong to three iterations. Either "
-        "is a positive constant, which is what the proof needs.",
         defect=Defect.FORMULA,
-        reading="iterations after the equilibrium's batch; the second brings one prompt of each "
-        "type, or none.",
         verify=verify_overflow,
     ),
     StepClaim(
         id="fluid.proposition4-queue",
-        source="fluid paper, last display of appendix A.3",
-        title="Queue of type 2 under FCFS",
-        statement="The queue of type 2 at time t is at least 0.3·t.",
-        formula="Queue Length_2(t) ≥ 0.3·t",
         hypotheses=INSTANCE,
         kind=Kind.STATISTICAL,
         check=_queue_check,
@@ -198,12 +209,5 @@ CLAIMS = (
             Mutation("memory of 60", memory=60),
             Mutation("one rule only: the youngest go", rules=("the youngest go",)),
         ),
-        correction="It grows at least as 0.05·t under each of the four rules named, which is what "
-        "Proposition 4 needs. The printed argument, one prompt more in two steps with "
-        "probability 0.391, gives 0.391/2 = 0.195 per step at most, not 0.3.",
-        reading="on average, all prompts of type 2 in the system counted. No verdict as printed: "
-        "'remove ongoing prompts to accommodate new arrivals' (section 4.3) does not say which, "
-        "and the rules named here lead to either side of 0.3. Those removed wait again in order "
-        "of arrival.",
     ),
 )

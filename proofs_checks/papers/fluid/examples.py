@@ -74,6 +74,17 @@ def verify_figure6(data: Data) -> str | None:
 
 
 def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) -> Outcome:
+    """Worked trace of Nested WAIT.
+
+    Source: fluid paper, figure 6 (section 5.1)
+    Statement: With thresholds (3, 3) the ten arrivals of the figure lead to the rows it shows;
+        after t = 14: segment 1 P10, segment 2 P6, P7, P8, completed P3, P5, P9.
+    Formula: t = 14:  P10 | P6 P7 P8 | P3 P5 P9
+    Assumes: each segment one stage; processing takes no time; order of arrival at a stage; P7, P8
+        of type 2 and P9 of type 1, as the row shows
+    Summary: P6 is among the three that segment 2 serves at t = 14, whatever the type of P10.
+    Correction: Segment 2 then holds P7, P8, and P3, P5, P6, P9 have completed.
+    """
     free = context.choose(4, 10, 10)
     known = [1, 1, 2, 1, 2, 2, 2, 2, 1, 1][: 10 - free]
     cases = [[*known, *rest] for rest in product((1, 2), repeat=free)]
@@ -99,6 +110,17 @@ def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) 
 
 
 def _reservation_check(context: Context, *, longest: int = 10_000) -> Outcome:
+    """Reserving for the worst case.
+
+    Source: fluid paper, example of section 5.1
+    Statement: With inputs of 1 and outputs of 1 or 10,000 at equal rates, assuming 10,000 for all
+        yields memory utilization as low as 1/5000.
+    Formula: (1 + 1)/(1 + 10,000) ≤ 1/5000
+    Assumes: memory is reserved for input and longest output
+    Summary: As low as that for the short prompts; averaged over time with equal rates it is one
+        half, since the long ones stay 5000 times longer.
+    Reading: the utilization of what a short prompt reserves; not an average.
+    """
     del context
     reserved = 1 + longest
     least = Fraction(1 + 1, reserved)
@@ -164,6 +186,21 @@ def verify_algorithm1(data: Data) -> str | None:
 
 
 def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool = True) -> Outcome:
+    """Advancing a batch of WAIT.
+
+    Source: fluid paper, Algorithm 1, lines 9 and 10
+    Statement: For each stage, line 9 takes min{n_j, n_jk} prompts off and line 10 moves min{n_j,
+        n_jk} from stage k to k + 1.
+    Formula: n_jk ← n_jk − min{n_j, n_jk};  move min{n_j, n_jk} from k to k+1
+    Assumes: type j is in the batch: n_j0 ≥ n_j; meant: each prompt of the batch advances one
+        stage, no other moves
+    Summary: Line 9 takes the batch out, line 10 counts anew and moves as many of those that
+        stayed: none, where none stayed.
+    Reading: one line after the other, as pseudo-code runs. That both lines mean the same number is
+        plain from section 4.1; taken once, it may be taken at the batch's end.
+    Correction: Both lines must use the counts of the moment when the batch was formed. (Lines 13
+        to 17 also need a guard: no batch is formed while the GPU is busy.)
+    """
     most = context.choose(3, 4, 6)
     cases = list(product(product(range(most + 1), repeat=3), range(1, most + 1)))
     domain = Domain(f"up to {most} prompts at each of 3 stages, thresholds 1..{most}", cases)
@@ -210,6 +247,17 @@ def verify_algorithm2(data: Data) -> str | None:
 
 
 def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
+    """Stages of the segments.
+
+    Source: fluid paper, Algorithm 2, lines 1 and 19
+    Statement: Segment i has the stages from Σ_{j<i} l'_j to Σ_{j≤i} l'_j − 1.
+    Formula: k ∈ {Σ_{j=1}^{i−1} l'_j, ..., Σ_{j=1}^i l'_j − 1}
+    Assumes: m ≥ 2, l'_1 < ... < l'_m; segments as section 5.1 describes them
+    Summary: Cumulative sums fit increments, not lengths; and each segment ends one stage early.
+    Correction: Segment 1 has the stages 0..l'_1, segment i the stages l'_{i−1}+1..l'_i, as section
+        5.1 says and line 13 uses. (Line 15 must free the caches of every segment's completed
+        prompts, not only of the last segment's.)
+    """
     longest = context.choose(6, 9, 12)
     cases = [
         list(outputs)
@@ -234,37 +282,15 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
 CLAIMS = (
     RemarkClaim(
         id="fluid.figure6",
-        source="fluid paper, figure 6 (section 5.1)",
-        title="Worked trace of Nested WAIT",
-        statement="With thresholds (3, 3) the ten arrivals of the figure lead to the rows it "
-        "shows; after t = 14: segment 1 P10, segment 2 P6, P7, P8, completed P3, P5, P9.",
-        formula="t = 14:  P10 | P6 P7 P8 | P3 P5 P9",
-        hypotheses=(
-            "each segment one stage",
-            "processing takes no time",
-            "order of arrival at a stage",
-            "P7, P8 of type 2 and P9 of type 1, as the row shows",
-        ),
         check=_figure6_check,
-        summary="P6 is among the three that segment 2 serves at t = 14, whatever the type of P10.",
         mutations=(Mutation("the printed row as correction", expected=_PRINTED),),
-        correction="Segment 2 then holds P7, P8, and P3, P5, P6, P9 have completed.",
         defect=Defect.MISPRINT,
         verify=verify_figure6,
     ),
     RemarkClaim(
         id="fluid.section51",
-        source="fluid paper, example of section 5.1",
-        title="Reserving for the worst case",
-        statement="With inputs of 1 and outputs of 1 or 10,000 at equal rates, assuming 10,000 "
-        "for all yields memory utilization as low as 1/5000.",
-        formula="(1 + 1)/(1 + 10,000) ≤ 1/5000",
-        hypotheses=("memory is reserved for input and longest output",),
         check=_reservation_check,
-        summary="As low as that for the short prompts; averaged over time with equal rates it is "
-        "one half, since the long ones stay 5000 times longer.",
         mutations=(Mutation("a longest output of 1,000", longest=1000),),
-        reading="the utilization of what a short prompt reserves; not an average.",
     ),
     outside_claim(
         "fluid.figure3",
@@ -286,43 +312,18 @@ CLAIMS = (
     ),
     FormulaClaim(
         id="fluid.algorithm1",
-        source="fluid paper, Algorithm 1, lines 9 and 10",
-        title="Advancing a batch of WAIT",
-        statement="For each stage, line 9 takes min{n_j, n_jk} prompts off and line 10 moves "
-        "min{n_j, n_jk} from stage k to k + 1.",
-        formula="n_jk ← n_jk − min{n_j, n_jk};  move min{n_j, n_jk} from k to k+1",
-        hypotheses=(
-            "type j is in the batch: n_j0 ≥ n_j",
-            "meant: each prompt of the batch advances one stage, no other moves",
-        ),
         check=_algorithm1_check,
-        summary="Line 9 takes the batch out, line 10 counts anew and moves as many of those that "
-        "stayed: none, where none stayed.",
         mutations=(
             Mutation("counts taken anew in the correction", snapshot=False),
             Mutation("the batch's own counts as printed", recount=False),
         ),
-        correction="Both lines must use the counts of the moment when the batch was formed. "
-        "(Lines 13 to 17 also need a guard: no batch is formed while the GPU is busy.)",
         defect=Defect.MISPRINT,
-        reading="one line after the other, as pseudo-code runs. That both lines mean the same "
-        "number is plain from section 4.1; taken once, it may be taken at the batch's end.",
         verify=verify_algorithm1,
     ),
     FormulaClaim(
         id="fluid.algorithm2",
-        source="fluid paper, Algorithm 2, lines 1 and 19",
-        title="Stages of the segments",
-        statement="Segment i has the stages from Σ_{j<i} l'_j to Σ_{j≤i} l'_j − 1.",
-        formula="k ∈ {Σ_{j=1}^{i−1} l'_j, ..., Σ_{j=1}^i l'_j − 1}",
-        hypotheses=("m ≥ 2, l'_1 < ... < l'_m", "segments as section 5.1 describes them"),
         check=_algorithm2_check,
-        summary="Cumulative sums fit increments, not lengths; and each segment ends one stage "
-        "early.",
         mutations=(Mutation("segments begin at stage 1", first=1),),
-        correction="Segment 1 has the stages 0..l'_1, segment i the stages l'_{i−1}+1..l'_i, as "
-        "section 5.1 says and line 13 uses. (Line 15 must free the caches of every segment's "
-        "completed prompts, not only of the last segment's.)",
         defect=Defect.MISPRINT,
         verify=verify_algorithm2,
     ),

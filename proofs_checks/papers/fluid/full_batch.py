@@ -86,6 +86,17 @@ def _fulls(context: Context) -> Iterator[Full]:
 
 
 def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) -> Outcome:
+    """Memory of a full batch of Nested WAIT.
+
+    Source: fluid paper, eq. (11) (section 5.2) and appendix C
+    Statement: A batch with n_i prompts per stage of segment i has M^π tokens.
+    Formula: M^π = Σ_j n_j(l + L'_j/2)(l'_j − l'_{j−1}),  L'_j = Σ_{k≤j} l'_k
+    Summary: Too small for m = 2 always (13.5 instead of 21 for l = 1, l' = (1, 2), n = (4, 3));
+        too large for many segments. For n_i = ΔT*·Λ_i the corrected form is M*, (11) is not.
+    Correction: M^π = n_1(l'_1+1)(l + l'_1/2) + Σ_{i≥2} n_i(l'_i − l'_{i−1})(l +
+        (l'_{i−1}+1+l'_i)/2): segments are runs of stages, not of cumulative sums, and the first
+        has stage 0 as well.
+    """
     rng = context.rng
     fulls = list(_fulls(context))
     domain = Domain(
@@ -131,6 +142,16 @@ def waiting_tokens(full: Full) -> int:
 
 
 def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> Outcome:
+    """Order of the memory of (12).
+
+    Source: fluid paper, second line of (12) (section 5.2)
+    Statement: The memory of (12) is O(2M^π + Σ_j (l + l'_{j−1})θ_j^{−1}·ln(mζS/δ)).
+    Formula: Σ_{j≥2} (l + l'_{j−1})·n_j ≤ M^π
+    Summary: Segment j ≥ 2 has a stage at least, where a prompt holds more than while it waits
+        before.
+    Reading: sums from j = 2: there is no θ_1.
+    """
+
     def holds(full: Full) -> bool:
         tokens = waiting_tokens(full)
         if first_too:
@@ -182,6 +203,17 @@ def verify_eq14(data: Data) -> str | None:
 
 
 def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Outcome:
+    """Memory of a full batch with merged segments.
+
+    Source: fluid paper, eq. (14) and the M^π after it (section 7.2)
+    Statement: With L segments of ΔL = m/L types each, a full batch has M^π tokens.
+    Formula: M^π = Σ_{i=1}^L n_i·(l + (i/2)·ΔL)·ΔL
+    Assumes: l'_j = j; L divides m, L ≥ 2
+    Summary: The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is missing:
+        always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.
+    Correction: M^π = n_1·l + Σ_i n_i·ΔL·(l + (i − 1/2)·ΔL + 1/2): the printed value is too small,
+        whatever the thresholds.
+    """
     rng = context.rng
     cases: list[Merged] = [
         (
@@ -236,59 +268,33 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
 CLAIMS = (
     FormulaClaim(
         id="fluid.eq11",
-        source="fluid paper, eq. (11) (section 5.2) and appendix C",
-        title="Memory of a full batch of Nested WAIT",
-        statement="A batch with n_i prompts per stage of segment i has M^π tokens.",
-        formula="M^π = Σ_j n_j(l + L'_j/2)(l'_j − l'_{j−1}),  L'_j = Σ_{k≤j} l'_k",
         hypotheses=_SEGMENTS,
         kind=Kind.IDENTITY,
         check=_eq11_check,
-        summary="Too small for m = 2 always (13.5 instead of 21 for l = 1, l' = (1, 2), n = (4, "
-        "3)); too large for many segments. For n_i = ΔT*·Λ_i the corrected form is M*, (11) is "
-        "not.",
         mutations=(
             Mutation("l'_{j−1} + l'_j in place of L'_j only", half=False),
             Mutation("the correction as printed", printed=False),
         ),
-        correction="M^π = n_1(l'_1+1)(l + l'_1/2) + Σ_{i≥2} n_i(l'_i − l'_{i−1})(l + "
-        "(l'_{i−1}+1+l'_i)/2): segments are runs of stages, not of cumulative sums, and the "
-        "first has stage 0 as well.",
         defect=Defect.FORMULA,
         verify=verify_eq11,
     ),
     FormulaClaim(
         id="fluid.eq12",
-        source="fluid paper, second line of (12) (section 5.2)",
-        title="Order of the memory of (12)",
-        statement="The memory of (12) is O(2M^π + Σ_j (l + l'_{j−1})θ_j^{−1}·ln(mζS/δ)).",
-        formula="Σ_{j≥2} (l + l'_{j−1})·n_j ≤ M^π",
         hypotheses=_SEGMENTS,
         check=_eq12_check,
-        summary="Segment j ≥ 2 has a stage at least, where a prompt holds more than while it "
-        "waits before.",
         mutations=(
             Mutation("segment 1 counted as well", first_too=True),
             Mutation("twice the term", part=2),
         ),
-        reading="sums from j = 2: there is no θ_1.",
     ),
     FormulaClaim(
         id="fluid.eq14",
-        source="fluid paper, eq. (14) and the M^π after it (section 7.2)",
-        title="Memory of a full batch with merged segments",
-        statement="With L segments of ΔL = m/L types each, a full batch has M^π tokens.",
-        formula="M^π = Σ_{i=1}^L n_i·(l + (i/2)·ΔL)·ΔL",
-        hypotheses=("l'_j = j", "L divides m, L ≥ 2"),
         kind=Kind.IDENTITY,
         check=_eq14_check,
-        summary="The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is "
-        "missing: always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.",
         mutations=(
             Mutation("stage 0 left out of the correction", first=0),
             Mutation("the exact memory as printed", second=True),
         ),
-        correction="M^π = n_1·l + Σ_i n_i·ΔL·(l + (i − 1/2)·ΔL + 1/2): the printed value is too "
-        "small, whatever the thresholds.",
         defect=Defect.FORMULA,
         verify=verify_eq14,
     ),

@@ -36,6 +36,17 @@ def power_bound(rate: int, horizon: int, scale: int) -> float:
 
 
 def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> Outcome:
+    """Gap of one class under the scaling.
+
+    Source: fluid paper, last display of appendix B.0.1
+    Statement: In conventional heavy traffic the gap is at most (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}.
+    Formula: E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}
+    Assumes: W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}; λ < T integers, X^t Poisson(λ)
+    Summary: A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.
+    Reading: '=' as '≤', and the left side at the horizon ζT.
+    Correction: λ/(ζT) + √(λ/(ζT)): ζ is a factor of T, as in the display of appendix B.0.2. It
+        tends to 0 as ζ^{−1/2}.
+    """
     cases = list(product((1, 2), (4, 16), context.choose((2, 4), (2, 4, 8), (2, 4, 8, 16))))
 
     def linear(case: tuple[int, int, int]) -> float:
@@ -63,21 +74,12 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
 CLAIMS = (
     StepClaim(
         id="fluid.appendix-b-scaling",
-        source="fluid paper, last display of appendix B.0.1",
-        title="Gap of one class under the scaling",
-        statement="In conventional heavy traffic the gap is at most (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}.",
-        formula="E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}",
-        hypotheses=("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ < T integers, X^t Poisson(λ)"),
         check=_scaled_check,
-        summary="A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.",
         mutations=(
             Mutation("factors as printed", power=False),
             Mutation("a quarter of the correction", part=0.25),
         ),
-        correction="λ/(ζT) + √(λ/(ζT)): ζ is a factor of T, as in the display of appendix B.0.2. "
-        "It tends to 0 as ζ^{−1/2}.",
         defect=Defect.MISPRINT,
-        reading="'=' as '≤', and the left side at the horizon ζT.",
         verify=verify_scaled,
     ),
 )

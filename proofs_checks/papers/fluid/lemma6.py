@@ -182,6 +182,25 @@ def _data(case: tuple[Setting, Kinds]) -> Data:
 def _check(
     context: Context, *, start: Sequence[bool] = (False, True), pace: int = 1, since: bool = True
 ) -> Outcome:
+    """A walk in steps of the longest batch dominates WAIT's queues.
+
+    Source: fluid paper, Lemma 6 (appendices B.0.2 and E.3)
+    Statement: The walk with steps of ΔT(n), reflected at 2n_j, is at least the number of type j
+        that wait for their prefill, at all times.
+    Formula: W̃_j^0 = 2n_j, W̃_j^{t+ΔT} = max{2n_j, W̃_j^t + X_j − n_j}  ⇒  W̃_j^t ≥ W_j^t
+    Assumes: batches last ΔT(n) at most; the same arrivals; no arrival and no batch end just at a
+        step of the walk
+    Summary: Algorithm 1 takes prompts off at the end of their batch. A class may then have n_j − 1
+        waiting, see a bunch arrive during a batch without it, and wait for two ends where the walk
+        has had one.
+    Reading: at multiples of ΔT, path by path; prompts leave at the end of their batch, as
+        Algorithm 1 and the proof in appendix E.3 have it ('the finish of a batch').
+    Correction: It holds if the prompts of a batch leave the queue when the batch starts. With the
+        convention of Algorithm 1 and of the displayed recursion, where they leave at its end, W̃ +
+        n_j (a walk reflected at 3n_j) dominates; all orders of growth stay. At the ends of batches
+        alone, of which the displayed recursion speaks, W is at most W̃ and what came since the
+        walk's last step.
+    """
     cases = list(_settings(context))
     domain = Domain(
         "random small engines with 2 classes; in half of them a bunch of one comes while the "
@@ -210,34 +229,14 @@ def _check(
 CLAIMS = (
     ResultClaim(
         id="fluid.lemma6",
-        source="fluid paper, Lemma 6 (appendices B.0.2 and E.3)",
-        title="A walk in steps of the longest batch dominates WAIT's queues",
-        statement="The walk with steps of ΔT(n), reflected at 2n_j, is at least the number of "
-        "type j that wait for their prefill, at all times.",
-        formula="W̃_j^0 = 2n_j, W̃_j^{t+ΔT} = max{2n_j, W̃_j^t + X_j − n_j}  ⇒  W̃_j^t ≥ W_j^t",
-        hypotheses=(
-            "batches last ΔT(n) at most",
-            "the same arrivals",
-            "no arrival and no batch end just at a step of the walk",
-        ),
         check=_check,
-        summary="Algorithm 1 takes prompts off at the end of their batch. A class may then have "
-        "n_j − 1 waiting, see a bunch arrive during a batch without it, and wait for two ends "
-        "where the walk has had one.",
         mutations=(
             Mutation("leaving at the end in the correction", start=(False, False)),
             Mutation("leaving at the start as printed", start=(True, True)),
             Mutation("a walk in half steps", pace=2),
             Mutation("what came since left out", since=False),
         ),
-        correction="It holds if the prompts of a batch leave the queue when the batch starts. "
-        "With the convention of Algorithm 1 and of the displayed recursion, where they leave at "
-        "its end, W̃ + n_j (a walk reflected at 3n_j) dominates; all orders of growth stay. At "
-        "the ends of batches alone, of which the displayed recursion speaks, W is at most W̃ and "
-        "what came since the walk's last step.",
         defect=Defect.FORMULA,
-        reading="at multiples of ΔT, path by path; prompts leave at the end of their batch, as "
-        "Algorithm 1 and the proof in appendix E.3 have it ('the finish of a batch').",
         verify=verify,
     ),
 )

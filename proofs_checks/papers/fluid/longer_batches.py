@@ -11,7 +11,6 @@ from proofs_checks.papers.fluid.queues import (
     queue_path,
     reflected_path,
 )
-from proofs_checks.papers.fluid.segment_walks import APPENDIX
 from proofs_checks.search import Domain
 
 #: Arrivals of each step, those of longer batches, and ``n_1``.
@@ -55,6 +54,20 @@ def mean_after_one(threshold: int, rate: float) -> float:
 def _domination_check(
     context: Context, *, reflected: bool = False, still_queue: bool = False
 ) -> Outcome:
+    """Longer batches in the first segment.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C), and of Theorem 3 (appendix D): W ≤ W̄
+    Statement: With the arrivals of the longest batch in place of its own, the queue of segment 1
+        becomes a process that dominates it.
+    Formula: Y^s ≤ Ȳ^s, W' = W + Y − n_1·1{W + Y ≥ n_1}, W̄ likewise with Ȳ  ⇒  W^s ≤ W̄^s
+    Assumes: W^0 = W̄^0 = 0; Y^s ≤ Ȳ^s: batches last ΔT at most
+    Summary: One arrival more may complete a cohort. The means do not obey either: with n_1 = 6 a
+        first batch that sees 4 come on average leaves more than one that sees 5.
+    Reading: path by path, as the chain of inequalities in appendix D has it.
+    Correction: The reflected walk max{2n_1, W̃ + Ȳ − n_1} dominates both: it is monotone in what
+        comes. The proof needs no more, so that its bounds stand; only the link by W̄ is to be left
+        out.
+    """
     steps = context.choose(2, 3, 4)
     cases = [
         (few, many, threshold)
@@ -85,24 +98,12 @@ def _domination_check(
 CLAIMS = (
     StepClaim(
         id="fluid.theorem2-domination",
-        source=f"{APPENDIX}, and of Theorem 3 (appendix D): W ≤ W̄",
-        title="Longer batches in the first segment",
-        statement="With the arrivals of the longest batch in place of its own, the queue of "
-        "segment 1 becomes a process that dominates it.",
-        formula="Y^s ≤ Ȳ^s, W' = W + Y − n_1·1{W + Y ≥ n_1}, W̄ likewise with Ȳ  ⇒  W^s ≤ W̄^s",
-        hypotheses=("W^0 = W̄^0 = 0", "Y^s ≤ Ȳ^s: batches last ΔT at most"),
         check=_domination_check,
-        summary="One arrival more may complete a cohort. The means do not obey either: with n_1 = "
-        "6 a first batch that sees 4 come on average leaves more than one that sees 5.",
         mutations=(
             Mutation("the reflected walk as printed", reflected=True),
             Mutation("the queue in the correction", still_queue=True),
         ),
-        correction="The reflected walk max{2n_1, W̃ + Ȳ − n_1} dominates both: it is monotone in "
-        "what comes. The proof needs no more, so that its bounds stand; only the link by W̄ is "
-        "to be left out.",
         defect=Defect.FORMULA,
-        reading="path by path, as the chain of inequalities in appendix D has it.",
         verify=verify_domination,
     ),
 )

@@ -81,6 +81,19 @@ def _loads(context: Context) -> Iterator[Load]:
 
 
 def _memory_check(context: Context, *, queues: bool = True, printed: bool = True) -> Outcome:
+    """Memory of a batch in terms of the queues.
+
+    Source: fluid paper, proof of Theorem 2 ('Memory Consumption', appendix C)
+    Statement: At batch s the memory is M^π of (11) and l + l'_{j−1} for each prompt that waits
+        before segment j ≥ 2.
+    Formula: Memory^s ≤ M^π + Σ_{j≥2} W_j^s·(l + l'_{j−1})
+    Assumes: l'_1 < ... < l'_m, m ≥ 2; one prompt length l; W after the decision, at the last batch
+        with segment j − 1
+    Summary: At every batch, also where thresholds break (10); with equality in many.
+    Reading: on a path of few arrivals; rates that satisfy (10) bring it with positive probability.
+    Correction: It holds with the memory of a full batch in place of (11) (fluid.eq11), path by
+        path and for any thresholds.
+    """
     loads = list(_loads(context))
     domain = Domain("runs of Nested WAIT on random small engines, thresholds of any size", loads)
 
@@ -127,6 +140,14 @@ def _transfers(
 
 
 def _transfers_check(context: Context, *, together: bool = False) -> Outcome:
+    """Transfers between segments.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C)
+    Statement: The prompts that go on from segment k − 1 are independent Binomial(n_{k−1}, P_k).
+    Formula: Y_k^s ~ Binomial(n_{k−1}, (λ_k + ... + λ_m)/(λ_{k−1} + ... + λ_m)), independent
+    Assumes: types independent of one another and of the times
+    Summary: No decision reads a type before it shows, so the next cohort's are fresh.
+    """
     share = Fraction(1, 3)
 
     def holds(case: tuple[tuple[int, int], tuple[int, int], tuple[int, ...]]) -> bool:
@@ -163,6 +184,14 @@ def _transfers_check(context: Context, *, together: bool = False) -> Outcome:
 
 
 def _structure_check(context: Context, *, unequal: bool = False) -> Outcome:
+    """Cohorts of Nested WAIT.
+
+    Source: Ours; Algorithm 2
+    Statement: Each batch has exactly n_1 fresh prompts, and stages within segment i hold 0 or n_i.
+    Formula: n_ik ∈ {0, n_i} beyond the first stage;  S ≤ N/n_1
+    Assumes: prompts complete at ends of segments only; runs that begin empty
+    Summary: Where prompts complete at ends of segments only.
+    """
     rng = context.rng
 
     def holds(seed: int) -> bool:
@@ -201,57 +230,25 @@ def _waiting(run: StageRun, stage: int) -> IntArray:
     return waiting_at(run, np.flatnonzero(run.instance.output >= stage), stage)
 
 
-_APPENDIX = "fluid paper, proof of Theorem 2 (appendix C)"
-
-
 CLAIMS = (
     StepClaim(
         id="fluid.nested-memory",
-        source="fluid paper, proof of Theorem 2 ('Memory Consumption', appendix C)",
-        title="Memory of a batch in terms of the queues",
-        statement="At batch s the memory is M^π of (11) and l + l'_{j−1} for each prompt that "
-        "waits before segment j ≥ 2.",
-        formula="Memory^s ≤ M^π + Σ_{j≥2} W_j^s·(l + l'_{j−1})",
-        hypotheses=(
-            "l'_1 < ... < l'_m, m ≥ 2",
-            "one prompt length l",
-            "W after the decision, at the last batch with segment j − 1",
-        ),
         check=_memory_check,
-        summary="At every batch, also where thresholds break (10); with equality in many.",
         mutations=(
             Mutation("no queues in the correction", queues=False),
             Mutation("the full batch as printed", printed=False),
         ),
-        correction="It holds with the memory of a full batch in place of (11) (fluid.eq11), "
-        "path by path and for any thresholds.",
         defect=Defect.FORMULA,
-        reading="on a path of few arrivals; rates that satisfy (10) bring it with positive "
-        "probability.",
         verify=verify_memory,
     ),
     StepClaim(
         id="fluid.theorem2-transfers",
-        source=_APPENDIX,
-        title="Transfers between segments",
-        statement="The prompts that go on from segment k − 1 are independent Binomial(n_{k−1}, "
-        "P_k).",
-        formula="Y_k^s ~ Binomial(n_{k−1}, (λ_k + ... + λ_m)/(λ_{k−1} + ... + λ_m)), independent",
-        hypotheses=("types independent of one another and of the times",),
         check=_transfers_check,
-        summary="No decision reads a type before it shows, so the next cohort's are fresh.",
         mutations=(Mutation("the first two prompts alike", together=True),),
     ),
     Claim(
         id="fluid.nested-structure",
-        source="Ours; Algorithm 2",
-        title="Cohorts of Nested WAIT",
-        statement="Each batch has exactly n_1 fresh prompts, and stages within segment i hold 0 "
-        "or n_i.",
-        formula="n_ik ∈ {0, n_i} beyond the first stage;  S ≤ N/n_1",
-        hypotheses=("prompts complete at ends of segments only", "runs that begin empty"),
         check=_structure_check,
-        summary="Where prompts complete at ends of segments only.",
         mutations=(Mutation("prompts that end within a segment", unequal=True),),
     ),
 )

@@ -116,6 +116,17 @@ def _stays(name: str, gaps: FloatArray, horizon: int, least: float) -> Estimate:
 def _proposition4_check(
     context: Context, *, policy: StagePolicy | None = None, memory: int = 9
 ) -> Outcome:
+    """First come, first served never reaches the fluid throughput.
+
+    Source: fluid paper, Proposition 4 (section 4.3)
+    Statement: With C = M* there is an instance on which FCFS has a throughput gap of Ω(1).
+    Formula: Thr* − E[Thr^T] = Ω(1)
+    Summary: Whomever FCFS removes on overflow, its gap does not fall with T; WAIT's does, with the
+        same memory.
+    Reading: FCFS as in A.3: arrivals start whenever the current memory permits; on overflow
+        ongoing prompts are removed and start again. Who is removed is not said: four rules are
+        tried, two of them at quick effort.
+    """
     horizons = context.choose([150], [100, 200, 400], [500, 1000, 2000, 4000])
     # At quick effort the two rules under which the least is lost.
     rules = list(EVICTION_RULES.items())[: context.choose(2, 4, 4)]
@@ -162,21 +173,12 @@ INSTANCE = (
 CLAIMS = (
     ResultClaim(
         id="fluid.proposition4",
-        source="fluid paper, Proposition 4 (section 4.3)",
-        title="First come, first served never reaches the fluid throughput",
-        statement="With C = M* there is an instance on which FCFS has a throughput gap of Ω(1).",
-        formula="Thr* − E[Thr^T] = Ω(1)",
         hypotheses=INSTANCE,
         kind=Kind.STATISTICAL,
         check=_proposition4_check,
-        summary="Whomever FCFS removes on overflow, its gap does not fall with T; WAIT's does, "
-        "with the same memory.",
         mutations=(
             Mutation("WAIT in place of FCFS", policy=wait_policy(canonical().classes, (1, 1))),
             Mutation("memory of 60", memory=60),
         ),
-        reading="FCFS as in A.3: arrivals start whenever the current memory permits; on "
-        "overflow ongoing prompts are removed and start again. Who is removed is not said: four "
-        "rules are tried, two of them at quick effort.",
     ),
 )

@@ -16,7 +16,7 @@ from proofs_checks.papers.fluid.queues import (
     queue_laws,
     tail,
 )
-from proofs_checks.papers.fluid.segment_walks import APPENDIX, BINOMIAL
+from proofs_checks.papers.fluid.segment_walks import BINOMIAL
 from proofs_checks.search import examine
 
 _MARGIN = 1e-9
@@ -44,6 +44,13 @@ def _laws(triple: Triple, steps: int) -> list[FloatArray]:
 
 
 def _means_check(context: Context, *, part: float = 1) -> Outcome:
+    """Mean queue before a segment.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C)
+    Statement: The mean queue before segment k is bounded by n_k plus Kingman's term.
+    Formula: E[W_k] ≤ n_k + n_{k−1}P_k(1−P_k)/(2(n_k − n_{k−1}P_k))
+    Summary: Kingman's inequality, with room for the n_k of the dominator.
+    """
     steps = context.choose(60, 300, 2000)
 
     def holds(triple: Triple) -> bool:
@@ -61,6 +68,14 @@ def _means_check(context: Context, *, part: float = 1) -> Outcome:
 
 
 def _tail_check(context: Context, *, before_service: bool = False, faster: float = 1) -> Outcome:
+    """Tail of the queue before a segment.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C), after Lemma 8
+    Statement: At least c wait before segment k with probability at most e^{−θ_k(c − n_k)}.
+    Formula: P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)}
+    Summary: W is what is left after the decision about a batch with segment k − 1.
+    Reading: '<' in one place as '≤'; W after the decision, at batches with segment k − 1.
+    """
     steps = context.choose(40, 200, 1000)
 
     def holds(triple: Triple) -> bool:
@@ -92,28 +107,17 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
 CLAIMS = (
     StepClaim(
         id="fluid.theorem2-queues",
-        source=APPENDIX,
-        title="Mean queue before a segment",
-        statement="The mean queue before segment k is bounded by n_k plus Kingman's term.",
-        formula="E[W_k] ≤ n_k + n_{k−1}P_k(1−P_k)/(2(n_k − n_{k−1}P_k))",
         hypotheses=BINOMIAL,
         check=_means_check,
-        summary="Kingman's inequality, with room for the n_k of the dominator.",
         mutations=(Mutation("a tenth of the bound", part=0.1),),
     ),
     StepClaim(
         id="fluid.theorem2-tail",
-        source=f"{APPENDIX}, after Lemma 8",
-        title="Tail of the queue before a segment",
-        statement="At least c wait before segment k with probability at most e^{−θ_k(c − n_k)}.",
-        formula="P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)}",
         hypotheses=BINOMIAL,
         check=_tail_check,
-        summary="W is what is left after the decision about a batch with segment k − 1.",
         mutations=(
             Mutation("the queue before the decision, W + Y", before_service=True),
             Mutation("three times the exponent", faster=3),
         ),
-        reading="'<' in one place as '≤'; W after the decision, at batches with segment k − 1.",
     ),
 )

@@ -24,6 +24,15 @@ from proofs_checks.search import Domain, examine
 
 
 def _eq1_check(context: Context, *, paused_too: bool = False) -> Outcome:
+    """Time of a batch.
+
+    Source: fluid paper, eq. (1) and the remark after it (section 2.2)
+    Statement: A batch takes d0 plus d1 times the tokens of its prompts; the more tokens, the
+        larger the share of the time that is spent on them.
+    Formula: τ = d0 + d1·(Σ k_i + Σ s_i),  d1·X/(d0 + d1·X) increases with X
+    Summary: The engine charges the batch alone; what pauses costs memory, not time.
+    Reading: a statement on the toolkit's engine; Figure 3 is fluid.figure3.
+    """
     rng = context.rng
 
     def runs() -> Iterator[StageRun]:
@@ -88,6 +97,14 @@ def _cohorts_hold(run: StageRun, setting: Setting, thresholds: Sequence[int]) ->
 
 
 def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> Outcome:
+    """Cohorts, memory and batches of WAIT.
+
+    Source: fluid paper, around (9) (section 4.3); cohorts and memory are ours
+    Statement: No batch of WAIT is longer than ΔT(n). Beyond stage 0 every stage holds 0 or n_j
+        prompts, and batch and paused prompts together never hold more than M^π.
+    Formula: n_jk ∈ {0, n_j} for k ≥ 1;  memory ≤ Σ n_j w_j;  τ ≤ ΔT(n);  S ≤ Σ N_j/n_j
+    Summary: So WAIT needs no safety buffer: C ≥ M^π suffices, and C ≥ M* alone does not.
+    """
     rng = context.rng
 
     def runs() -> Iterator[tuple[StageRun, Setting, list[int]]]:
@@ -138,6 +155,13 @@ def _same(one: StageRun, other: StageRun) -> bool:
 
 
 def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Outcome:
+    """With one type Nested WAIT is WAIT.
+
+    Source: Ours; Algorithms 1 and 2
+    Statement: With one class and equal thresholds both algorithms serve the same batches.
+    Formula: m = 1, n_1 alike  ⇒  same trajectory
+    Summary: One segment is one class.
+    """
     rng = context.rng
 
     def pairs() -> Iterator[tuple[StageRun, StageRun]]:
@@ -160,6 +184,18 @@ def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Ou
 
 
 def _time_change_check(context: Context, *, horizon: int = 40, scale_time: bool = True) -> Outcome:
+    """Heavy traffic is a change of time.
+
+    Source: fluid paper, section 4.2 ('can also be regarded as scaling the horizon')
+    Statement: Scaling rates by ζ and d0, d1 by 1/ζ is the same as extending the horizon from T to
+        ζT.
+    Formula: Latency^ζ = Latency/ζ,  Thr^ζ = ζ·Thr,  path by path
+    Assumes: the same random numbers
+    Summary: Path by path: throughputs times ζ, latencies over ζ. The rates of Theorems 1 to 4 are
+        those of the horizon ζT with unscaled rates and speeds.
+    Reading: latencies scale by 1/ζ in physical time; dividing them by ζ again (section 4.2) would
+        not give the theorems' rates.
+    """
     problem = canonical()
     policy = wait_policy(problem.classes, (2, 2))
     seeds = context.rng.integers(10**9, size=context.choose(2, 10, 100)).tolist()
@@ -197,27 +233,14 @@ _SMALL = ("one engine, integer clock", "runs that begin empty")
 CLAIMS = (
     FormulaClaim(
         id="fluid.eq1",
-        source="fluid paper, eq. (1) and the remark after it (section 2.2)",
-        title="Time of a batch",
-        statement="A batch takes d0 plus d1 times the tokens of its prompts; the more tokens, "
-        "the larger the share of the time that is spent on them.",
-        formula="τ = d0 + d1·(Σ k_i + Σ s_i),  d1·X/(d0 + d1·X) increases with X",
         hypotheses=_SMALL,
         check=_eq1_check,
-        summary="The engine charges the batch alone; what pauses costs memory, not time.",
         mutations=(Mutation("paused prompts take time as well", paused_too=True),),
-        reading="a statement on the toolkit's engine; Figure 3 is fluid.figure3.",
     ),
     Claim(
         id="fluid.wait-structure",
-        source="fluid paper, around (9) (section 4.3); cohorts and memory are ours",
-        title="Cohorts, memory and batches of WAIT",
-        statement="No batch of WAIT is longer than ΔT(n). Beyond stage 0 every stage holds 0 or "
-        "n_j prompts, and batch and paused prompts together never hold more than M^π.",
-        formula="n_jk ∈ {0, n_j} for k ≥ 1;  memory ≤ Σ n_j w_j;  τ ≤ ΔT(n);  S ≤ Σ N_j/n_j",
         hypotheses=_SMALL,
         check=_wait_check,
-        summary="So WAIT needs no safety buffer: C ≥ M^π suffices, and C ≥ M* alone does not.",
         mutations=(
             Mutation("thresholds one above those of the bound", extra=1),
             Mutation("thresholds ignored after the last arrival", draining=True),
@@ -225,13 +248,8 @@ CLAIMS = (
     ),
     Claim(
         id="fluid.nested-one-type",
-        source="Ours; Algorithms 1 and 2",
-        title="With one type Nested WAIT is WAIT",
-        statement="With one class and equal thresholds both algorithms serve the same batches.",
-        formula="m = 1, n_1 alike  ⇒  same trajectory",
         hypotheses=("one class", *_SMALL),
         check=_one_type_check,
-        summary="One segment is one class.",
         mutations=(
             Mutation("another threshold", other=1),
             Mutation("up to three classes", classes=3),
@@ -239,17 +257,7 @@ CLAIMS = (
     ),
     RemarkClaim(
         id="fluid.time-change",
-        source="fluid paper, section 4.2 ('can also be regarded as scaling the horizon')",
-        title="Heavy traffic is a change of time",
-        statement="Scaling rates by ζ and d0, d1 by 1/ζ is the same as extending the horizon "
-        "from T to ζT.",
-        formula="Latency^ζ = Latency/ζ,  Thr^ζ = ζ·Thr,  path by path",
-        hypotheses=("the same random numbers",),
         check=_time_change_check,
-        summary="Path by path: throughputs times ζ, latencies over ζ. The rates of Theorems 1 to "
-        "4 are those of the horizon ζT with unscaled rates and speeds.",
         mutations=(Mutation("times not scaled", scale_time=False),),
-        reading="latencies scale by 1/ζ in physical time; dividing them by ζ again (section "
-        "4.2) would not give the theorems' rates.",
     ),
 )

@@ -30,6 +30,16 @@ from proofs_checks.search import examine
 
 
 def _proposition2_check(context: Context, *, restarts_too: bool = False) -> Outcome:
+    """No policy exceeds the fluid throughput.
+
+    Source: fluid paper, Proposition 2 (section 3.2)
+    Statement: With C ≥ M* the expected throughput of any online policy is at most Throughput*.
+    Formula: E[Thr^(T,π)] ≤ Thr*
+    Assumes: tokens of a prompt count when it completes
+    Summary: Path by path, for any policy and any memory; the mean of the right side is Thr*·T.
+    Reading: path by path and without C ≥ M*: what completes has arrived. In stages and in decode
+        tokens, each with its own Thr*.
+    """
     rng = context.rng
 
     def runs() -> Iterator[StageRun]:
@@ -57,9 +67,6 @@ def _proposition2_check(context: Context, *, restarts_too: bool = False) -> Outc
         runs(),
         holds,
     )
-
-
-_WORK = (3, 6)
 
 
 def least_backlog(
@@ -207,18 +214,8 @@ def _rates_check(context: Context, *, load: float = 1.0, memory: int = 9) -> Out
 CLAIMS = (
     ResultClaim(
         id="fluid.proposition2",
-        source="fluid paper, Proposition 2 (section 3.2)",
-        title="No policy exceeds the fluid throughput",
-        statement="With C ≥ M* the expected throughput of any online policy is at most "
-        "Throughput*.",
-        formula="E[Thr^(T,π)] ≤ Thr*",
-        hypotheses=("tokens of a prompt count when it completes",),
         check=_proposition2_check,
-        summary="Path by path, for any policy and any memory; the mean of the right side is "
-        "Thr*·T.",
         mutations=(Mutation("stages of restarted prompts counted", restarts_too=True),),
-        reading="path by path and without C ≥ M*: what completes has arrived. In stages and in "
-        "decode tokens, each with its own Thr*.",
     ),
     ResultClaim(
         id="fluid.proposition3",

@@ -63,6 +63,23 @@ def _costs_check(
     rule: Convention = Convention.PRINTED,
     others: Sequence[Convention] = (Convention.CLOSED, Convention.HALF_OPEN),
 ) -> Outcome:
+    """Costs of keeping, pausing, waiting.
+
+    Source: KV-cache paper, proof of Theorem 6.2 (section 6)
+    Statement: On the instance, keeping the long request costs at least (ε³/2 + ε²)M² + (1 − ε/2)M,
+        pausing it at least ε²M²/2 + (2 − ε/2)M, and waiting with it ε³M²/2 + (2 − 3ε/2)M.
+    Formula: TEL(A1) ≥ …, TEL(A2) ≥ …, TEL(A3) = ε³M²/2 + (2 − 3ε/2)M
+    Assumes: s = εM; t′ = 0; 1/ε short requests at a time: the rule of appendix B.1
+    Summary: One short request still fits in the round of the release; the long one, paused, ends
+        at M; after waiting it takes (2 − 3ε)M + ε²M, not (2 − 2ε)M.
+    Reading: with 1/ε short requests at a time, as the proof has it, only the rule of appendix B.1
+        (B) is left. Under Equation (1) (A) and section 3 (C) keeping costs as much as printed, no
+        short request fits beside the paused one, and the equality for waiting fails as well. The
+        theorem does not suffer: it rests on the terms in M².
+    Correction: Under the rule of B.1 the terms in M² are right, and the totals at most M off.
+        Under Equation (1) or section 3 a short request holds εM + 1 tokens, so 1/ε − 1 run at a
+        time, and for two rounds under (1): there the first inequality holds.
+    """
     cases = list(_cost_cases(context))
 
     def leading(case: Data) -> bool:
@@ -124,6 +141,15 @@ def verify_ratio(data: Data) -> str | None:
 
 
 def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Outcome:
+    """The ratio 1/ε.
+
+    Source: KV-cache paper, end of the proof of Theorem 6.2
+    Statement: For M large enough the ratio is at least min{2/ε, 1/ε} = 1/ε.
+    Formula: min{TEL(A1), TEL(A2)}/TEL(A3) ≥ 1/ε
+    Assumes: the printed formulas; 0 < ε < 1/2
+    Summary: It tends to 1/ε from below, which is enough for the theorem.
+    Correction: It tends to 1/ε from below as M grows: any smaller number is exceeded.
+    """
     cases = [
         {"steps": n, "prompt": q} for n in range(3, context.choose(12, 60, 300)) for q in (1, 10)
     ]
@@ -139,42 +165,19 @@ def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Out
 CLAIMS = (
     StepClaim(
         id="kv.theorem6.2-costs",
-        source="KV-cache paper, proof of Theorem 6.2 (section 6)",
-        title="Costs of keeping, pausing, waiting",
-        statement="On the instance, keeping the long request costs at least (ε³/2 + ε²)M² + (1 "
-        "− ε/2)M, pausing it at least ε²M²/2 + (2 − ε/2)M, and waiting with it ε³M²/2 + (2 − "
-        "3ε/2)M.",
-        formula="TEL(A1) ≥ …, TEL(A2) ≥ …, TEL(A3) = ε³M²/2 + (2 − 3ε/2)M",
-        hypotheses=("s = εM", "t′ = 0", "1/ε short requests at a time: the rule of appendix B.1"),
         check=_costs_check,
-        summary="One short request still fits in the round of the release; the long one, paused, "
-        "ends at M; after waiting it takes (2 − 3ε)M + ε²M, not (2 − 2ε)M.",
         mutations=(
             Mutation("M/2 in the correction", share=Fraction(1, 2)),
             Mutation("Equation (1) in place of B.1", rule=Convention.CLOSED),
             Mutation("B.1 in place of Equation (1) and section 3", others=(Convention.PRINTED,)),
         ),
-        correction="Under the rule of B.1 the terms in M² are right, and the totals at most M "
-        "off. Under Equation (1) or section 3 a short request holds εM + 1 tokens, so 1/ε − 1 run "
-        "at a time, and for two rounds under (1): there the first inequality holds.",
         defect=Defect.FORMULA,
-        reading="with 1/ε short requests at a time, as the proof has it, only the rule of "
-        "appendix B.1 (B) is left. Under Equation (1) (A) and section 3 (C) keeping costs as much "
-        "as printed, no short request fits beside the paused one, and the equality for waiting "
-        "fails as well. The theorem does not suffer: it rests on the terms in M².",
         verify=verify_costs,
     ),
     StepClaim(
         id="kv.theorem6.2-ratio",
-        source="KV-cache paper, end of the proof of Theorem 6.2",
-        title="The ratio 1/ε",
-        statement="For M large enough the ratio is at least min{2/ε, 1/ε} = 1/ε.",
-        formula="min{TEL(A1), TEL(A2)}/TEL(A3) ≥ 1/ε",
-        hypotheses=("the printed formulas", "0 < ε < 1/2"),
         check=_ratio_check,
-        summary="It tends to 1/ε from below, which is enough for the theorem.",
         mutations=(Mutation("1.01/ε in the correction", goal=Fraction(101, 100)),),
-        correction="It tends to 1/ε from below as M grows: any smaller number is exceeded.",
         defect=Defect.FORMULA,
         verify=verify_ratio,
     ),

@@ -192,6 +192,26 @@ def _sharing(context: Context, more: int) -> tuple[Examination[Jobs], Examinatio
 
 
 def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: int = 0) -> Outcome:
+    """OFF catches up in a stable system.
+
+    Source: KV-cache paper, Lemma 5.5 (section 5.1)
+    Statement: If λ < μ*, OFF completes S_ON ∪ U within a constant C_1 of rounds, with probability
+        1 − O(1/T).
+    Formula: λ < μ*  ⇒  Pr(t̂ − t ≤ C_1) ≥ 1 − O(1/T)
+    Summary: A burst of short requests right after a long one was started: the optimum starts the
+        long one after the burst. A burst longer than any constant has a positive probability that
+        does not depend on T.
+    Reading: the paper leaves μ* open; λ·ℓ < 1 makes every policy stable that does not idle. t̂ is
+        when OFF, optimal from Algorithm 2's state at t on, has completed S_ON ∪ U; the least over
+        all optima is taken where it is refuted, the largest where it is corrected.
+    Correction: C_1 = K·log T does, and no smaller order: if λ·ℓ < 1, every optimum has completed
+        S_ON ∪ U by t + K·log T with probability 1 − O(1/T), K depending on λ, B, ℓ and M. A
+        request that waits while d slots stand idle could use them, at the cost of d − 1 rounds for
+        each that starts between them; and idle slots come within O(log T). Where m = ⌊M/π⌋
+        requests of the largest peak π fit side by side, K·log T does if λ·(2ℓ − 1) < m, and K·(log
+        T)² if λ·ℓ < m and rounds without arrivals occur. From there up to μ* no proof is known to
+        us.
+    """
     printed = refute(
         "the optimum serves what Algorithm 2 has started before the end of a burst",
         "one request in round 0, then bursts of short ones; small M and outputs, conventions A, "
@@ -221,32 +241,14 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
 CLAIMS = (
     ResultClaim(
         id="kv.lemma5.5",
-        source="KV-cache paper, Lemma 5.5 (section 5.1)",
-        title="OFF catches up in a stable system",
-        statement="If λ < μ*, OFF completes S_ON ∪ U within a constant C_1 of rounds, with "
-        "probability 1 − O(1/T).",
-        formula="λ < μ*  ⇒  Pr(t̂ − t ≤ C_1) ≥ 1 − O(1/T)",
         hypotheses=(*ARRIVALS, "λ < μ*, here in the form λ·ℓ < 1 with ℓ slots at most a request"),
         check=_lemma55_check,
-        summary="A burst of short requests right after a long one was started: the optimum starts "
-        "the long one after the burst. A burst longer than any constant has a positive "
-        "probability that does not depend on T.",
         mutations=(
             Mutation("room for one slot less in the correction", less=1),
             Mutation("a tenth of the level of work in the correction", share=0.1),
             Mutation("one request more side by side in the correction", more=1),
         ),
-        correction="C_1 = K·log T does, and no smaller order: if λ·ℓ < 1, every optimum has "
-        "completed S_ON ∪ U by t + K·log T with probability 1 − O(1/T), K depending on λ, B, ℓ "
-        "and M. A request that waits while d slots stand idle could use them, at the cost of d − "
-        "1 rounds for each that starts between them; and idle slots come within O(log T). Where m "
-        "= ⌊M/π⌋ requests of the largest peak π fit side by side, K·log T does if λ·(2ℓ − 1) < m, "
-        "and K·(log T)² if λ·ℓ < m and rounds without arrivals occur. From there up to μ* no "
-        "proof is known to us.",
         defect=Defect.RESULT,
-        reading="the paper leaves μ* open; λ·ℓ < 1 makes every policy stable that does not idle. "
-        "t̂ is when OFF, optimal from Algorithm 2's state at t on, has completed S_ON ∪ U; the "
-        "least over all optima is taken where it is refuted, the largest where it is corrected.",
         verify=verify,
         proof="lemma5.5",
     ),

@@ -85,6 +85,17 @@ COMMON = ("a common prompt s", "outputs known")
 
 # Equation (1) keeps the memory.
 def _safety_check(context: Context, *, test: Test = equation_1) -> Outcome:
+    """Look-ahead keeps the memory.
+
+    Source: KV-cache paper, Equation (1) (section 4)
+    Statement: If inequality (1) holds for all t′ up to t_max(U) whenever requests are added, the
+        KV cache never exceeds M.
+    Formula: (1) for all t′ ∈ [t, t_max(U)] at every t  ⇒  Σ (s + t − p_i) ≤ M at all times
+    Assumes: outputs known; each request fits alone
+    Summary: What starts later is tested against what runs, so testing up to the last new
+        completion is enough for all time.
+    Reading: also for mixed prompts, as the experiments use it.
+    """
     problems = [
         random_problem(context.rng, most=8, memory=20, rounds=6, mixed=bool(k % 2))
         for k in range(context.choose(120, 1000, 20_000))
@@ -108,6 +119,15 @@ def _safety_check(context: Context, *, test: Test = equation_1) -> Outcome:
 
 
 def _progress_check(context: Context, *, beyond: int = 0) -> Outcome:
+    """An empty worker starts something.
+
+    Source: KV-cache paper, section 3 (o_i ∈ [1, M − s])
+    Statement: A request with o ≤ M − s can always be started on an empty worker.
+    Formula: S = ∅, R ≠ ∅, o_i ≤ M − s  ⇒  U ≠ ∅
+    Summary: So every run ends.
+    Reading: used, not stated, in the paper.
+    """
+
     def waits(data: Jobs) -> Iterator[bool]:
         for length in range(1, data.memory - data.first[0] + 2 + beyond):
             yield bool(selected(data.memory, (), [(data.first[0], length)]))
@@ -126,6 +146,14 @@ def _progress_check(context: Context, *, beyond: int = 0) -> Outcome:
 def _largest_check(
     context: Context, *, prompts: str = "common", backwards: bool = False
 ) -> Outcome:
+    """Ascending outputs start as many as possible.
+
+    Source: KV-cache paper, Equation (2) and the text below it (section 4)
+    Statement: Adding requests in ascending order of output while (1) holds solves (2).
+    Formula: |U_greedy| = max {|U| : (1) for all t′}
+    Summary: With a common prompt a shorter request needs no more at any slot than a longer one.
+    """
+
     def largest(state: WorkerState) -> bool:
         waiting = state.waiting[::-1] if backwards else state.waiting
         return len(selected(state.memory, state.running, waiting)) == most_together(state)
@@ -141,6 +169,13 @@ def _largest_check(
 
 
 def _break_check(context: Context, *, prompts: str = "common") -> Outcome:
+    """Break and continue are one with a common prompt.
+
+    Source: KV-cache paper, Algorithms 1 and 2 (`Break the for loop`)
+    Statement: Once a request fails (1), no later one passes, so the loop may stop.
+    Formula: (1) fails for U ∪ {i}, o_j ≥ o_i  ⇒  (1) fails for U ∪ {j}
+    Summary: What comes after a request that does not fit is no shorter.
+    """
     states = (
         random_state(context.rng, prompts) for _ in range(context.choose(500, 5000, 100_000))
     )
@@ -271,40 +306,19 @@ def _claim(*, holds: Statement, verify: Verifier, what: str, **texts: Any) -> Cl
 CLAIMS = (
     FormulaClaim(
         id="kv.eq1",
-        source="KV-cache paper, Equation (1) (section 4)",
-        title="Look-ahead keeps the memory",
-        statement="If inequality (1) holds for all t′ up to t_max(U) whenever requests are "
-        "added, the KV cache never exceeds M.",
-        formula="(1) for all t′ ∈ [t, t_max(U)] at every t  ⇒  Σ (s + t − p_i) ≤ M at all times",
-        hypotheses=("outputs known", "each request fits alone"),
         check=_safety_check,
-        summary="What starts later is tested against what runs, so testing up to the last new "
-        "completion is enough for all time.",
         mutations=(Mutation("only the coming slot is tested", test=now_only),),
-        reading="also for mixed prompts, as the experiments use it.",
     ),
     RemarkClaim(
         id="kv.progress",
-        source="KV-cache paper, section 3 (o_i ∈ [1, M − s])",
-        title="An empty worker starts something",
-        statement="A request with o ≤ M − s can always be started on an empty worker.",
-        formula="S = ∅, R ≠ ∅, o_i ≤ M − s  ⇒  U ≠ ∅",
         hypotheses=COMMON,
         check=_progress_check,
-        summary="So every run ends.",
         mutations=(Mutation("o up to M − s + 1", beyond=1),),
-        reading="used, not stated, in the paper.",
     ),
     FormulaClaim(
         id="kv.eq2",
-        source="KV-cache paper, Equation (2) and the text below it (section 4)",
-        title="Ascending outputs start as many as possible",
-        statement="Adding requests in ascending order of output while (1) holds solves (2).",
-        formula="|U_greedy| = max {|U| : (1) for all t′}",
         hypotheses=COMMON,
         check=_largest_check,
-        summary="With a common prompt a shorter request needs no more at any slot than a longer "
-        "one.",
         mutations=(
             Mutation("each its own prompt", prompts="mixed"),
             Mutation("descending order", backwards=True),
@@ -312,13 +326,8 @@ CLAIMS = (
     ),
     FormulaClaim(
         id="kv.break",
-        source="KV-cache paper, Algorithms 1 and 2 (`Break the for loop`)",
-        title="Break and continue are one with a common prompt",
-        statement="Once a request fails (1), no later one passes, so the loop may stop.",
-        formula="(1) fails for U ∪ {i}, o_j ≥ o_i  ⇒  (1) fails for U ∪ {j}",
         hypotheses=COMMON,
         check=_break_check,
-        summary="What comes after a request that does not fit is no shorter.",
         mutations=(Mutation("each its own prompt", prompts="mixed"),),
     ),
     _claim(

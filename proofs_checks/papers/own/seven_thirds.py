@@ -84,6 +84,20 @@ def _large(context: Context) -> Iterator[LatencyProblem]:
 def _check(
     context: Context, *, key: Key = shortest_first, factor: int = 2, limit: Fraction | None = None
 ) -> Outcome:
+    """Algorithm 1 is within 7/3 of the optimum.
+
+    Source: KV-cache paper, Algorithm 1 and Theorem 4.2 (our question)
+    Statement: With a common prompt and all requests there at 0 the total latency of Algorithm 1 is
+        below 7/3 times the least under conventions B and C; under A this holds for both totals
+        with n added.
+    Formula: p_i ≤ 2·V_{i−1}/M,  TEL(Algorithm 1) < (7/3)·OPT
+    Assumes: a common prompt s ≥ 1; all requests there at 0; each fits alone
+    Summary: When a request has to wait, those that keep it waiting fill the memory at some slot,
+        and each of them is at least as long as the one that started first: their areas make up
+        half of the memory since then. The optimum is at least what a memory filled with the
+        smallest areas first gives. Equal requests in a long queue reach ratios up to 2; between 2
+        and 7/3 it is open.
+    """
     most = Fraction(7, 3) if limit is None else limit
     worst = Fraction(0)
     sizes = " and ".join(
@@ -131,19 +145,7 @@ def _check(
 CLAIMS = (
     Claim(
         id="own.seven-thirds",
-        source="KV-cache paper, Algorithm 1 and Theorem 4.2 (our question)",
-        title="Algorithm 1 is within 7/3 of the optimum",
-        statement="With a common prompt and all requests there at 0 the total latency of "
-        "Algorithm 1 is below 7/3 times the least under conventions B and C; under A this holds "
-        "for both totals with n added.",
-        formula="p_i ≤ 2·V_{i−1}/M,  TEL(Algorithm 1) < (7/3)·OPT",
-        hypotheses=("a common prompt s ≥ 1", "all requests there at 0", "each fits alone"),
         check=_check,
-        summary="When a request has to wait, those that keep it waiting fill the memory at some "
-        "slot, and each of them is at least as long as the one that started first: their areas "
-        "make up half of the memory since then. The optimum is at least what a memory filled with "
-        "the smallest areas first gives. Equal requests in a long queue reach ratios up to 2; "
-        "between 2 and 7/3 it is open.",
         mutations=(
             Mutation("the longest request first", key=longest_first),
             Mutation("the areas once, not twice", factor=1),

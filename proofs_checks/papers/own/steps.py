@@ -16,6 +16,15 @@ _POLICIES = ("fcfs", "jsq", "jsq-tokens", "round-robin", "longest-first", "br-0"
 
 
 def _work_check(context: Context, *, steps: int | None = None) -> Outcome:
+    """Total work does not depend on the policy.
+
+    Source: BF-IO paper, section 3 (our consequence)
+    Statement: Summed over steps and workers, the load of a run that ends empty is the sum of the
+        profiles of all requests.
+    Formula: Σ_k Σ_g L_g(k) = Σ_i (s_i·o_i + o_i(o_i − 1)/2)
+    Assumes: the run drains
+    Summary: Exact in integers, whatever the policy.
+    """
     rng = context.rng
     cases = [
         (policy, random_requests(rng, 15, 20, 6), int(rng.integers(1, 4)), int(rng.integers(1, 4)))
@@ -41,6 +50,15 @@ def _work_check(context: Context, *, steps: int | None = None) -> Outcome:
 
 
 def _monotone_check(context: Context, *, saturated: bool = True) -> Outcome:
+    """A larger pool never hurts a step.
+
+    Source: BF-IO paper, (IO) (our consequence)
+    Statement: If the pool already fills all slots, one more waiting request does not raise the
+        optimum of (IO).
+    Formula: R ⊆ R′, |R| ≥ Σ cap_g  ⇒  J*(R′) ≤ J*(R)
+    Assumes: |R| ≥ Σ_g cap_g
+    Summary: With fewer requests than slots it is false: one more request must then be admitted.
+    """
     largest, spread = context.choose((3, 2), (4, 3), (5, 4))
     pools = [
         (base, slots, pool)
@@ -68,6 +86,17 @@ def _monotone_check(context: Context, *, saturated: bool = True) -> Outcome:
 
 
 def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) -> Outcome:
+    """The spread of sizes bounds the gap.
+
+    Source: BF-IO paper, Lemma 1 (our sharpening)
+    Statement: For the optimum that is lexicographically smallest in (maximum load, number of
+        workers at it) the gap is at most s_max − s_min, and every optimum's imbalance at most G −
+        1 times that.
+    Formula: M − m ≤ s_max − s_min,  Imb ≤ (G − 1)(s_max − s_min)
+    Assumes: G workers with B slots each; a round of G·B sizes in s_min..s_max
+    Summary: A swap moves the difference of two sizes, so the spread of sizes takes the place of
+        the largest. Equal sizes give perfect balance.
+    """
     largest = context.choose(4, 5, 6)
     shapes = context.choose(
         ((2, 2), (2, 2, 2)), ((2, 2), (2, 2, 2), (3, 3)), ((2, 2, 2), (3, 3, 3))
@@ -98,41 +127,17 @@ def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) ->
 CLAIMS = (
     Claim(
         id="own.work",
-        source="BF-IO paper, section 3 (our consequence)",
-        title="Total work does not depend on the policy",
-        statement="Summed over steps and workers, the load of a run that ends empty is the sum of "
-        "the profiles of all requests.",
-        formula="Σ_k Σ_g L_g(k) = Σ_i (s_i·o_i + o_i(o_i − 1)/2)",
-        hypotheses=("the run drains",),
         check=_work_check,
-        summary="Exact in integers, whatever the policy.",
         mutations=(Mutation("runs stopped after three steps", steps=3),),
     ),
     Claim(
         id="own.pool-monotone",
-        source="BF-IO paper, (IO) (our consequence)",
-        title="A larger pool never hurts a step",
-        statement="If the pool already fills all slots, one more waiting request does not raise "
-        "the optimum of (IO).",
-        formula="R ⊆ R′, |R| ≥ Σ cap_g  ⇒  J*(R′) ≤ J*(R)",
-        hypotheses=("|R| ≥ Σ_g cap_g",),
         check=_monotone_check,
-        summary="With fewer requests than slots it is false: one more request must then be "
-        "admitted.",
         mutations=(Mutation("pools that leave slots empty", saturated=False),),
     ),
     Claim(
         id="own.sharp-balance",
-        source="BF-IO paper, Lemma 1 (our sharpening)",
-        title="The spread of sizes bounds the gap",
-        statement="For the optimum that is lexicographically smallest in (maximum load, number of "
-        "workers at it) the gap is at most s_max − s_min, and every optimum's imbalance at most G "
-        "− 1 times that.",
-        formula="M − m ≤ s_max − s_min,  Imb ≤ (G − 1)(s_max − s_min)",
-        hypotheses=("G workers with B slots each", "a round of G·B sizes in s_min..s_max"),
         check=_sharp_check,
-        summary="A swap moves the difference of two sizes, so the spread of sizes takes the place "
-        "of the largest. Equal sizes give perfect balance.",
         mutations=(
             Mutation("the tie-break dropped", tie_break=False),
             Mutation("one token less", shift=1),

@@ -107,6 +107,20 @@ def _routers(context: Context) -> Iterator[tuple[str, Router]]:
 
 
 def _family_check(context: Context, *, broken: Break = _INTACT) -> Outcome:
+    """BR-0 is BR-H with H = 0.
+
+    Source: BalanceRoute paper, sections 3.2 and 4, and contributions
+    Statement: With H = 0, α = 1 and β = G the two-stage algorithm of BR-H takes the decisions of
+        BR-0, whatever the discount.
+    Formula: F_0(S, g; α = 1, β = G) = F(S, g)
+    Assumes: the same threshold and candidates
+    Summary: With H = 0, α = 1, β = G the score of BR-H is that of BR-0. BR-0 is written from the
+        paper's text for this check and shares nothing with the toolkit's.
+    Reading: what the paper leaves open, as in the toolkit's description: the queue's key is free
+        slots, then margin, then index, in both stages; the candidates are the largest waiting
+        requests; where no subset has a positive score, the best single request of all that wait
+        goes. Requests of one size, and sets of equal score, are exchangeable.
+    """
     cases = list(_cases(context))
     seen = [
         examine(
@@ -125,15 +139,7 @@ def _family_check(context: Context, *, broken: Break = _INTACT) -> Outcome:
 CLAIMS = (
     RemarkClaim(
         id="route.family",
-        source="BalanceRoute paper, sections 3.2 and 4, and contributions",
-        title="BR-0 is BR-H with H = 0",
-        statement="With H = 0, α = 1 and β = G the two-stage algorithm of BR-H takes the "
-        "decisions of BR-0, whatever the discount.",
-        formula="F_0(S, g; α = 1, β = G) = F(S, g)",
-        hypotheses=("the same threshold and candidates",),
         check=_family_check,
-        summary="With H = 0, α = 1, β = G the score of BR-H is that of BR-0. BR-0 is written from "
-        "the paper's text for this check and shares nothing with the toolkit's.",
         mutations=(
             Mutation("β = G + 3", broken=Break(beta=3)),
             Mutation("≥ θ in place of > θ", broken=Break(threshold=-1)),
@@ -143,9 +149,5 @@ CLAIMS = (
                 broken=Break(key=free_then_small_margin),
             ),
         ),
-        reading="what the paper leaves open, as in the toolkit's description: the queue's key is "
-        "free slots, then margin, then index, in both stages; the candidates are the largest "
-        "waiting requests; where no subset has a positive score, the best single request of all "
-        "that wait goes. Requests of one size, and sets of equal score, are exchangeable.",
     ),
 )

@@ -25,6 +25,18 @@ def verify_metric(data: Data) -> str | None:
 def _metric_check(
     context: Context, *, workers: Sequence[int] = (2, 3), factor: int = 1
 ) -> Outcome:
+    """The metric is not the objective.
+
+    Source: BalanceRoute paper, section 6.1 against section 3.1 (our question)
+    Statement: Where the objective, the sum of the distances to the largest load, is less, the
+        reported imbalance, max − min, is no more.
+    Formula: Σ_g(max − L_g) < Σ_g(max − L′_g)  ⇒  max − min ≤ max′ − min′
+    Assumes: loads of the same workers
+    Summary: One idle worker counts fully in max − min and once in the sum.
+    Reading: the paper calls max − min a proxy, and does not say that they agree.
+    Correction: They are within a factor of G − 1: max − min ≤ Σ(max − L_g) ≤ (G − 1)·(max − min).
+        What is lost at the barrier in a step is the sum.
+    """
     most = context.choose(3, 4, 6)
     loads = {G: list(product(range(most + 1), repeat=G)) for G in workers}
     made = f"all pairs of loads up to {most} of {' and '.join(map(str, workers))} workers"
@@ -47,22 +59,12 @@ def _metric_check(
 CLAIMS = (
     Claim(
         id="route.metric",
-        source="BalanceRoute paper, section 6.1 against section 3.1 (our question)",
-        title="The metric is not the objective",
-        statement="Where the objective, the sum of the distances to the largest load, is less, "
-        "the reported imbalance, max − min, is no more.",
-        formula="Σ_g(max − L_g) < Σ_g(max − L′_g)  ⇒  max − min ≤ max′ − min′",
-        hypotheses=("loads of the same workers",),
         check=_metric_check,
-        summary="One idle worker counts fully in max − min and once in the sum.",
         mutations=(
             Mutation("two workers, for which they are one", workers=(2,)),
             Mutation("twice the gap in the correction", factor=2),
         ),
-        correction="They are within a factor of G − 1: max − min ≤ Σ(max − L_g) ≤ (G − 1)·(max − "
-        "min). What is lost at the barrier in a step is the sum.",
         defect=Defect.INFERENCE,
-        reading="the paper calls max − min a proxy, and does not say that they agree.",
         verify=verify_metric,
     ),
 )

@@ -100,6 +100,19 @@ def two_probes_check(context: Context, *, probes: int = 2, horizon: int = 0) -> 
 
 
 def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
+    """Probing BR-H around every margin.
+
+    Source: BalanceRoute paper, appendix D.4
+    Statement: For BR-H the score has up to H + 1 kinks; a subset choice by reachable sums is exact
+        if it probes around every distinct horizon margin.
+    Formula: max_S F_H(S, g) = max over h of max{F_H(Δ⁻(h)), F_H(Δ⁺(h))},  Δ⁻(h) ≤ m_g(h) < Δ⁺(h)
+    Assumes: contributions constant over the window; β ≥ α
+    Summary: The score is piecewise linear with kinks at the margins only, so one of them is its
+        peak. Which one can be told beforehand: two probes do (own.two-probes).
+    Reading: with β ≥ α, as in all of the paper's settings: otherwise overflow is rewarded, and the
+        largest sum of all is best.
+    """
+
     def points(margins: Sequence[int]) -> list[int]:
         return sorted(set(margins))[:kept]
 
@@ -150,6 +163,19 @@ def _cases(context: Context, horizon: int) -> Iterator[tuple[list[int], list[int
 
 
 def _kink_check(context: Context, *, horizon: int = 3, probes: int = 2) -> Outcome:
+    """Probing BR-H where BR-0 is probed.
+
+    Source: BalanceRoute paper, appendix D.4 (our question; the paper claims the rule for BR-0
+        only)
+    Statement: The two-probe rule that is exact for BR-0, around the margin of the current step, is
+        exact for BR-H.
+    Formula: max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)} around m_g(0)
+    Assumes: contributions constant over the window; margins m_g(h) ≥ 1
+    Summary: Several kinks leave the score concave; only the place to probe moves.
+    Correction: Around the right end D* of the maximising interval of F_H two probes are exact
+        (own.two-probes). The paper enumerates subsets for BR-H, or probes around every margin
+        (route.margin-probes); both are exact, neither is needed.
+    """
     cases = list(_cases(context, horizon))
     domain = Domain(
         f"up to two requests of small sizes, small margins over {horizon} steps, α = 1, β = 2",
@@ -184,19 +210,8 @@ CLAIMS = (
     ),
     RemarkClaim(
         id="route.margin-probes",
-        source=_SOURCE,
-        title="Probing BR-H around every margin",
-        statement="For BR-H the score has up to H + 1 kinks; a subset choice by reachable sums is "
-        "exact if it probes around every distinct horizon margin.",
-        formula="max_S F_H(S, g) = max over h of max{F_H(Δ⁻(h)), F_H(Δ⁺(h))},  "
-        "Δ⁻(h) ≤ m_g(h) < Δ⁺(h)",
-        hypotheses=("contributions constant over the window", "β ≥ α"),
         check=_margins_check,
-        summary="The score is piecewise linear with kinks at the margins only, so one of them is "
-        "its peak. Which one can be told beforehand: two probes do (own.two-probes).",
         mutations=(Mutation("the smallest margin only", kept=1),),
-        reading="with β ≥ α, as in all of the paper's settings: otherwise overflow is rewarded, "
-        "and the largest sum of all is best.",
     ),
     Claim(
         id="own.two-probes",
@@ -213,21 +228,11 @@ CLAIMS = (
     ),
     Claim(
         id="own.kinks",
-        source=f"{_SOURCE} (our question; the paper claims the rule for BR-0 only)",
-        title="Probing BR-H where BR-0 is probed",
-        statement="The two-probe rule that is exact for BR-0, around the margin of the current "
-        "step, is exact for BR-H.",
-        formula="max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)} around m_g(0)",
-        hypotheses=("contributions constant over the window", "margins m_g(h) ≥ 1"),
         check=_kink_check,
-        summary="Several kinks leave the score concave; only the place to probe moves.",
         mutations=(
             Mutation("one step only, H = 0", horizon=1),
             Mutation("the lower probe alone in the correction", probes=1),
         ),
-        correction="Around the right end D* of the maximising interval of F_H two probes are "
-        "exact (own.two-probes). The paper enumerates subsets for BR-H, or probes around every "
-        "margin (route.margin-probes); both are exact, neither is needed.",
         defect=Defect.INFERENCE,
         verify=verify_kinks,
     ),

@@ -34,6 +34,19 @@ def word_operations(candidates: int, slots: int, largest: int) -> int:
 
 
 def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcome:
+    """Reachable sums by bit sets.
+
+    Source: BalanceRoute paper, appendix D.4, recurrence and cost
+    Statement: One shift-OR per candidate and cardinality, scanned downwards, gives all reachable
+        sums; in word operations this is exponentially less than enumeration in K, and exact.
+    Formula: mask[c] |= mask[c − 1] << s, c = cap..1;  K·cap·⌈(cap·s_max + 1)/w⌉ words
+    Assumes: sizes are positive integers up to s_max
+    Summary: Exact, each candidate used once. The cost does not grow exponentially in K, but with
+        s_max: for 8 slots and prompts up to 4,096 tokens 2^K subsets are fewer up to K of about
+        16, where the paper enumerates indeed.
+    Reading: the printed formula of the cost is lost in the text at hand; this is the one of its
+        words.
+    """
     count, largest = context.choose((5, 4), (6, 5), (8, 6))
     cases = [
         (sizes, slots)
@@ -64,22 +77,10 @@ def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcom
 CLAIMS = (
     RemarkClaim(
         id="route.subset-cost",
-        source="BalanceRoute paper, appendix D.4, recurrence and cost",
-        title="Reachable sums by bit sets",
-        statement="One shift-OR per candidate and cardinality, scanned downwards, gives all "
-        "reachable sums; in word operations this is exponentially less than enumeration in K, "
-        "and exact.",
-        formula="mask[c] |= mask[c − 1] << s, c = cap..1;  K·cap·⌈(cap·s_max + 1)/w⌉ words",
-        hypotheses=("sizes are positive integers up to s_max",),
         check=_check,
-        summary="Exact, each candidate used once. The cost does not grow exponentially in K, but "
-        "with s_max: for 8 slots and prompts up to 4,096 tokens 2^K subsets are fewer up to K of "
-        "about 16, where the paper enumerates indeed.",
         mutations=(
             Mutation("scanned upwards, so that a candidate counts twice", upwards=True),
             Mutation("one cardinality fewer in the cost", fewer=1),
         ),
-        reading="the printed formula of the cost is lost in the text at hand; this is the one of "
-        "its words.",
     ),
 )

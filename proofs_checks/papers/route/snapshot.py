@@ -143,6 +143,19 @@ def _is_needed(part: str, sent: dict[Snapshot, frozenset[int]]) -> bool:
 
 
 def _snapshot_check(context: Context, *, late: bool = False, steps: int = 3) -> Outcome:
+    """The snapshot of the cluster.
+
+    Source: BalanceRoute paper, eq. (3) (section 5) and what section 5.1 says of it
+    Statement: The rule of BR-H runs once the snapshot is there: active sets, capacities and the
+        waiting set. A router without state cannot serve it, since the score needs a view across
+        workers.
+    Formula: ({A_g, cap_g}_{g = 1..G}, R_wait) determines L_g(h), m_g(h) and F_H
+    Assumes: remaining steps in the window known
+    Summary: The snapshot suffices, and none of its parts can be spared: a worker gets other
+        requests if another worker alone changes.
+    Reading: the text at hand has lost the formula: the parts are those that sections 2.2, 5 and
+        5.1 name. What is added counts as constant over the window, as in (2).
+    """
     sent = {snapshot: admitted(snapshot, steps) for snapshot in small_snapshots()}
     return (
         examine(
@@ -165,21 +178,10 @@ def _snapshot_check(context: Context, *, late: bool = False, steps: int = 3) -> 
 CLAIMS = (
     FormulaClaim(
         id="route.eq3",
-        source="BalanceRoute paper, eq. (3) (section 5) and what section 5.1 says of it",
-        title="The snapshot of the cluster",
-        statement="The rule of BR-H runs once the snapshot is there: active sets, capacities and "
-        "the waiting set. A router without state cannot serve it, since the score needs a view "
-        "across workers.",
-        formula="({A_g, cap_g}_{g = 1..G}, R_wait) determines L_g(h), m_g(h) and F_H",
-        hypotheses=("remaining steps in the window known",),
         check=_snapshot_check,
-        summary="The snapshot suffices, and none of its parts can be spared: a worker gets other "
-        "requests if another worker alone changes.",
         mutations=(
             Mutation("requests kept in their active set for a step after they end", late=True),
             Mutation("a window of one step, which no prediction can change", steps=1),
         ),
-        reading="the text at hand has lost the formula: the parts are those that sections 2.2, 5 "
-        "and 5.1 name. What is added counts as constant over the window, as in (2).",
     ),
 )

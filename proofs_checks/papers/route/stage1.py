@@ -89,6 +89,23 @@ def _as_toolkit(data: Data, penalty: int | None) -> bool:
 def _stage1_check(
     context: Context, *, alike: bool = False, fits: bool = False, penalty: int | None = None
 ) -> Outcome:
+    """The safe regime of stage 1.
+
+    Source: BalanceRoute paper, section 3.2, stage 1
+    Statement: While more than θ slots are free, the worker with most free slots admits the single
+        request of highest score. Because it has the largest spare capacity it is in the safe
+        regime, F = s_i: the largest waiting request goes to the lightest worker with most free
+        slots.
+    Formula: g* = argmax_g cap_g  ⇒  s_i ≤ m_{g*},  i = argmax s_i,  L_{g*} = min_g L_g
+    Assumes: Σ_g cap_g > θ; BR-0
+    Summary: A worker with few but long requests can have most free slots and the highest load;
+        then its margin is 0, every request overflows, and the smallest does least harm. An empty
+        cluster is another case.
+    Reading: a counterexample breaks all three parts, and every worker in it is at work.
+    Correction: Free slots count requests, margins count tokens. Stage 1 sends the largest request
+        that fits the margin of g* or the smallest that does not, whichever scores higher; the
+        largest one if all fit, and the smallest one if none does.
+    """
     cases = [
         data
         for data in _states(context)
@@ -125,28 +142,13 @@ def _stage1_check(
 CLAIMS = (
     RemarkClaim(
         id="route.stage1",
-        source="BalanceRoute paper, section 3.2, stage 1",
-        title="The safe regime of stage 1",
-        statement="While more than θ slots are free, the worker with most free slots admits the "
-        "single request of highest score. Because it has the largest spare capacity it is in the "
-        "safe regime, F = s_i: the largest waiting request goes to the lightest worker with most "
-        "free slots.",
-        formula="g* = argmax_g cap_g  ⇒  s_i ≤ m_{g*},  i = argmax s_i,  L_{g*} = min_g L_g",
-        hypotheses=("Σ_g cap_g > θ", "BR-0"),
         check=_stage1_check,
-        summary="A worker with few but long requests can have most free slots and the highest "
-        "load; then its margin is 0, every request overflows, and the smallest does least harm. "
-        "An empty cluster is another case.",
         mutations=(
             Mutation("all requests of one size", alike=True),
             Mutation("safe requests only in the correction", fits=True),
             Mutation("the toolkit's BR-0 without a penalty", penalty=0),
         ),
-        correction="Free slots count requests, margins count tokens. Stage 1 sends the largest "
-        "request that fits the margin of g* or the smallest that does not, whichever scores "
-        "higher; the largest one if all fit, and the smallest one if none does.",
         defect=Defect.SENTENCE,
-        reading="a counterexample breaks all three parts, and every worker in it is at work.",
         verify=verify_stage1,
     ),
 )
