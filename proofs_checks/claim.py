@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from inspect import cleandoc, isfunction, signature
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -94,6 +93,7 @@ class Context:
 
 #: Looks for evidence. Keywords beside the context are what mutations change.
 Check: TypeAlias = Callable[..., Outcome]
+C = TypeVar("C", bound=Check)
 
 
 class Mutation:
@@ -128,11 +128,20 @@ def texts_of(check: Check) -> dict[str, Any]:
     """Return the texts of a claim that the docstring of its check tells, by field.
 
     The first line is the title. Then come the other texts, each behind its label and a colon
-    (`_LABELS`), with the hypotheses separated by semicolons.
+    (`_LABELS`), further lines of it indented, with the hypotheses separated by semicolons.
+
+    Raises
+    ------
+    InputError
+        If a line behind the first label is neither indented nor has a label.
     """
     if not isfunction(check) or check.__doc__ is None:
         return {}
-    title, *labelled = (_joined(part) for part in _LABEL.split(cleandoc(check.__doc__)))
+    title, *labelled = _LABEL.split(cleandoc(check.__doc__))
+    if stray := re.search(r"\n(\S.*)", "".join(part.rstrip() for part in labelled)):
+        what = f"{stray[1]!r} has no label"
+        raise InputError(f"docstring of {check.__name__}", what, f"write {', '.join(_LABELS)}")
+    title, *labelled = map(_joined, (title, *labelled))
     texts: dict[str, Any] = {"title": title.removesuffix(".")}
     for label, text in zip(labelled[::2], labelled[1::2], strict=True):
         texts[_LABELS[label]] = tuple(text.split("; ")) if label == "Assumes" else text
@@ -171,7 +180,7 @@ class Claim:
         What decides it; by default a counterexample if it has a verifier, else an exact finite
         check.
     scope : Scope
-        What of the source it is; `ResultClaim`, `StepClaim` and so on fill it in.
+        What of the source it is.
     summary : str
         One to three sentences for the claim's page: what its check finds, and why it is so.
     mutations : tuple of Mutation
@@ -247,9 +256,48 @@ class Claim:
         return f"bfio check {self.named_as or self.id}"
 
 
-#: Claims of one scope each. A `Claim` without a scope is one of our own.
-ResultClaim = partial(Claim, scope=Scope.RESULT)
-FormulaClaim = partial(Claim, scope=Scope.FORMULA)
-StepClaim = partial(Claim, scope=Scope.STEP)
-RemarkClaim = partial(Claim, scope=Scope.REMARK)
-ExperimentClaim = partial(Claim, scope=Scope.EXPERIMENT)
+class Claims(list[Claim]):
+    """Claims of a module, in a list that checks are added to where they stand.
+
+    A decorator of each scope takes the claim's id, its mutations, and other parts of `Claim` by
+    keyword::
+
+        CLAIMS = Claims()
+
+        @CLAIMS.step("own.sum", Mutation("one less", less=1))
+        def _sum_check(context: Context, *, less: int = 0) -> Outcome:
+            ...
+    """
+
+    def result(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add a numbered result, or a numbered part of one."""
+        return self._stated(Scope.RESULT, claim_id, mutations, parts)
+
+    def formula(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add a formula, a definition or an algorithm."""
+        return self._stated(Scope.FORMULA, claim_id, mutations, parts)
+
+    def step(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add a step of a proof."""
+        return self._stated(Scope.STEP, claim_id, mutations, parts)
+
+    def remark(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add a sentence of the text, an illustration or a footnote."""
+        return self._stated(Scope.REMARK, claim_id, mutations, parts)
+
+    def experiment(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add measured or simulated figures, or what the text says of them."""
+        return self._stated(Scope.EXPERIMENT, claim_id, mutations, parts)
+
+    def own(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add a claim of our own."""
+        return self._stated(Scope.OURS, claim_id, mutations, parts)
+
+    def _stated(
+        self, scope: Scope, claim_id: str, mutations: tuple[Mutation, ...], parts: dict[str, Any]
+    ) -> Callable[[C], C]:
+        def add(check: C) -> C:
+            self.append(Claim(claim_id, check, scope=scope, mutations=mutations, **parts))
+            return check
+
+        return add

@@ -14,10 +14,13 @@ from proofs_checks.ample_pool import (
     mean_gaps,
     two_sizes,
 )
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Evidence, Findings, Outcome, accepted
 from proofs_checks.search import examine
 from proofs_checks.statistics import Bounded, bounded_mean, mean_estimate, room
+
+CLAIMS = Claims()
+
 
 TENTHS = (1, 3, 5, 9)
 
@@ -64,6 +67,19 @@ _PAIRS: tuple[Pool, ...] = (
 _FCFS: tuple[Pool, ...] = ((Cell(4, 64, 0.2, 6), blind_sizes),)
 
 
+#: The lemma's conclusion.
+AVERAGE = "limsup_K (1/K)·Σ_k E[D(k)] ≤ s_max/p + o(1)"
+
+
+@CLAIMS.result(
+    "balance.lemma4",
+    Mutation("FCFS in place of BF-IO", pools=_FCFS),
+    Mutation("one slot, far from (19)", pools=((Cell(16, 1, 0.1, 1), level_sizes),)),
+    Mutation("half of s_max/p", share=0.5),
+    formula=AVERAGE,
+    kind=Kind.STATISTICAL,
+    proof="lemma4-smax",
+)
 def _lemma4_check(
     context: Context, *, pools: Sequence[Pool] = _PAIRS, share: float = 1
 ) -> Outcome:
@@ -94,6 +110,7 @@ def _lemma4_check(
     )
 
 
+@CLAIMS.step("balance.lemma4-tail", Mutation("1/p in place of 1/p²", power=1), kind=Kind.IDENTITY)
 def _tail_check(context: Context, *, power: int = 2) -> Outcome:
     """Excess age of a geometric output.
 
@@ -133,13 +150,16 @@ def _tail_check(context: Context, *, power: int = 2) -> Outcome:
     )
 
 
-#: The lemma's conclusion.
-AVERAGE = "limsup_K (1/K)·Σ_k E[D(k)] ≤ s_max/p + o(1)"
-
-
 # The bound at a batch size of practice.
 
 
+@CLAIMS.own(
+    "own.lemma4-small-batch",
+    Mutation("prompts up to 100", largest=100),
+    Mutation("FCFS in place of BF-IO", admission=blind_sizes),
+    kind=Kind.STATISTICAL,
+    defect=Defect.INFERENCE,
+)
 def _small_batch_check(
     context: Context, *, largest: int = 10, admission: Admission = level_sizes
 ) -> Evidence:
@@ -215,6 +235,7 @@ def sufficient_slots(workers: int, p: float, largest: int) -> int:
     return slots
 
 
+@CLAIMS.own("own.condition19", Mutation("B up to 100,000", limit=100_000))
 def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
     """How large B must be for Lemma 4.
 
@@ -243,40 +264,3 @@ def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
             for G, p, s in ((2, 0.9, 1), (16, 0.5, 10), (16, 0.01, 1000))
         },
     )
-
-
-CLAIMS = (
-    ResultClaim(
-        id="balance.lemma4",
-        formula=AVERAGE,
-        kind=Kind.STATISTICAL,
-        proof="lemma4-smax",
-        check=_lemma4_check,
-        mutations=(
-            Mutation("FCFS in place of BF-IO", pools=_FCFS),
-            Mutation("one slot, far from (19)", pools=((Cell(16, 1, 0.1, 1), level_sizes),)),
-            Mutation("half of s_max/p", share=0.5),
-        ),
-    ),
-    StepClaim(
-        id="balance.lemma4-tail",
-        kind=Kind.IDENTITY,
-        check=_tail_check,
-        mutations=(Mutation("1/p in place of 1/p²", power=1),),
-    ),
-    Claim(
-        id="own.lemma4-small-batch",
-        kind=Kind.STATISTICAL,
-        check=_small_batch_check,
-        mutations=(
-            Mutation("prompts up to 100", largest=100),
-            Mutation("FCFS in place of BF-IO", admission=blind_sizes),
-        ),
-        defect=Defect.INFERENCE,
-    ),
-    Claim(
-        id="own.condition19",
-        check=_condition_check,
-        mutations=(Mutation("B up to 100,000", limit=100_000),),
-    ),
-)

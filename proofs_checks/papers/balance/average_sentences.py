@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import gap, imbalance
+
+CLAIMS = Claims()
+
 
 # "Nonnegative, so its Cesàro average is bounded."
 
@@ -23,6 +26,13 @@ def verify_average(data: Data) -> str | None:
     return f"D(k) = {slope}·k ≥ 0: the average of {steps} steps is {average}, above {bound}"
 
 
+@CLAIMS.step(
+    "balance.lemma4-average",
+    Mutation("a constant sequence", slopes=(0,)),
+    Mutation("no contraction in the correction", keep=2),
+    defect=Defect.SENTENCE,
+    verify=verify_average,
+)
 def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: int = 1) -> Outcome:
     """Nonnegative, so bounded averages.
 
@@ -80,6 +90,13 @@ def verify_remainder(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.theorem2-remainder",
+    Mutation("two workers", workers=(2,)),
+    Mutation("half the bound in the correction", factor=2),
+    defect=Defect.FORMULA,
+    verify=verify_remainder,
+)
 def _remainder_check(
     context: Context, *, workers: Sequence[int] = (2, 3), factor: int = 1
 ) -> Outcome:
@@ -113,27 +130,3 @@ def _remainder_check(
         ),
     )
     return printed, corrected
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.lemma4-average",
-        check=_average_check,
-        mutations=(
-            Mutation("a constant sequence", slopes=(0,)),
-            Mutation("no contraction in the correction", keep=2),
-        ),
-        defect=Defect.SENTENCE,
-        verify=verify_average,
-    ),
-    StepClaim(
-        id="balance.theorem2-remainder",
-        check=_remainder_check,
-        mutations=(
-            Mutation("two workers", workers=(2,)),
-            Mutation("half the bound in the correction", factor=2),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_remainder,
-    ),
-)

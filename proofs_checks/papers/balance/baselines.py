@@ -6,10 +6,13 @@ from itertools import product
 from bfio.decode.cluster import Cluster
 from bfio.decode.simulation import simulate
 from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
-from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import engines, small_run
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 _HEAVY, _SHORT = Lengths(1000, 12), Lengths(1, 1)
 
@@ -38,6 +41,13 @@ def heavy_peaks(policy: str, workers: int, heavies: int) -> int:
     return int(run.max_load[0])
 
 
+@CLAIMS.remark(
+    "balance.round-robin",
+    Mutation("H a multiple of G", multiples=True),
+    Mutation("join the shortest queue by tokens in place of round-robin", policy="jsq-tokens"),
+    defect=Defect.FORMULA,
+    verify=verify_round_robin,
+)
 def _round_robin_check(
     context: Context, *, multiples: bool = False, policy: str = "round-robin"
 ) -> Outcome:
@@ -115,6 +125,11 @@ def loses_order_of_workers(workers: int, policy: str, engine: str) -> bool:
     return not piled.any() and 10 * int(run.max_load.max()) >= 9 * workers * even
 
 
+@CLAIMS.remark(
+    "balance.jsq",
+    Mutation("queues measured in tokens", policy="jsq-tokens"),
+    Mutation("bursts shorter by one request", burst=1),
+)
 def _jsq_check(context: Context, *, policy: str = "jsq", burst: int = 0) -> Outcome:
     """JSQ loses a factor of order G.
 
@@ -150,27 +165,3 @@ def _jsq_check(context: Context, *, policy: str = "jsq", burst: int = 0) -> Outc
         for engine in engines(context)
     ]
     return counts, *runs
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="balance.round-robin",
-        check=_round_robin_check,
-        mutations=(
-            Mutation("H a multiple of G", multiples=True),
-            Mutation(
-                "join the shortest queue by tokens in place of round-robin", policy="jsq-tokens"
-            ),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_round_robin,
-    ),
-    RemarkClaim(
-        id="balance.jsq",
-        check=_jsq_check,
-        mutations=(
-            Mutation("queues measured in tokens", policy="jsq-tokens"),
-            Mutation("bursts shorter by one request", burst=1),
-        ),
-    ),
-)

@@ -18,7 +18,7 @@ from math import exp, log, prod, sqrt
 
 import numpy as np
 
-from proofs_checks.claim import Context, Mutation, ResultClaim
+from proofs_checks.claim import Claim, Context, Mutation, Scope
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.exact_laws import ExactLaw, gathered, of_sum
 from proofs_checks.laws import sum_law
@@ -203,7 +203,8 @@ _BROKEN = (
 )
 
 CLAIMS = (
-    ResultClaim(
+    Claim(
+        scope=Scope.RESULT,
         id="balance.lemma3",
         source="BF-IO paper, Lemma 3 (appendix C.2)",
         title="Concentration of the spread before admission",
@@ -217,7 +218,8 @@ CLAIMS = (
         reading="through the proof's inequality for all u, as at u_A itself the event is empty "
         "for small B; and at u_A for large B, where all requests are alike.",
     ),
-    ResultClaim(
+    Claim(
+        scope=Scope.RESULT,
         id="balance.lemma6",
         source="BF-IO paper, Lemma 6 (appendix C.3)",
         title="Concentration of the spread under drift",

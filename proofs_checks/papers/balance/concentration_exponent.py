@@ -3,10 +3,12 @@
 from itertools import product
 from math import log, sqrt
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.concentration import MARGIN
 from proofs_checks.search import Domain
+
+CLAIMS = Claims()
 
 
 def exponents(
@@ -37,6 +39,13 @@ def verify_exponent(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.lemma3-exponent",
+    Mutation("12 in place of 8 in u_A", factor=12),
+    Mutation("more than α_B in the correction", wanted=1.2),
+    defect=Defect.MISPRINT,
+    verify=verify_exponent,
+)
 def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -> Outcome:
     """The exponent at u_A.
 
@@ -67,17 +76,3 @@ def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -
     )
     corrected = domain.examine("it is at least α_B", lambda c: reached(c, wanted))
     return printed, corrected
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.lemma3-exponent",
-        check=_exponent_check,
-        mutations=(
-            Mutation("12 in place of 8 in u_A", factor=12),
-            Mutation("more than α_B in the correction", wanted=1.2),
-        ),
-        defect=Defect.MISPRINT,
-        verify=verify_exponent,
-    ),
-)

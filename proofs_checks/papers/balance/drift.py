@@ -6,10 +6,13 @@ from itertools import product
 import numpy as np
 
 from bfio.decode.drift import Drift, DriftReading
-from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import random_requests, small_run, step_loads
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: Load of a request at a step: increments, prompt, first step, step.
 Weight = Callable[[Sequence[int], int, int, int], int]
@@ -81,6 +84,14 @@ def _run_agrees(
     return bool(step_loads(run).tolist() == loads)
 
 
+@CLAIMS.formula(
+    "balance.definition2",
+    Mutation("constant increments only, where both agree", constant=True),
+    Mutation("the correction indexed by age", weight=weight_by_age),
+    Mutation("requests that miss the increment of their first step", weight=late_weight),
+    defect=Defect.MISPRINT,
+    verify=verify_drift,
+)
 def _drift_check(
     context: Context, *, constant: bool = False, weight: Weight = weight_by_step
 ) -> Outcome:
@@ -150,18 +161,3 @@ def _drift_check(
 
 def _as_data(case: tuple[tuple[int, ...], tuple[int, ...]]) -> Data:
     return {"increments": list(case[0]), "starts": list(case[1])}
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="balance.definition2",
-        check=_drift_check,
-        mutations=(
-            Mutation("constant increments only, where both agree", constant=True),
-            Mutation("the correction indexed by age", weight=weight_by_age),
-            Mutation("requests that miss the increment of their first step", weight=late_weight),
-        ),
-        defect=Defect.MISPRINT,
-        verify=verify_drift,
-    ),
-)

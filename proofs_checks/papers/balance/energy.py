@@ -9,18 +9,13 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyReading, step_energies
 from bfio.decode.energy_model import EnergyModel
-from proofs_checks.claim import (
-    Context,
-    Defect,
-    ExperimentClaim,
-    FormulaClaim,
-    Kind,
-    Mutation,
-    RemarkClaim,
-)
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import imbalance
+
+CLAIMS = Claims()
+
 
 # Equation (56): operations of a forward pass.
 
@@ -52,6 +47,12 @@ def verify_operations(data: Data) -> str | None:
     return f"matrices of widths {widths}: {weights} weight(s), {counted} operations, not 6·N"
 
 
+@CLAIMS.formula(
+    "balance.eq56",
+    Mutation("4·N in the correction", per_weight=4),
+    defect=Defect.FORMULA,
+    verify=verify_operations,
+)
 def _operations_check(context: Context, *, per_weight: int = 2) -> Outcome:
     """Operations per token.
 
@@ -122,6 +123,7 @@ def by_formula(loads: Sequence[int], running: Sequence[int], exponent: float = 0
     return total
 
 
+@CLAIMS.formula("balance.eq58", Mutation("two phases, busy and then idle", averaged=False))
 def _formula_check(context: Context, *, averaged: bool = True) -> Outcome:
     """Energy of a run.
 
@@ -144,6 +146,11 @@ def _formula_check(context: Context, *, averaged: bool = True) -> Outcome:
     )
 
 
+@CLAIMS.remark(
+    "balance.energy",
+    Mutation("γ = 3, power that grows faster than the rate", exponent=3.0),
+    Mutation("other total loads too", same_work=False),
+)
 def _idle_check(context: Context, *, exponent: float = 0.7, same_work: bool = True) -> Outcome:
     """Less idling, less energy.
 
@@ -188,6 +195,11 @@ _POWER = {"FCFS": (330, 380), "BF-IO": (395, 400)}
 _ENERGY, _RATE = {"FCFS": 396, "BF-IO": 383}, {"FCFS": "8.00", "BF-IO": "9.13"}
 
 
+@CLAIMS.experiment(
+    "balance.figure7",
+    Mutation("equal throughputs", rates={"FCFS": "8.00", "BF-IO": "8.00"}),
+    kind=Kind.IDENTITY,
+)
 def _figure7_check(context: Context, *, rates: dict[str, str] | None = None) -> Outcome:
     """Power, energy and throughput fit together.
 
@@ -226,6 +238,12 @@ def verify_lookahead(data: Data) -> str | None:
     return f"the row is BF-IO (H = {row}), the sentence on it speaks of {text} steps of look-ahead"
 
 
+@CLAIMS.experiment(
+    "balance.figure6-lookahead",
+    Mutation("20 steps in the text", text=20),
+    defect=Defect.MISPRINT,
+    verify=verify_lookahead,
+)
 def _lookahead_check(context: Context, *, text: int = 80) -> Outcome:
     """The look-ahead of figure 6.
 
@@ -246,40 +264,3 @@ def _lookahead_check(context: Context, *, text: int = 80) -> Outcome:
         [20, 20, 20 if text == 80 else 0], lambda value: value == 20,
     )  # fmt: skip
     return printed, corrected
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="balance.eq56",
-        check=_operations_check,
-        mutations=(Mutation("4·N in the correction", per_weight=4),),
-        defect=Defect.FORMULA,
-        verify=verify_operations,
-    ),
-    FormulaClaim(
-        id="balance.eq58",
-        check=_formula_check,
-        mutations=(Mutation("two phases, busy and then idle", averaged=False),),
-    ),
-    RemarkClaim(
-        id="balance.energy",
-        check=_idle_check,
-        mutations=(
-            Mutation("γ = 3, power that grows faster than the rate", exponent=3.0),
-            Mutation("other total loads too", same_work=False),
-        ),
-    ),
-    ExperimentClaim(
-        id="balance.figure7",
-        kind=Kind.IDENTITY,
-        check=_figure7_check,
-        mutations=(Mutation("equal throughputs", rates={"FCFS": "8.00", "BF-IO": "8.00"}),),
-    ),
-    ExperimentClaim(
-        id="balance.figure6-lookahead",
-        check=_lookahead_check,
-        mutations=(Mutation("20 steps in the text", text=20),),
-        defect=Defect.MISPRINT,
-        verify=verify_lookahead,
-    ),
-)

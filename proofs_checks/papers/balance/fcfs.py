@@ -7,10 +7,13 @@ from itertools import product
 from bfio.decode.cluster import Cluster
 from bfio.decode.policy import Policy
 from bfio.decode.state import DecodeState
-from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import engines, full_run
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 #: Chooses the worker of the oldest request from the free slots of all workers, one at least > 0.
 Rule = Callable[[Sequence[int]], int]
@@ -83,6 +86,15 @@ def first_loads(placed: Sequence[int], prompts: Sequence[int], workers: int) -> 
     return loads
 
 
+@CLAIMS.formula(
+    "balance.algorithm2",
+    Mutation("one slot per worker", slots=1),
+    Mutation("newest first in place of FCFS", policy=newest_first),
+    Mutation("the toolkit's fcfs by index", policy="fcfs-by-index"),
+    Mutation("fewest free slots in place of most in Algorithm 2", rule=least_free),
+    defect=Defect.MISPRINT,
+    verify=verify_fcfs,
+)
 def _fcfs_check(
     context: Context, *, slots: int = 2, policy: str | Policy = "fcfs", rule: Rule = most_free
 ) -> Outcome:
@@ -139,19 +151,3 @@ def _fcfs_check(
             for engine in engines(context)[1:]
         ),
     )
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="balance.algorithm2",
-        check=_fcfs_check,
-        mutations=(
-            Mutation("one slot per worker", slots=1),
-            Mutation("newest first in place of FCFS", policy=newest_first),
-            Mutation("the toolkit's fcfs by index", policy="fcfs-by-index"),
-            Mutation("fewest free slots in place of most in Algorithm 2", rule=least_free),
-        ),
-        defect=Defect.MISPRINT,
-        verify=verify_fcfs,
-    ),
-)

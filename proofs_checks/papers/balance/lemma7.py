@@ -6,11 +6,14 @@ from itertools import product
 from math import ceil, log, sqrt
 
 from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, two_sizes
-from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import AVERAGE, Pool, gap_estimates
 from proofs_checks.search import Domain
 from proofs_checks.statistics import room
+
+CLAIMS = Claims()
+
 
 #: Universal constant of eq. (32): the one that Bernstein's inequality gives (balance.lemma6).
 _C2 = 8
@@ -23,6 +26,23 @@ _NAMES = ("tenths", "workers", "doublings", "largest", "increment")
 _FCFS: tuple[Pool, ...] = ((Cell(4, 64, 0.2, 10, (2,)), blind_sizes),)
 
 
+_HYPOTHESES = (
+    "overloaded pool (Definition 1)",
+    "outputs geometric with p",
+    "0 ≤ δ_k ≤ δ_max, one increment per step, δ_max independent of B and G",
+    "B large enough, (32): γBp ≥ 2U_B",
+)
+
+
+@CLAIMS.result(
+    "balance.lemma7",
+    Mutation("FCFS in place of BF-IO", pools=_FCFS),
+    Mutation("half of s_max/p", share=0.5),
+    formula=AVERAGE,
+    hypotheses=_HYPOTHESES,
+    kind=Kind.STATISTICAL,
+    proof="lemma4-smax",
+)
 def _lemma_check(
     context: Context, *, pools: Sequence[Pool] | None = None, share: float = 1
 ) -> Outcome:
@@ -98,6 +118,14 @@ def remainder(slots: int, increment: int, *, corrected: bool) -> float:
     return float(scale * 0.5**threshold)
 
 
+@CLAIMS.step(
+    "balance.lemma7-step",
+    Mutation("increments of at most 1", increments=(1,)),
+    Mutation("x* not stretched in the correction", stretched=False),
+    hypotheses=_HYPOTHESES[2:],
+    defect=Defect.FORMULA,
+    verify=verify_step,
+)
 def _step_check(
     context: Context, *, increments: Sequence[int] = (1, 2, 3), stretched: bool = True
 ) -> Outcome:
@@ -160,37 +188,3 @@ def _step_check(
             "at B = 10^6 as corrected": remainder(10**6, 3, corrected=True),
         },
     )
-
-
-_HYPOTHESES = (
-    "overloaded pool (Definition 1)",
-    "outputs geometric with p",
-    "0 ≤ δ_k ≤ δ_max, one increment per step, δ_max independent of B and G",
-    "B large enough, (32): γBp ≥ 2U_B",
-)
-
-CLAIMS = (
-    ResultClaim(
-        id="balance.lemma7",
-        formula=AVERAGE,
-        hypotheses=_HYPOTHESES,
-        kind=Kind.STATISTICAL,
-        proof="lemma4-smax",
-        check=_lemma_check,
-        mutations=(
-            Mutation("FCFS in place of BF-IO", pools=_FCFS),
-            Mutation("half of s_max/p", share=0.5),
-        ),
-    ),
-    StepClaim(
-        id="balance.lemma7-step",
-        hypotheses=_HYPOTHESES[2:],
-        check=_step_check,
-        mutations=(
-            Mutation("increments of at most 1", increments=(1,)),
-            Mutation("x* not stretched in the correction", stretched=False),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_step,
-    ),
-)

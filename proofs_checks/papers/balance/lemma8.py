@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Context, Defect, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, in_whole_numbers, uniform, variance
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,17 @@ def verify_variance(data: Data) -> str | None:
     return f"{_described(slot)} the variance is {actual} < σ_s² = {wanted}"
 
 
+_RECURSION = "recursion (38): Y(k) = (1−ξ)(Y(k−1) + δ_k) + ξ·S"
+
+
+@CLAIMS.result(
+    "balance.lemma8",
+    Mutation("fresh prompts at step 0", arbitrary=False),
+    Mutation("σ_s² from any start in the correction", whole=True),
+    hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_variance,
+)
 def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = False) -> Outcome:
     """Variance of a slot under drift.
 
@@ -199,6 +212,14 @@ def verify_moment(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "balance.lemma8-moment",
+    Mutation("starts no larger than prompts", far=False),
+    Mutation("a thousandth of the constant in the correction", share=Fraction(1, 1000)),
+    hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_moment,
+)
 def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fraction(1)) -> Outcome:
     """Third moment of a slot under drift.
 
@@ -234,32 +255,3 @@ def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fract
         lambda s: third_moment(s.law()) <= share * moment_bound(s),
     )
     return printed, corrected
-
-
-_RECURSION = "recursion (38): Y(k) = (1−ξ)(Y(k−1) + δ_k) + ξ·S"
-
-
-CLAIMS = (
-    ResultClaim(
-        id="balance.lemma8",
-        hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
-        check=_variance_check,
-        mutations=(
-            Mutation("fresh prompts at step 0", arbitrary=False),
-            Mutation("σ_s² from any start in the correction", whole=True),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_variance,
-    ),
-    ResultClaim(
-        id="balance.lemma8-moment",
-        hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
-        check=_moment_check,
-        mutations=(
-            Mutation("starts no larger than prompts", far=False),
-            Mutation("a thousandth of the constant in the correction", share=Fraction(1, 1000)),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_moment,
-    ),
-)

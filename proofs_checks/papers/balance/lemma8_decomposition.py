@@ -3,9 +3,12 @@
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 # The decomposition, after one step: H is δ_1 with probability 1 − p, else 0.
 
@@ -37,6 +40,13 @@ def verify_decomposition(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.lemma8-decomposition",
+    Mutation("no growth, H = 0", increments=0),
+    Mutation("the second term dropped from the correction", terms=1),
+    defect=Defect.FORMULA,
+    verify=verify_decomposition,
+)
 def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 2) -> Outcome:
     """Decomposition of a slot's size.
 
@@ -76,6 +86,7 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
 # The cube.
 
 
+@CLAIMS.step("balance.lemma8-cubes", Mutation("8 in place of 27", constant=8), kind=Kind.IDENTITY)
 def _cubes_check(context: Context, *, constant: int = 27) -> Outcome:
     """Cube of a sum of three.
 
@@ -93,23 +104,3 @@ def _cubes_check(context: Context, *, constant: int = 27) -> Outcome:
         product(range(largest + 1), repeat=3),
         lambda x: sum(x) ** 3 <= constant * sum(v**3 for v in x),
     )
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.lemma8-decomposition",
-        check=_decomposition_check,
-        mutations=(
-            Mutation("no growth, H = 0", increments=0),
-            Mutation("the second term dropped from the correction", terms=1),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_decomposition,
-    ),
-    StepClaim(
-        id="balance.lemma8-cubes",
-        kind=Kind.IDENTITY,
-        check=_cubes_check,
-        mutations=(Mutation("8 in place of 27", constant=8),),
-    ),
-)

@@ -5,9 +5,12 @@ from fractions import Fraction
 from itertools import combinations, product
 from math import prod
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import Domain
+
+CLAIMS = Claims()
+
 
 #: Independent variables, each uniform on its values, and t.
 LoadsAndLevel = tuple[tuple[tuple[int, ...], ...], int]
@@ -90,6 +93,13 @@ def _alike_data(case: LoadsAndLevel) -> Data:
     return {"values": list(variables[0]), "workers": len(variables), "t": t}
 
 
+@CLAIMS.step(
+    "balance.maximum",
+    Mutation("loads not centred, so never negative", non_negative=True),
+    Mutation("the term left out of the correction", with_correction=0),
+    defect=Defect.FORMULA,
+    verify=verify_maximum,
+)
 def _maximum_check(
     context: Context, *, with_correction: int = 1, non_negative: bool = False
 ) -> Outcome:
@@ -162,6 +172,14 @@ def _families(context: Context, alike: bool) -> Iterator[LoadsAndLevel]:
             yield variables, t
 
 
+@CLAIMS.step(
+    "balance.eq49",
+    Mutation("the largest mean in the correction", floor=False),
+    Mutation("the term left out of the correction", with_correction=0),
+    Mutation("one law for both loads", alike=True),
+    defect=Defect.FORMULA,
+    verify=verify_family,
+)
 def _family_check(
     context: Context, *, alike: bool = False, floor: bool = True, with_correction: int = 1
 ) -> Outcome:
@@ -198,28 +216,3 @@ def _family_check(
 
     corrected = domain.examine("from min a, with the correction term", corrected_holds)
     return printed, corrected
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.maximum",
-        check=_maximum_check,
-        mutations=(
-            Mutation("loads not centred, so never negative", non_negative=True),
-            Mutation("the term left out of the correction", with_correction=0),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_maximum,
-    ),
-    StepClaim(
-        id="balance.eq49",
-        check=_family_check,
-        mutations=(
-            Mutation("the largest mean in the correction", floor=False),
-            Mutation("the term left out of the correction", with_correction=0),
-            Mutation("one law for both loads", alike=True),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_family,
-    ),
-)

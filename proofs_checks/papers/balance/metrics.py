@@ -14,10 +14,13 @@ from bfio.decode.simulation import simulate
 from bfio.workloads.generators import generate
 from bfio.workloads.lengths import Empirical, Geometric
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Context, Defect, ExperimentClaim, FormulaClaim, Kind, Mutation
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
+
 
 # Equations (11) and (57).
 
@@ -37,6 +40,14 @@ def verify_power(data: Data) -> str | None:
     return f"at mfu = {percent} % the formula gives {printed_power(percent / 100):.1f} W"
 
 
+@CLAIMS.formula(
+    "balance.eq11",
+    Mutation("mfu up to 45 % only", most=45),
+    Mutation("0.54 in place of 0.45 in the correction", constants={"saturation": 0.54}),
+    Mutation("90 W when idle in the correction", constants={"idle_power_w": 90.0}),
+    defect=Defect.MISPRINT,
+    verify=verify_power,
+)
 def _power_check(
     context: Context, *, most: int = 100, constants: Mapping[str, float] | None = None
 ) -> Outcome:
@@ -100,6 +111,9 @@ def rounding_interval(text: str) -> tuple[Fraction, Fraction]:
     return Fraction(text) - half, Fraction(text) + half
 
 
+@CLAIMS.experiment(
+    "balance.table1", Mutation("the row of H = 0", last="BF-IO (H=0)"), kind=Kind.IDENTITY
+)
 def _table_check(context: Context, *, last: str = "BF-IO (H=20)") -> Outcome:
     """Improvements quoted from Table 1.
 
@@ -174,6 +188,9 @@ def _imbalances(context: Context, horizons: Sequence[int], predictor: str) -> Fl
     return np.array(rows, dtype=np.float64)
 
 
+@CLAIMS.experiment(
+    "balance.figure4", Mutation("no length information", predictor="none"), kind=Kind.STATISTICAL
+)
 def _horizon_check(context: Context, *, predictor: str = "oracle") -> Outcome:
     """A moderate window is best.
 
@@ -206,30 +223,3 @@ def _horizon_check(context: Context, *, predictor: str = "oracle") -> Outcome:
             for i, h in enumerate(horizons)
         },
     )
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="balance.eq11",
-        check=_power_check,
-        mutations=(
-            Mutation("mfu up to 45 % only", most=45),
-            Mutation("0.54 in place of 0.45 in the correction", constants={"saturation": 0.54}),
-            Mutation("90 W when idle in the correction", constants={"idle_power_w": 90.0}),
-        ),
-        defect=Defect.MISPRINT,
-        verify=verify_power,
-    ),
-    ExperimentClaim(
-        id="balance.table1",
-        kind=Kind.IDENTITY,
-        check=_table_check,
-        mutations=(Mutation("the row of H = 0", last="BF-IO (H=0)"),),
-    ),
-    ExperimentClaim(
-        id="balance.figure4",
-        kind=Kind.STATISTICAL,
-        check=_horizon_check,
-        mutations=(Mutation("no length information", predictor="none"),),
-    ),
-)

@@ -8,19 +8,14 @@ from math import isclose
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.run import Run
-from proofs_checks.claim import (
-    Context,
-    Defect,
-    FormulaClaim,
-    Kind,
-    Mutation,
-    RemarkClaim,
-    StepClaim,
-)
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import engines, full_run, random_requests, small_run, step_loads
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import gap, vectors
+
+CLAIMS = Claims()
+
 
 #: Load of a request with prompt s in its j-th step, j = 1, 2, ...
 Weight = Callable[[int, int], int]
@@ -43,6 +38,9 @@ def loads_by_definition(run: Run, prompts: Sequence[int], weight: Weight) -> lis
     return loads
 
 
+@CLAIMS.formula(
+    "balance.eq1", Mutation("loads one step ahead, w(j) = s + j", weight=lambda s, j: s + j)
+)
 def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outcome:
     """Profiles and loads.
 
@@ -91,6 +89,12 @@ def verify_steps(data: Data) -> str | None:
     return f"the sentence gives {sentence}, the profile W = {profile}"
 
 
+@CLAIMS.remark(
+    "balance.decode-steps",
+    Mutation("one step more in the correction", extra=1),
+    defect=Defect.MISPRINT,
+    verify=verify_steps,
+)
 def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
     """Number of decode steps.
 
@@ -136,6 +140,9 @@ def _small_loads(context: Context) -> tuple[str, list[tuple[int, ...]]]:
     return f"all load vectors of 1 to 4 workers with entries 0..{largest}", loads
 
 
+@CLAIMS.formula(
+    "balance.eq2", Mutation("the minimum in place of the maximum", peak=min), kind=Kind.IDENTITY
+)
 def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Outcome:
     """Two forms of the imbalance.
 
@@ -152,6 +159,9 @@ def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Out
     )
 
 
+@CLAIMS.step(
+    "balance.imbalance-gap", Mutation("G − 2 in place of G − 1", fewer=2), kind=Kind.IDENTITY
+)
 def _gap_check(context: Context, *, fewer: int = 1) -> Outcome:
     """Imbalance is at most (G − 1) gaps.
 
@@ -206,6 +216,18 @@ def step_times(run: Run, prompts: list[int], constants: tuple[Fraction, Fraction
     return [float(overhead + per_token * max(row)) for row in loads]
 
 
+@CLAIMS.formula(
+    "balance.eq6",
+    Mutation("the mean load in place of the largest", mean=True),
+    Mutation(
+        "t_l smaller by a tenth",
+        released=Cluster(2, 2, token_time_s=0.9 * float(RELEASED[1])),
+    ),
+    Mutation(
+        "C smaller by a tenth",
+        released=Cluster(2, 2, step_overhead_s=0.9 * float(RELEASED[0])),
+    ),
+)
 def _time_check(context: Context, *, released: Cluster = _DEFAULT, mean: bool = False) -> Outcome:
     """How long a step takes.
 
@@ -253,46 +275,3 @@ def _time_check(context: Context, *, released: Cluster = _DEFAULT, mean: bool = 
             "t_l by default [s/token]": float(RELEASED[1]),
         },
     )
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="balance.eq1",
-        check=_profile_check,
-        mutations=(Mutation("loads one step ahead, w(j) = s + j", weight=lambda s, j: s + j),),
-    ),
-    RemarkClaim(
-        id="balance.decode-steps",
-        check=_steps_check,
-        mutations=(Mutation("one step more in the correction", extra=1),),
-        defect=Defect.MISPRINT,
-        verify=verify_steps,
-    ),
-    FormulaClaim(
-        id="balance.eq2",
-        kind=Kind.IDENTITY,
-        check=_imbalance_check,
-        mutations=(Mutation("the minimum in place of the maximum", peak=min),),
-    ),
-    StepClaim(
-        id="balance.imbalance-gap",
-        kind=Kind.IDENTITY,
-        check=_gap_check,
-        mutations=(Mutation("G − 2 in place of G − 1", fewer=2),),
-    ),
-    FormulaClaim(
-        id="balance.eq6",
-        check=_time_check,
-        mutations=(
-            Mutation("the mean load in place of the largest", mean=True),
-            Mutation(
-                "t_l smaller by a tenth",
-                released=Cluster(2, 2, token_time_s=0.9 * float(RELEASED[1])),
-            ),
-            Mutation(
-                "C smaller by a tenth",
-                released=Cluster(2, 2, step_overhead_s=0.9 * float(RELEASED[0])),
-            ),
-        ),
-    ),
-)

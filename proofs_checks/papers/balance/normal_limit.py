@@ -7,11 +7,14 @@ from math import ceil, erf, exp, log, pi, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.laws import deviation, law, mean, sum_law
 from proofs_checks.papers.balance.theorem1 import C1, LEAST_G, prompt_laws
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: A constant with which the Berry–Esseen theorem is proven (Shevtsova 2011).
 _BERRY_ESSEEN = 0.4748
@@ -44,6 +47,13 @@ def verify_constant(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.eq13",
+    Mutation("no rare sizes: odds up to 10 : 1", rarest=10),
+    Mutation("a tenth of the constant in the correction", factor=10),
+    defect=Defect.FORMULA,
+    verify=verify_constant,
+)
 def _constant_check(context: Context, *, rarest: int | None = None, factor: float = 1) -> Outcome:
     """Berry–Esseen with a universal constant.
 
@@ -91,6 +101,7 @@ def _grid(context: Context, least: int) -> Iterator[int]:
     yield from (2**k for k in range(6, 60) if 2**k >= least)
 
 
+@CLAIMS.step("balance.eq14", Mutation("G from 30 on", least=30), kind=Kind.IDENTITY)
 def _tail_check(context: Context, *, least: int = LEAST_G) -> Outcome:
     """Tail of the normal law.
 
@@ -136,6 +147,11 @@ def chance_of_reaching(pmf: FloatArray, slots: int, workers: int) -> float:
     return float(1 - min(below, 1.0) ** workers)
 
 
+@CLAIMS.step(
+    "balance.eq15",
+    Mutation("c_1 = 0.76 in place of 0.095", constant=0.76),
+    Mutation("one slot per worker", slots=1),
+)
 def _c1_check(context: Context, *, constant: float = C1, slots: int | None = None) -> Outcome:
     """Some worker reaches the threshold.
 
@@ -191,31 +207,3 @@ def _c1_check(context: Context, *, constant: float = C1, slots: int | None = Non
             "least exact probability": min(probabilities),
         },
     )
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.eq13",
-        check=_constant_check,
-        mutations=(
-            Mutation("no rare sizes: odds up to 10 : 1", rarest=10),
-            Mutation("a tenth of the constant in the correction", factor=10),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_constant,
-    ),
-    StepClaim(
-        id="balance.eq14",
-        kind=Kind.IDENTITY,
-        check=_tail_check,
-        mutations=(Mutation("G from 30 on", least=30),),
-    ),
-    StepClaim(
-        id="balance.eq15",
-        check=_c1_check,
-        mutations=(
-            Mutation("c_1 = 0.76 in place of 0.095", constant=0.76),
-            Mutation("one slot per worker", slots=1),
-        ),
-    ),
-)

@@ -7,11 +7,13 @@ from itertools import combinations, pairwise
 
 from bfio.workloads.lengths import Empirical, Geometric
 from bfio.workloads.overload import overload_violations, overloaded
-from proofs_checks.claim import Claim, Context, FormulaClaim, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.runs import small_run
 from proofs_checks.search import Domain, examine
 from proofs_checks.step_enumeration import multisets
+
+CLAIMS = Claims()
 
 
 def by_definition(pool: tuple[int, ...], free: int, largest: int) -> bool:
@@ -25,6 +27,11 @@ def in_words(pool: tuple[int, ...], free: int, skip: int = 1) -> bool:
     return len(pool) - removed >= free
 
 
+@CLAIMS.formula(
+    "balance.definition1",
+    Mutation("the two most numerous lengths removed", skip=2),
+    formula="min_l |R_k \\ R_k(l)| ≥ C_k",
+)
 def _definition_check(context: Context, *, skip: int = 1) -> Outcome:
     """Overloaded instances.
 
@@ -55,6 +62,10 @@ def _definition_check(context: Context, *, skip: int = 1) -> Outcome:
     return words, checker
 
 
+@CLAIMS.own(
+    "own.overloaded-generator",
+    Mutation("a workload certified for one step only", spare=lambda steps: 1),
+)
 def _generator_check(
     context: Context, *, spare: Callable[[int], int] = lambda steps: steps
 ) -> Outcome:
@@ -96,6 +107,7 @@ def _generator_check(
     )
 
 
+@CLAIMS.remark("balance.popoviciu", Mutation("1/5 in place of 1/4", denominator=5))
 def _popoviciu_check(context: Context, *, denominator: int = 4) -> Outcome:
     """Popoviciu's inequality for prompts.
 
@@ -127,23 +139,3 @@ def _popoviciu_check(context: Context, *, denominator: int = 4) -> Outcome:
         cases,
         holds,
     )
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="balance.definition1",
-        formula="min_l |R_k \\ R_k(l)| ≥ C_k",
-        check=_definition_check,
-        mutations=(Mutation("the two most numerous lengths removed", skip=2),),
-    ),
-    Claim(
-        id="own.overloaded-generator",
-        check=_generator_check,
-        mutations=(Mutation("a workload certified for one step only", spare=lambda steps: 1),),
-    ),
-    RemarkClaim(
-        id="balance.popoviciu",
-        check=_popoviciu_check,
-        mutations=(Mutation("1/5 in place of 1/4", denominator=5),),
-    ),
-)

@@ -6,11 +6,14 @@ from itertools import product
 import numpy as np
 
 from formulations.arrays import integer_matrix, integer_vector
-from proofs_checks.claim import Claim, Context, Defect, FormulaClaim, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step
 from proofs_checks.search import Domain, examine
 from proofs_checks.step_enumeration import imbalance, multisets, reachable_loads
+
+CLAIMS = Claims()
+
 
 #: Capacity, base loads [g][h] and contributions [i][h] of a step.
 SmallStep = tuple[list[int], list[list[int]], list[list[int]]]
@@ -52,6 +55,9 @@ def _instances(context: Context) -> Iterator[SmallStep]:
         )
 
 
+@CLAIMS.formula(
+    "balance.algorithm1", Mutation("slots may stay empty while requests wait", full_use=False)
+)
 def _algorithm_check(context: Context, *, full_use: bool = True) -> Outcome:
     """Algorithm 1 solves the program (IO).
 
@@ -106,6 +112,13 @@ def verify_admission(data: Data) -> str | None:
     )
 
 
+@CLAIMS.own(
+    "own.shortest-step",
+    Mutation("no request to spare, so nothing to choose", spare=0),
+    Mutation("the admitted set free in the correction", free_choice=True),
+    defect=Defect.INFERENCE,
+    verify=verify_admission,
+)
 def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = False) -> Outcome:
     """Least imbalance need not be the shortest step.
 
@@ -155,6 +168,7 @@ def _same_optima(base: tuple[int, ...], pool: tuple[int, ...], free_choice: bool
     }
 
 
+@CLAIMS.remark("balance.throughput", Mutation("whom to admit is free as well", free_choice=True))
 def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome:
     """Less imbalance, shorter steps.
 
@@ -181,27 +195,3 @@ def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome
         cases,
         lambda case: _same_optima(*case, free_choice),
     )
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="balance.algorithm1",
-        check=_algorithm_check,
-        mutations=(Mutation("slots may stay empty while requests wait", full_use=False),),
-    ),
-    RemarkClaim(
-        id="balance.throughput",
-        check=_throughput_check,
-        mutations=(Mutation("whom to admit is free as well", free_choice=True),),
-    ),
-    Claim(
-        id="own.shortest-step",
-        check=_admission_check,
-        mutations=(
-            Mutation("no request to spare, so nothing to choose", spare=0),
-            Mutation("the admitted set free in the correction", free_choice=True),
-        ),
-        defect=Defect.INFERENCE,
-        verify=verify_admission,
-    ),
-)

@@ -4,11 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.overloaded_family import by_definition
 from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import multisets
+
+CLAIMS = Claims()
+
 
 # "The pool contains sufficiently many jobs of each size."
 
@@ -29,6 +32,14 @@ def verify_pool(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.lemma2-pool",
+    Mutation("pools with every size only", plenty=True),
+    Mutation("a job from outside in the correction", outside=True),
+    formula="min_l |R_k \\ R_k(l)| ≥ C_k  ⇒  |R_k(l)| > 0 for every l in 1..s_max",
+    defect=Defect.SENTENCE,
+    verify=verify_pool,
+)
 def _pool_check(context: Context, *, plenty: bool = False, outside: bool = False) -> Outcome:
     """Jobs of each size in the pool.
 
@@ -125,6 +136,13 @@ def _another(case: tuple[tuple[int, ...], int, int, int]) -> bool:
     return others - (free - 2) >= 1
 
 
+@CLAIMS.step(
+    "balance.lemma2-strict",
+    Mutation("x ≥ y", weak=True),
+    Mutation("pools that are not overloaded in the correction", overloaded=False),
+    defect=Defect.FORMULA,
+    verify=verify_strict,
+)
 def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = True) -> Outcome:
     """Not separated, so x > y.
 
@@ -168,28 +186,3 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
         _another,
     )
     return printed, loose, helped
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.lemma2-pool",
-        formula="min_l |R_k \\ R_k(l)| ≥ C_k  ⇒  |R_k(l)| > 0 for every l in 1..s_max",
-        check=_pool_check,
-        mutations=(
-            Mutation("pools with every size only", plenty=True),
-            Mutation("a job from outside in the correction", outside=True),
-        ),
-        defect=Defect.SENTENCE,
-        verify=verify_pool,
-    ),
-    StepClaim(
-        id="balance.lemma2-strict",
-        check=_strict_check,
-        mutations=(
-            Mutation("x ≥ y", weak=True),
-            Mutation("pools that are not overloaded in the correction", overloaded=False),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_strict,
-    ),
-)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import (
@@ -12,6 +12,8 @@ from proofs_checks.step_enumeration import (
     multisets,
     reachable_loads,
 )
+
+CLAIMS = Claims()
 
 
 def overloaded(counts: tuple[int, ...], free: int) -> bool:
@@ -62,6 +64,13 @@ def verify_selection(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.round-law",
+    Mutation("FCFS in place of BF-IO", by_program=False),
+    Mutation("half the bound in the correction", factor=2),
+    defect=Defect.SENTENCE,
+    verify=verify_selection,
+)
 def _selection_check(context: Context, *, by_program: bool = True, factor: int = 1) -> Outcome:
     """A round holds independent draws.
 
@@ -113,17 +122,3 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
 
 def _selection_data(case: tuple[int, int, int]) -> Data:
     return dict(zip(("workers", "slots", "values"), case, strict=True))
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.round-law",
-        check=_selection_check,
-        mutations=(
-            Mutation("FCFS in place of BF-IO", by_program=False),
-            Mutation("half the bound in the correction", factor=2),
-        ),
-        defect=Defect.SENTENCE,
-        verify=verify_selection,
-    ),
-)

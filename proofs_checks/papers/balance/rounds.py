@@ -8,7 +8,7 @@ import numpy as np
 from formulations.arrays import integer_matrix, integer_vector
 from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, solve
-from proofs_checks.claim import Context, Defect, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import small_run, step_loads
 from proofs_checks.search import examine, refute
@@ -20,6 +20,9 @@ from proofs_checks.step_enumeration import (
     multisets,
     reachable_loads,
 )
+
+CLAIMS = Claims()
+
 
 #: Slots per worker, sizes of a round, and the loads of one assignment of it.
 OptimalRound = tuple[tuple[int, ...], tuple[int, ...], Loads]
@@ -120,6 +123,17 @@ def _rounds(
     return made, optimal_rounds(shapes, largest, rule)
 
 
+@CLAIMS.result(
+    "balance.lemma1",
+    Mutation("the tie-break dropped from the correction", corrected_rule=least_maximum),
+    Mutation(
+        "workers with different numbers of slots in the correction",
+        corrected_shapes=((3, 1), (2, 1, 1)),
+    ),
+    Mutation("two workers only, where the lemma is true", shapes=((2, 2),)),
+    defect=Defect.HYPOTHESIS,
+    verify=verify,
+)
 def _check(
     context: Context,
     *,
@@ -169,6 +183,9 @@ def _check(
     )
 
 
+@CLAIMS.step(
+    "balance.eq12", Mutation("the bound lowered to (G − 2)·s_max", bound=lambda G, s: (G - 2) * s)
+)
 def _imbalance_check(
     context: Context, *, bound: Callable[[int, int], int] = lambda G, s: (G - 1) * s
 ) -> Outcome:
@@ -198,6 +215,7 @@ def _imbalance_check(
 _POLICIES = ("fcfs", "jsq-tokens", "longest-first")
 
 
+@CLAIMS.step("balance.lockstep", Mutation("outputs that differ", equal=False))
 def _lockstep_check(context: Context, *, equal: bool = True) -> Outcome:
     """A round has one imbalance.
 
@@ -232,33 +250,3 @@ def _lockstep_check(context: Context, *, equal: bool = True) -> Outcome:
         cases,
         holds,
     )
-
-
-CLAIMS = (
-    ResultClaim(
-        id="balance.lemma1",
-        check=_check,
-        mutations=(
-            Mutation("the tie-break dropped from the correction", corrected_rule=least_maximum),
-            Mutation(
-                "workers with different numbers of slots in the correction",
-                corrected_shapes=((3, 1), (2, 1, 1)),
-            ),
-            Mutation("two workers only, where the lemma is true", shapes=((2, 2),)),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify,
-    ),
-    StepClaim(
-        id="balance.eq12",
-        check=_imbalance_check,
-        mutations=(
-            Mutation("the bound lowered to (G − 2)·s_max", bound=lambda G, s: (G - 2) * s),
-        ),
-    ),
-    StepClaim(
-        id="balance.lockstep",
-        check=_lockstep_check,
-        mutations=(Mutation("outputs that differ", equal=False),),
-    ),
-)

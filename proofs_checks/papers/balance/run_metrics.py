@@ -7,7 +7,7 @@ from math import isclose
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import measure
 from bfio.decode.run import Run
-from proofs_checks.claim import Claim, Context, FormulaClaim, Mutation
+from proofs_checks.claim import Claim, Context, Mutation, Scope
 from proofs_checks.evidence import Outcome
 from proofs_checks.runs import full_run, random_requests, step_loads
 from proofs_checks.search import examine
@@ -91,7 +91,8 @@ def _claim(
     more: tuple[Mutation, ...] = (),
 ) -> Claim:
     title, statement, printed, reading = texts
-    return FormulaClaim(
+    return Claim(
+        scope=Scope.FORMULA,
         id=f"balance.eq{number}",
         source=f"BF-IO paper, section 6.3, eq. ({number})",
         title=title,

@@ -16,11 +16,14 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, exp, floor
 
-from proofs_checks.claim import Context, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import Loads, gap, multisets, reachable_loads
+
+CLAIMS = Claims()
+
 
 Measure = Callable[[Loads], int]
 
@@ -131,6 +134,32 @@ _TIGHT = (3000, Fraction(1, 60))
 _DELTAS = (Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(9, 10))
 
 
+#: Hypotheses and formula of the lemma.
+HYPOTHESES = (
+    "overloaded pool (Definition 1)",
+    "all c_g free slots are filled",
+    "|c_g − Bp| ≤ δBp for all g with 0 < δ < 1/(2·s_max − 1)",
+)
+
+
+FORMULA = (
+    "D(k) ≤ max{s_max, A_pre(k) − γBp} with probability ≥ 1 − 2G·exp(−δ²Bp/3),  "
+    "γ = 1 − δ(2·s_max − 1)"
+)
+
+
+@CLAIMS.result(
+    "balance.lemma2",
+    Mutation("the overloaded pool dropped", applies=lambda s: s.counts_agree),
+    Mutation("the opposite policy: the largest gap", measure=lambda x: -gap(x)),
+    Mutation("one token more of contraction", sharper=1),
+    Mutation("the rate 1/3 raised to 1/2", rate=Fraction(1, 2)),
+    Mutation("requests that end in pairs", together=2),
+    Mutation("δ = 5, beyond 1", deltas=(Fraction(5),)),
+    formula=FORMULA,
+    hypotheses=HYPOTHESES,
+    proof="separation-levels",
+)
 def _lemma2_check(
     context: Context,
     *,
@@ -215,34 +244,3 @@ def _chernoff(
         holds,
         lambda case: bound(case) < 1,
     )
-
-
-#: Hypotheses and formula of the lemma.
-HYPOTHESES = (
-    "overloaded pool (Definition 1)",
-    "all c_g free slots are filled",
-    "|c_g − Bp| ≤ δBp for all g with 0 < δ < 1/(2·s_max − 1)",
-)
-FORMULA = (
-    "D(k) ≤ max{s_max, A_pre(k) − γBp} with probability ≥ 1 − 2G·exp(−δ²Bp/3),  "
-    "γ = 1 − δ(2·s_max − 1)"
-)
-
-
-CLAIMS = (
-    ResultClaim(
-        id="balance.lemma2",
-        formula=FORMULA,
-        hypotheses=HYPOTHESES,
-        proof="separation-levels",
-        check=_lemma2_check,
-        mutations=(
-            Mutation("the overloaded pool dropped", applies=lambda s: s.counts_agree),
-            Mutation("the opposite policy: the largest gap", measure=lambda x: -gap(x)),
-            Mutation("one token more of contraction", sharper=1),
-            Mutation("the rate 1/3 raised to 1/2", rate=Fraction(1, 2)),
-            Mutation("requests that end in pairs", together=2),
-            Mutation("δ = 5, beyond 1", deltas=(Fraction(5),)),
-        ),
-    ),
-)

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from proofs_checks.claim import Context, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.separation import FORMULA, HYPOTHESES, Step, within
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import gap
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,13 @@ def _drift_steps(context: Context) -> Iterator[DriftStep]:
         yield DriftStep(tuple(map(tuple, sizes)), (pattern,) * G, increment, tuple(pool))
 
 
+@CLAIMS.result(
+    "balance.lemma5",
+    Mutation("increments that requests do not share (by age)", shared=False),
+    formula=FORMULA,
+    hypotheses=(*HYPOTHESES, "one increment δ_k ≥ 0 for all requests alive at step k"),
+    proof="separation-levels",
+)
 def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
     """Separation and gap reduction under drift.
 
@@ -83,15 +92,3 @@ def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
         lambda s: within(s.after_growth()),
     )
     return unaffected, contracted
-
-
-CLAIMS = (
-    ResultClaim(
-        id="balance.lemma5",
-        formula=FORMULA,
-        hypotheses=(*HYPOTHESES, "one increment δ_k ≥ 0 for all requests alive at step k"),
-        proof="separation-levels",
-        check=_lemma5_check,
-        mutations=(Mutation("increments that requests do not share (by age)", shared=False),),
-    ),
-)

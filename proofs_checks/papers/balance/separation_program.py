@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from itertools import combinations, combinations_with_replacement, permutations
 from typing import Any
 
-from proofs_checks.claim import Claim, Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step, small_steps, step_of, steps_apart, within
 from proofs_checks.papers.own.separation_levels import deficit_bounds
 from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import gap, imbalance, multisets
+
+CLAIMS = Claims()
+
 
 # The same statement for the program the policy solves.
 
@@ -41,6 +44,18 @@ def imbalance_bounded(step: Step | None, sharper: int = 0) -> bool:
     return imbalance(step.minimisers(imbalance)[0]) <= sum(bounds[1:])
 
 
+@CLAIMS.own(
+    "own.separation-program",
+    Mutation("two workers only, where imbalance is gap", workers=2),
+    Mutation("one token less per worker in the correction", sharper=1),
+    Mutation(
+        "the overloaded pool dropped in the correction",
+        applies=lambda step: step.counts_agree,
+    ),
+    proof="separation-levels",
+    defect=Defect.INFERENCE,
+    verify=verify_program,
+)
 def _program_check(
     context: Context,
     *,
@@ -129,6 +144,13 @@ def _level_steps(context: Context, workers: int) -> Iterator[Step]:
                     yield step
 
 
+@CLAIMS.step(
+    "balance.lemma2-objective",
+    Mutation("two workers only", workers=2),
+    Mutation("factor 1 in place of G − 1 in the correction", factor=lambda G: 1),
+    defect=Defect.SENTENCE,
+    verify=verify_objective,
+)
 def _objective_check(
     context: Context, *, workers: int = 3, factor: Callable[[int], int] = lambda G: G - 1
 ) -> Outcome:
@@ -248,32 +270,3 @@ def _require_optimality(
         breaks = model.new_bool_var("")
         _break_bound(model, peak - floor, base, top, breaks)
         model.add(workers * peak - sum(other) >= value + 1 - breaks)
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.lemma2-objective",
-        check=_objective_check,
-        mutations=(
-            Mutation("two workers only", workers=2),
-            Mutation("factor 1 in place of G − 1 in the correction", factor=lambda G: 1),
-        ),
-        defect=Defect.SENTENCE,
-        verify=verify_objective,
-    ),
-    Claim(
-        id="own.separation-program",
-        check=_program_check,
-        mutations=(
-            Mutation("two workers only, where imbalance is gap", workers=2),
-            Mutation("one token less per worker in the correction", sharper=1),
-            Mutation(
-                "the overloaded pool dropped in the correction",
-                applies=lambda step: step.counts_agree,
-            ),
-        ),
-        proof="separation-levels",
-        defect=Defect.INFERENCE,
-        verify=verify_program,
-    ),
-)

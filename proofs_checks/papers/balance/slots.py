@@ -3,10 +3,13 @@
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Context, Kind, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.exact_laws import ExactLaw, mean, uniform, variance
 from proofs_checks.search import Domain
+
+CLAIMS = Claims()
+
 
 _CHANCES = tuple(Fraction(k, 10) for k in (1, 3, 5, 9))
 
@@ -57,6 +60,11 @@ def stationary_moments(prompts: ExactLaw, p: Fraction) -> tuple[Fraction, Fracti
     return centre, square - centre**2
 
 
+@CLAIMS.step(
+    "balance.eq26",
+    Mutation("ages from 1 on", extra_age=1),
+    Mutation("variance (1 − p)/(2p²)", spread=Fraction(1, 2)),
+)
 def _stationary_check(
     context: Context, *, extra_age: int = 0, spread: Fraction = Fraction(1)
 ) -> Outcome:
@@ -106,6 +114,12 @@ def age_law(p: Fraction, step: int) -> ExactLaw:
     return law | {step: (1 - p) ** step}
 
 
+@CLAIMS.step(
+    "balance.eq39",
+    Mutation("(1 − p)^{n+1} in place of (1 − p)^n", faster=1),
+    Mutation("0 in place of 3", constant=0),
+    kind=Kind.IDENTITY,
+)
 def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outcome:
     """Tails of the age.
 
@@ -140,24 +154,3 @@ def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outco
     tail = domain.examine("P(A(k) ≥ n) ≤ (1 − p)^n", tails)
     cube = domain.examine("E[A³] ≤ 3·Σ n²·P(A ≥ n)", third)
     return tail, cube
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.eq26",
-        check=_stationary_check,
-        mutations=(
-            Mutation("ages from 1 on", extra_age=1),
-            Mutation("variance (1 − p)/(2p²)", spread=Fraction(1, 2)),
-        ),
-    ),
-    StepClaim(
-        id="balance.eq39",
-        kind=Kind.IDENTITY,
-        check=_age_check,
-        mutations=(
-            Mutation("(1 − p)^{n+1} in place of (1 − p)^n", faster=1),
-            Mutation("0 in place of 3", constant=0),
-        ),
-    ),
-)

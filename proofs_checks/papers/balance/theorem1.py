@@ -6,12 +6,15 @@ from itertools import product
 from math import ceil, exp, log, pi, sqrt
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, law
 from proofs_checks.papers.balance.improvement import constant
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import slope_estimate
+
+CLAIMS = Claims()
+
 
 #: The proof's constants.
 C1 = 1 - exp(-1 / (4 * sqrt(2 * pi)))
@@ -49,6 +52,21 @@ def _cells(
         yield name, pmf, B, G
 
 
+_HYPOTHESES = (
+    "equal outputs, full rounds of G·B requests",
+    "prompts independent on 1..s_max with deviation σ_s, κ_0 ≤ σ_s/s_max",
+    "√G·log G = o(B) (section 5), from which the proof takes B ≥ B_0(G); log G ≥ 4",
+)
+
+
+@CLAIMS.step(
+    "balance.eq16",
+    Mutation("c_2 = 2 in place of 0.067", factor=2 / C),
+    Mutation("twice the deviation", spread=2),
+    Mutation("half the deviation", spread=0.5),
+    Mutation("short prompts that are rare, B from 1 on", laws=_RARE),
+    hypotheses=_HYPOTHESES,
+)
 def _fcfs_check(
     context: Context,
     *,
@@ -127,6 +145,15 @@ def verify_rare(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "balance.theorem1",
+    Mutation("c = 2 in place of 0.067", factor=2 / C),
+    Mutation("G up to 2^2000, where the bound is below 1", doublings=(20, 2_000)),
+    hypotheses=_HYPOTHESES,
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.HYPOTHESIS,
+    verify=verify_rare,
+)
 def _theorem_check(
     context: Context, *, factor: float = 1, doublings: Sequence[int] = (2_000, 10_000, 1_000_000)
 ) -> Outcome:
@@ -193,37 +220,3 @@ def _slopes(
             lambda low, high: low >= 0.45 and high <= 0.60,
         ),
     )
-
-
-_HYPOTHESES = (
-    "equal outputs, full rounds of G·B requests",
-    "prompts independent on 1..s_max with deviation σ_s, κ_0 ≤ σ_s/s_max",
-    "√G·log G = o(B) (section 5), from which the proof takes B ≥ B_0(G); log G ≥ 4",
-)
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.eq16",
-        hypotheses=_HYPOTHESES,
-        check=_fcfs_check,
-        mutations=(
-            Mutation("c_2 = 2 in place of 0.067", factor=2 / C),
-            Mutation("twice the deviation", spread=2),
-            Mutation("half the deviation", spread=0.5),
-            Mutation("short prompts that are rare, B from 1 on", laws=_RARE),
-        ),
-    ),
-    ResultClaim(
-        id="balance.theorem1",
-        hypotheses=_HYPOTHESES,
-        kind=Kind.ASYMPTOTIC,
-        check=_theorem_check,
-        mutations=(
-            Mutation("c = 2 in place of 0.067", factor=2 / C),
-            Mutation("G up to 2^2000, where the bound is below 1", doublings=(20, 2_000)),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_rare,
-    ),
-)

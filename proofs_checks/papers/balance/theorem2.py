@@ -15,7 +15,7 @@ from math import floor, isclose, isqrt, log, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, snapshot_law
 from proofs_checks.papers.balance.average_gap import Pool
@@ -30,6 +30,9 @@ from proofs_checks.papers.balance.improvement import (
 from proofs_checks.papers.balance.theorem1 import LEAST_G, C, prompt_laws
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import room
+
+CLAIMS = Claims()
+
 
 _CHANCES = (0.1, 0.5)
 
@@ -53,6 +56,13 @@ def lockstep_law(prompts: FloatArray, p: float) -> FloatArray:
     return np.concatenate([np.zeros(round(1 / p)), prompts])
 
 
+@CLAIMS.step(
+    "balance.eq28",
+    Mutation("c′ = 2 in place of 0.067", factor=2 / C),
+    Mutation("twice the deviation", spread=2),
+    Mutation("half the deviation", spread=0.5),
+    Mutation("all ages alike, outputs not geometric", slot_law=lockstep_law),
+)
 def _stationary_check(
     context: Context,
     *,
@@ -182,6 +192,23 @@ def _snapshot_constant(
     return constant("a slot's size", "the same for B ≥ 16", cells, spread)
 
 
+@CLAIMS.result(
+    "balance.theorem2",
+    Mutation("FCFS in place of BF-IO", pools=FCFS),
+    Mutation("c = 2 in place of 0.067", factor=2 / C),
+    Mutation("twice the deviation", spread=2),
+    Mutation("half the deviation", spread=0.5),
+    Mutation("a fifth of (G − 1)·s_max/p", share=0.2),
+    Mutation("outputs of mean 10 only", outputs=(10,)),
+    hypotheses=(
+        *OVERLOADED,
+        "√G·log G = o(B) (section 5), so that B ≥ B_0(G)",
+        "log G ≥ 4 (the proof)",
+    ),
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.HYPOTHESIS,
+    verify=verify,
+)
 def _check(
     context: Context,
     *,
@@ -244,37 +271,3 @@ def _check(
         "measured, since its proof starts at batch sizes out of reach (own.condition19). "
         f"{room(measured)}",
     )
-
-
-CLAIMS = (
-    StepClaim(
-        id="balance.eq28",
-        check=_stationary_check,
-        mutations=(
-            Mutation("c′ = 2 in place of 0.067", factor=2 / C),
-            Mutation("twice the deviation", spread=2),
-            Mutation("half the deviation", spread=0.5),
-            Mutation("all ages alike, outputs not geometric", slot_law=lockstep_law),
-        ),
-    ),
-    ResultClaim(
-        id="balance.theorem2",
-        hypotheses=(
-            *OVERLOADED,
-            "√G·log G = o(B) (section 5), so that B ≥ B_0(G)",
-            "log G ≥ 4 (the proof)",
-        ),
-        kind=Kind.ASYMPTOTIC,
-        check=_check,
-        mutations=(
-            Mutation("FCFS in place of BF-IO", pools=FCFS),
-            Mutation("c = 2 in place of 0.067", factor=2 / C),
-            Mutation("twice the deviation", spread=2),
-            Mutation("half the deviation", spread=0.5),
-            Mutation("a fifth of (G − 1)·s_max/p", share=0.2),
-            Mutation("outputs of mean 10 only", outputs=(10,)),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify,
-    ),
-)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -20,6 +20,8 @@ from proofs_checks.papers.batching.model import (
     sarathi,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 def completed(time: BatchTime, loads: Sequence[int]) -> list[int]:
@@ -60,6 +62,13 @@ def verify_c8(data: Data) -> str | None:
     )
 
 
+@CLAIMS.formula(
+    "batching.c8",
+    Mutation("full batches only, which begin at multiples of t_b", full=True),
+    Mutation("the correction without b more", slack=False),
+    defect=Defect.FORMULA,
+    verify=verify_c8,
+)
 def _c8_check(context: Context, *, slack: bool = True, full: bool = False) -> Outcome:
     """Tokens completed in a time.
 
@@ -176,6 +185,13 @@ def verify_c9(data: Data) -> str | None:
     )
 
 
+@CLAIMS.formula(
+    "batching.c9",
+    Mutation("K_p = 1, where prompts are done in order", one_prompt=True),
+    Mutation("the correction without K_p", with_prompts=False),
+    defect=Defect.FORMULA,
+    verify=verify_c9,
+)
 def _c9_check(context: Context, *, one_prompt: bool = False, with_prompts: bool = True) -> Outcome:
     """The key relationship of (K_p, K_d)-FCFS.
 
@@ -252,6 +268,16 @@ def _fresh_gap(size: tuple[int, int], number: int, budget: int, policy: Policy) 
     return Fraction(worst, number * sum(size))
 
 
+@CLAIMS.result(
+    "batching.lemma2",
+    Mutation("a mean above all tokens of the states", fresh=False),
+    Mutation(
+        "decode tokens of whoever has most left first, not FCFS",
+        policies=(sarathi, most_left_first),
+    ),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_lemma2,
+)
 def _lemma2_check(
     context: Context, *, policies: tuple[Policy, ...] = (sarathi, orca), fresh: bool = True
 ) -> Outcome:
@@ -296,40 +322,3 @@ def _lemma2_check(
         shrinks,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="batching.c8",
-        check=_c8_check,
-        mutations=(
-            Mutation("full batches only, which begin at multiples of t_b", full=True),
-            Mutation("the correction without b more", slack=False),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_c8,
-    ),
-    FormulaClaim(
-        id="batching.c9",
-        check=_c9_check,
-        mutations=(
-            Mutation("K_p = 1, where prompts are done in order", one_prompt=True),
-            Mutation("the correction without K_p", with_prompts=False),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_c9,
-    ),
-    ResultClaim(
-        id="batching.lemma2",
-        check=_lemma2_check,
-        mutations=(
-            Mutation("a mean above all tokens of the states", fresh=False),
-            Mutation(
-                "decode tokens of whoever has most left first, not FCFS",
-                policies=(sarathi, most_left_first),
-            ),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_lemma2,
-    ),
-)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.fluid_paths import (
     Fluid,
@@ -15,7 +15,15 @@ from proofs_checks.papers.batching.fluid_paths import (
 )
 from proofs_checks.search import examine, refute
 
+CLAIMS = Claims()
 
+
+@CLAIMS.result(
+    "batching.proposition2a",
+    Mutation("capacity left unused, against (C.17)", wasted=True),
+    Mutation("a load of up to 1.2", load=120),
+    kind=Kind.IDENTITY,
+)
 def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 99) -> Outcome:
     """The fluid model is stable below capacity.
 
@@ -71,6 +79,13 @@ def verify_2b(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "batching.proposition2b",
+    Mutation("the correction with twice the capacity", summed=False),
+    Mutation("a phase alone that exceeds the capacity", short=True),
+    defect=Defect.FORMULA,
+    verify=verify_2b,
+)
 def _proposition2b_check(context: Context, *, summed: bool = True, short: bool = False) -> Outcome:
     """The fluid model is weakly unstable above capacity.
 
@@ -125,26 +140,3 @@ def _proposition2b_check(context: Context, *, summed: bool = True, short: bool =
         overloaded,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    ResultClaim(
-        id="batching.proposition2a",
-        kind=Kind.IDENTITY,
-        check=_proposition2a_check,
-        mutations=(
-            Mutation("capacity left unused, against (C.17)", wasted=True),
-            Mutation("a load of up to 1.2", load=120),
-        ),
-    ),
-    ResultClaim(
-        id="batching.proposition2b",
-        check=_proposition2b_check,
-        mutations=(
-            Mutation("the correction with twice the capacity", summed=False),
-            Mutation("a phase alone that exceeds the capacity", short=True),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_2b,
-    ),
-)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.batching.fluid_paths import (
     Fluid,
@@ -14,6 +14,8 @@ from proofs_checks.papers.batching.fluid_paths import (
     workload,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 def verify_c19(data: Data) -> str | None:
@@ -35,6 +37,13 @@ def verify_c19(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "batching.c19",
+    Mutation("the correction with the printed weights", printed_again=True),
+    Mutation("flows with Z_d' = 0 only", least=1),
+    defect=Defect.FORMULA,
+    verify=verify_c19,
+)
 def _weights_check(context: Context, *, printed_again: bool = False, least: int = 0) -> Outcome:
     """The total workload.
 
@@ -120,6 +129,14 @@ def verify_two_types(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "batching.section4.2",
+    Mutation("the correction with the printed weights", swapped=True),
+    Mutation("flows with m_p Z_d' = m_d Z_p' only", balanced=True),
+    Mutation("a token of the capacity unused", unused=1),
+    defect=Defect.FORMULA,
+    verify=verify_two_types,
+)
 def _two_types_check(
     context: Context, *, swapped: bool = False, balanced: bool = False, unused: int = 0
 ) -> Outcome:
@@ -166,28 +183,3 @@ def _two_types_check(
     )
     growing = sum(below(data) and printed_slope(data["types"]) > 0 for data in cases)
     return Findings(printed, corrected, numbers={"flows for which the printed f grows": growing})
-
-
-CLAIMS = (
-    StepClaim(
-        id="batching.c19",
-        check=_weights_check,
-        mutations=(
-            Mutation("the correction with the printed weights", printed_again=True),
-            Mutation("flows with Z_d' = 0 only", least=1),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_c19,
-    ),
-    StepClaim(
-        id="batching.section4.2",
-        check=_two_types_check,
-        mutations=(
-            Mutation("the correction with the printed weights", swapped=True),
-            Mutation("flows with m_p Z_d' = m_d Z_p' only", balanced=True),
-            Mutation("a token of the capacity unused", unused=1),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_two_types,
-    ),
-)

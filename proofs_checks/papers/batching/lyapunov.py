@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.model import (
     WORK_CONSERVING,
@@ -21,6 +21,9 @@ from proofs_checks.papers.batching.model import (
     vllm,
 )
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
+
 
 ONE_SLOT = BatchTime(Fraction(1))
 Instance = tuple[Engine, State, Policy]
@@ -67,6 +70,16 @@ class Quadratic:
         return self.linear(state) + self.epsilon * squares / self.scale
 
 
+_HYPOTHESES = ("λ(m_p + m_d) < b/t_b", "every batch has min(b, eligible tokens)")
+
+
+@CLAIMS.step(
+    "batching.theorem1a-sketch",
+    Mutation("vLLM, which is not work-conserving", policies=(vllm,)),
+    Mutation("the running batch left out of f", running=False),
+    hypotheses=(*_HYPOTHESES, "token counts are bounded"),
+    kind=Kind.IDENTITY,
+)
 def _sketch_check(
     context: Context, *, policies: tuple[Policy, ...] = WORK_CONSERVING, running: bool = True
 ) -> Outcome:
@@ -128,6 +141,12 @@ def _descends(instance: Instance, constant: int) -> bool:
     return engine.drift(worth, state, policy) <= -worth.epsilon / 2
 
 
+@CLAIMS.result(
+    "batching.theorem1a",
+    Mutation("vLLM, which is not work-conserving", policies=(vllm,)),
+    Mutation("the constant 2 in place of 8", constant=2),
+    hypotheses=(*_HYPOTHESES, "E[v_d²] < ∞", "the chain is irreducible"),
+)
 def _theorem_check(
     context: Context, *, constant: int = 8, policies: tuple[Policy, ...] = WORK_CONSERVING
 ) -> Outcome:
@@ -177,6 +196,14 @@ def verify_b1(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "batching.appendixb",
+    Mutation("the correction with 4Lλ again", constant=4),
+    Mutation("decode lengths of 3 and more only", least=3),
+    hypotheses=(*_HYPOTHESES, "t_b = 1", "E[d²] ≤ L"),
+    defect=Defect.FORMULA,
+    verify=verify_b1,
+)
 def _b1_check(context: Context, *, constant: int = 8, least: int = 1) -> Outcome:
     """Drift of the quadratic Lyapunov function.
 
@@ -239,6 +266,13 @@ def verify_square(data: Data) -> str | None:
     return f"E[(d+1)²] = {Fraction(left, n)} > {Fraction(right, n)} = 2E[d²]"
 
 
+@CLAIMS.step(
+    "batching.appendixb-square",
+    Mutation("d >= 3 only", least=3),
+    Mutation("the correction with 3 in place of 4", factor=3),
+    defect=Defect.FORMULA,
+    verify=verify_square,
+)
 def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outcome:
     """Second moments of arrivals.
 
@@ -263,48 +297,3 @@ def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outco
         lambda d: sum((x + 1) ** 2 for x in d) <= factor * sum(x * x for x in d),
     )
     return printed, corrected
-
-
-_HYPOTHESES = ("λ(m_p + m_d) < b/t_b", "every batch has min(b, eligible tokens)")
-CLAIMS = (
-    StepClaim(
-        id="batching.theorem1a-sketch",
-        hypotheses=(*_HYPOTHESES, "token counts are bounded"),
-        kind=Kind.IDENTITY,
-        check=_sketch_check,
-        mutations=(
-            Mutation("vLLM, which is not work-conserving", policies=(vllm,)),
-            Mutation("the running batch left out of f", running=False),
-        ),
-    ),
-    ResultClaim(
-        id="batching.theorem1a",
-        hypotheses=(*_HYPOTHESES, "E[v_d²] < ∞", "the chain is irreducible"),
-        check=_theorem_check,
-        mutations=(
-            Mutation("vLLM, which is not work-conserving", policies=(vllm,)),
-            Mutation("the constant 2 in place of 8", constant=2),
-        ),
-    ),
-    StepClaim(
-        id="batching.appendixb-square",
-        check=_square_check,
-        mutations=(
-            Mutation("d >= 3 only", least=3),
-            Mutation("the correction with 3 in place of 4", factor=3),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_square,
-    ),
-    StepClaim(
-        id="batching.appendixb",
-        hypotheses=(*_HYPOTHESES, "t_b = 1", "E[d²] ≤ L"),
-        check=_b1_check,
-        mutations=(
-            Mutation("the correction with 4Lλ again", constant=4),
-            Mutation("decode lengths of 3 and more only", least=3),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_b1,
-    ),
-)

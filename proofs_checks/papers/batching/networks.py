@@ -6,11 +6,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from proofs_checks.claim import Context, Kind, Mutation, RemarkClaim, ResultClaim
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.papers.batching.model import sarathi
 from proofs_checks.search import Domain
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
+
 
 #: Tokens of a short task and of a long one, (4.4) and (4.5), and the budget of both agents.
 SHORT, LONG, BUDGET = 64, 544, 768
@@ -76,6 +79,12 @@ def peaks(network: RybkoStolyar, start: Levels, most: int) -> Iterator[Levels]:
         yield levels
 
 
+@CLAIMS.remark(
+    "batching.rybko-stolyar",
+    Mutation("the priorities exchanged", last_first=False),
+    Mutation("a virtual station of tasks of 500 tokens", last=500),
+    kind=Kind.IDENTITY,
+)
 def _rybko_check(context: Context, *, last_first: bool = True, last: int = LONG) -> Outcome:
     """A network that work conservation does not stabilise.
 
@@ -166,6 +175,12 @@ def _left_of_fork(
     return left / (backlog * sum(map(sum, means)))
 
 
+@CLAIMS.result(
+    "batching.conjecture1",
+    Mutation("a load of 3/2", load=Fraction(3, 2)),
+    Mutation("two tasks for agent 3 of every request", joins=False),
+    kind=Kind.STATISTICAL,
+)
 def _fork_check(
     context: Context, *, load: Fraction = Fraction(4, 5), joins: bool = True
 ) -> Outcome:
@@ -189,25 +204,3 @@ def _fork_check(
         lambda low, high: high < 1,
     )  # fmt: skip
     return Findings(estimates=(estimate,))
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="batching.rybko-stolyar",
-        kind=Kind.IDENTITY,
-        check=_rybko_check,
-        mutations=(
-            Mutation("the priorities exchanged", last_first=False),
-            Mutation("a virtual station of tasks of 500 tokens", last=500),
-        ),
-    ),
-    ResultClaim(
-        id="batching.conjecture1",
-        kind=Kind.STATISTICAL,
-        check=_fork_check,
-        mutations=(
-            Mutation("a load of 3/2", load=Fraction(3, 2)),
-            Mutation("two tasks for agent 3 of every request", joins=False),
-        ),
-    ),
-)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import linear
 from proofs_checks.papers.batching.model import (
@@ -20,6 +20,9 @@ from proofs_checks.papers.batching.model import (
     slowed,
 )
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
+
 
 #: Most states of a chain that are listed.
 _MOST_STATES = 120
@@ -78,6 +81,13 @@ def _any_batch(queue: Queue, budget: int, draws: Iterator[float]) -> Batch:
     return batch
 
 
+@CLAIMS.result(
+    "batching.theorem1b",
+    Mutation("the correction without its hypothesis", assumed=False),
+    Mutation("engines with c = a·b0 in the search", slow=True),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_1b,
+)
 def _theorem_check(context: Context, *, assumed: bool = True, slow: bool = False) -> Outcome:
     """No policy is stable above capacity.
 
@@ -158,6 +168,13 @@ def verify_empties(data: Data) -> str | None:
     return f"b = {budget}, (p, d) = {list(queue)}: (2.6) asks nothing of the last batches"
 
 
+@CLAIMS.remark(
+    "batching.empties",
+    Mutation("a budget of 1 only, where (2.6) says all", most_budget=1),
+    Mutation("the correction with (2.6) again", strict=False),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_empties,
+)
 def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = True) -> Outcome:
     """Work conservation empties the queue.
 
@@ -187,27 +204,3 @@ def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = Tru
         lambda pair: _slots_to_empty(pair[0], pair[1], strict=strict) is not None,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    ResultClaim(
-        id="batching.theorem1b",
-        check=_theorem_check,
-        mutations=(
-            Mutation("the correction without its hypothesis", assumed=False),
-            Mutation("engines with c = a·b0 in the search", slow=True),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_1b,
-    ),
-    RemarkClaim(
-        id="batching.empties",
-        check=_empties_check,
-        mutations=(
-            Mutation("a budget of 1 only, where (2.6) says all", most_budget=1),
-            Mutation("the correction with (2.6) again", strict=False),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_empties,
-    ),
-)

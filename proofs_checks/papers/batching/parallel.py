@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from proofs_checks.claim import Context, Defect, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT, linear
 from proofs_checks.papers.batching.model import (
@@ -17,6 +17,9 @@ from proofs_checks.papers.batching.model import (
 )
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
+
 
 States: TypeAlias = Sequence[State]
 #: Chance of each engine to get the next request.
@@ -101,6 +104,13 @@ def verify_balancer(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "batching.proposition1",
+    Mutation("everything to the first engine", balancers=(always_first,)),
+    Mutation("a load of more than 1", most_load=400),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_balancer,
+)
 def _proposition_check(
     context: Context, *, balancers: tuple[Balancer, ...] = NAMED, most_load: int = 90
 ) -> Outcome:
@@ -208,6 +218,13 @@ def verify_fewest(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "batching.proposition1-fewest",
+    Mutation("the correction with fewest requests", by_tokens=False),
+    Mutation("requests in decode only", decode_only=True),
+    defect=Defect.FORMULA,
+    verify=verify_fewest,
+)
 def _fewest_check(
     context: Context, *, by_tokens: bool = True, decode_only: bool = False
 ) -> Outcome:
@@ -255,27 +272,3 @@ def _fewest_check(
     )
     corrected = examine("under join-lowest-tokens it gets none", made, cases(), avoids, unique)
     return printed, corrected
-
-
-CLAIMS = (
-    ResultClaim(
-        id="batching.proposition1",
-        check=_proposition_check,
-        mutations=(
-            Mutation("everything to the first engine", balancers=(always_first,)),
-            Mutation("a load of more than 1", most_load=400),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_balancer,
-    ),
-    StepClaim(
-        id="batching.proposition1-fewest",
-        check=_fewest_check,
-        mutations=(
-            Mutation("the correction with fewest requests", by_tokens=False),
-            Mutation("requests in decode only", decode_only=True),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_fewest,
-    ),
-)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -21,6 +21,8 @@ from proofs_checks.papers.batching.model import (
     vllm,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 def small_states(most_budget: int, most_requests: int) -> Iterator[tuple[Queue, int]]:
@@ -50,6 +52,12 @@ def whole_prompts(queue: Queue, budget: int) -> Batch:
     return batch
 
 
+@CLAIMS.remark(
+    "batching.work-conserving",
+    Mutation("vLLM in place of Orca", mixing=(sarathi, vllm)),
+    Mutation("Orca in place of vLLM", apart=(orca, faster_transformer)),
+    Mutation("prompts not cut into chunks", mixing=(sarathi, whole_prompts)),
+)
 def _conserving_check(
     context: Context,
     *,
@@ -129,6 +137,13 @@ def verify_oldest(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "batching.oldest",
+    Mutation("K_d of 10 and more, the largest budget", least=10),
+    Mutation("the correction with any K_d", enough=False),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_oldest,
+)
 def _oldest_check(context: Context, *, least: int = 1, enough: bool = True) -> Outcome:
     """The exact values of K_p and K_d.
 
@@ -175,26 +190,3 @@ def _oldest_check(context: Context, *, least: int = 1, enough: bool = True) -> O
         below,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="batching.work-conserving",
-        check=_conserving_check,
-        mutations=(
-            Mutation("vLLM in place of Orca", mixing=(sarathi, vllm)),
-            Mutation("Orca in place of vLLM", apart=(orca, faster_transformer)),
-            Mutation("prompts not cut into chunks", mixing=(sarathi, whole_prompts)),
-        ),
-    ),
-    RemarkClaim(
-        id="batching.oldest",
-        check=_oldest_check,
-        mutations=(
-            Mutation("K_d of 10 and more, the largest budget", least=10),
-            Mutation("the correction with any K_d", enough=False),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_oldest,
-    ),
-)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -18,7 +18,15 @@ from proofs_checks.papers.batching.model import (
 )
 from proofs_checks.search import examine
 
+CLAIMS = Claims()
 
+
+@CLAIMS.own(
+    "batching.vllm",
+    Mutation("Sarathi-Serve in its place", policy=sarathi),
+    Mutation("Orca in its place", policy=orca),
+    kind=Kind.IDENTITY,
+)
 def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
     """Vanilla vLLM can be unstable below capacity.
 
@@ -96,6 +104,11 @@ def saturation(
     return Fraction(done, slots)
 
 
+@CLAIMS.own(
+    "batching.faster-transformer",
+    Mutation("Sarathi-Serve in its place", policy=sarathi),
+    kind=Kind.IDENTITY,
+)
 def _faster_transformer_check(
     context: Context, *, policy: Policy = faster_transformer, printed: bool = True
 ) -> Outcome:
@@ -132,22 +145,3 @@ def _faster_transformer_check(
         cases(),
         saturates,
     )
-
-
-CLAIMS = (
-    Claim(
-        id="batching.vllm",
-        kind=Kind.IDENTITY,
-        check=_vllm_check,
-        mutations=(
-            Mutation("Sarathi-Serve in its place", policy=sarathi),
-            Mutation("Orca in its place", policy=orca),
-        ),
-    ),
-    Claim(
-        id="batching.faster-transformer",
-        kind=Kind.IDENTITY,
-        check=_faster_transformer_check,
-        mutations=(Mutation("Sarathi-Serve in its place", policy=sarathi),),
-    ),
-)

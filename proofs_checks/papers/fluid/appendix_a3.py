@@ -9,7 +9,7 @@ import numpy as np
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.policy import StagePolicy
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import (
     Data,
     Estimate,
@@ -24,6 +24,9 @@ from proofs_checks.papers.fluid.propositions import EVICTION_RULES, INSTANCE
 from proofs_checks.papers.fluid.runs import canonical, reference
 from proofs_checks.search import Domain, examine
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
+
 
 #: Arrivals after which the memory is not exceeded, as printed.
 _PRINTED = {(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)}
@@ -70,6 +73,14 @@ def _chance(iterations: int, most: int, prompts: int = 1) -> tuple[Fraction, flo
     return weight, 1 - float(weight) * exp(-2)
 
 
+@CLAIMS.step(
+    "fluid.proposition4-overflow",
+    Mutation("three iterations as printed", iterations=3),
+    Mutation("prompts of 2 tokens in the correction", prompts=2),
+    hypotheses=INSTANCE,
+    defect=Defect.FORMULA,
+    verify=verify_overflow,
+)
 def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) -> Outcome:
     """Chance that FCFS overflows.
 
@@ -139,6 +150,14 @@ def _estimates(rule: str, values: FloatArray) -> tuple[Estimate, Estimate]:
     return printed, corrected
 
 
+@CLAIMS.step(
+    "fluid.proposition4-queue",
+    Mutation("two and a half times the queue", factor=2.5),
+    Mutation("memory of 60", memory=60),
+    Mutation("one rule only: the youngest go", rules=("the youngest go",)),
+    hypotheses=INSTANCE,
+    kind=Kind.STATISTICAL,
+)
 def _queue_check(
     context: Context,
     *,
@@ -185,29 +204,3 @@ def _queue_check(
         (*lower, *deciding),
         {"t": horizon, "by the printed argument": chance / 2, **within},
     )
-
-
-CLAIMS = (
-    StepClaim(
-        id="fluid.proposition4-overflow",
-        hypotheses=INSTANCE,
-        check=_overflow_check,
-        mutations=(
-            Mutation("three iterations as printed", iterations=3),
-            Mutation("prompts of 2 tokens in the correction", prompts=2),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_overflow,
-    ),
-    StepClaim(
-        id="fluid.proposition4-queue",
-        hypotheses=INSTANCE,
-        kind=Kind.STATISTICAL,
-        check=_queue_check,
-        mutations=(
-            Mutation("two and a half times the queue", factor=2.5),
-            Mutation("memory of 60", memory=60),
-            Mutation("one rule only: the youngest go", rules=("the youngest go",)),
-        ),
-    ),
-)

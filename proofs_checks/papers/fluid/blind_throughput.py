@@ -17,10 +17,13 @@ from math import comb, factorial, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.search import examine
 from proofs_checks.statistics import bounded_mean
+
+CLAIMS = Claims()
+
 
 #: Prompts on the GPU between iterations: unknown before stage 1, known before stage 1, before
 #: stage 2. They hold 1, 1 and 2 tokens each.
@@ -187,6 +190,20 @@ def certified_rate(
 # Paused prompts count.
 
 
+_INSTANCE = (
+    "l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9",
+    "Poisson arrivals",
+    "the policy does not read the type, and may do all else: wait, pause, evict, use randomness",
+)
+
+
+@CLAIMS.result(
+    "fluid.proposition5",
+    Mutation("memory of 10", memory=10),
+    Mutation("a bound lower by 1/100", less=Fraction(1, 100)),
+    hypotheses=(*_INSTANCE, "the KV cache of paused prompts counts toward C"),
+    proof="proposition5",
+)
 def _check(context: Context, *, memory: int = 9, less: Fraction = Fraction(0)) -> Outcome:
     """Not knowing the types costs throughput.
 
@@ -278,6 +295,14 @@ def gap_bound(horizon: int) -> float:
     return 9 * sqrt(2 / horizon) + 15 / horizon
 
 
+@CLAIMS.own(
+    "fluid.proposition5-batch",
+    Mutation("one start in each iteration", starts=1),
+    Mutation("an eighth of the bound on the queues", share=0.125),
+    hypotheses=(*_INSTANCE[:2], "paused prompts do not count toward C"),
+    kind=Kind.STATISTICAL,
+    proof="proposition5",
+)
 def _batch_only_check(context: Context, *, starts: int = 2, share: float = 1) -> Outcome:
     """Not knowing the types costs nothing if only the batch counts.
 
@@ -314,35 +339,3 @@ def _batch_only_check(context: Context, *, starts: int = 2, share: float = 1) ->
         for horizon in horizons
     )
     return Findings(walks, estimates=estimates)
-
-
-_INSTANCE = (
-    "l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9",
-    "Poisson arrivals",
-    "the policy does not read the type, and may do all else: wait, pause, evict, use randomness",
-)
-
-
-CLAIMS = (
-    ResultClaim(
-        id="fluid.proposition5",
-        hypotheses=(*_INSTANCE, "the KV cache of paused prompts counts toward C"),
-        check=_check,
-        mutations=(
-            Mutation("memory of 10", memory=10),
-            Mutation("a bound lower by 1/100", less=Fraction(1, 100)),
-        ),
-        proof="proposition5",
-    ),
-    Claim(
-        id="fluid.proposition5-batch",
-        hypotheses=(*_INSTANCE[:2], "paused prompts do not count toward C"),
-        kind=Kind.STATISTICAL,
-        check=_batch_only_check,
-        mutations=(
-            Mutation("one start in each iteration", starts=1),
-            Mutation("an eighth of the bound on the queues", share=0.125),
-        ),
-        proof="proposition5",
-    ),
-)

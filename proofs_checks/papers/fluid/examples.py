@@ -6,12 +6,15 @@ from itertools import combinations, pairwise, product
 from typing import Any
 
 from bfio.wait.chains import nested_policy
-from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.outside import outside_claim
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import instance_of, reference
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 # Figure 6.
 
@@ -73,6 +76,12 @@ def verify_figure6(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "fluid.figure6",
+    Mutation("the printed row as correction", expected=_PRINTED),
+    defect=Defect.MISPRINT,
+    verify=verify_figure6,
+)
 def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) -> Outcome:
     """Worked trace of Nested WAIT.
 
@@ -109,6 +118,7 @@ def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) 
 # Section 5.1.
 
 
+@CLAIMS.remark("fluid.section51", Mutation("a longest output of 1,000", longest=1000))
 def _reservation_check(context: Context, *, longest: int = 10_000) -> Outcome:
     """Reserving for the worst case.
 
@@ -185,6 +195,13 @@ def verify_algorithm1(data: Data) -> str | None:
     )
 
 
+@CLAIMS.formula(
+    "fluid.algorithm1",
+    Mutation("counts taken anew in the correction", snapshot=False),
+    Mutation("the batch's own counts as printed", recount=False),
+    defect=Defect.MISPRINT,
+    verify=verify_algorithm1,
+)
 def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool = True) -> Outcome:
     """Advancing a batch of WAIT.
 
@@ -246,6 +263,12 @@ def verify_algorithm2(data: Data) -> str | None:
     return f"line 1 gives {printed}, section 5.1 {[list(s) for s in corrected_stages(outputs)]}"
 
 
+@CLAIMS.formula(
+    "fluid.algorithm2",
+    Mutation("segments begin at stage 1", first=1),
+    defect=Defect.MISPRINT,
+    verify=verify_algorithm2,
+)
 def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
     """Stages of the segments.
 
@@ -279,19 +302,7 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
     return printed, corrected
 
 
-CLAIMS = (
-    RemarkClaim(
-        id="fluid.figure6",
-        check=_figure6_check,
-        mutations=(Mutation("the printed row as correction", expected=_PRINTED),),
-        defect=Defect.MISPRINT,
-        verify=verify_figure6,
-    ),
-    RemarkClaim(
-        id="fluid.section51",
-        check=_reservation_check,
-        mutations=(Mutation("a longest output of 1,000", longest=1000),),
-    ),
+CLAIMS += (
     outside_claim(
         "fluid.figure3",
         "fluid paper, figure 3 (section 2.2)",
@@ -309,22 +320,5 @@ CLAIMS = (
         "The batch-size limit B, the fitted batch times, the memory and the scale of the "
         "thresholds are not printed, and the curves are only drawn. Studies with assumed values "
         "are no check of these figures.",
-    ),
-    FormulaClaim(
-        id="fluid.algorithm1",
-        check=_algorithm1_check,
-        mutations=(
-            Mutation("counts taken anew in the correction", snapshot=False),
-            Mutation("the batch's own counts as printed", recount=False),
-        ),
-        defect=Defect.MISPRINT,
-        verify=verify_algorithm1,
-    ),
-    FormulaClaim(
-        id="fluid.algorithm2",
-        check=_algorithm2_check,
-        mutations=(Mutation("segments begin at stage 1", first=1),),
-        defect=Defect.MISPRINT,
-        verify=verify_algorithm2,
     ),
 )

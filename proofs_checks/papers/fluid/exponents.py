@@ -6,10 +6,13 @@ from itertools import pairwise
 from math import exp, log
 
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Context, Defect, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.printed import printed_exponent_bound
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: ``n_{k−1}``, ``n_k`` and ``P_k``.
 Triple = tuple[int, int, Fraction]
@@ -53,6 +56,15 @@ def _made(context: Context) -> str:
     )
 
 
+_DRIFT = ("n_{k−1} > n_k > n_{k−1}P_k", "0 < P_k < 1")
+
+
+@CLAIMS.result(
+    "fluid.lemma8",
+    Mutation("9 in place of 8", factor=9),
+    Mutation("n_k from 1 on, no drift", from_zero=True),
+    hypotheses=_DRIFT,
+)
 def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False) -> Outcome:
     """The exponent of a queue between segments.
 
@@ -114,6 +126,13 @@ def verify_bound(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "fluid.theorem2-exponent",
+    Mutation("both denominators swapped", swapped=True),
+    hypotheses=_DRIFT,
+    defect=Defect.MISPRINT,
+    verify=verify_bound,
+)
 def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
     """Lower bound on θ in the theorems.
 
@@ -141,6 +160,9 @@ def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
     return printed, corrected
 
 
+@CLAIMS.step(
+    "fluid.eq17", Mutation("the smallest p in place of it", largest=False), hypotheses=_DRIFT
+)
 def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
     """The exponent under time-varying rates.
 
@@ -169,32 +191,3 @@ def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
         cases,
         holds,
     )
-
-
-_DRIFT = ("n_{k−1} > n_k > n_{k−1}P_k", "0 < P_k < 1")
-
-CLAIMS = (
-    ResultClaim(
-        id="fluid.lemma8",
-        hypotheses=_DRIFT,
-        check=_lemma8_check,
-        mutations=(
-            Mutation("9 in place of 8", factor=9),
-            Mutation("n_k from 1 on, no drift", from_zero=True),
-        ),
-    ),
-    ResultClaim(
-        id="fluid.theorem2-exponent",
-        hypotheses=_DRIFT,
-        check=_bound_check,
-        mutations=(Mutation("both denominators swapped", swapped=True),),
-        defect=Defect.MISPRINT,
-        verify=verify_bound,
-    ),
-    StepClaim(
-        id="fluid.eq17",
-        hypotheses=_DRIFT,
-        check=_eq17_check,
-        mutations=(Mutation("the smallest p in place of it", largest=False),),
-    ),
-)

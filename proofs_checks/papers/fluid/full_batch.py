@@ -11,11 +11,14 @@ from formulations.thresholds import (
     policy_memory,
 )
 from formulations.thresholds.segments import printed_segment_memory
-from proofs_checks.claim import Context, Defect, FormulaClaim, Kind, Mutation
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
+
 
 #: Prompt, output lengths and thresholds.
 Full = tuple[int, tuple[int, ...], tuple[int, ...]]
@@ -85,6 +88,18 @@ def _fulls(context: Context) -> Iterator[Full]:
         yield int(rng.integers(1, 50)), outputs, tuple(rng.integers(1, 20, len(outputs)).tolist())
 
 
+_SEGMENTS = ("l'_1 < ... < l'_m", "one prompt length l")
+
+
+@CLAIMS.formula(
+    "fluid.eq11",
+    Mutation("l'_{j−1} + l'_j in place of L'_j only", half=False),
+    Mutation("the correction as printed", printed=False),
+    hypotheses=_SEGMENTS,
+    kind=Kind.IDENTITY,
+    defect=Defect.FORMULA,
+    verify=verify_eq11,
+)
 def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) -> Outcome:
     """Memory of a full batch of Nested WAIT.
 
@@ -141,6 +156,12 @@ def waiting_tokens(full: Full) -> int:
     return sum(n * (prompt + end) for n, end in zip(thresholds[1:], outputs, strict=False))
 
 
+@CLAIMS.formula(
+    "fluid.eq12",
+    Mutation("segment 1 counted as well", first_too=True),
+    Mutation("twice the term", part=2),
+    hypotheses=_SEGMENTS,
+)
 def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> Outcome:
     """Order of the memory of (12).
 
@@ -165,9 +186,6 @@ def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> 
         _fulls(context),
         holds,
     )
-
-
-_SEGMENTS = ("l'_1 < ... < l'_m", "one prompt length l")
 
 
 #: Prompt, width ``m/L`` of the segments, thresholds.
@@ -202,6 +220,14 @@ def verify_eq14(data: Data) -> str | None:
     return f"printed {printed}, a full batch has {exact_memory(merged)} tokens"
 
 
+@CLAIMS.formula(
+    "fluid.eq14",
+    Mutation("stage 0 left out of the correction", first=0),
+    Mutation("the exact memory as printed", second=True),
+    kind=Kind.IDENTITY,
+    defect=Defect.FORMULA,
+    verify=verify_eq14,
+)
 def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Outcome:
     """Memory of a full batch with merged segments.
 
@@ -263,39 +289,3 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
     more = domain.examine("what (14) lacks", too_small)
     another = examine("with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike)
     return printed, as_corrected, more, another
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="fluid.eq11",
-        hypotheses=_SEGMENTS,
-        kind=Kind.IDENTITY,
-        check=_eq11_check,
-        mutations=(
-            Mutation("l'_{j−1} + l'_j in place of L'_j only", half=False),
-            Mutation("the correction as printed", printed=False),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_eq11,
-    ),
-    FormulaClaim(
-        id="fluid.eq12",
-        hypotheses=_SEGMENTS,
-        check=_eq12_check,
-        mutations=(
-            Mutation("segment 1 counted as well", first_too=True),
-            Mutation("twice the term", part=2),
-        ),
-    ),
-    FormulaClaim(
-        id="fluid.eq14",
-        kind=Kind.IDENTITY,
-        check=_eq14_check,
-        mutations=(
-            Mutation("stage 0 left out of the correction", first=0),
-            Mutation("the exact memory as printed", second=True),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_eq14,
-    ),
-)

@@ -3,11 +3,13 @@
 from itertools import product
 from math import sqrt
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.theorem1_bounds import MARGIN
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 def verify_scaled(data: Data) -> str | None:
@@ -35,6 +37,13 @@ def power_bound(rate: int, horizon: int, scale: int) -> float:
     return float((rate / horizon) ** scale + (rate / horizon) ** (scale / 2))
 
 
+@CLAIMS.step(
+    "fluid.appendix-b-scaling",
+    Mutation("factors as printed", power=False),
+    Mutation("a quarter of the correction", part=0.25),
+    defect=Defect.MISPRINT,
+    verify=verify_scaled,
+)
 def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> Outcome:
     """Gap of one class under the scaling.
 
@@ -69,17 +78,3 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
         "with factors ζ", "the same", cases, lambda c: scaled_gap(*c) <= linear(c) + MARGIN
     )
     return as_printed, corrected
-
-
-CLAIMS = (
-    StepClaim(
-        id="fluid.appendix-b-scaling",
-        check=_scaled_check,
-        mutations=(
-            Mutation("factors as printed", power=False),
-            Mutation("a quarter of the correction", part=0.25),
-        ),
-        defect=Defect.MISPRINT,
-        verify=verify_scaled,
-    ),
-)

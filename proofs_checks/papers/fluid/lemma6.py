@@ -6,11 +6,14 @@ from functools import lru_cache
 import numpy as np
 
 from bfio.wait.run import StageRun
-from proofs_checks.claim import Context, Defect, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: Prompt, output and threshold of each class.
 Kinds = tuple[tuple[int, int, int], ...]
@@ -179,6 +182,15 @@ def _data(case: tuple[Setting, Kinds]) -> Data:
     }
 
 
+@CLAIMS.result(
+    "fluid.lemma6",
+    Mutation("leaving at the end in the correction", start=(False, False)),
+    Mutation("leaving at the start as printed", start=(True, True)),
+    Mutation("a walk in half steps", pace=2),
+    Mutation("what came since left out", since=False),
+    defect=Defect.FORMULA,
+    verify=verify,
+)
 def _check(
     context: Context, *, start: Sequence[bool] = (False, True), pace: int = 1, since: bool = True
 ) -> Outcome:
@@ -224,19 +236,3 @@ def _check(
         lambda c: keeps_at_ends(*c, since=since),
     )  # fmt: skip
     return printed, corrected, ends
-
-
-CLAIMS = (
-    ResultClaim(
-        id="fluid.lemma6",
-        check=_check,
-        mutations=(
-            Mutation("leaving at the end in the correction", start=(False, False)),
-            Mutation("leaving at the start as printed", start=(True, True)),
-            Mutation("a walk in half steps", pace=2),
-            Mutation("what came since left out", since=False),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify,
-    ),
-)

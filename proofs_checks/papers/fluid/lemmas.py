@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import gathered
 from proofs_checks.papers.fluid.queues import (
@@ -18,6 +18,9 @@ from proofs_checks.papers.fluid.queues import (
     reflected_path,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 #: Room for rounding where laws are computed in floats.
 MARGIN = 1e-9
@@ -41,6 +44,16 @@ def _made(context: Context) -> str:
     )
 
 
+QUEUE = ("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ a positive integer")
+
+
+@CLAIMS.result(
+    "fluid.lemma1",
+    Mutation("a full step counted as stuck", strict=False),
+    Mutation("arrivals of mean 9λ/10", rate=0.9),
+    hypotheses=(*QUEUE, "X^t Poisson(λ)"),
+    kind=Kind.IDENTITY,
+)
 def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> Outcome:
     """Queue and idle steps.
 
@@ -80,6 +93,12 @@ def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> 
     return pathwise, means
 
 
+@CLAIMS.result(
+    "fluid.lemma2",
+    Mutation("reflected at λ", base=1),
+    Mutation("2λ above the queue", ahead=2),
+    hypotheses=QUEUE,
+)
 def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Outcome:
     """A reflected walk dominates the queue.
 
@@ -107,6 +126,12 @@ def _late_sums(arrivals: tuple[int, ...], service: int) -> list[int]:
     return [sums[-1] - s for s in sums]
 
 
+@CLAIMS.result(
+    "fluid.lemma3",
+    Mutation("λ in place of 2λ", base=1),
+    Mutation("steps that are not alike", alike=False),
+    kind=Kind.IDENTITY,
+)
 def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Outcome:
     """The reflected walk as a maximum.
 
@@ -167,6 +192,14 @@ def verify_display(data: Data) -> str | None:
     return f"the left side is {max(late)}, Σ_{{r=1}}^T ξ^r is {late[0]}, whatever k"
 
 
+@CLAIMS.step(
+    "fluid.lemma3-display",
+    Mutation("the sum from r = k as printed", as_printed=False),
+    Mutation("the sum from r = 1 as corrected", still=True),
+    kind=Kind.IDENTITY,
+    defect=Defect.MISPRINT,
+    verify=verify_display,
+)
 def _display_check(context: Context, *, as_printed: bool = True, still: bool = False) -> Outcome:
     """The maximum rewritten.
 
@@ -190,46 +223,3 @@ def _display_check(context: Context, *, as_printed: bool = True, still: bool = F
         "sum from r = k", made, _paths(context), lambda p: display_holds(*p, printed=still)
     )
     return printed, corrected
-
-
-QUEUE = ("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ a positive integer")
-
-
-CLAIMS = (
-    ResultClaim(
-        id="fluid.lemma1",
-        hypotheses=(*QUEUE, "X^t Poisson(λ)"),
-        kind=Kind.IDENTITY,
-        check=_lemma1_check,
-        mutations=(
-            Mutation("a full step counted as stuck", strict=False),
-            Mutation("arrivals of mean 9λ/10", rate=0.9),
-        ),
-    ),
-    ResultClaim(
-        id="fluid.lemma2",
-        hypotheses=QUEUE,
-        check=_lemma2_check,
-        mutations=(Mutation("reflected at λ", base=1), Mutation("2λ above the queue", ahead=2)),
-    ),
-    ResultClaim(
-        id="fluid.lemma3",
-        kind=Kind.IDENTITY,
-        check=_lemma3_check,
-        mutations=(
-            Mutation("λ in place of 2λ", base=1),
-            Mutation("steps that are not alike", alike=False),
-        ),
-    ),
-    StepClaim(
-        id="fluid.lemma3-display",
-        kind=Kind.IDENTITY,
-        check=_display_check,
-        mutations=(
-            Mutation("the sum from r = k as printed", as_printed=False),
-            Mutation("the sum from r = 1 as corrected", still=True),
-        ),
-        defect=Defect.MISPRINT,
-        verify=verify_display,
-    ),
-)

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.queues import (
     poisson_law,
@@ -12,6 +12,9 @@ from proofs_checks.papers.fluid.queues import (
     reflected_path,
 )
 from proofs_checks.search import Domain
+
+CLAIMS = Claims()
+
 
 #: Arrivals of each step, those of longer batches, and ``n_1``.
 Pair = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -51,6 +54,13 @@ def mean_after_one(threshold: int, rate: float) -> float:
     return float(law @ np.where(numbers >= threshold, numbers - threshold, numbers))
 
 
+@CLAIMS.step(
+    "fluid.theorem2-domination",
+    Mutation("the reflected walk as printed", reflected=True),
+    Mutation("the queue in the correction", still_queue=True),
+    defect=Defect.FORMULA,
+    verify=verify_domination,
+)
 def _domination_check(
     context: Context, *, reflected: bool = False, still_queue: bool = False
 ) -> Outcome:
@@ -93,17 +103,3 @@ def _domination_check(
         corrected,
         numbers={"E[W^1], n_1 = 6, 4 come": shorter, "E[W̄^1], n_1 = 6, 5 come": longer},
     )
-
-
-CLAIMS = (
-    StepClaim(
-        id="fluid.theorem2-domination",
-        check=_domination_check,
-        mutations=(
-            Mutation("the reflected walk as printed", reflected=True),
-            Mutation("the queue in the correction", still_queue=True),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_domination,
-    ),
-)

@@ -7,16 +7,20 @@ from itertools import product
 import numpy as np
 
 from formulations.fluid import RateProfile
-from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, mean_queues
 from proofs_checks.search import examine, refute
 
+CLAIMS = Claims()
+
+
 _MARGIN = 1e-9
 # Time-varying rates.
 
 
+@CLAIMS.step("fluid.theorem3-queues", Mutation("the smallest share, and no n_k", largest=False))
 def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
     """Mean queues under time-varying rates.
 
@@ -62,6 +66,7 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
     return later, head
 
 
+@CLAIMS.formula("fluid.eq13", Mutation("the share at the window's begin", moments=False))
 def _windows_check(context: Context, *, moments: bool = True) -> Outcome:
     """Shares and arrivals over windows.
 
@@ -137,6 +142,13 @@ def verify_equality(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "fluid.theorem4-equality",
+    Mutation("equality in the correction", shares=(1.0,)),
+    Mutation("four fifths of the load as printed", printed=0.8),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_equality,
+)
 def _equality_check(
     context: Context, *, shares: tuple[float, ...] = (0.5, 0.8), printed: float = 1
 ) -> Outcome:
@@ -187,27 +199,3 @@ def _equality_check(
         strict,
     )
     return as_printed, corrected
-
-
-CLAIMS = (
-    StepClaim(
-        id="fluid.theorem3-queues",
-        check=_varying_check,
-        mutations=(Mutation("the smallest share, and no n_k", largest=False),),
-    ),
-    FormulaClaim(
-        id="fluid.eq13",
-        check=_windows_check,
-        mutations=(Mutation("the share at the window's begin", moments=False),),
-    ),
-    ResultClaim(
-        id="fluid.theorem4-equality",
-        check=_equality_check,
-        mutations=(
-            Mutation("equality in the correction", shares=(1.0,)),
-            Mutation("four fifths of the load as printed", printed=0.8),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_equality,
-    ),
-)

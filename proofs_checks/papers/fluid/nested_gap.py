@@ -11,7 +11,7 @@ import numpy as np
 
 from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, StepClaim
+from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.nested_runs import Load
@@ -225,7 +225,8 @@ _STEPS = "(1/S)·Σ_s E[W_{}^s]"
 
 
 def _claim(*, broken: Mutation, **texts: Any) -> Claim:
-    return StepClaim(
+    return Claim(
+        scope=Scope.STEP,
         source="fluid paper, proof of Theorem 2 (appendix C)",
         hypotheses=("(10)", "d0, d1 > 0", "the bounds of appendix C on E[W_k]"),
         kind=Kind.COUNTEREXAMPLE,

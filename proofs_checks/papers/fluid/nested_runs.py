@@ -12,7 +12,7 @@ from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
-from proofs_checks.claim import Claim, Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.exact_laws import binomial_chance, gathered
 from proofs_checks.papers.fluid.full_batch import full_batch
@@ -20,6 +20,8 @@ from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference
 from proofs_checks.papers.fluid.structure import waiting_at
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,13 @@ def _loads(context: Context) -> Iterator[Load]:
             yield Load(setting.classes[0][0], ends, thresholds, requests, setting.fixed, per_token)
 
 
+@CLAIMS.step(
+    "fluid.nested-memory",
+    Mutation("no queues in the correction", queues=False),
+    Mutation("the full batch as printed", printed=False),
+    defect=Defect.FORMULA,
+    verify=verify_memory,
+)
 def _memory_check(context: Context, *, queues: bool = True, printed: bool = True) -> Outcome:
     """Memory of a batch in terms of the queues.
 
@@ -139,6 +148,7 @@ def _transfers(
     return tuple(moved[outputs[0] :])
 
 
+@CLAIMS.step("fluid.theorem2-transfers", Mutation("the first two prompts alike", together=True))
 def _transfers_check(context: Context, *, together: bool = False) -> Outcome:
     """Transfers between segments.
 
@@ -183,6 +193,7 @@ def _transfers_check(context: Context, *, together: bool = False) -> Outcome:
     )
 
 
+@CLAIMS.own("fluid.nested-structure", Mutation("prompts that end within a segment", unequal=True))
 def _structure_check(context: Context, *, unequal: bool = False) -> Outcome:
     """Cohorts of Nested WAIT.
 
@@ -228,27 +239,3 @@ def _structure_check(context: Context, *, unequal: bool = False) -> Outcome:
 def _waiting(run: StageRun, stage: int) -> IntArray:
     """Count those that wait for a stage and have it to pass."""
     return waiting_at(run, np.flatnonzero(run.instance.output >= stage), stage)
-
-
-CLAIMS = (
-    StepClaim(
-        id="fluid.nested-memory",
-        check=_memory_check,
-        mutations=(
-            Mutation("no queues in the correction", queues=False),
-            Mutation("the full batch as printed", printed=False),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_memory,
-    ),
-    StepClaim(
-        id="fluid.theorem2-transfers",
-        check=_transfers_check,
-        mutations=(Mutation("the first two prompts alike", together=True),),
-    ),
-    Claim(
-        id="fluid.nested-structure",
-        check=_structure_check,
-        mutations=(Mutation("prompts that end within a segment", unequal=True),),
-    ),
-)

@@ -24,7 +24,7 @@ from formulations.thresholds import (
     safety_buffer,
     threshold_violations,
 )
-from proofs_checks.claim import Context, Effort, Kind, Mutation, ResultClaim
+from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation, Scope
 from proofs_checks.evidence import Findings
 from proofs_checks.papers.fluid.replicas import exponent_estimate
 from proofs_checks.search import examine
@@ -213,7 +213,8 @@ READING = (
 )
 
 CLAIMS = (
-    ResultClaim(
+    Claim(
+        scope=Scope.RESULT,
         id="fluid.theorem2",
         source="fluid paper, Theorem 2 (section 5.2)",
         title="Nested WAIT in heavy traffic: throughput and latency",
@@ -231,7 +232,8 @@ CLAIMS = (
         ),
         reading=READING.format("theorem2-memory"),
     ),
-    ResultClaim(
+    Claim(
+        scope=Scope.RESULT,
         id="fluid.theorem3",
         source="fluid paper, Theorem 3 and (13) (section 7.1)",
         title="Nested WAIT with time-varying rates: throughput and latency",

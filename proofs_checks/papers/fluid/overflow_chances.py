@@ -11,7 +11,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Check, Claim, Context, Defect, Mutation, ResultClaim
+from proofs_checks.claim import Check, Claim, Context, Defect, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.printed import printed_policy_memory
@@ -230,7 +230,8 @@ _RIGHT = (
 
 def _claim(number: int, condition: str, equation: str, share: str, check: Check) -> Claim:
     """Return the claim on the memory of Theorem 2 or 3."""
-    return ResultClaim(
+    return Claim(
+        scope=Scope.RESULT,
         id=f"fluid.theorem{number}-memory",
         source=f"fluid paper, Theorem {number} (section {'5.2' if number == 2 else '7.1'})",
         title="Memory that suffices with probability 1 − δ"

@@ -4,7 +4,7 @@ from fractions import Fraction
 from itertools import accumulate, product
 from math import exp, lgamma, log, pi, prod, sqrt
 
-from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.lemmas import MARGIN, QUEUE
 from proofs_checks.papers.fluid.queues import (
@@ -15,6 +15,8 @@ from proofs_checks.papers.fluid.queues import (
 )
 from proofs_checks.search import examine, refute
 
+CLAIMS = Claims()
+
 
 def positive_part(rate: int, steps: int) -> float:
     """``E[(S^k)^+]`` with ``S^k + kλ`` Poisson: ``μ^{μ+1} e^{−μ}/μ!`` for integer μ = kλ."""
@@ -22,6 +24,7 @@ def positive_part(rate: int, steps: int) -> float:
     return exp((mu + 1) * log(mu) - mu - lgamma(mu + 1))
 
 
+@CLAIMS.result("fluid.lemma4", Mutation("k² in place of k", power=2), kind=Kind.IDENTITY)
 def _lemma4_check(context: Context, *, power: int = 1) -> Outcome:
     """Mean of the largest partial sum.
 
@@ -76,6 +79,12 @@ def _lemma4_check(context: Context, *, power: int = 1) -> Outcome:
     )
 
 
+@CLAIMS.result(
+    "fluid.lemma5",
+    Mutation("a quarter of the sum", factor=0.25),
+    Mutation("nothing taken off the queue", base=0),
+    hypotheses=(*QUEUE, "X^t Poisson(λ)"),
+)
 def _lemma5_check(context: Context, *, factor: float = 1.0, base: int = 1) -> Outcome:
     """The critical queue grows as a root at most.
 
@@ -118,6 +127,14 @@ def verify_constant(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "fluid.lemma5-constant",
+    Mutation("2√(λT) as printed", limit=2.0),
+    Mutation("an eighth of the sum", half=0.125),
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.FORMULA,
+    verify=verify_constant,
+)
 def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) -> Outcome:
     """Constant of the root.
 
@@ -153,33 +170,3 @@ def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) 
     )  # fmt: skip
     ratio = sum(positive_part(3, k) / k for k in range(1, most + 1)) / sqrt(2 * 3 * most / pi)
     return Findings(printed, right, numbers={f"E[Y^T]/√(2λT/π) at λ = 3, T = {most}": ratio})
-
-
-CLAIMS = (
-    ResultClaim(
-        id="fluid.lemma4",
-        kind=Kind.IDENTITY,
-        check=_lemma4_check,
-        mutations=(Mutation("k² in place of k", power=2),),
-    ),
-    ResultClaim(
-        id="fluid.lemma5",
-        hypotheses=(*QUEUE, "X^t Poisson(λ)"),
-        check=_lemma5_check,
-        mutations=(
-            Mutation("a quarter of the sum", factor=0.25),
-            Mutation("nothing taken off the queue", base=0),
-        ),
-    ),
-    ResultClaim(
-        id="fluid.lemma5-constant",
-        kind=Kind.ASYMPTOTIC,
-        check=_constant_check,
-        mutations=(
-            Mutation("2√(λT) as printed", limit=2.0),
-            Mutation("an eighth of the sum", half=0.125),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_constant,
-    ),
-)

@@ -10,11 +10,13 @@ from formulations.thresholds import (
     batch_limit_thresholds,
     drift_exponent,
 )
-from proofs_checks.claim import Context, Defect, ExperimentClaim, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases
 from proofs_checks.papers.fluid.thresholds import STABLE, meets_condition9
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 def _longest_fails(case: Case) -> bool:
@@ -54,6 +56,14 @@ def verify_section61(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "fluid.section61",
+    Mutation("the printed rule as correction", corrected=BatchRule.PRINTED),
+    Mutation("the balanced rule as printed", printed=BatchRule.BALANCED),
+    hypotheses=STABLE,
+    defect=Defect.FORMULA,
+    verify=verify_section61,
+)
 def _section61_check(
     context: Context,
     *,
@@ -137,6 +147,13 @@ def raised(rates: Sequence[int], extra: int) -> list[int]:
     return thresholds
 
 
+@CLAIMS.experiment(
+    "fluid.section62",
+    Mutation("nothing added in the correction", more=0),
+    Mutation("one added as printed", raise_printed=1),
+    defect=Defect.FORMULA,
+    verify=verify_section62,
+)
 def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0) -> Outcome:
     """Thresholds of the Nested WAIT experiments.
 
@@ -174,28 +191,3 @@ def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0)
         lambda rates: drifts(rates, raised(rates, more)),
     )  # fmt: skip
     return printed, corrected
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="fluid.section61",
-        hypotheses=STABLE,
-        check=_section61_check,
-        mutations=(
-            Mutation("the printed rule as correction", corrected=BatchRule.PRINTED),
-            Mutation("the balanced rule as printed", printed=BatchRule.BALANCED),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_section61,
-    ),
-    ExperimentClaim(
-        id="fluid.section62",
-        check=_section62_check,
-        mutations=(
-            Mutation("nothing added in the correction", more=0),
-            Mutation("one added as printed", raise_printed=1),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_section62,
-    ),
-)

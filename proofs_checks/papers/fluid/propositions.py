@@ -14,11 +14,13 @@ from bfio.wait.chains import wait_policy
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.policy import Decision, StagePolicy, StageState
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Context, Kind, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
 from proofs_checks.papers.fluid.runs import canonical, reference
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,20 @@ def _stays(name: str, gaps: FloatArray, horizon: int, least: float) -> Estimate:
     )  # fmt: skip
 
 
+INSTANCE = (
+    "l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9",
+    "Poisson arrivals",
+    "the KV cache of paused prompts counts toward C",
+)
+
+
+@CLAIMS.result(
+    "fluid.proposition4",
+    Mutation("WAIT in place of FCFS", policy=wait_policy(canonical().classes, (1, 1))),
+    Mutation("memory of 60", memory=60),
+    hypotheses=INSTANCE,
+    kind=Kind.STATISTICAL,
+)
 def _proposition4_check(
     context: Context, *, policy: StagePolicy | None = None, memory: int = 9
 ) -> Outcome:
@@ -161,24 +177,3 @@ def _proposition4_check(
         )
     )
     return Findings(estimates=tuple(estimates))
-
-
-INSTANCE = (
-    "l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9",
-    "Poisson arrivals",
-    "the KV cache of paused prompts counts toward C",
-)
-
-
-CLAIMS = (
-    ResultClaim(
-        id="fluid.proposition4",
-        hypotheses=INSTANCE,
-        kind=Kind.STATISTICAL,
-        check=_proposition4_check,
-        mutations=(
-            Mutation("WAIT in place of FCFS", policy=wait_policy(canonical().classes, (1, 1))),
-            Mutation("memory of 60", memory=60),
-        ),
-    ),
-)

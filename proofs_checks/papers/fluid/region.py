@@ -6,12 +6,20 @@ from itertools import product
 
 from formulations.fluid import FluidProblem, FluidWorker, equilibrium, knapsack, throughput
 from formulations.results import Termination
-from proofs_checks.claim import Claim, Context, Kind, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases
 from proofs_checks.search import examine
 
+CLAIMS = Claims()
 
+
+@CLAIMS.remark(
+    "fluid.scaling",
+    Mutation("d1 not scaled", scale_d1=False),
+    Mutation("memory scaled as well", memory_too=True),
+    kind=Kind.IDENTITY,
+)
 def _scaling_check(
     context: Context, *, memory_too: bool = False, scale_d1: bool = True
 ) -> Outcome:
@@ -51,6 +59,7 @@ def _scaling_check(
     )
 
 
+@CLAIMS.own("fluid.memory-region", Mutation("C/d0 in place of it", fixed_too=False))
 def _region_check(context: Context, *, fixed_too: bool = True) -> Outcome:
     """Stable region with limited memory.
 
@@ -111,6 +120,7 @@ def best_admission(problem: FluidProblem) -> Fraction:
     return best
 
 
+@CLAIMS.own("fluid.admission", Mutation("memory ignored", unlimited=True))
 def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
     """Best throughput with too little memory.
 
@@ -143,26 +153,3 @@ def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
         problems,
         holds,
     )
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="fluid.scaling",
-        kind=Kind.IDENTITY,
-        check=_scaling_check,
-        mutations=(
-            Mutation("d1 not scaled", scale_d1=False),
-            Mutation("memory scaled as well", memory_too=True),
-        ),
-    ),
-    Claim(
-        id="fluid.memory-region",
-        check=_region_check,
-        mutations=(Mutation("C/d0 in place of it", fixed_too=False),),
-    ),
-    Claim(
-        id="fluid.admission",
-        check=_admission_check,
-        mutations=(Mutation("memory ignored", unlimited=True),),
-    ),
-)

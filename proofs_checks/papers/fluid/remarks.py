@@ -4,10 +4,12 @@ from fractions import Fraction
 
 from formulations.fluid import FluidWorker
 from formulations.thresholds import LogArgument, NestedProblem, equal_boundaries, plan
-from proofs_checks.claim import Context, Defect, Kind, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import Domain
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
 
 
 def even_problem(longest: int, types: int, segments: int | None = None) -> NestedProblem:
@@ -51,6 +53,13 @@ def verify_remark1(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "fluid.remark1",
+    Mutation("a segment per type in the correction", segments=None),
+    Mutation("two segments as printed", printed=2),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_remark1,
+)
 def _remark1_check(
     context: Context, *, segments: int | None = 2, printed: int | None = None
 ) -> Outcome:
@@ -91,6 +100,9 @@ def _remark1_check(
     return as_printed, corrected
 
 
+@CLAIMS.remark(
+    "fluid.remark2", Mutation("sixty types, one per length", types=60), kind=Kind.STATISTICAL
+)
 def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
     """The first term dominates.
 
@@ -128,23 +140,3 @@ def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
         lambda low, high: low > 0.5,
     )  # fmt: skip
     return Findings(estimates=(estimate,))
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="fluid.remark1",
-        check=_remark1_check,
-        mutations=(
-            Mutation("a segment per type in the correction", segments=None),
-            Mutation("two segments as printed", printed=2),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_remark1,
-    ),
-    RemarkClaim(
-        id="fluid.remark2",
-        kind=Kind.STATISTICAL,
-        check=_remark2_check,
-        mutations=(Mutation("sixty types, one per length", types=60),),
-    ),
-)

@@ -7,7 +7,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Context, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.exponents import Triple, triples
 from proofs_checks.papers.fluid.queues import (
@@ -18,6 +18,9 @@ from proofs_checks.papers.fluid.queues import (
 )
 from proofs_checks.papers.fluid.segment_walks import BINOMIAL
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 _MARGIN = 1e-9
 
@@ -43,6 +46,9 @@ def _laws(triple: Triple, steps: int) -> list[FloatArray]:
     return list(queue_laws([binomial_law(before, float(share))] * steps, threshold))
 
 
+@CLAIMS.step(
+    "fluid.theorem2-queues", Mutation("a tenth of the bound", part=0.1), hypotheses=BINOMIAL
+)
 def _means_check(context: Context, *, part: float = 1) -> Outcome:
     """Mean queue before a segment.
 
@@ -67,6 +73,12 @@ def _means_check(context: Context, *, part: float = 1) -> Outcome:
     )
 
 
+@CLAIMS.step(
+    "fluid.theorem2-tail",
+    Mutation("the queue before the decision, W + Y", before_service=True),
+    Mutation("three times the exponent", faster=3),
+    hypotheses=BINOMIAL,
+)
 def _tail_check(context: Context, *, before_service: bool = False, faster: float = 1) -> Outcome:
     """Tail of the queue before a segment.
 
@@ -102,22 +114,3 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
             "its bound": exp(-drift_exponent(4, 3, Fraction(1, 2))),
         },
     )
-
-
-CLAIMS = (
-    StepClaim(
-        id="fluid.theorem2-queues",
-        hypotheses=BINOMIAL,
-        check=_means_check,
-        mutations=(Mutation("a tenth of the bound", part=0.1),),
-    ),
-    StepClaim(
-        id="fluid.theorem2-tail",
-        hypotheses=BINOMIAL,
-        check=_tail_check,
-        mutations=(
-            Mutation("the queue before the decision, W + Y", before_service=True),
-            Mutation("three times the exponent", faster=3),
-        ),
-    ),
-)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import accumulate, product
 from math import prod
 
-from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered
 from proofs_checks.papers.fluid.queues import (
@@ -13,6 +13,9 @@ from proofs_checks.papers.fluid.queues import (
     reflected_path,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 QUEUE = ("W' = W + Y − n_k·1{W + Y ≥ n_k}", "steps are batches with segment k − 1")
 BINOMIAL = (*QUEUE, "Y independent Binomial(n_{k−1}, P_k)", "n_{k−1} > n_k > n_{k−1}P_k")
@@ -36,6 +39,7 @@ def _made(context: Context) -> str:
     )
 
 
+@CLAIMS.result("fluid.lemma7", Mutation("reflected at 0", base=0), hypotheses=QUEUE)
 def _lemma7_check(context: Context, *, base: int = 1) -> Outcome:
     """A reflected walk dominates a segment's queue.
 
@@ -73,6 +77,14 @@ def verify_lemma9(data: Data) -> str | None:
     return f"transfers {list(moved)}: W = {queue}, W̃ = {walk} with X = Y − {first}"
 
 
+@CLAIMS.result(
+    "fluid.lemma9",
+    Mutation("n_k as printed", printed=False),
+    Mutation("n_1 in the correction", corrected=False),
+    hypotheses=(*QUEUE, "transfers of any law"),
+    defect=Defect.MISPRINT,
+    verify=verify_lemma9,
+)
 def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = True) -> Outcome:
     """The walk under time-varying rates.
 
@@ -144,6 +156,14 @@ def verify_maximum(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "fluid.lemma7-maximum",
+    Mutation("one sum less in the correction", late=1),
+    hypotheses=BINOMIAL,
+    kind=Kind.IDENTITY,
+    defect=Defect.MISPRINT,
+    verify=verify_maximum,
+)
 def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
     """The walk as a maximum of partial sums.
 
@@ -187,33 +207,3 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
         drifts_down,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    ResultClaim(
-        id="fluid.lemma7",
-        hypotheses=QUEUE,
-        check=_lemma7_check,
-        mutations=(Mutation("reflected at 0", base=0),),
-    ),
-    StepClaim(
-        id="fluid.lemma7-maximum",
-        hypotheses=BINOMIAL,
-        kind=Kind.IDENTITY,
-        check=_maximum_check,
-        mutations=(Mutation("one sum less in the correction", late=1),),
-        defect=Defect.MISPRINT,
-        verify=verify_maximum,
-    ),
-    ResultClaim(
-        id="fluid.lemma9",
-        hypotheses=(*QUEUE, "transfers of any law"),
-        check=_lemma9_check,
-        mutations=(
-            Mutation("n_k as printed", printed=False),
-            Mutation("n_1 in the correction", corrected=False),
-        ),
-        defect=Defect.MISPRINT,
-        verify=verify_lemma9,
-    ),
-)

@@ -9,11 +9,14 @@ import numpy as np
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.policy import StagePolicy
 from bfio.wait.run import StageRun
-from proofs_checks.claim import Context, Defect, Mutation, ResultClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
+
 
 #: Clock units between arrivals, prompt, output, and the engine's two times.
 Steady = tuple[int, int, int, int, int]
@@ -105,6 +108,18 @@ def _overloads(context: Context, slack: int) -> Iterator[tuple[Steady, int, Stag
             yield case, memory, policy, context.choose(40, 120, 400) * interval
 
 
+_STEADY = ("one class, arrivals evenly spaced", "outputs l' ≥ 1")
+
+
+@CLAIMS.result(
+    "fluid.proposition1",
+    Mutation("engine twice as slow in the bound", speed=2),
+    Mutation("token times so long that the printed condition suffices", per_token=(8,)),
+    Mutation("d1·λ·w ≥ 1/4 in the correction", slack=4),
+    hypotheses=_STEADY,
+    defect=Defect.MISPRINT,
+    verify=verify_printed,
+)
 def _proposition1_check(
     context: Context, *, speed: int = 1, per_token: tuple[int, ...] = (1, 2), slack: int = 1
 ) -> Outcome:
@@ -187,6 +202,13 @@ def a1_holds(interval: int, prompt: int, output: int, per_token: int, *, printed
     return per_token * tokens >= interval
 
 
+@CLAIMS.step(
+    "fluid.a1",
+    Mutation("the printed stages with the right condition", stages_agree=False),
+    hypotheses=_STEADY,
+    defect=Defect.FORMULA,
+    verify=verify_a1,
+)
 def _a1_check(context: Context, *, stages_agree: bool = True) -> Outcome:
     """Arrivals less completions of an iteration.
 
@@ -214,29 +236,3 @@ def _a1_check(context: Context, *, stages_agree: bool = True) -> Outcome:
         lambda c: a1_applies(*c, printed=False)
     )  # fmt: skip
     return printed, corrected
-
-
-_STEADY = ("one class, arrivals evenly spaced", "outputs l' ≥ 1")
-
-CLAIMS = (
-    ResultClaim(
-        id="fluid.proposition1",
-        hypotheses=_STEADY,
-        check=_proposition1_check,
-        mutations=(
-            Mutation("engine twice as slow in the bound", speed=2),
-            Mutation("token times so long that the printed condition suffices", per_token=(8,)),
-            Mutation("d1·λ·w ≥ 1/4 in the correction", slack=4),
-        ),
-        defect=Defect.MISPRINT,
-        verify=verify_printed,
-    ),
-    StepClaim(
-        id="fluid.a1",
-        hypotheses=_STEADY,
-        check=_a1_check,
-        mutations=(Mutation("the printed stages with the right condition", stages_agree=False),),
-        defect=Defect.FORMULA,
-        verify=verify_a1,
-    ),
-)

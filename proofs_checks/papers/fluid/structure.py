@@ -10,7 +10,7 @@ from bfio.wait.arrivals import poisson_instance, scaled
 from bfio.wait.chains import ThresholdPolicy, nested_policy, wait_policy
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
-from proofs_checks.claim import Claim, Context, FormulaClaim, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import (
@@ -22,7 +22,15 @@ from proofs_checks.papers.fluid.runs import (
 )
 from proofs_checks.search import Domain, examine
 
+CLAIMS = Claims()
 
+
+_SMALL = ("one engine, integer clock", "runs that begin empty")
+
+
+@CLAIMS.formula(
+    "fluid.eq1", Mutation("paused prompts take time as well", paused_too=True), hypotheses=_SMALL
+)
 def _eq1_check(context: Context, *, paused_too: bool = False) -> Outcome:
     """Time of a batch.
 
@@ -96,6 +104,12 @@ def _cohorts_hold(run: StageRun, setting: Setting, thresholds: Sequence[int]) ->
     return True
 
 
+@CLAIMS.own(
+    "fluid.wait-structure",
+    Mutation("thresholds one above those of the bound", extra=1),
+    Mutation("thresholds ignored after the last arrival", draining=True),
+    hypotheses=_SMALL,
+)
 def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> Outcome:
     """Cohorts, memory and batches of WAIT.
 
@@ -154,6 +168,12 @@ def _same(one: StageRun, other: StageRun) -> bool:
     ) and np.array_equal(one.completion, other.completion)
 
 
+@CLAIMS.own(
+    "fluid.nested-one-type",
+    Mutation("another threshold", other=1),
+    Mutation("up to three classes", classes=3),
+    hypotheses=("one class", *_SMALL),
+)
 def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Outcome:
     """With one type Nested WAIT is WAIT.
 
@@ -183,6 +203,7 @@ def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Ou
     )
 
 
+@CLAIMS.remark("fluid.time-change", Mutation("times not scaled", scale_time=False))
 def _time_change_check(context: Context, *, horizon: int = 40, scale_time: bool = True) -> Outcome:
     """Heavy traffic is a change of time.
 
@@ -225,39 +246,3 @@ def _time_change_check(context: Context, *, horizon: int = 40, scale_time: bool 
         list(product(seeds, (Fraction(1, 2), Fraction(2), Fraction(5)))),
         holds,
     )
-
-
-_SMALL = ("one engine, integer clock", "runs that begin empty")
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="fluid.eq1",
-        hypotheses=_SMALL,
-        check=_eq1_check,
-        mutations=(Mutation("paused prompts take time as well", paused_too=True),),
-    ),
-    Claim(
-        id="fluid.wait-structure",
-        hypotheses=_SMALL,
-        check=_wait_check,
-        mutations=(
-            Mutation("thresholds one above those of the bound", extra=1),
-            Mutation("thresholds ignored after the last arrival", draining=True),
-        ),
-    ),
-    Claim(
-        id="fluid.nested-one-type",
-        hypotheses=("one class", *_SMALL),
-        check=_one_type_check,
-        mutations=(
-            Mutation("another threshold", other=1),
-            Mutation("up to three classes", classes=3),
-        ),
-    ),
-    RemarkClaim(
-        id="fluid.time-change",
-        check=_time_change_check,
-        mutations=(Mutation("times not scaled", scale_time=False),),
-    ),
-)

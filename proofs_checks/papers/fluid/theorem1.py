@@ -9,12 +9,14 @@ import numpy as np
 from bfio.wait.chains import wait_policy
 from bfio.wait.instance import StageClock
 from formulations.fluid import FluidProblem
-from proofs_checks.claim import Context, Defect, Kind, Mutation, RemarkClaim, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.replicas import Replicas, exponent_estimate, wait_replicas
 from proofs_checks.papers.fluid.runs import canonical, reference
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,15 @@ def exponents(
     return estimates, agrees_with_engine(replicas, context.choose(3, 10, 50), 30)
 
 
+@CLAIMS.result(
+    "fluid.theorem1",
+    Mutation("C ≥ M^π as printed", ample=True),
+    Mutation("(9) broken: ΔT above n_j/λ_j", critical=TOO_SLOW),
+    Mutation("equality in the strict part", strict=CRITICAL),
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.HYPOTHESIS,
+    verify=verify,
+)
 def _theorem1_check(
     context: Context,
     *,
@@ -247,6 +258,11 @@ def _theorem1_check(
     return Findings(printed, one, other, estimates=(*first, *second))
 
 
+@CLAIMS.remark(
+    "fluid.theorem1-types",
+    Mutation("equality for both classes", setting=CRITICAL),
+    kind=Kind.ASYMPTOTIC,
+)
 def _types_check(context: Context, *, setting: Scaling = MIXED) -> Outcome:
     """Each type's latency depends on its own slack.
 
@@ -275,25 +291,3 @@ def _types_check(context: Context, *, setting: Scaling = MIXED) -> Outcome:
     )  # fmt: skip
     agree = agrees_with_engine(replicas, context.choose(3, 10, 50), 30)
     return Findings(agree, estimates=(*quiet, loud))
-
-
-CLAIMS = (
-    ResultClaim(
-        id="fluid.theorem1",
-        kind=Kind.ASYMPTOTIC,
-        check=_theorem1_check,
-        mutations=(
-            Mutation("C ≥ M^π as printed", ample=True),
-            Mutation("(9) broken: ΔT above n_j/λ_j", critical=TOO_SLOW),
-            Mutation("equality in the strict part", strict=CRITICAL),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify,
-    ),
-    RemarkClaim(
-        id="fluid.theorem1-types",
-        kind=Kind.ASYMPTOTIC,
-        check=_types_check,
-        mutations=(Mutation("equality for both classes", setting=CRITICAL),),
-    ),
-)

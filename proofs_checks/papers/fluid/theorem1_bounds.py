@@ -5,11 +5,14 @@ from fractions import Fraction
 from itertools import product
 from math import sqrt
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
+
 
 _NAMES = ("prompt", "output", "threshold", "fixed", "per_token")
 
@@ -116,6 +119,13 @@ def verify_critical(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "fluid.theorem1-critical",
+    Mutation("steps of length 1, λ = n", unit=True),
+    Mutation("no buffer in the correction", base=0),
+    defect=Defect.FORMULA,
+    verify=verify_critical,
+)
 def _critical_check(
     context: Context, *, fixed: tuple[int, ...] = (1, 20, 100), unit: bool = False, base: int = 2
 ) -> Outcome:
@@ -183,6 +193,13 @@ def verify_walk(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "fluid.theorem1-critical-walk",
+    Mutation("a walk reflected at n_j", base=1),
+    Mutation("n_j in place of 2n_j in the correction", allowed=1),
+    defect=Defect.FORMULA,
+    verify=verify_walk,
+)
 def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome:
     """Dominator with equality in (9).
 
@@ -220,6 +237,11 @@ def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome
 # The strict case.
 
 
+@CLAIMS.step(
+    "fluid.theorem1-strict",
+    Mutation("half of Kingman's term", part=0.5),
+    Mutation("no slack: λ·ΔT = n, any constant", shares=(1.0,)),
+)
 def _kingman_check(
     context: Context, *, shares: tuple[float, ...] = (0.3, 0.6, 0.9), part: float = 1
 ) -> Outcome:
@@ -250,35 +272,3 @@ def _kingman_check(
         list(product((1, 2, 3, 5), shares)),
         holds,
     )
-
-
-CLAIMS = (
-    StepClaim(
-        id="fluid.theorem1-critical",
-        check=_critical_check,
-        mutations=(
-            Mutation("steps of length 1, λ = n", unit=True),
-            Mutation("no buffer in the correction", base=0),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_critical,
-    ),
-    StepClaim(
-        id="fluid.theorem1-critical-walk",
-        check=_walk_check,
-        mutations=(
-            Mutation("a walk reflected at n_j", base=1),
-            Mutation("n_j in place of 2n_j in the correction", allowed=1),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_walk,
-    ),
-    StepClaim(
-        id="fluid.theorem1-strict",
-        check=_kingman_check,
-        mutations=(
-            Mutation("half of Kingman's term", part=0.5),
-            Mutation("no slack: λ·ΔT = n, any constant", shares=(1.0,)),
-        ),
-    ),
-)

@@ -9,7 +9,7 @@ from itertools import pairwise, product
 from formulations.fluid import FluidWorker
 from formulations.thresholds import NestedProblem
 from formulations.thresholds.segments import printed_segment_memory
-from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.full_batch import full_batch
@@ -21,6 +21,8 @@ from proofs_checks.papers.fluid.nested_scaling import (
 )
 from proofs_checks.papers.fluid.overflow_chances import TwoSegments, buffer_suffices
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,19 @@ def _three_segments() -> Experiment:
     return Experiment(problem, problem, (4, 3, 2))
 
 
+@CLAIMS.result(
+    "fluid.theorem4",
+    Mutation("the memory of a full batch as printed", printed=False),
+    Mutation("an engine four times slower, which breaks (14)", fixed=Fraction(2)),
+    formula=f"(14)  ⇒  {CONCLUSION}",
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.FORMULA,
+    reading=READING.format("theorem4-memory") + " The refutation is of the sum for M^π after "
+    "(14), which section 7.2 repeats for its figures. By the words before it, 'n_i at each "
+    "stage', M^π is that of a full batch, and the statement with < in (14) is the corrected "
+    "one.",
+    verify=verify,
+)
 def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool = True) -> Outcome:
     """Nested WAIT with fewer segments: throughput and latency.
 
@@ -213,6 +228,13 @@ def verify_merged(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "fluid.theorem4-memory",
+    Mutation("an eighth of the deviation in the correction", buffer=0.125),
+    Mutation("the corrected memory as printed", exact=True),
+    defect=Defect.FORMULA,
+    verify=verify_merged,
+)
 def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -> Outcome:
     """Memory that suffices with merged segments.
 
@@ -301,33 +323,3 @@ def _one_error_each() -> dict[str, float]:
             index_only, 10**9, merged_memory(index_only, full=True)
         ),
     }
-
-
-CLAIMS = (
-    ResultClaim(
-        id="fluid.theorem4",
-        formula=f"(14)  ⇒  {CONCLUSION}",
-        kind=Kind.ASYMPTOTIC,
-        check=_check,
-        mutations=(
-            Mutation("the memory of a full batch as printed", printed=False),
-            Mutation("an engine four times slower, which breaks (14)", fixed=Fraction(2)),
-        ),
-        defect=Defect.FORMULA,
-        reading=READING.format("theorem4-memory") + " The refutation is of the sum for M^π after "
-        "(14), which section 7.2 repeats for its figures. By the words before it, 'n_i at each "
-        "stage', M^π is that of a full batch, and the statement with < in (14) is the corrected "
-        "one.",
-        verify=verify,
-    ),
-    ResultClaim(
-        id="fluid.theorem4-memory",
-        check=_merged_check,
-        mutations=(
-            Mutation("an eighth of the deviation in the correction", buffer=0.125),
-            Mutation("the corrected memory as printed", exact=True),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_merged,
-    ),
-)

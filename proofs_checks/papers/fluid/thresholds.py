@@ -13,11 +13,14 @@ from formulations.thresholds import (
     solve,
     threshold_violations,
 )
-from proofs_checks.claim import Claim, Context, Kind, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases
 from proofs_checks.papers.fluid.runs import canonical
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 #: A case and real thresholds.
 Choice = tuple[Case, tuple[Fraction, ...]]
@@ -44,6 +47,14 @@ def _choices(context: Context) -> Iterator[Choice]:
             yield case, tuple(factor * n * Fraction(int(rng.integers(1, 14)), 10) for n in ray)
 
 
+STABLE = ("d1·A < 1",)
+
+
+@CLAIMS.step(
+    "fluid.eq9-memory",
+    Mutation("(9) dropped", feasible=False),
+    hypotheses=(*STABLE, "real thresholds that satisfy (9)"),
+)
 def _memory_check(context: Context, *, feasible: bool = True) -> Outcome:
     """No thresholds need less than the equilibrium.
 
@@ -70,6 +81,12 @@ def _memory_check(context: Context, *, feasible: bool = True) -> Outcome:
     )
 
 
+@CLAIMS.own(
+    "fluid.threshold-ray",
+    Mutation("(1 − ρ)² in place of 1 − ρ", slack=2),
+    hypotheses=STABLE,
+    kind=Kind.IDENTITY,
+)
 def _ray_check(context: Context, *, slack: int = 1) -> Outcome:
     """Thresholds in proportion to the rates.
 
@@ -140,6 +157,11 @@ def _is_least(problem: ThresholdProblem, method: str | None, looser: ThresholdPr
     return all(all(a >= n for a, n in zip(other, vector, strict=True)) for other in solutions)
 
 
+@CLAIMS.own(
+    "fluid.least-thresholds",
+    Mutation("the strict vector among non-strict solutions", enumerate_strict=False),
+    hypotheses=STABLE,
+)
 def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> Outcome:
     """Least thresholds.
 
@@ -174,31 +196,3 @@ def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> O
         for name, strict in (("non-strict", False), ("strict", True))
     }
     return Findings(seen, numbers=vectors)
-
-
-STABLE = ("d1·A < 1",)
-
-
-CLAIMS = (
-    StepClaim(
-        id="fluid.eq9-memory",
-        hypotheses=(*STABLE, "real thresholds that satisfy (9)"),
-        check=_memory_check,
-        mutations=(Mutation("(9) dropped", feasible=False),),
-    ),
-    Claim(
-        id="fluid.threshold-ray",
-        hypotheses=STABLE,
-        kind=Kind.IDENTITY,
-        check=_ray_check,
-        mutations=(Mutation("(1 − ρ)² in place of 1 − ρ", slack=2),),
-    ),
-    Claim(
-        id="fluid.least-thresholds",
-        hypotheses=STABLE,
-        check=_least_check,
-        mutations=(
-            Mutation("the strict vector among non-strict solutions", enumerate_strict=False),
-        ),
-    ),
-)

@@ -9,7 +9,7 @@ from math import sqrt
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claim, Context, Defect, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import poisson_law
 from proofs_checks.papers.fluid.runs import Setting, random_setting, reference
@@ -231,7 +231,8 @@ def _claim(name: str, title: str, statement: str, formula: str, *, critical: boo
     mutations = [Mutation("one stage less in the correction", spare=1)]
     if not latency:
         mutations.append(Mutation("outputs of 1 only", outputs=(1,)))
-    return StepClaim(
+    return Claim(
+        scope=Scope.STEP,
         id=f"fluid.{name}",
         source=_APPENDIX,
         title=title,

@@ -12,10 +12,12 @@ from math import isqrt
 
 from bfio.kvcache.lower_bounds import long_and_short
 from formulations.hindsight_latency import Convention, LatencyProblem, brute_force, total_latency
-from proofs_checks.claim import Context, Kind, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,19 @@ def _agree(context: Context) -> Examination[Attack]:
 
 
 # Theorem 6.2.
+ADVERSARY = (
+    "arrivals may answer the algorithm",
+    "no clearing: a delayed request keeps its memory",
+)
+
+
+@CLAIMS.result(
+    "kv.theorem6.2",
+    Mutation("ten short requests whatever M", num=10),
+    Mutation("the long request may be cleared", clearing=True),
+    hypotheses=ADVERSARY,
+    kind=Kind.ASYMPTOTIC,
+)
 def _theorem_check(context: Context, *, num: int | None = None, clearing: bool = False) -> Outcome:
     """No constant ratio without randomness.
 
@@ -155,6 +170,12 @@ def square_root(memory: int, start: int) -> Attack:
     return Attack(memory, 1, memory // 2, start + memory - isqrt(memory) // 2)
 
 
+@CLAIMS.result(
+    "kv.square-root",
+    Mutation("ten short requests whatever M", short=10),
+    hypotheses=ADVERSARY,
+    kind=Kind.ASYMPTOTIC,
+)
 def _square_root_check(context: Context, *, short: int | None = None) -> Outcome:
     """Ω(√n).
 
@@ -193,30 +214,3 @@ def _square_root_check(context: Context, *, short: int | None = None) -> Outcome
             / (largest.num + 1) ** 0.5,
         },
     )
-
-
-ADVERSARY = (
-    "arrivals may answer the algorithm",
-    "no clearing: a delayed request keeps its memory",
-)
-
-
-CLAIMS = (
-    ResultClaim(
-        id="kv.theorem6.2",
-        hypotheses=ADVERSARY,
-        kind=Kind.ASYMPTOTIC,
-        check=_theorem_check,
-        mutations=(
-            Mutation("ten short requests whatever M", num=10),
-            Mutation("the long request may be cleared", clearing=True),
-        ),
-    ),
-    ResultClaim(
-        id="kv.square-root",
-        hypotheses=ADVERSARY,
-        kind=Kind.ASYMPTOTIC,
-        check=_square_root_check,
-        mutations=(Mutation("ten short requests whatever M", short=10),),
-    ),
-)

@@ -6,10 +6,12 @@ from itertools import product
 
 from bfio.kvcache.lower_bounds import costs_6_2, long_and_short
 from formulations.hindsight_latency import Convention, total_latency
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
 
 
 def program_costs(steps: int, prompt: int) -> tuple[int, int, int]:
@@ -56,6 +58,14 @@ def _cost_cases(context: Context) -> Iterator[Data]:
         yield from ({"steps": steps, "multiple": m} for m in (1, 2, 10, 1000))
 
 
+@CLAIMS.step(
+    "kv.theorem6.2-costs",
+    Mutation("M/2 in the correction", share=Fraction(1, 2)),
+    Mutation("Equation (1) in place of B.1", rule=Convention.CLOSED),
+    Mutation("B.1 in place of Equation (1) and section 3", others=(Convention.PRINTED,)),
+    defect=Defect.FORMULA,
+    verify=verify_costs,
+)
 def _costs_check(
     context: Context,
     *,
@@ -140,6 +150,12 @@ def verify_ratio(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.theorem6.2-ratio",
+    Mutation("1.01/ε in the correction", goal=Fraction(101, 100)),
+    defect=Defect.FORMULA,
+    verify=verify_ratio,
+)
 def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Outcome:
     """The ratio 1/ε.
 
@@ -160,25 +176,3 @@ def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Out
         lambda c: printed_ratio(c["steps"], 10**9) > goal * c["steps"],
     )
     return printed, corrected
-
-
-CLAIMS = (
-    StepClaim(
-        id="kv.theorem6.2-costs",
-        check=_costs_check,
-        mutations=(
-            Mutation("M/2 in the correction", share=Fraction(1, 2)),
-            Mutation("Equation (1) in place of B.1", rule=Convention.CLOSED),
-            Mutation("B.1 in place of Equation (1) and section 3", others=(Convention.PRINTED,)),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_costs,
-    ),
-    StepClaim(
-        id="kv.theorem6.2-ratio",
-        check=_ratio_check,
-        mutations=(Mutation("1.01/ε in the correction", goal=Fraction(101, 100)),),
-        defect=Defect.FORMULA,
-        verify=verify_ratio,
-    ),
-)

@@ -6,10 +6,12 @@ from fractions import Fraction
 from itertools import product
 from math import exp, log
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered, mean, of_sum
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,20 @@ def verify_mean(data: Data) -> str | None:
     )
 
 
+_ROUNDS = "N is counted over C rounds. The interval [t, t + C], as printed, has C + 1."
+
+
+ARRIVALS = ("arrivals per round i.i.d. within [0, B]", "outputs i.i.d. with F")
+
+
+@CLAIMS.step(
+    "kv.lemma5.5-mean",
+    Mutation("F(ô) in the correction", up_to=0),
+    hypotheses=ARRIVALS,
+    reading=_ROUNDS,
+    defect=Defect.FORMULA,
+    verify=verify_mean,
+)
 def _mean_check(context: Context, *, up_to: int = 1) -> Outcome:
     """Mean number of shorter arrivals.
 
@@ -113,6 +129,13 @@ def tail(law: ExactLaw, least: Fraction) -> Fraction:
     return sum((p for n, p in law.items() if n >= least), Fraction(0))
 
 
+@CLAIMS.step(
+    "kv.lemma5.5-hoeffding",
+    Mutation("10 in place of 2", power=10.0),
+    hypotheses=ARRIVALS,
+    reading=f"{_ROUNDS} Over these the inequality fails: with C = 1, one arrival a round, "
+    "half of them short and δ = 1 the probability is 1/4, and the bound e⁻² = 0.135.",
+)
 def _hoeffding_check(context: Context, *, power: float = 2.0) -> Outcome:
     """Hoeffding's inequality for shorter arrivals.
 
@@ -164,6 +187,13 @@ def verify_tail(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.lemma5.5-tail",
+    Mutation("a twentieth of the window in the correction", factor=0.05),
+    hypotheses=ARRIVALS,
+    defect=Defect.INFERENCE,
+    verify=verify_tail,
+)
 def _tail_check(
     context: Context, *, delta: Fraction = Fraction(1, 2), factor: float = 1
 ) -> Outcome:
@@ -205,36 +235,3 @@ def _tail_check(
         with_log,
     )
     return printed, corrected
-
-
-_ROUNDS = "N is counted over C rounds. The interval [t, t + C], as printed, has C + 1."
-ARRIVALS = ("arrivals per round i.i.d. within [0, B]", "outputs i.i.d. with F")
-
-
-CLAIMS = (
-    StepClaim(
-        id="kv.lemma5.5-mean",
-        hypotheses=ARRIVALS,
-        check=_mean_check,
-        mutations=(Mutation("F(ô) in the correction", up_to=0),),
-        reading=_ROUNDS,
-        defect=Defect.FORMULA,
-        verify=verify_mean,
-    ),
-    StepClaim(
-        id="kv.lemma5.5-hoeffding",
-        hypotheses=ARRIVALS,
-        check=_hoeffding_check,
-        reading=f"{_ROUNDS} Over these the inequality fails: with C = 1, one arrival a round, "
-        "half of them short and δ = 1 the probability is 1/4, and the bound e⁻² = 0.135.",
-        mutations=(Mutation("10 in place of 2", power=10.0),),
-    ),
-    StepClaim(
-        id="kv.lemma5.5-tail",
-        hypotheses=ARRIVALS,
-        check=_tail_check,
-        mutations=(Mutation("a twentieth of the window in the correction", factor=0.05),),
-        defect=Defect.INFERENCE,
-        verify=verify_tail,
-    ),
-)

@@ -5,7 +5,7 @@ from itertools import islice
 
 from bfio.kvcache import feasibility
 from formulations.hindsight_latency import Convention
-from proofs_checks.claim import Context, Defect, FormulaClaim, Mutation, RemarkClaim, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import (
     Jobs,
@@ -19,6 +19,8 @@ from proofs_checks.papers.kv.model import (
 )
 from proofs_checks.papers.kv.selection import COMMON, WorkerState, fits, random_state
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 # Checkpoints.
@@ -51,6 +53,11 @@ def _agrees(test: Test) -> Callable[[WorkerState], bool]:
     return holds
 
 
+@CLAIMS.remark(
+    "kv.checkpoints",
+    Mutation("without the candidate's", test=at_completions_of_others),
+    Mutation("the last completion only", test=at_last_completion),
+)
 def _checkpoint_check(context: Context, *, test: Test = at_completions) -> Outcome:
     """Completion times suffice.
 
@@ -109,6 +116,14 @@ def _listed_states(context: Context) -> Iterator[Data]:
             yield data
 
 
+@CLAIMS.formula(
+    "kv.algorithm1-checkpoints",
+    Mutation("the candidate listed", printed=at_completions),
+    Mutation("not listed in the correction", corrected=at_completions_of_others),
+    hypotheses=COMMON,
+    defect=Defect.MISPRINT,
+    verify=verify_listed,
+)
 def _listed_check(
     context: Context, *, printed: Test = at_completions_of_others, corrected: Test = at_completions
 ) -> Outcome:
@@ -183,6 +198,12 @@ def _equal(memory: int, prompt: int, output: int, num: int) -> Jobs:
     return Jobs(memory, (0,) * num, (prompt,) * num, (output + 1,) * num)
 
 
+@CLAIMS.result(
+    "kv.proposition4.1",
+    Mutation("finished requests kept in the correction", keep_finished=True),
+    defect=Defect.MISPRINT,
+    verify=verify_count,
+)
 def _count_check(context: Context, *, keep_finished: bool = False) -> Outcome:
     """Work of Algorithm 1 per round.
 
@@ -237,33 +258,3 @@ def _count_check(context: Context, *, keep_finished: bool = False) -> Outcome:
         counted,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="kv.checkpoints",
-        check=_checkpoint_check,
-        mutations=(
-            Mutation("without the candidate's", test=at_completions_of_others),
-            Mutation("the last completion only", test=at_last_completion),
-        ),
-    ),
-    FormulaClaim(
-        id="kv.algorithm1-checkpoints",
-        hypotheses=COMMON,
-        check=_listed_check,
-        mutations=(
-            Mutation("the candidate listed", printed=at_completions),
-            Mutation("not listed in the correction", corrected=at_completions_of_others),
-        ),
-        defect=Defect.MISPRINT,
-        verify=verify_listed,
-    ),
-    ResultClaim(
-        id="kv.proposition4.1",
-        check=_count_check,
-        mutations=(Mutation("finished requests kept in the correction", keep_finished=True),),
-        defect=Defect.MISPRINT,
-        verify=verify_count,
-    ),
-)

@@ -15,7 +15,7 @@ from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -26,6 +26,9 @@ from proofs_checks.papers.kv.model import (
     selected,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 _ALGORITHM_2 = LookAhead()
 LIMITS = CacheLimits(batches=3000, fruitless_clearings=300)
@@ -52,6 +55,10 @@ def _timed(context: Context) -> CacheInstance:
     )
 
 
+@CLAIMS.remark(
+    "kv.section7-durations",
+    Mutation("α-protection with α = 0 in place of Algorithm 2", policy=Protection(Fraction(0))),
+)
 def _durations_check(context: Context, *, policy: CachePolicy = _ALGORITHM_2) -> Outcome:
     """Any batch durations.
 
@@ -98,6 +105,7 @@ def alpha_of(memory: int) -> Fraction:
     return 1 - Fraction(1, memory)
 
 
+@CLAIMS.remark("kv.alpha-loop", Mutation("α = 0.9 from the start", small=Fraction(9, 10)))
 def _loop_check(context: Context, *, small: Fraction = Fraction(0)) -> Outcome:
     """Loops of α-protection greedy.
 
@@ -132,6 +140,7 @@ def _loop_check(context: Context, *, small: Fraction = Fraction(0)) -> Outcome:
     return Findings(some, ends, numbers={"loops": len(loops), "instances": len(problems)})
 
 
+@CLAIMS.remark("kv.beta-clearing", Mutation("β = 1", tenths=10))
 def _clearing_check(context: Context, *, tenths: int = 3) -> Outcome:
     """Random clearing ends loops.
 
@@ -221,6 +230,12 @@ def _safe(context: Context, sign: int) -> bool:
     return run.is_finished and run.overflows == 0
 
 
+@CLAIMS.remark(
+    "kv.section8.1",
+    Mutation("ô − δ in the correction", sign=-1),
+    defect=Defect.MISPRINT,
+    verify=verify_margin,
+)
 def _margin_check(context: Context, *, sign: int = 1) -> Outcome:
     """Safe margin for predictions.
 
@@ -252,31 +267,3 @@ def _margin_check(context: Context, *, sign: int = 1) -> Outcome:
         lambda _: _safe(context, sign),
     )
     return printed, corrected
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="kv.section7-durations",
-        check=_durations_check,
-        mutations=(
-            Mutation(
-                "α-protection with α = 0 in place of Algorithm 2", policy=Protection(Fraction(0))
-            ),
-        ),
-    ),
-    RemarkClaim(
-        id="kv.alpha-loop",
-        check=_loop_check,
-        mutations=(Mutation("α = 0.9 from the start", small=Fraction(9, 10)),),
-    ),
-    RemarkClaim(
-        id="kv.beta-clearing", check=_clearing_check, mutations=(Mutation("β = 1", tenths=10),)
-    ),
-    RemarkClaim(
-        id="kv.section8.1",
-        check=_margin_check,
-        mutations=(Mutation("ô − δ in the correction", sign=-1),),
-        defect=Defect.MISPRINT,
-        verify=verify_margin,
-    ),
-)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency, violations
-from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs, optima, problem_of
 from proofs_checks.papers.kv.semi_online import (
@@ -15,6 +15,8 @@ from proofs_checks.papers.kv.semi_online import (
     with_starts,
 )
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 # The exchange in the proof.
@@ -56,6 +58,13 @@ def verify_exchange(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.theorem4.2-exchange",
+    Mutation("o_k ≥ o_j in the correction", sign=-1),
+    hypotheses=(*SEMI_ONLINE, "S better than Algorithm 1"),
+    defect=Defect.SENTENCE,
+    verify=verify_exchange,
+)
 def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
     """The exchange step.
 
@@ -150,6 +159,12 @@ def _delayed(problem: LatencyProblem) -> LatencyProblem:
     )
 
 
+@CLAIMS.remark(
+    "kv.figure4",
+    Mutation("P4 comes with the others in the correction", arrival=0),
+    defect=Defect.SENTENCE,
+    verify=verify_figure,
+)
 def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) -> Outcome:
     """The optimum that waits.
 
@@ -183,22 +198,3 @@ def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) ->
         "P3 and P4 alone: both orders are optimal", "the two requests", [alone], tie
     )
     return printed, corrected
-
-
-CLAIMS = (
-    StepClaim(
-        id="kv.theorem4.2-exchange",
-        hypotheses=(*SEMI_ONLINE, "S better than Algorithm 1"),
-        check=_exchange_check,
-        mutations=(Mutation("o_k ≥ o_j in the correction", sign=-1),),
-        defect=Defect.SENTENCE,
-        verify=verify_exchange,
-    ),
-    RemarkClaim(
-        id="kv.figure4",
-        check=_figure_check,
-        mutations=(Mutation("P4 comes with the others in the correction", arrival=0),),
-        defect=Defect.SENTENCE,
-        verify=verify_figure,
-    ),
-)

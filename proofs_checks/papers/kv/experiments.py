@@ -2,9 +2,12 @@
 
 from fractions import Fraction
 
-from proofs_checks.claim import Context, Defect, ExperimentClaim, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 # The size of the cache.
 _LAYERS, _HIDDEN, _BYTES = 80, 8192, 2
@@ -35,6 +38,12 @@ def verify_limit(data: Data) -> str | None:
     return f"with a GB of {data['gigabyte']} bytes: {tokens} tokens, not {_PUBLISHED}"
 
 
+@CLAIMS.remark(
+    "kv.memory-limit",
+    Mutation("64 layers in the correction", layers=64),
+    defect=Defect.FORMULA,
+    verify=verify_limit,
+)
 def _limit_check(context: Context, *, layers: int = _LAYERS) -> Outcome:
     """16,492 tokens.
 
@@ -97,6 +106,12 @@ def verify_cap(data: Data) -> str | None:
     )
 
 
+@CLAIMS.experiment(
+    "kv.section8.2",
+    Mutation("1/3 for 1/2 in the correction", high=3),
+    defect=Defect.FORMULA,
+    verify=verify_cap,
+)
 def _slopes_check(context: Context, *, high: int = 2, low: int = 100) -> Outcome:
     """Slopes and the latency cap.
 
@@ -127,21 +142,3 @@ def _slopes_check(context: Context, *, high: int = 2, low: int = 100) -> Outcome
         lambda c: Fraction(c[0][1], c[0][0]) == c[1],
     )
     return printed, corrected
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="kv.memory-limit",
-        check=_limit_check,
-        mutations=(Mutation("64 layers in the correction", layers=64),),
-        defect=Defect.FORMULA,
-        verify=verify_limit,
-    ),
-    ExperimentClaim(
-        id="kv.section8.2",
-        check=_slopes_check,
-        mutations=(Mutation("1/3 for 1/2 in the correction", high=3),),
-        defect=Defect.FORMULA,
-        verify=verify_cap,
-    ),
-)

@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.hindsight_latency import Convention
-from proofs_checks.claim import Context, Defect, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Examination, Outcome
 from proofs_checks.papers.kv.bursts import ARRIVALS, Burst, verify
 from proofs_checks.papers.kv.model import (
@@ -21,6 +21,8 @@ from proofs_checks.papers.kv.model import (
     random_problem,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 def _single(context: Context) -> Iterator[Burst]:
@@ -191,6 +193,16 @@ def _sharing(context: Context, more: int) -> tuple[Examination[Jobs], Examinatio
     )
 
 
+@CLAIMS.result(
+    "kv.lemma5.5",
+    Mutation("room for one slot less in the correction", less=1),
+    Mutation("a tenth of the level of work in the correction", share=0.1),
+    Mutation("one request more side by side in the correction", more=1),
+    hypotheses=(*ARRIVALS, "λ < μ*, here in the form λ·ℓ < 1 with ℓ slots at most a request"),
+    defect=Defect.RESULT,
+    verify=verify,
+    proof="lemma5.5",
+)
 def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: int = 0) -> Outcome:
     """OFF catches up in a stable system.
 
@@ -236,20 +248,3 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
         lambda case: _work_bounded(case, share),
     )
     return printed, move, work, *_sharing(context, more)
-
-
-CLAIMS = (
-    ResultClaim(
-        id="kv.lemma5.5",
-        hypotheses=(*ARRIVALS, "λ < μ*, here in the form λ·ℓ < 1 with ℓ slots at most a request"),
-        check=_lemma55_check,
-        mutations=(
-            Mutation("room for one slot less in the correction", less=1),
-            Mutation("a tenth of the level of work in the correction", share=0.1),
-            Mutation("one request more side by side in the correction", more=1),
-        ),
-        defect=Defect.RESULT,
-        verify=verify,
-        proof="lemma5.5",
-    ),
-)

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from itertools import accumulate, product
 
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Context, Defect, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.kv.bursts import ARRIVALS, Burst, verify_queue
 from proofs_checks.papers.kv.model import algorithm, jobs, optima, problem_of
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 #: Convention, memory, prompt and unit of time where one request at a time fits; outputs that
 #: occupy one, two and three units.
@@ -66,6 +69,16 @@ def _outlasts(case: tuple[int, tuple[Round, ...]]) -> bool:
     return algorithm(data)[0] == 0 and all(starts[0] >= after for starts in optima(data))
 
 
+@CLAIMS.result(
+    "kv.lemma5.6",
+    Mutation("one other request in the queue", others=1),
+    Mutation("one round later in the correction", later=1),
+    Mutation("short ones may run out in the correction", behind=1),
+    hypotheses=(*ARRIVALS, "λ > μ*"),
+    defect=Defect.RESULT,
+    verify=verify_queue,
+    proof="lemma5.6",
+)
 def _lemma56_check(
     context: Context, *, others: int = 2, later: int = 0, behind: int = 0
 ) -> Outcome:
@@ -117,20 +130,3 @@ def _lemma56_check(
         _outlasts,
     )
     return printed, corrected, never
-
-
-CLAIMS = (
-    ResultClaim(
-        id="kv.lemma5.6",
-        hypotheses=(*ARRIVALS, "λ > μ*"),
-        check=_lemma56_check,
-        mutations=(
-            Mutation("one other request in the queue", others=1),
-            Mutation("one round later in the correction", later=1),
-            Mutation("short ones may run out in the correction", behind=1),
-        ),
-        defect=Defect.RESULT,
-        verify=verify_queue,
-        proof="lemma5.6",
-    ),
-)

@@ -5,10 +5,13 @@ from itertools import product
 from typing import TypeAlias
 
 from formulations.hindsight_latency import Convention, LatencyProblem, violations
-from proofs_checks.claim import Claim, Context, Defect, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import Jobs, peak, problem_of
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 #: A problem and a start for each request.
 Schedule: TypeAlias = tuple[LatencyProblem, tuple[int, ...]]
@@ -27,6 +30,7 @@ def _pairs(largest: int, most: Callable[[int], int]) -> Iterator[tuple[int, int,
                     yield memory, prompt, first, second
 
 
+@CLAIMS.remark("kv.section2.3", Mutation("t_1 up to M", most=lambda memory: memory))
 def _together_check(
     context: Context, *, most: Callable[[int], int] = lambda memory: memory // 2
 ) -> Outcome:
@@ -129,6 +133,13 @@ def verify_rules(data: Data) -> str | None:
     )
 
 
+@CLAIMS.own(
+    "kv.memory-rules",
+    Mutation("(1) taken for B.1 with the same o", longer=0),
+    Mutation("section 3 taken for B.1 with the same s", larger=0),
+    defect=Defect.INFERENCE,
+    verify=verify_rules,
+)
 def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outcome:
     """Three statements of the memory limit.
 
@@ -201,22 +212,3 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
     )
     same = examine("conventions A, B, C of the checker", made, _schedules(context), ours)
     return printed, corrected, same
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="kv.section2.3",
-        check=_together_check,
-        mutations=(Mutation("t_1 up to M", most=lambda memory: memory),),
-    ),
-    Claim(
-        id="kv.memory-rules",
-        check=_rules_check,
-        mutations=(
-            Mutation("(1) taken for B.1 with the same o", longer=0),
-            Mutation("section 3 taken for B.1 with the same s", larger=0),
-        ),
-        defect=Defect.INFERENCE,
-        verify=verify_rules,
-    ),
-)

@@ -6,7 +6,7 @@ from itertools import product
 from math import log
 
 from formulations.hindsight_latency import Convention, LatencyProblem, lower_bound, total_latency
-from proofs_checks.claim import Context, Defect, Kind, Mutation, RemarkClaim, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.papers.kv.equal_streams import (
     EqualRequests,
@@ -19,6 +19,9 @@ from proofs_checks.papers.kv.equal_streams import (
 from proofs_checks.papers.kv.model import algorithm, jobs, peak, problem_of, random_problem
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import slope_estimate
+
+CLAIMS = Claims()
+
 
 #: Horizons T at which streams are compared; each doubles the one before.
 _ROUNDS = (12, 24, 48)
@@ -87,6 +90,17 @@ def _streams(context: Context, rates: Sequence[int]) -> Iterator[Data]:
                 yield data
 
 
+STREAM = ("arrivals per round i.i.d. with bounded support", "outputs i.i.d.", "a common prompt s")
+
+
+@CLAIMS.result(
+    "kv.theorem5.3",
+    Mutation("one arrival a round, which never overloads", rates=(1,)),
+    Mutation("a quarter of the bound in the correction", share=Fraction(1, 4)),
+    hypotheses=STREAM,
+    defect=Defect.RESULT,
+    verify=verify_regret,
+)
 def _regret_check(
     context: Context, *, rates: Sequence[int] = (1, 4, 6), share: Fraction = Fraction(1)
 ) -> Outcome:
@@ -157,6 +171,12 @@ def _regret_check(
 
 
 # Remark 5.2 and the order of OPT.
+@CLAIMS.remark(
+    "kv.remark5.2",
+    Mutation("a thirtieth of the rounds with arrivals", every=30),
+    hypotheses=(*STREAM, "3 to 5 arrivals a round, outputs 1 to 3, M = 6, s = 1: overloaded"),
+    kind=Kind.STATISTICAL,
+)
 def _growth_check(context: Context, *, every: int = 1) -> Outcome:
     """Latency in an overloaded system.
 
@@ -198,9 +218,6 @@ def _square(name: str, x: Sequence[float], y: Sequence[float]) -> Estimate:
     )
 
 
-STREAM = ("arrivals per round i.i.d. with bounded support", "outputs i.i.d.", "a common prompt s")
-
-
 def verify_stability(data: Data) -> str | None:
     """Compare the rates that Algorithm 2 and a steady start sustain, under every convention."""
     kinds = kinds_of(data)
@@ -217,6 +234,14 @@ def verify_stability(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "kv.stability",
+    Mutation("three quarters in the correction", share=Fraction(3, 4)),
+    Mutation("half the rate of a steady start", asked=2),
+    hypotheses=STREAM,
+    defect=Defect.SENTENCE,
+    verify=verify_stability,
+)
 def _stability_check(
     context: Context, *, share: Fraction = Fraction(1, 2), asked: int = 1
 ) -> Outcome:
@@ -262,36 +287,3 @@ def _stability_check(
         over_half,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    ResultClaim(
-        id="kv.theorem5.3",
-        hypotheses=STREAM,
-        check=_regret_check,
-        mutations=(
-            Mutation("one arrival a round, which never overloads", rates=(1,)),
-            Mutation("a quarter of the bound in the correction", share=Fraction(1, 4)),
-        ),
-        defect=Defect.RESULT,
-        verify=verify_regret,
-    ),
-    RemarkClaim(
-        id="kv.remark5.2",
-        hypotheses=(*STREAM, "3 to 5 arrivals a round, outputs 1 to 3, M = 6, s = 1: overloaded"),
-        kind=Kind.STATISTICAL,
-        check=_growth_check,
-        mutations=(Mutation("a thirtieth of the rounds with arrivals", every=30),),
-    ),
-    RemarkClaim(
-        id="kv.stability",
-        hypotheses=STREAM,
-        check=_stability_check,
-        mutations=(
-            Mutation("three quarters in the correction", share=Fraction(3, 4)),
-            Mutation("half the rate of a steady start", asked=2),
-        ),
-        defect=Defect.SENTENCE,
-        verify=verify_stability,
-    ),
-)

@@ -11,11 +11,14 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.claim import Context, Defect, Effort, FormulaClaim, Kind, Mutation
+from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.memory_rules import Schedule
 from proofs_checks.papers.kv.model import as_data, from_data, problem_of
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: Longest output and largest prompt: quick, normal, deep.
 _SIZES = ((2, 2), (3, 3), (4, 4))
@@ -90,6 +93,12 @@ def verify_objective(data: Data) -> str | None:
     )
 
 
+@CLAIMS.formula(
+    "kv.appendix-b1-objective",
+    Mutation("Σ a_i taken off twice", share=2),
+    defect=Defect.FORMULA,
+    verify=verify_objective,
+)
 def _objective_check(context: Context, *, share: int = 1) -> Outcome:
     """The objective of the program.
 
@@ -145,6 +154,12 @@ def verify_round_0(data: Data) -> str | None:
     )
 
 
+@CLAIMS.formula(
+    "kv.appendix-b1-round0",
+    Mutation("rows from round 1 on in the correction", first=1),
+    defect=Defect.MISPRINT,
+    verify=verify_round_0,
+)
 def _round_0_check(context: Context, *, first: int = 0) -> Outcome:
     """Memory rows for t in [T].
 
@@ -173,6 +188,11 @@ def _round_0_check(context: Context, *, first: int = 0) -> Outcome:
     return printed, corrected
 
 
+@CLAIMS.formula(
+    "kv.appendix-b1-running",
+    Mutation("nothing runs in its last round", late=1),
+    kind=Kind.IDENTITY,
+)
 def _running_check(context: Context, *, late: int = 0) -> Outcome:
     """Running status and product.
 
@@ -205,6 +225,7 @@ def _running_check(context: Context, *, late: int = 0) -> Outcome:
     )
 
 
+@CLAIMS.formula("kv.appendix-b1", Mutation("rows from round 1 on", first=1))
 def _program_check(context: Context, *, first: int = 0) -> Outcome:
     """The hindsight optimum as an integer program.
 
@@ -246,32 +267,3 @@ def _program_check(context: Context, *, first: int = 0) -> Outcome:
         by_solver,
     )
     return literal, by_program
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="kv.appendix-b1",
-        check=_program_check,
-        mutations=(Mutation("rows from round 1 on", first=1),),
-    ),
-    FormulaClaim(
-        id="kv.appendix-b1-objective",
-        check=_objective_check,
-        mutations=(Mutation("Σ a_i taken off twice", share=2),),
-        defect=Defect.FORMULA,
-        verify=verify_objective,
-    ),
-    FormulaClaim(
-        id="kv.appendix-b1-round0",
-        check=_round_0_check,
-        mutations=(Mutation("rows from round 1 on in the correction", first=1),),
-        defect=Defect.MISPRINT,
-        verify=verify_round_0,
-    ),
-    FormulaClaim(
-        id="kv.appendix-b1-running",
-        kind=Kind.IDENTITY,
-        check=_running_check,
-        mutations=(Mutation("nothing runs in its last round", late=1),),
-    ),
-)

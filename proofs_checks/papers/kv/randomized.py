@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 # Yao's inequality.
@@ -18,6 +20,7 @@ def _mixtures(size: int, parts: int) -> Iterator[tuple[Fraction, ...]]:
             yield tuple(Fraction(c, parts) for c in (*counts, parts - sum(counts)))
 
 
+@CLAIMS.step("kv.eq8", Mutation("the worst deterministic one on the right", pick="worst"))
 def _yao_check(context: Context, *, pick: str = "least") -> Outcome:
     """Yao's inequality for ratios.
 
@@ -106,6 +109,16 @@ def verify_distribution(data: Data) -> str | None:
     return None if total == 1 else f"ε = 1/{steps}, c = {constant}: they add up to {total}"
 
 
+_LAW = ("ε = 1/3, 1/4, ...", "c a positive integer")
+
+
+@CLAIMS.step(
+    "kv.theorem6.4-distribution",
+    Mutation("ε/c in the correction", extra=0),
+    hypotheses=_LAW,
+    defect=Defect.FORMULA,
+    verify=verify_distribution,
+)
 def _distribution_check(context: Context, *, extra: int = 1) -> Outcome:
     """The distribution of instances.
 
@@ -143,6 +156,13 @@ def verify_conditional(data: Data) -> str | None:
     return f"ε = 1/{steps}, c = {constant}: {len(hit(steps, start))} values, probability {chance}"
 
 
+@CLAIMS.step(
+    "kv.theorem6.4-conditional",
+    Mutation("one value missing only", missing=1),
+    hypotheses=_LAW,
+    defect=Defect.FORMULA,
+    verify=verify_conditional,
+)
 def _conditional_check(context: Context, *, missing: int = 2) -> Outcome:
     """Probability of a bad instance.
 
@@ -193,6 +213,12 @@ def verify_room(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.theorem6.4-room",
+    Mutation("without the prompt", prompts=0),
+    defect=Defect.MISPRINT,
+    verify=verify_room,
+)
 def _room_check(context: Context, *, prompts: int = 1) -> Outcome:
     """Memory left beside the long request.
 
@@ -226,36 +252,3 @@ def _room_check(context: Context, *, prompts: int = 1) -> Outcome:
 
 
 PROOF = "KV-cache paper, proof of Theorem 6.4 (section 6)"
-_LAW = ("ε = 1/3, 1/4, ...", "c a positive integer")
-
-
-CLAIMS = (
-    StepClaim(
-        id="kv.eq8",
-        check=_yao_check,
-        mutations=(Mutation("the worst deterministic one on the right", pick="worst"),),
-    ),
-    StepClaim(
-        id="kv.theorem6.4-distribution",
-        hypotheses=_LAW,
-        check=_distribution_check,
-        mutations=(Mutation("ε/c in the correction", extra=0),),
-        defect=Defect.FORMULA,
-        verify=verify_distribution,
-    ),
-    StepClaim(
-        id="kv.theorem6.4-conditional",
-        hypotheses=_LAW,
-        check=_conditional_check,
-        mutations=(Mutation("one value missing only", missing=1),),
-        defect=Defect.FORMULA,
-        verify=verify_conditional,
-    ),
-    StepClaim(
-        id="kv.theorem6.4-room",
-        check=_room_check,
-        mutations=(Mutation("without the prompt", prompts=0),),
-        defect=Defect.MISPRINT,
-        verify=verify_room,
-    ),
-)

@@ -8,12 +8,15 @@ from typing import TypeAlias
 
 from bfio.kvcache.lower_bounds import limit_6_4, printed_bound_6_4
 from formulations.hindsight_latency import lower_bound, total_latency
-from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.papers.kv.model import CONVENTIONS, algorithm, jobs
 from proofs_checks.papers.kv.randomized import hit, read_law
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: The printed bound for ε and c.
 Bound: TypeAlias = Callable[[Fraction, int], Fraction]
@@ -43,6 +46,12 @@ def without_one(epsilon: Fraction, constant: int) -> Fraction:
     return printed_bound_6_4(epsilon, constant) + Fraction(1, constant)
 
 
+@CLAIMS.step(
+    "kv.theorem6.4-sum",
+    Mutation("H without −1 in the identity", terms=0),
+    Mutation("H without −1 in the bound", bound=without_one),
+    kind=Kind.IDENTITY,
+)
 def _sum_check(context: Context, *, terms: int = 1, bound: Bound = printed_bound_6_4) -> Outcome:
     """The harmonic sum.
 
@@ -128,6 +137,13 @@ def verify_bound(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.theorem6.4-bound",
+    Mutation("ε = 1/10, where the bound is small", sizes=(10,)),
+    Mutation("1 + 1/c in the correction", short=Fraction(1, 2)),
+    defect=Defect.FORMULA,
+    verify=verify_bound,
+)
 def _bound_check(
     context: Context,
     *,
@@ -179,26 +195,3 @@ def _bound_check(
     )
     corrected = domain.examine("it has a ratio of at most 1 + 2/c", at_most)
     return printed, corrected, engine
-
-
-CLAIMS = (
-    StepClaim(
-        id="kv.theorem6.4-sum",
-        kind=Kind.IDENTITY,
-        check=_sum_check,
-        mutations=(
-            Mutation("H without −1 in the identity", terms=0),
-            Mutation("H without −1 in the bound", bound=without_one),
-        ),
-    ),
-    StepClaim(
-        id="kv.theorem6.4-bound",
-        check=_bound_check,
-        mutations=(
-            Mutation("ε = 1/10, where the bound is small", sizes=(10,)),
-            Mutation("1 + 1/c in the correction", short=Fraction(1, 2)),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_bound,
-    ),
-)

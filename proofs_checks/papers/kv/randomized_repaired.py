@@ -14,12 +14,15 @@ from itertools import product
 from math import floor, log, sqrt
 from typing import TypeAlias
 
-from proofs_checks.claim import Context, Kind, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.papers.kv.randomized import printed_values
 from proofs_checks.papers.kv.randomized_bound import riemann_sum
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 #: The values of k for 1/ε and c.
 Law: TypeAlias = Callable[[int, int], list[Fraction]]
@@ -103,6 +106,13 @@ def _costs_at(case: tuple[int, int, int]) -> bool:
     return attack.with_long_at(0) >= least and attack.wait() <= together / (steps - 1) + rest
 
 
+@CLAIMS.result(
+    "kv.theorem6.4",
+    Mutation("the printed values of k", law=printed_values),
+    Mutation("the long request may be cleared", growth=cleared),
+    kind=Kind.ASYMPTOTIC,
+    proof="randomized-starts",
+)
 def _theorem_check(
     context: Context, *, law: Law = every_release, growth: Growth = least_growth
 ) -> Outcome:
@@ -161,17 +171,3 @@ def _exceeds(goal: Fraction, steps: int) -> bool:
     """Whether `least_ratio` for c = 2·goal exceeds the goal, by H_n > ln n + ½."""
     constant = 2 * goal
     return 1 + (log(steps - 1) - 1.5) / (2 * (float(constant) + 1)) > goal
-
-
-CLAIMS = (
-    ResultClaim(
-        id="kv.theorem6.4",
-        kind=Kind.ASYMPTOTIC,
-        check=_theorem_check,
-        mutations=(
-            Mutation("the printed values of k", law=printed_values),
-            Mutation("the long request may be cleared", growth=cleared),
-        ),
-        proof="randomized-starts",
-    ),
-)

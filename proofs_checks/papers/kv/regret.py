@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.hindsight_latency import LatencyProblem, total_latency
-from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, as_data, jobs, random_problem
 from proofs_checks.papers.kv.moments import (
@@ -19,8 +19,11 @@ from proofs_checks.papers.kv.moments import (
 )
 from proofs_checks.search import Domain, examine
 
+CLAIMS = Claims()
+
 
 # Equation (6).
+@CLAIMS.step("kv.eq6", Mutation("summed to the last arrival", truncated=True), kind=Kind.IDENTITY)
 def _rounds_check(context: Context, *, truncated: bool = False) -> Outcome:
     """Latency round by round.
 
@@ -50,6 +53,11 @@ def _rounds_check(context: Context, *, truncated: bool = False) -> Outcome:
 
 
 # Footnote 6.
+@CLAIMS.step(
+    "kv.footnote6",
+    Mutation("Algorithm 2 in place of OFF in the second term", against_online=True),
+    hypotheses=FROM_STATE,
+)
 def _sign_check(context: Context, *, against_online: bool = False) -> Outcome:
     """Compensated values are not negative.
 
@@ -101,6 +109,13 @@ def verify_subset(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.off-subset",
+    Mutation("fewer by one in the correction", spare=1),
+    hypotheses=FROM_STATE,
+    defect=Defect.SENTENCE,
+    verify=verify_subset,
+)
 def _subset_check(context: Context, *, spare: int = 0) -> Outcome:
     # Rarer than what the other claims look for.
     """OFF differs only by starting less.
@@ -129,6 +144,9 @@ def _subset_check(context: Context, *, spare: int = 0) -> Outcome:
 
 
 # The terms K(t′).
+@CLAIMS.step(
+    "kv.pending-difference", Mutation("no difference at all", per_round=0), hypotheses=FROM_STATE
+)
 def _pending_check(context: Context, *, per_round: int = 1) -> Outcome:
     """The terms K(t′).
 
@@ -161,6 +179,11 @@ def _pending_check(context: Context, *, per_round: int = 1) -> Outcome:
 
 
 # The bound for the first rounds.
+@CLAIMS.step(
+    "kv.compensated-linear",
+    Mutation("an eighth of it", share=Fraction(1, 8)),
+    hypotheses=FROM_STATE,
+)
 def _linear_check(context: Context, *, share: Fraction = Fraction(1)) -> Outcome:
     """A compensated value is O(T).
 
@@ -206,6 +229,13 @@ def verify_expectation(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.coupling-constant",
+    Mutation("C_1·K̄ in the correction", share=0),
+    Mutation("sums of up to q·T² in the correction", power=2),
+    defect=Defect.FORMULA,
+    verify=verify_expectation,
+)
 def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> Outcome:
     """From a bound with high probability to the expectation.
 
@@ -237,51 +267,3 @@ def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> O
         lambda case: expected(case, power) <= case["usual"] + share * case["slope"],
     )
     return printed, corrected
-
-
-CLAIMS = (
-    StepClaim(
-        id="kv.eq6",
-        kind=Kind.IDENTITY,
-        check=_rounds_check,
-        mutations=(Mutation("summed to the last arrival", truncated=True),),
-    ),
-    StepClaim(
-        id="kv.footnote6",
-        hypotheses=FROM_STATE,
-        check=_sign_check,
-        mutations=(
-            Mutation("Algorithm 2 in place of OFF in the second term", against_online=True),
-        ),
-    ),
-    StepClaim(
-        id="kv.off-subset",
-        hypotheses=FROM_STATE,
-        check=_subset_check,
-        mutations=(Mutation("fewer by one in the correction", spare=1),),
-        defect=Defect.SENTENCE,
-        verify=verify_subset,
-    ),
-    StepClaim(
-        id="kv.pending-difference",
-        hypotheses=FROM_STATE,
-        check=_pending_check,
-        mutations=(Mutation("no difference at all", per_round=0),),
-    ),
-    StepClaim(
-        id="kv.compensated-linear",
-        hypotheses=FROM_STATE,
-        check=_linear_check,
-        mutations=(Mutation("an eighth of it", share=Fraction(1, 8)),),
-    ),
-    StepClaim(
-        id="kv.coupling-constant",
-        check=_expectation_check,
-        mutations=(
-            Mutation("C_1·K̄ in the correction", share=0),
-            Mutation("sums of up to q·T² in the correction", power=2),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_expectation,
-    ),
-)

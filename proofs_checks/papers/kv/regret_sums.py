@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Context, Defect, Kind, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import (
     algorithm,
@@ -17,6 +17,8 @@ from proofs_checks.papers.kv.model import (
 )
 from proofs_checks.papers.kv.moments import FROM_STATE, Moment, small_problems
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 # Equations (3) and (4).
@@ -59,6 +61,12 @@ def _optimum(problem: LatencyProblem) -> list[int]:
 _MADE = "random instances of 4 requests, optima from each state by enumeration"
 
 
+@CLAIMS.step(
+    "kv.eq3",
+    Mutation("the second term from the state of Algorithm 2", consistent=False),
+    hypotheses=FROM_STATE[:2],
+    kind=Kind.IDENTITY,
+)
 def _offline_check(context: Context, *, consistent: bool = True) -> Outcome:
     """The optimum as a telescoping sum.
 
@@ -90,6 +98,9 @@ def _offline_check(context: Context, *, consistent: bool = True) -> Outcome:
     return total, each
 
 
+@CLAIMS.step(
+    "kv.eq4", Mutation("three rounds only", last=3), hypotheses=FROM_STATE[:2], kind=Kind.IDENTITY
+)
 def _online_check(context: Context, *, last: int | None = None) -> Outcome:
     """The same sum along the states of Algorithm 2.
 
@@ -146,6 +157,14 @@ def verify_decomposition(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.regret-decomposition",
+    Mutation("one arrival a round, where n = T", rate=1),
+    Mutation("without the first two rounds", from_round=2),
+    hypotheses=(*FROM_STATE, "arrivals per round i.i.d. with bounded support"),
+    defect=Defect.FORMULA,
+    verify=verify_decomposition,
+)
 def _decomposition_check(context: Context, *, rate: int = 2, from_round: int = 0) -> Outcome:
     """Decomposition of the regret.
 
@@ -191,32 +210,3 @@ def _decomposition_check(context: Context, *, rate: int = 2, from_round: int = 0
         pathwise,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    StepClaim(
-        id="kv.eq3",
-        hypotheses=FROM_STATE[:2],
-        kind=Kind.IDENTITY,
-        check=_offline_check,
-        mutations=(Mutation("the second term from the state of Algorithm 2", consistent=False),),
-    ),
-    StepClaim(
-        id="kv.eq4",
-        hypotheses=FROM_STATE[:2],
-        kind=Kind.IDENTITY,
-        check=_online_check,
-        mutations=(Mutation("three rounds only", last=3),),
-    ),
-    StepClaim(
-        id="kv.regret-decomposition",
-        hypotheses=(*FROM_STATE, "arrivals per round i.i.d. with bounded support"),
-        check=_decomposition_check,
-        mutations=(
-            Mutation("one arrival a round, where n = T", rate=1),
-            Mutation("without the first two rounds", from_round=2),
-        ),
-        defect=Defect.FORMULA,
-        verify=verify_decomposition,
-    ),
-)

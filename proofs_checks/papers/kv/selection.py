@@ -10,7 +10,7 @@ import numpy as np
 
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, FormulaClaim, Mutation, RemarkClaim
+from proofs_checks.claim import Claim, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome, Verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -28,6 +28,8 @@ from proofs_checks.papers.kv.model import (
     used,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ COMMON = ("a common prompt s", "outputs known")
 
 
 # Equation (1) keeps the memory.
+@CLAIMS.formula("kv.eq1", Mutation("only the coming slot is tested", test=now_only))
 def _safety_check(context: Context, *, test: Test = equation_1) -> Outcome:
     """Look-ahead keeps the memory.
 
@@ -118,6 +121,7 @@ def _safety_check(context: Context, *, test: Test = equation_1) -> Outcome:
     return kept, twins
 
 
+@CLAIMS.remark("kv.progress", Mutation("o up to M − s + 1", beyond=1), hypotheses=COMMON)
 def _progress_check(context: Context, *, beyond: int = 0) -> Outcome:
     """An empty worker starts something.
 
@@ -143,6 +147,12 @@ def _progress_check(context: Context, *, beyond: int = 0) -> Outcome:
 
 
 # Equation (2).
+@CLAIMS.formula(
+    "kv.eq2",
+    Mutation("each its own prompt", prompts="mixed"),
+    Mutation("descending order", backwards=True),
+    hypotheses=COMMON,
+)
 def _largest_check(
     context: Context, *, prompts: str = "common", backwards: bool = False
 ) -> Outcome:
@@ -168,6 +178,7 @@ def _largest_check(
     )
 
 
+@CLAIMS.formula("kv.break", Mutation("each its own prompt", prompts="mixed"), hypotheses=COMMON)
 def _break_check(context: Context, *, prompts: str = "common") -> Outcome:
     """Break and continue are one with a common prompt.
 
@@ -303,33 +314,7 @@ def _claim(*, holds: Statement, verify: Verifier, what: str, **texts: Any) -> Cl
     )
 
 
-CLAIMS = (
-    FormulaClaim(
-        id="kv.eq1",
-        check=_safety_check,
-        mutations=(Mutation("only the coming slot is tested", test=now_only),),
-    ),
-    RemarkClaim(
-        id="kv.progress",
-        hypotheses=COMMON,
-        check=_progress_check,
-        mutations=(Mutation("o up to M − s + 1", beyond=1),),
-    ),
-    FormulaClaim(
-        id="kv.eq2",
-        hypotheses=COMMON,
-        check=_largest_check,
-        mutations=(
-            Mutation("each its own prompt", prompts="mixed"),
-            Mutation("descending order", backwards=True),
-        ),
-    ),
-    FormulaClaim(
-        id="kv.break",
-        hypotheses=COMMON,
-        check=_break_check,
-        mutations=(Mutation("each its own prompt", prompts="mixed"),),
-    ),
+CLAIMS += (
     _claim(
         id="kv.eq2-mixed",
         source="KV-cache paper, Equation (2) with the prompts s_i of section 7",

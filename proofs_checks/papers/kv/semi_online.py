@@ -10,7 +10,7 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.claim import Claim, Context, Defect, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Examination, Outcome
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -25,6 +25,9 @@ from proofs_checks.papers.kv.model import (
     shortest_first,
 )
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 #: Memory, common prompt and the outputs of requests that are all there at 0.
 Outputs: TypeAlias = tuple[int, int, tuple[int, ...]]
@@ -161,6 +164,18 @@ def small_instances(
         yield from all_at_once(memories, prompts, num, conventions)
 
 
+SEMI_ONLINE = ("everything arrives at 0", "a common prompt s", "no pausing")
+
+
+@CLAIMS.result(
+    "kv.theorem4.2",
+    Mutation("three requests only", size=3),
+    Mutation("four requests in the correction", few=4),
+    Mutation("longest first in the correction", key=longest_first),
+    hypotheses=SEMI_ONLINE,
+    defect=Defect.RESULT,
+    verify=verify_optimality,
+)
 def _theorem_check(
     context: Context, *, size: int = 5, few: int = 3, key: Key = shortest_first
 ) -> Outcome:
@@ -208,9 +223,6 @@ def _theorem_check(
     return printed, corrected
 
 
-SEMI_ONLINE = ("everything arrives at 0", "a common prompt s", "no pausing")
-
-
 def least_for_equal(data: Jobs) -> list[int]:
     """Return the best starts of equal requests that are all there at 0.
 
@@ -250,6 +262,14 @@ def _equal(sizes: Sequence[int], longest: int, multiple: int) -> Iterator[Output
             yield memory, 1, (output,) * num
 
 
+@CLAIMS.own(
+    "kv.theorem4.2-equal",
+    Mutation("up to three requests only", sizes=(2, 3)),
+    Mutation("four requests in the correction", few=4),
+    hypotheses=(*SEMI_ONLINE, "equal outputs"),
+    defect=Defect.INFERENCE,
+    verify=verify_optimality,
+)
 def _equal_check(context: Context, *, sizes: Sequence[int] = (6, 7), few: int = 3) -> Outcome:
     """Algorithm 1 with equal outputs.
 
@@ -291,30 +311,3 @@ def _equal_check(context: Context, *, sizes: Sequence[int] = (6, 7), few: int = 
         optimal,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    ResultClaim(
-        id="kv.theorem4.2",
-        hypotheses=SEMI_ONLINE,
-        check=_theorem_check,
-        mutations=(
-            Mutation("three requests only", size=3),
-            Mutation("four requests in the correction", few=4),
-            Mutation("longest first in the correction", key=longest_first),
-        ),
-        defect=Defect.RESULT,
-        verify=verify_optimality,
-    ),
-    Claim(
-        id="kv.theorem4.2-equal",
-        hypotheses=(*SEMI_ONLINE, "equal outputs"),
-        check=_equal_check,
-        mutations=(
-            Mutation("up to three requests only", sizes=(2, 3)),
-            Mutation("four requests in the correction", few=4),
-        ),
-        defect=Defect.INFERENCE,
-        verify=verify_optimality,
-    ),
-)

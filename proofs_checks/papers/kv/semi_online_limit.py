@@ -5,12 +5,15 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.hindsight_latency import Convention
-from proofs_checks.claim import Context, Defect, Kind, Mutation, ResultClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.equal_streams import EqualRequests, started
 from proofs_checks.papers.kv.model import CONVENTIONS
 from proofs_checks.papers.kv.semi_online import SEMI_ONLINE
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 #: M and n are multiplied by each, s and o stay.
 SCALES = (1, 10, 100, 1000)
@@ -57,6 +60,15 @@ def area_bound(kind: EqualRequests, num: int) -> Fraction:
     return sum((max(Fraction(kind.length), end) for end in ends), Fraction(0))
 
 
+@CLAIMS.result(
+    "kv.theorem4.2-limit",
+    Mutation("as many requests as fit at once", batches=(1,)),
+    Mutation("4/3 in the correction", factor=Fraction(4, 3)),
+    hypotheses=(*SEMI_ONLINE, "s/M → 0"),
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.RESULT,
+    verify=verify_limit,
+)
 def _check(
     context: Context, *, batches: Sequence[int] = (3, 20), factor: Fraction = Fraction(2)
 ) -> Outcome:
@@ -111,19 +123,3 @@ def _check(
         corrected,
         numbers={"total_at_M_600_s_1_o_2_n_2000": mine, "steady_start_there": steady},
     )
-
-
-CLAIMS = (
-    ResultClaim(
-        id="kv.theorem4.2-limit",
-        hypotheses=(*SEMI_ONLINE, "s/M → 0"),
-        kind=Kind.ASYMPTOTIC,
-        check=_check,
-        mutations=(
-            Mutation("as many requests as fit at once", batches=(1,)),
-            Mutation("4/3 in the correction", factor=Fraction(4, 3)),
-        ),
-        defect=Defect.RESULT,
-        verify=verify_limit,
-    ),
-)

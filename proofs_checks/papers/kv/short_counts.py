@@ -4,10 +4,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import isqrt
 
-from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.adversary import ADVERSARY, Attack
 from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 def attack(steps: int, prompt: int, num: int) -> Attack:
@@ -28,6 +30,20 @@ def ratio(steps: int, prompt: int, num: int) -> Fraction:
 
 
 # The ends.
+_READING = (
+    "the rule of section 3 (C), Algorithm 2, which starts at once and is the best answer here: "
+    "after the release no short request fits beside the long one, paused or not."
+)
+
+
+@CLAIMS.remark(
+    "kv.remark6.3",
+    Mutation("M/5 for far more", far=Fraction(1, 5)),
+    Mutation("√M for far fewer", few=isqrt),
+    hypotheses=ADVERSARY,
+    reading="the remark gives no figures; too few: one; too many: 1000·M, for which 1.01 is "
+    f"near enough to 1; {_READING}",
+)
 def _ends_check(
     context: Context, *, far: Fraction = Fraction(1000), few: Callable[[int], int] = lambda M: 1
 ) -> Outcome:
@@ -80,6 +96,16 @@ def verify_balance(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "kv.remark6.3-balance",
+    Mutation("1/x² in the correction", power=2),
+    hypotheses=(*ADVERSARY, "M large, ε < 1/2"),
+    defect=Defect.SENTENCE,
+    reading="the remark gives no figure for `precisely balanced`; the thresholds are ours: "
+    "refuted where half the number gives at least 3/2 of the ratio, and twice the number at "
+    f"least half of it. {_READING[0].upper()}{_READING[1:]}",
+    verify=verify_balance,
+)
 def _balance_check(
     context: Context, *, largest: Fraction = Fraction(10), power: int = 1
 ) -> Outcome:
@@ -122,34 +148,3 @@ def _balance_check(
         formula,
     )
     return printed, corrected
-
-
-_READING = (
-    "the rule of section 3 (C), Algorithm 2, which starts at once and is the best answer here: "
-    "after the release no short request fits beside the long one, paused or not."
-)
-
-CLAIMS = (
-    RemarkClaim(
-        id="kv.remark6.3",
-        hypotheses=ADVERSARY,
-        check=_ends_check,
-        mutations=(
-            Mutation("M/5 for far more", far=Fraction(1, 5)),
-            Mutation("√M for far fewer", few=isqrt),
-        ),
-        reading="the remark gives no figures; too few: one; too many: 1000·M, for which 1.01 is "
-        f"near enough to 1; {_READING}",
-    ),
-    RemarkClaim(
-        id="kv.remark6.3-balance",
-        hypotheses=(*ADVERSARY, "M large, ε < 1/2"),
-        check=_balance_check,
-        mutations=(Mutation("1/x² in the correction", power=2),),
-        defect=Defect.SENTENCE,
-        reading="the remark gives no figure for `precisely balanced`; the thresholds are ours: "
-        "refuted where half the number gives at least 3/2 of the ratio, and twice the number at "
-        f"least half of it. {_READING[0].upper()}{_READING[1:]}",
-        verify=verify_balance,
-    ),
-)

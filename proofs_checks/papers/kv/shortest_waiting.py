@@ -3,12 +3,14 @@
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Context, Defect, Mutation, StepClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import gathered
 from proofs_checks.papers.kv.arrivals import ARRIVALS
 from proofs_checks.papers.kv.model import Jobs, algorithm
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 # The shortest of those that wait.
@@ -63,6 +65,14 @@ def verify_minimum(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.lemma5.6-minimum",
+    Mutation("round 0 only, when all are fresh", nows=(0,)),
+    Mutation("one draw more in the correction", shift=1),
+    hypotheses=ARRIVALS,
+    defect=Defect.SENTENCE,
+    verify=verify_minimum,
+)
 def _minimum_check(
     context: Context, *, nows: tuple[int, ...] = (0, 1, 2), shift: int = 0
 ) -> Outcome:
@@ -107,18 +117,3 @@ def _minimum_check(
         independent,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    StepClaim(
-        id="kv.lemma5.6-minimum",
-        hypotheses=ARRIVALS,
-        check=_minimum_check,
-        mutations=(
-            Mutation("round 0 only, when all are fresh", nows=(0,)),
-            Mutation("one draw more in the correction", shift=1),
-        ),
-        defect=Defect.SENTENCE,
-        verify=verify_minimum,
-    ),
-)

@@ -8,9 +8,11 @@ from math import comb
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Mutation
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,12 @@ def _chances(context: Context, share: int) -> Examination[tuple[int, int, int]]:
     )
 
 
+@CLAIMS.own(
+    "own.blind-peaks",
+    Mutation("two long ones may start together", together=2),
+    Mutation("a quarter of the chance", share=4),
+    proof="blind-peaks",
+)
 def _check(context: Context, *, together: int = 1, share: int = 1) -> Outcome:
     """The price of not knowing lengths is G.
 
@@ -179,16 +187,3 @@ def _check(context: Context, *, together: int = 1, share: int = 1) -> Outcome:
         _chances(context, share),
         numbers={f"least ratio at L = {k}, G = 2, B = 1": r for k, r in ratios.items()},
     )
-
-
-CLAIMS = (
-    Claim(
-        id="own.blind-peaks",
-        check=_check,
-        mutations=(
-            Mutation("two long ones may start together", together=2),
-            Mutation("a quarter of the chance", share=4),
-        ),
-        proof="blind-peaks",
-    ),
-)

@@ -10,11 +10,13 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.ample_pool import Admission, Cell, level_sizes, mean_gaps, two_sizes
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 from proofs_checks.step_enumeration import gap
+
+CLAIMS = Claims()
 
 
 def longest_step(residues: tuple[int, ...], period: int) -> int:
@@ -92,6 +94,14 @@ def residue_imbalance(period: int, workers: int, rng: np.random.Generator) -> fl
     return float(np.mean(least) / ((workers - 1) * period))
 
 
+@CLAIMS.own(
+    "own.gap-floor",
+    Mutation("plenty of every size in place of two", admission=level_sizes),
+    Mutation("one token more", less=1),
+    Mutation("the floor doubled", factor=2),
+    kind=Kind.STATISTICAL,
+    proof="gap-floor",
+)
 def _check(
     context: Context, *, admission: Admission = two_sizes, factor: float = 1, less: int = 0
 ) -> Outcome:
@@ -144,18 +154,3 @@ def _check(
             for G in (64, 256)
         },
     )
-
-
-CLAIMS = (
-    Claim(
-        id="own.gap-floor",
-        kind=Kind.STATISTICAL,
-        check=_check,
-        mutations=(
-            Mutation("plenty of every size in place of two", admission=level_sizes),
-            Mutation("one token more", less=1),
-            Mutation("the floor doubled", factor=2),
-        ),
-        proof="gap-floor",
-    ),
-)

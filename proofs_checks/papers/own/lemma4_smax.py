@@ -10,11 +10,13 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.ample_pool import Admission, Cell, blind_sizes, mean_gaps, two_sizes
-from proofs_checks.claim import Claim, Context, Kind, Mutation
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Examination, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import sufficient_slots
 from proofs_checks.search import examine
 from proofs_checks.statistics import bounded_mean
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,16 @@ def _measured(context: Context, admission: Admission, bound: float) -> tuple[Est
     )
 
 
+@CLAIMS.own(
+    "own.lemma4-smax",
+    Mutation("no truncation: the gap itself shrinks by 1 − p", truncated=False),
+    Mutation("(IO) without the added (G − 2)(s_max − s_min)", share=0),
+    Mutation("a tenth of the noise", factor=0.1),
+    Mutation("FCFS in place of BF-IO", admission=blind_sizes),
+    Mutation("a quarter of s_max", bound=0.25),
+    kind=Kind.STATISTICAL,
+    proof="lemma4-smax",
+)
 def _check(
     context: Context,
     *,
@@ -227,20 +239,3 @@ def _check(
         estimates=_measured(context, admission, bound),
         numbers=numbers,
     )
-
-
-CLAIMS = (
-    Claim(
-        id="own.lemma4-smax",
-        kind=Kind.STATISTICAL,
-        check=_check,
-        mutations=(
-            Mutation("no truncation: the gap itself shrinks by 1 − p", truncated=False),
-            Mutation("(IO) without the added (G − 2)(s_max − s_min)", share=0),
-            Mutation("a tenth of the noise", factor=0.1),
-            Mutation("FCFS in place of BF-IO", admission=blind_sizes),
-            Mutation("a quarter of s_max", bound=0.25),
-        ),
-        proof="lemma4-smax",
-    ),
-)

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Mutation
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import imbalance, reachable_loads
+
+CLAIMS = Claims()
+
 
 #: Workers, slots per worker, and how many requests of each size are in the pool.
 Round = tuple[int, int, tuple[int, ...]]
@@ -70,6 +73,13 @@ def _generic(case: Round) -> list[int]:
     return [(slots + 1) ** j for j in range(len(counts))]
 
 
+@CLAIMS.own(
+    "own.overloaded-rounds",
+    Mutation("one slot per worker", slots=lambda sizes, workers: 1),
+    Mutation("B = T(K, G)", slots=threshold),
+    Mutation("one slot more in the pool without layers", more=1),
+    proof="overloaded-rounds",
+)
 def _check(
     context: Context,
     *,
@@ -131,17 +141,3 @@ def _check(
         lambda case: not is_perfect(case, _generic(case)),
     )
     return layers, perfect, sharp, imbalanced
-
-
-CLAIMS = (
-    Claim(
-        id="own.overloaded-rounds",
-        check=_check,
-        mutations=(
-            Mutation("one slot per worker", slots=lambda sizes, workers: 1),
-            Mutation("B = T(K, G)", slots=threshold),
-            Mutation("one slot more in the pool without layers", more=1),
-        ),
-        proof="overloaded-rounds",
-    ),
-)

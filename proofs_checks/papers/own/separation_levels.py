@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from proofs_checks.claim import Claim, Context, Mutation
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.separation import (
     Step,
@@ -12,6 +12,8 @@ from proofs_checks.papers.balance.separation import (
 )
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import Loads, gap, imbalance, reachable_loads
+
+CLAIMS = Claims()
 
 
 def contraction(step: Step) -> int:
@@ -47,6 +49,12 @@ def _steps(context: Context) -> Iterator[Step]:
     yield from steps_apart(context)
 
 
+@CLAIMS.own(
+    "own.separation-levels",
+    Mutation("the overloaded pool dropped", applies=lambda step: True),
+    Mutation("one token less", sharper=1),
+    proof="separation-levels",
+)
 def _check(
     context: Context,
     *,
@@ -97,16 +105,3 @@ def _check(
             optima,
         ),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="own.separation-levels",
-        check=_check,
-        mutations=(
-            Mutation("the overloaded pool dropped", applies=lambda step: True),
-            Mutation("one token less", sharper=1),
-        ),
-        proof="separation-levels",
-    ),
-)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 from formulations.hindsight_latency import LatencyProblem
-from proofs_checks.claim import Claim, Context, Mutation
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.kv.model import (
     Jobs,
@@ -18,6 +18,9 @@ from proofs_checks.papers.kv.model import (
     shortest_first,
 )
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 #: Order in which an algorithm tries requests.
 Key = Callable[[Jobs, int], tuple[int, ...]]
@@ -81,6 +84,13 @@ def _large(context: Context) -> Iterator[LatencyProblem]:
         yield problem_of(drawn.memory, [s] * num, [o] * num, drawn.convention)
 
 
+@CLAIMS.own(
+    "own.seven-thirds",
+    Mutation("the longest request first", key=longest_first),
+    Mutation("the areas once, not twice", factor=1),
+    Mutation("10/9 in place of 7/3", limit=Fraction(10, 9)),
+    proof="seven-thirds",
+)
 def _check(
     context: Context, *, key: Key = shortest_first, factor: int = 2, limit: Fraction | None = None
 ) -> Outcome:
@@ -140,17 +150,3 @@ def _check(
         examine("total latency < 7/3 of the largest bound", "the same", large, far),
         numbers={"largest total over the largest bound": float(worst)},
     )
-
-
-CLAIMS = (
-    Claim(
-        id="own.seven-thirds",
-        check=_check,
-        mutations=(
-            Mutation("the longest request first", key=longest_first),
-            Mutation("the areas once, not twice", factor=1),
-            Mutation("10/9 in place of 7/3", limit=Fraction(10, 9)),
-        ),
-        proof="seven-thirds",
-    ),
-)

@@ -2,12 +2,15 @@
 
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Mutation
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.rounds import fewest_maximisers, least_maximum, optimal_rounds
 from proofs_checks.runs import random_requests, small_run
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import gap, imbalance, multisets, reachable_loads
+
+CLAIMS = Claims()
+
 
 _POLICIES = ("fcfs", "jsq", "jsq-tokens", "round-robin", "longest-first", "br-0")
 
@@ -15,6 +18,7 @@ _POLICIES = ("fcfs", "jsq", "jsq-tokens", "round-robin", "longest-first", "br-0"
 # Work.
 
 
+@CLAIMS.own("own.work", Mutation("runs stopped after three steps", steps=3))
 def _work_check(context: Context, *, steps: int | None = None) -> Outcome:
     """Total work does not depend on the policy.
 
@@ -49,6 +53,7 @@ def _work_check(context: Context, *, steps: int | None = None) -> Outcome:
 # Monotonicity.
 
 
+@CLAIMS.own("own.pool-monotone", Mutation("pools that leave slots empty", saturated=False))
 def _monotone_check(context: Context, *, saturated: bool = True) -> Outcome:
     """A larger pool never hurts a step.
 
@@ -85,6 +90,11 @@ def _monotone_check(context: Context, *, saturated: bool = True) -> Outcome:
 # Lemma 1, sharper.
 
 
+@CLAIMS.own(
+    "own.sharp-balance",
+    Mutation("the tie-break dropped", tie_break=False),
+    Mutation("one token less", shift=1),
+)
 def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) -> Outcome:
     """The spread of sizes bounds the gap.
 
@@ -122,25 +132,3 @@ def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) ->
 
 
 # Checkpoints of the KV cache.
-
-
-CLAIMS = (
-    Claim(
-        id="own.work",
-        check=_work_check,
-        mutations=(Mutation("runs stopped after three steps", steps=3),),
-    ),
-    Claim(
-        id="own.pool-monotone",
-        check=_monotone_check,
-        mutations=(Mutation("pools that leave slots empty", saturated=False),),
-    ),
-    Claim(
-        id="own.sharp-balance",
-        check=_sharp_check,
-        mutations=(
-            Mutation("the tie-break dropped", tie_break=False),
-            Mutation("one token less", shift=1),
-        ),
-    ),
-)

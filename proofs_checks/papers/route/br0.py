@@ -11,11 +11,14 @@ from itertools import combinations, product
 from typing import TypeVar
 
 from bfio.step.two_stage.fscore import ScoreWeights, score
-from proofs_checks.claim import Context, FormulaClaim, Kind, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.probes import discounted
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import imbalance, vectors
+
+CLAIMS = Claims()
+
 
 T = TypeVar("T")
 
@@ -149,6 +152,7 @@ def _changed(values: tuple[T, ...], place: int, value: T) -> tuple[T, ...]:
 # Equation (1).
 
 
+@CLAIMS.formula("route.eq1", Mutation("G + 1 in place of G", penalty=1), kind=Kind.IDENTITY)
 def _eq1_check(context: Context, *, penalty: int = 0) -> Outcome:
     """The F-score is the drop in imbalance.
 
@@ -194,6 +198,11 @@ def slope(added: int, margins: Sequence[int], weights: ScoreWeights) -> int:
     return sum(weights.reward) - sum(overflown)
 
 
+@CLAIMS.remark(
+    "route.regimes",
+    Mutation("safe up to the current margin m_g(0)", safe="current"),
+    kind=Kind.IDENTITY,
+)
 def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
     """Two regimes of the horizon F-score.
 
@@ -236,19 +245,3 @@ def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
         cases,
         holds,
     )
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="route.eq1",
-        kind=Kind.IDENTITY,
-        check=_eq1_check,
-        mutations=(Mutation("G + 1 in place of G", penalty=1),),
-    ),
-    RemarkClaim(
-        id="route.regimes",
-        kind=Kind.IDENTITY,
-        check=_regimes_check,
-        mutations=(Mutation("safe up to the current margin m_g(0)", safe="current"),),
-    ),
-)

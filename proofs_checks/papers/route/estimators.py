@@ -8,9 +8,11 @@ from itertools import product
 import numpy as np
 
 from bfio.decode.prediction.estimates import Estimates, expected_steps
-from proofs_checks.claim import Claim, Context, Defect, FormulaClaim, Kind, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,12 @@ def _made(context: Context) -> str:
 
 
 # Equations (4) to (6).
+@CLAIMS.formula(
+    "route.eq5",
+    Mutation("H + 1 in place of H", more=1),
+    Mutation("clipped to [2, H]", clipped=False),
+    kind=Kind.IDENTITY,
+)
 def _composite_check(context: Context, *, more: int = 0, clipped: bool = True) -> Outcome:
     """The two-stage estimate.
 
@@ -117,6 +125,7 @@ def profile(size: int, steps: Fraction, horizon: int, *, late: bool = False) -> 
     return [size + h if h < steps or (late and h == steps) else 0 for h in range(horizon)]
 
 
+@CLAIMS.formula("route.eq7", Mutation("h ≤ ŷ", late=True), kind=Kind.IDENTITY)
 def _profile_check(context: Context, *, late: bool = False) -> Outcome:
     """The projected contribution.
 
@@ -159,6 +168,13 @@ def verify_profile(data: Data) -> str | None:
     )
 
 
+@CLAIMS.own(
+    "route.eq7-mean",
+    Mutation("remaining steps known", known=True),
+    Mutation("one step more in the correction", until=1),
+    defect=Defect.INFERENCE,
+    verify=verify_profile,
+)
 def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Outcome:
     """A projected profile is no expected profile.
 
@@ -191,6 +207,7 @@ def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Out
 
 
 # The gate.
+@CLAIMS.remark("route.gate", Mutation("a gate at 3/4", gate=Fraction(3, 4)))
 def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome:
     """The gate at one half.
 
@@ -220,37 +237,3 @@ def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome
         errs_little,
         lambda law: law.horizon > 1,
     )
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="route.eq5",
-        kind=Kind.IDENTITY,
-        check=_composite_check,
-        mutations=(
-            Mutation("H + 1 in place of H", more=1),
-            Mutation("clipped to [2, H]", clipped=False),
-        ),
-    ),
-    FormulaClaim(
-        id="route.eq7",
-        kind=Kind.IDENTITY,
-        check=_profile_check,
-        mutations=(Mutation("h ≤ ŷ", late=True),),
-    ),
-    Claim(
-        id="route.eq7-mean",
-        check=_mean_check,
-        mutations=(
-            Mutation("remaining steps known", known=True),
-            Mutation("one step more in the correction", until=1),
-        ),
-        defect=Defect.INFERENCE,
-        verify=verify_profile,
-    ),
-    RemarkClaim(
-        id="route.gate",
-        check=_gate_check,
-        mutations=(Mutation("a gate at 3/4", gate=Fraction(3, 4)),),
-    ),
-)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from formulations.arrays import IntArray
-from proofs_checks.claim import Context, Effort, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Effort, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.br0 import (
     Key,
@@ -20,6 +20,9 @@ from proofs_checks.papers.route.br0 import (
     free_then_small_margin,
 )
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 #: Decides on free slots, loads, sizes, weights of the window and parameters.
 Router = Callable[
@@ -106,6 +109,16 @@ def _routers(context: Context) -> Iterator[tuple[str, Router]]:
         yield "compiled", two_stage_compiled
 
 
+@CLAIMS.remark(
+    "route.family",
+    Mutation("β = G + 3", broken=Break(beta=3)),
+    Mutation("≥ θ in place of > θ", broken=Break(threshold=-1)),
+    Mutation("one candidate in stage 2", broken=Break(candidates=1)),
+    Mutation(
+        "the smallest margin first among workers with equally many free slots",
+        broken=Break(key=free_then_small_margin),
+    ),
+)
 def _family_check(context: Context, *, broken: Break = _INTACT) -> Outcome:
     """BR-0 is BR-H with H = 0.
 
@@ -134,20 +147,3 @@ def _family_check(context: Context, *, broken: Break = _INTACT) -> Outcome:
         for name, route in _routers(context)
     ]
     return tuple(seen)
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="route.family",
-        check=_family_check,
-        mutations=(
-            Mutation("β = G + 3", broken=Break(beta=3)),
-            Mutation("≥ θ in place of > θ", broken=Break(threshold=-1)),
-            Mutation("one candidate in stage 2", broken=Break(candidates=1)),
-            Mutation(
-                "the smallest margin first among workers with equally many free slots",
-                broken=Break(key=free_then_small_margin),
-            ),
-        ),
-    ),
-)

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Mutation
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import gap, imbalance
+
+CLAIMS = Claims()
 
 
 def verify_metric(data: Data) -> str | None:
@@ -22,6 +24,13 @@ def verify_metric(data: Data) -> str | None:
     )
 
 
+@CLAIMS.own(
+    "route.metric",
+    Mutation("two workers, for which they are one", workers=(2,)),
+    Mutation("twice the gap in the correction", factor=2),
+    defect=Defect.INFERENCE,
+    verify=verify_metric,
+)
 def _metric_check(
     context: Context, *, workers: Sequence[int] = (2, 3), factor: int = 1
 ) -> Outcome:
@@ -54,17 +63,3 @@ def _metric_check(
         lambda x: factor * gap(x) <= imbalance(x) <= (len(x) - 1) * gap(x),
     )  # fmt: skip
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="route.metric",
-        check=_metric_check,
-        mutations=(
-            Mutation("two workers, for which they are one", workers=(2,)),
-            Mutation("twice the gap in the correction", factor=2),
-        ),
-        defect=Defect.INFERENCE,
-        verify=verify_metric,
-    ),
-)

@@ -6,9 +6,11 @@ from functools import partial
 from itertools import combinations, product
 
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
-from proofs_checks.claim import Claim, Context, Defect, Mutation, RemarkClaim
+from proofs_checks.claim import Claim, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
 
 
 def reachable_sums(sizes: Sequence[int], capacity: int) -> list[int]:
@@ -86,6 +88,21 @@ _MADE = (
 )
 
 
+_SOURCE = "BalanceRoute paper, appendix D.4"
+
+
+@CLAIMS.remark(
+    "route.two-probes",
+    Mutation("the lower probe alone", probes=1),
+    source=_SOURCE,
+    title="Two probes are exact for BR-0",
+    statement="For BR-0 the score has a single kink, and the better of the largest reachable "
+    "sum up to the margin and the smallest one above it is the best subset.",
+    formula="max_S F(S, g) = max{F(Δ⁻), F(Δ⁺)}",
+    hypotheses=("H = 0",),
+    summary="The score is concave in Δ: no sum below the largest one up to its peak is "
+    "better, none above the next one either.",
+)
 def two_probes_check(context: Context, *, probes: int = 2, horizon: int = 0) -> Outcome:
     """Compare the better of so many reachable sums next to the peak with all subsets."""
     return examine(
@@ -99,6 +116,7 @@ def two_probes_check(context: Context, *, probes: int = 2, horizon: int = 0) -> 
     )
 
 
+@CLAIMS.remark("route.margin-probes", Mutation("the smallest margin only", kept=1))
 def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
     """Probing BR-H around every margin.
 
@@ -125,9 +143,6 @@ def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
             == best_by_enumeration(*c[:3], discounted(*c[2:]))
         ),
     )
-
-
-_SOURCE = "BalanceRoute paper, appendix D.4"
 
 
 # Two probes around the margin of the current step.
@@ -162,6 +177,13 @@ def _cases(context: Context, horizon: int) -> Iterator[tuple[list[int], list[int
                     yield list(sizes), list(margins)
 
 
+@CLAIMS.own(
+    "own.kinks",
+    Mutation("one step only, H = 0", horizon=1),
+    Mutation("the lower probe alone in the correction", probes=1),
+    defect=Defect.INFERENCE,
+    verify=verify_kinks,
+)
 def _kink_check(context: Context, *, horizon: int = 3, probes: int = 2) -> Outcome:
     """Probing BR-H where BR-0 is probed.
 
@@ -194,25 +216,7 @@ def _kink_check(context: Context, *, horizon: int = 3, probes: int = 2) -> Outco
     return printed, corrected
 
 
-CLAIMS = (
-    RemarkClaim(
-        id="route.two-probes",
-        source=_SOURCE,
-        title="Two probes are exact for BR-0",
-        statement="For BR-0 the score has a single kink, and the better of the largest reachable "
-        "sum up to the margin and the smallest one above it is the best subset.",
-        formula="max_S F(S, g) = max{F(Δ⁻), F(Δ⁺)}",
-        hypotheses=("H = 0",),
-        check=two_probes_check,
-        summary="The score is concave in Δ: no sum below the largest one up to its peak is "
-        "better, none above the next one either.",
-        mutations=(Mutation("the lower probe alone", probes=1),),
-    ),
-    RemarkClaim(
-        id="route.margin-probes",
-        check=_margins_check,
-        mutations=(Mutation("the smallest margin only", kept=1),),
-    ),
+CLAIMS += (
     Claim(
         id="own.two-probes",
         source=f"{_SOURCE} (our extension to BR-H)",
@@ -225,15 +229,5 @@ CLAIMS = (
         summary="The score is concave in Δ: no sum below the largest one up to its peak is "
         "better, none above the next one either.",
         mutations=(Mutation("the lower probe alone", probes=1),),
-    ),
-    Claim(
-        id="own.kinks",
-        check=_kink_check,
-        mutations=(
-            Mutation("one step only, H = 0", horizon=1),
-            Mutation("the lower probe alone in the correction", probes=1),
-        ),
-        defect=Defect.INFERENCE,
-        verify=verify_kinks,
     ),
 )

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from proofs_checks.claim import Context, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.search import Domain
 from proofs_checks.step_enumeration import multisets
+
+CLAIMS = Claims()
+
 
 #: Bits of a machine word.
 _WORD = 64
@@ -33,6 +36,11 @@ def word_operations(candidates: int, slots: int, largest: int) -> int:
     return candidates * slots * -(-(slots * largest + 1) // _WORD)
 
 
+@CLAIMS.remark(
+    "route.subset-cost",
+    Mutation("scanned upwards, so that a candidate counts twice", upwards=True),
+    Mutation("one cardinality fewer in the cost", fewer=1),
+)
 def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcome:
     """Reachable sums by bit sets.
 
@@ -72,15 +80,3 @@ def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcom
         for K in (8, 16, 32, 64)
     }
     return Findings(exact, cost, numbers=numbers)
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="route.subset-cost",
-        check=_check,
-        mutations=(
-            Mutation("scanned upwards, so that a candidate counts twice", upwards=True),
-            Mutation("one cardinality fewer in the cost", fewer=1),
-        ),
-    ),
-)

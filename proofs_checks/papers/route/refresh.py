@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.estimators import profile
 from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
 
 
 # Refresh.
@@ -25,6 +27,13 @@ def verify_decrement(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "route.refresh",
+    Mutation("requests that end within the window", inside=True),
+    Mutation("twice the shortfall in the correction", share=2),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_decrement,
+)
 def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) -> Outcome:
     """One step less per token.
 
@@ -80,6 +89,7 @@ def projected(remaining: int, told: int, refresh: int, floor: int) -> Iterator[i
         yield max(value, floor)
 
 
+@CLAIMS.remark("route.floor", Mutation("a floor of 0", floor=0))
 def _floor_check(context: Context, *, floor: int = 1) -> Outcome:
     """The floor of one step.
 
@@ -100,20 +110,3 @@ def _floor_check(context: Context, *, floor: int = 1) -> Outcome:
             profile(1, Fraction(value), 1) == [1] for value in projected(*case, floor)
         ),
     )
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="route.refresh",
-        check=_decrement_check,
-        mutations=(
-            Mutation("requests that end within the window", inside=True),
-            Mutation("twice the shortfall in the correction", share=2),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_decrement,
-    ),
-    RemarkClaim(
-        id="route.floor", check=_floor_check, mutations=(Mutation("a floor of 0", floor=0),)
-    ),
-)

@@ -10,12 +10,15 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
-from proofs_checks.claim import Context, FormulaClaim, Mutation
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.br0 import f_score
 from proofs_checks.papers.route.estimators import profile
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import imbalance
+
+CLAIMS = Claims()
+
 
 #: Size now, ``s + a`` [tokens], and remaining steps of an active request.
 Active = tuple[int, int]
@@ -142,6 +145,11 @@ def _is_needed(part: str, sent: dict[Snapshot, frozenset[int]]) -> bool:
     return any(len(different) > 1 for different in without.values())
 
 
+@CLAIMS.formula(
+    "route.eq3",
+    Mutation("requests kept in their active set for a step after they end", late=True),
+    Mutation("a window of one step, which no prediction can change", steps=1),
+)
 def _snapshot_check(context: Context, *, late: bool = False, steps: int = 3) -> Outcome:
     """The snapshot of the cluster.
 
@@ -173,15 +181,3 @@ def _snapshot_check(context: Context, *, late: bool = False, steps: int = 3) -> 
             lambda part: _is_needed(part, sent),
         ),
     )
-
-
-CLAIMS = (
-    FormulaClaim(
-        id="route.eq3",
-        check=_snapshot_check,
-        mutations=(
-            Mutation("requests kept in their active set for a step after they end", late=True),
-            Mutation("a window of one step, which no prediction can change", steps=1),
-        ),
-    ),
-)

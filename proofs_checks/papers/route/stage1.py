@@ -7,11 +7,13 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
-from proofs_checks.claim import Context, Defect, Mutation, RemarkClaim
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.br0 import Rules, decision, decisions, f_score
 from proofs_checks.search import Domain, examine
 from proofs_checks.step_enumeration import multisets
+
+CLAIMS = Claims()
 
 
 def emptiest(data: Data) -> int | None:
@@ -86,6 +88,14 @@ def _as_toolkit(data: Data, penalty: int | None) -> bool:
     return decision(assignment, waiting, len(free)) in by_hand
 
 
+@CLAIMS.remark(
+    "route.stage1",
+    Mutation("all requests of one size", alike=True),
+    Mutation("safe requests only in the correction", fits=True),
+    Mutation("the toolkit's BR-0 without a penalty", penalty=0),
+    defect=Defect.SENTENCE,
+    verify=verify_stage1,
+)
 def _stage1_check(
     context: Context, *, alike: bool = False, fits: bool = False, penalty: int | None = None
 ) -> Outcome:
@@ -137,18 +147,3 @@ def _stage1_check(
         cases[:: context.choose(4, 2, 1)], lambda data: _as_toolkit(data, penalty),
     )  # fmt: skip
     return printed, corrected, toolkit
-
-
-CLAIMS = (
-    RemarkClaim(
-        id="route.stage1",
-        check=_stage1_check,
-        mutations=(
-            Mutation("all requests of one size", alike=True),
-            Mutation("safe requests only in the correction", fits=True),
-            Mutation("the toolkit's BR-0 without a penalty", penalty=0),
-        ),
-        defect=Defect.SENTENCE,
-        verify=verify_stage1,
-    ),
-)

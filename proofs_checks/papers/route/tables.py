@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
-from proofs_checks.claim import Context, Defect, ExperimentClaim, Mutation
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.printed_tables import (
     AZURE,
@@ -17,6 +17,9 @@ from proofs_checks.papers.route.printed_tables import (
     Row,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 _TRACES = {"Proprietary Data": PROPRIETARY, "Azure-2024": AZURE}
 _OURS = ("BR-0", *ORACLE, *DEPLOYED)
@@ -32,6 +35,10 @@ def dominates(better: Row, worse: Row) -> bool:
 
 
 # "Every BR row dominates every baseline row on every metric."
+@CLAIMS.experiment(
+    "route.table1-order",
+    Mutation("the BR-0 row as a baseline too", below=(*BASELINES, "BR-0", "BR-H oracle, first")),
+)
 def _dominance_check(context: Context, *, below: Sequence[str] = BASELINES) -> Outcome:
     """The order on both traces.
 
@@ -71,6 +78,13 @@ def _tenths(rows: Mapping[str, Row], names: Sequence[str]) -> int:
     return int(min(rows[name].tpot for name in names) * 10)
 
 
+@CLAIMS.experiment(
+    "route.table1-tpot",
+    Mutation("rows without an oracle", rivals=()),
+    Mutation("the oracle among the others in the correction", others=ORACLE),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_lowest,
+)
 def _lowest_check(
     context: Context, *, rivals: Sequence[str] = ORACLE, others: Sequence[str] = BASELINES
 ) -> Outcome:
@@ -110,6 +124,11 @@ def advantage(rows: Mapping[str, Row], name: str, over: Sequence[str]) -> float:
     return float(rows[name].throughput / max(rows[other].throughput for other in over))
 
 
+@CLAIMS.experiment(
+    "route.scaling",
+    Mutation("G falling", order=(16, 8, 4)),
+    Mutation("BR-0 as the least", smallest="BR-0"),
+)
 def _scaling_check(
     context: Context, *, order: Sequence[int] = (4, 8, 16), smallest: str = "BR-H oracle"
 ) -> Outcome:
@@ -160,6 +179,7 @@ def _scaling_check(
 
 
 # The sweeps.
+@CLAIMS.experiment("route.sweep", Mutation("BR-0 among the baselines", over=(*BASELINES, "BR-0")))
 def _sweep_check(context: Context, *, over: Sequence[str] = BASELINES) -> Outcome:
     """Robust in β and γ.
 
@@ -197,6 +217,9 @@ def _sweep_check(context: Context, *, over: Sequence[str] = BASELINES) -> Outcom
 
 
 # Appendix E.
+@CLAIMS.experiment(
+    "route.appendix-e", Mutation("ExactMatch in place of BR-0", over="BR-H ExactMatch")
+)
 def _survival_check(context: Context, *, over: str = "BR-0") -> Outcome:
     """Survival on proprietary data.
 
@@ -222,44 +245,3 @@ def _survival_check(context: Context, *, over: str = "BR-0") -> Outcome:
         and abs(pair[0].throughput / pair[1].throughput - 1) < 0.01,
     )  # fmt: skip
     return better, tied
-
-
-CLAIMS = (
-    ExperimentClaim(
-        id="route.table1-order",
-        check=_dominance_check,
-        mutations=(
-            Mutation(
-                "the BR-0 row as a baseline too", below=(*BASELINES, "BR-0", "BR-H oracle, first")
-            ),
-        ),
-    ),
-    ExperimentClaim(
-        id="route.table1-tpot",
-        check=_lowest_check,
-        mutations=(
-            Mutation("rows without an oracle", rivals=()),
-            Mutation("the oracle among the others in the correction", others=ORACLE),
-        ),
-        defect=Defect.HYPOTHESIS,
-        verify=verify_lowest,
-    ),
-    ExperimentClaim(
-        id="route.scaling",
-        check=_scaling_check,
-        mutations=(
-            Mutation("G falling", order=(16, 8, 4)),
-            Mutation("BR-0 as the least", smallest="BR-0"),
-        ),
-    ),
-    ExperimentClaim(
-        id="route.sweep",
-        check=_sweep_check,
-        mutations=(Mutation("BR-0 among the baselines", over=(*BASELINES, "BR-0")),),
-    ),
-    ExperimentClaim(
-        id="route.appendix-e",
-        check=_survival_check,
-        mutations=(Mutation("ExactMatch in place of BR-0", over="BR-H ExactMatch"),),
-    ),
-)
