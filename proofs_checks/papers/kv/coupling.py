@@ -9,7 +9,7 @@ from typing import Any
 from formulations.hindsight_latency import Convention, violations
 from proofs_checks.claim import Claim, Context, Defect, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome, Verifier
-from proofs_checks.papers.kv.model import CONVENTIONS, Jobs, as_data, problem_of
+from proofs_checks.papers.kv.model import CONVENTIONS, as_data, present, problem_of
 from proofs_checks.papers.kv.moments import (
     FROM_STATE,
     PROOF,
@@ -25,15 +25,6 @@ from proofs_checks.search import Domain, examine
 Case = tuple[Moment, tuple[int, ...]]
 #: A condition on a moment and the optimum from there.
 Part = Callable[[Moment, Sequence[int]], bool]
-
-
-def tokens_at(data: Jobs, starts: Sequence[int], slot: int) -> int:
-    """Return the tokens in the cache at a slot."""
-    return sum(
-        data.first[job] + slot - start
-        for job, start in enumerate(starts)
-        if start <= slot < start + data.length[job]
-    )
 
 
 def within_memory(moment: Moment, offline: Sequence[int]) -> bool:
@@ -55,8 +46,8 @@ def no_more_memory(moment: Moment, offline: Sequence[int]) -> bool:
     coupled = moment.coupled(offline)
     # Under Equation (1) a request that completes at t̂ still holds its memory in that slot.
     after = coupled.copies_from + (moment.problem.convention is Convention.CLOSED)
-    mine = tokens_at(moment.data, coupled.starts, after)
-    return mine <= tokens_at(moment.data, offline, after)
+    mine, theirs = (present(moment.data, s, after) for s in (coupled.starts, offline))
+    return sum(mine) <= sum(theirs)
 
 
 def bounded_by_coupling(moment: Moment, offline: Sequence[int]) -> bool:

@@ -18,6 +18,7 @@ from proofs_checks.papers.kv.model import (
     jobs,
     optima,
     peak,
+    present,
     random_problem,
 )
 from proofs_checks.search import examine, refute
@@ -132,15 +133,6 @@ def _work_bounded(case: tuple[float, int, int], share: float) -> bool:
 def largest_peak(data: Jobs) -> int:
     """Return ``π``: the most tokens that a request ever holds."""
     return max(f + n - 1 for f, n in zip(data.first, data.length, strict=True))
-
-
-def present(data: Jobs, starts: Sequence[int], slot: int) -> list[int]:
-    """Return the tokens of the requests that are there in a slot."""
-    return [
-        first + slot - start
-        for start, first, length in zip(starts, data.first, data.length, strict=True)
-        if start <= slot < start + length
-    ]
 
 
 def _side_by_side(data: Jobs, more: int) -> bool:

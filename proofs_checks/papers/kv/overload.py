@@ -10,6 +10,7 @@ from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.papers.kv.equal_streams import (
     EqualRequests,
+    as_starts,
     kinds_of,
     mean_wait,
     saturated_rate,
@@ -50,7 +51,7 @@ def steady_keeps_memory(data: Data, convention: Convention) -> bool:
     arrivals = [data["per_round"]] * _ROUNDS[0]
     problem = stream(data["memory"], data["prompt"], data["output"], convention, arrivals)
     kind = kinds_of(data)[convention]
-    steady = _as_starts(started(kind, arrivals, most=kind.steady))
+    steady = as_starts(started(kind, arrivals, most=kind.steady))
     return peak(jobs(problem), steady) <= problem.memory
 
 
@@ -75,10 +76,6 @@ def verify_regret(data: Data) -> str | None:
         f"{data['output']} in every round; steady start, and what AEL of Algorithm 2 exceeds it "
         f"by at T = {', '.join(map(str, _ROUNDS))}: {shown}"
     )
-
-
-def _as_starts(counts: Sequence[int]) -> list[int]:
-    return [now for now, count in enumerate(counts) for _ in range(count)]
 
 
 def _streams(context: Context, rates: Sequence[int]) -> Iterator[Data]:
@@ -135,7 +132,7 @@ def _regret_check(
         columns = data["memory"], data["prompt"], data["output"]
         return all(
             algorithm(jobs(stream(*columns, convention, arrivals)))
-            == _as_starts(started(kind, arrivals))
+            == as_starts(started(kind, arrivals))
             for convention, kind in kinds_of(data).items()
         )
 
@@ -195,7 +192,7 @@ def _growth_check(context: Context, *, every: int = 1) -> Outcome:
             counts = context.rng.integers(3, 6, rounds) * (
                 context.rng.integers(every, size=rounds) == 0
             )
-            arrivals = [now for now, count in enumerate(counts) for _ in range(count)] or [0]
+            arrivals = as_starts(counts.tolist()) or [0]
             outputs = context.rng.integers(1, 4, len(arrivals)).tolist()
             problem = problem_of(6, [1] * len(arrivals), outputs, arrivals=arrivals)
             mine = total_latency(problem, algorithm(jobs(problem)))

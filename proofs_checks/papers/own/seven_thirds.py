@@ -1,6 +1,6 @@
 """Algorithm 1 of the KV-cache paper is within 7/3 of the optimum: ``proofs/seven-thirds.md``."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
 
@@ -17,20 +17,14 @@ from proofs_checks.papers.kv.model import (
     random_problem,
     shortest_first,
 )
+from proofs_checks.papers.kv.semi_online import Key, longest_first
 from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
 
-#: Order in which an algorithm tries requests.
-Key = Callable[[Jobs, int], tuple[int, ...]]
 #: Areas by ascending output, and starts in the same order.
 Run = tuple[Jobs, list[int], list[int]]
-
-
-def longest_first(data: Jobs, job: int) -> tuple[int, ...]:
-    """Sort key of the opposite order."""
-    return -data.length[job], job
 
 
 def areas(data: Jobs) -> list[int]:
