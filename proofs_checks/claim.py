@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from inspect import signature
+from inspect import cleandoc, isfunction, signature
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formulations.errors import InputError
@@ -93,6 +93,7 @@ class Context:
 
 #: Looks for evidence. Keywords beside the context are what mutations change.
 Check: TypeAlias = Callable[..., Outcome]
+C = TypeVar("C", bound=Check)
 
 
 class Mutation:
@@ -110,9 +111,54 @@ class Mutation:
         self.name, self.changes = name, changes
 
 
+#: Labels of a check's docstring, by the field of a claim that each fills in.
+_LABELS = {
+    "Source": "source",
+    "Statement": "statement",
+    "Formula": "formula",
+    "Assumes": "hypotheses",
+    "Summary": "summary",
+    "Reading": "reading",
+    "Correction": "correction",
+}
+_LABEL = re.compile(rf"^({'|'.join(_LABELS)}): ", re.MULTILINE)
+
+
+def texts_of(check: Check) -> dict[str, Any]:
+    """Return the texts of a claim that the docstring of its check tells, by field.
+
+    The first line is the title. Then come the other texts, each behind its label and a colon
+    (`_LABELS`), further lines of it indented, with the hypotheses separated by semicolons.
+
+    Raises
+    ------
+    InputError
+        If a line behind the first label is neither indented nor has a label.
+    """
+    if not isfunction(check) or check.__doc__ is None:
+        return {}
+    title, *labelled = _LABEL.split(cleandoc(check.__doc__))
+    if stray := re.search(r"\n(\S.*)", "".join(part.rstrip() for part in labelled)):
+        what = f"{stray[1]!r} has no label"
+        raise InputError(f"docstring of {check.__name__}", what, f"write {', '.join(_LABELS)}")
+    title, *labelled = map(_joined, (title, *labelled))
+    texts: dict[str, Any] = {"title": title.removesuffix(".")}
+    for label, text in zip(labelled[::2], labelled[1::2], strict=True):
+        texts[_LABELS[label]] = tuple(text.split("; ")) if label == "Assumes" else text
+    return texts
+
+
+def _joined(text: str) -> str:
+    """Return a text in one line."""
+    return re.sub(r"\n *", " ", text.strip())
+
+
 @dataclass(frozen=True)
 class Claim:
     """One statement of a paper, or our own, that a command can check.
+
+    Its texts (title, source, statement, formula, hypotheses, summary, correction, reading) are
+    keywords, or stand in the docstring of its check; see `texts_of`.
 
     Parameters
     ----------
@@ -128,12 +174,13 @@ class Claim:
         The same as a formula.
     hypotheses : tuple of str
         What the statement assumes; the check's instances meet them.
-    kind : Kind
-        What decides it.
-    scope : Scope
-        What of the source it is.
     check : callable
         Looks for evidence; see `proofs_checks.evidence.Outcome`.
+    kind : Kind, optional
+        What decides it; by default a counterexample if it has a verifier, else an exact finite
+        check.
+    scope : Scope
+        What of the source it is.
     summary : str
         One to three sentences for the claim's page: what its check finds, and why it is so.
     mutations : tuple of Mutation
@@ -160,13 +207,13 @@ class Claim:
     """
 
     id: str
-    source: str
-    title: str
-    statement: str
-    formula: str
-    hypotheses: tuple[str, ...]
-    kind: Kind
     check: Check
+    source: str = ""
+    title: str = ""
+    statement: str = ""
+    formula: str = ""
+    hypotheses: tuple[str, ...] = ()
+    kind: Kind | None = None
     scope: Scope = Scope.OURS
     summary: str = ""
     mutations: tuple[Mutation, ...] = ()
@@ -178,7 +225,10 @@ class Claim:
     named_as: str = ""
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Fill in what the check's docstring tells, and validate."""
+        for name, text in texts_of(self.check).items():
+            if not getattr(self, name):
+                object.__setattr__(self, name, text)
         if not _ID.fullmatch(self.id):
             raise InputError(f"claim {self.id!r}", "no valid id", "write e.g. balance.lemma1")
         for name in ("source", "title", "statement", "formula"):
@@ -196,6 +246,58 @@ class Claim:
                 raise InputError(f"claim {self.id}", what, "name keywords of the check")
 
     @property
+    def decided_by(self) -> Kind:
+        """What decides it, its ``kind`` or the default."""
+        return self.kind or (Kind.FINITE if self.verify is None else Kind.COUNTEREXAMPLE)
+
+    @property
     def command(self) -> str:
         """The command that checks it."""
         return f"bfio check {self.named_as or self.id}"
+
+
+class Claims(list[Claim]):
+    """Claims of a module, in a list that checks are added to where they stand.
+
+    A decorator of each scope takes the claim's id, its mutations, and other parts of `Claim` by
+    keyword::
+
+        CLAIMS = Claims()
+
+        @CLAIMS.step("own.sum", Mutation("one less", less=1))
+        def _sum_check(context: Context, *, less: int = 0) -> Outcome:
+            ...
+    """
+
+    def result(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add a numbered result, or a numbered part of one."""
+        return self._stated(Scope.RESULT, claim_id, mutations, parts)
+
+    def formula(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add a formula, a definition or an algorithm."""
+        return self._stated(Scope.FORMULA, claim_id, mutations, parts)
+
+    def step(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add a step of a proof."""
+        return self._stated(Scope.STEP, claim_id, mutations, parts)
+
+    def remark(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add a sentence of the text, an illustration or a footnote."""
+        return self._stated(Scope.REMARK, claim_id, mutations, parts)
+
+    def experiment(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add measured or simulated figures, or what the text says of them."""
+        return self._stated(Scope.EXPERIMENT, claim_id, mutations, parts)
+
+    def own(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
+        """Add a claim of our own."""
+        return self._stated(Scope.OURS, claim_id, mutations, parts)
+
+    def _stated(
+        self, scope: Scope, claim_id: str, mutations: tuple[Mutation, ...], parts: dict[str, Any]
+    ) -> Callable[[C], C]:
+        def add(check: C) -> C:
+            self.append(Claim(claim_id, check, scope=scope, mutations=mutations, **parts))
+            return check
+
+        return add

@@ -171,7 +171,7 @@ def _section(claim: Claim, entry: Mapping[str, Any] | None, module: str) -> str:
     lines = [
         f"### {claim.id}",
         "",
-        f"**{claim.title}.** {claim.source}. {claim.scope.capitalize()}; {claim.kind}.",
+        f"**{claim.title}.** {claim.source}. {claim.scope.capitalize()}; {claim.decided_by}.",
     ]
     lines += ["", f"> {claim.statement}", "", "```math", latex(claim.formula), "```", ""]
     if claim.hypotheses:

@@ -93,6 +93,11 @@ class Scoreboard:
     causes: tuple[RootCause, ...] = ()
 
 
+def ids(paper: str, names: str) -> tuple[str, ...]:
+    """Return the ids of a paper's claims from their names, separated by spaces."""
+    return tuple(f"{paper}.{name}" for name in names.split())
+
+
 def scoreboard(paper: str) -> Scoreboard:
     """Return the scoreboard of a paper: ``SCOREBOARD`` of ``papers/<paper>/results.py``.
 

@@ -124,7 +124,7 @@ def report_document(claim: Claim, report: ClaimReport) -> dict[str, Any]:
         "statement": claim.statement,
         "formula": claim.formula,
         "hypotheses": list(claim.hypotheses),
-        "kind": claim.kind.value,
+        "kind": claim.decided_by.value,
         "scope": claim.scope.value,
         "reading": claim.reading,
         "correction": claim.correction,

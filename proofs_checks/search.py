@@ -1,8 +1,8 @@
 """Look through instances of a statement, and make what breaks it small."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from proofs_checks.claim import Claim
 from proofs_checks.evidence import (
@@ -96,6 +96,45 @@ def refute(
     seen = examine(what, made, instances, holds or stands, applies)
     data = tuple(map(as_data, seen.failures))
     return Examination(seen.tally, seen.failures, data, verify, f"{found}: {made}")
+
+
+@dataclass(frozen=True)
+class Domain(Generic[T]):
+    """Instances on which several statements are tried.
+
+    Parameters
+    ----------
+    made : str
+        How they were made, for the tallies.
+    instances : collection
+        The instances.
+    """
+
+    made: str
+    instances: Collection[T]
+
+    def examine(
+        self,
+        what: str,
+        holds: Callable[[T], bool],
+        applies: Callable[[T], bool] | None = None,
+    ) -> Examination[T]:
+        """Try a statement on them; see `examine`."""
+        return examine(what, self.made, self.instances, holds, applies)
+
+    def refute(
+        self,
+        what: str,
+        verify: Verifier,
+        as_data: Callable[[T], Data] = lambda instance: instance,  # type: ignore[assignment,return-value]
+        *,
+        holds: Callable[[T], bool] | None = None,
+        applies: Callable[[T], bool] | None = None,
+    ) -> Examination[T]:
+        """Try a printed statement on them; see `refute`."""
+        return refute(
+            what, self.made, self.instances, verify, as_data, holds=holds, applies=applies
+        )
 
 
 def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:

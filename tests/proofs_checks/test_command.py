@@ -13,7 +13,7 @@ import pytest
 from bfio.cli import main
 from formulations.errors import InputError
 from proofs_checks import claims, record, registry
-from proofs_checks.claim import Check, Claim, Context, Effort, Mutation
+from proofs_checks.claim import Check, Claim, Claims, Context, Effort, Mutation
 from proofs_checks.command import COMMAND
 from proofs_checks.evidence import Evidence, Tally, Verdict
 from proofs_checks.page import pages
@@ -315,7 +315,7 @@ def test_the_example_of_the_readme_is_a_claim() -> None:
     names: dict[str, object] = {}
     exec(code, names)
     defined = names["CLAIMS"]
-    assert isinstance(defined, tuple)
+    assert isinstance(defined, Claims)
     claim: Claim = defined[0]
     report = run_claim(claim, Effort.QUICK, 0)
     assert report.evidence is not None

@@ -2,12 +2,13 @@
 
 from math import nan
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations.errors import InputError
-from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation
+from proofs_checks.claim import Claim, Claims, Context, Effort, Kind, Mutation, Scope
 from proofs_checks.evidence import (
     ContradictoryEvidenceError,
     Estimate,
@@ -221,3 +222,47 @@ def test_a_correction_that_nothing_was_looked_through_for_is_vacuous() -> None:
         evidence_of(claim, _fails(2))
     with pytest.raises(TypeError, match="returned list, no evidence"):
         evidence_of(claim, [])  # type: ignore[arg-type]
+
+
+def test_a_docstring_tells_the_texts_of_a_claim() -> None:
+    """Title and labelled texts fill in what no keyword gives; long ones go over several lines."""
+    claims = Claims()
+
+    @claims.step("own.told", Mutation("four", most=4), title="Another title")
+    def check(context: Context, *, most: int = 3) -> Outcome:
+        """Numbers are small.
+
+        Source: page 1
+        Statement: Each of them is at most
+            the largest.
+        Formula: x ≤ max  for all x
+        Assumes: integers; at least
+            one of them
+        """
+        del context
+        return examine("small", "all numbers below 4", range(4), lambda x: x <= most)
+
+    (claim,) = claims
+    assert claim.scope is Scope.STEP
+    assert claim.decided_by is Kind.FINITE
+    assert (claim.title, claim.source) == ("Another title", "page 1")
+    assert claim.statement == "Each of them is at most the largest."
+    assert claim.formula == "x ≤ max  for all x"
+    assert claim.hypotheses == ("integers", "at least one of them")
+    assert claim.correction is None
+    assert check(Context(Effort.QUICK, np.random.default_rng(0))) is not None
+
+
+def test_a_misspelt_label_is_refused() -> None:
+    """What would end up in the text before it is named."""
+
+    def check(context: Context) -> Outcome:
+        """Numbers are small.
+
+        Source: page 1
+        Statment: Each of them is at most 3.
+        """
+        raise NotImplementedError
+
+    with pytest.raises(InputError, match=r"'Statment: Each of them is at most 3\.' has no label"):
+        Claim("own.told", check)

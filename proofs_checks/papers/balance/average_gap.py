@@ -14,10 +14,13 @@ from proofs_checks.ample_pool import (
     mean_gaps,
     two_sizes,
 )
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Evidence, Findings, Outcome, accepted
 from proofs_checks.search import examine
 from proofs_checks.statistics import Bounded, bounded_mean, mean_estimate, room
+
+CLAIMS = Claims()
+
 
 TENTHS = (1, 3, 5, 9)
 
@@ -64,9 +67,33 @@ _PAIRS: tuple[Pool, ...] = (
 _FCFS: tuple[Pool, ...] = ((Cell(4, 64, 0.2, 6), blind_sizes),)
 
 
+#: The lemma's conclusion.
+AVERAGE = "limsup_K (1/K)·Σ_k E[D(k)] ≤ s_max/p + o(1)"
+
+
+@CLAIMS.result(
+    "balance.lemma4",
+    Mutation("FCFS in place of BF-IO", pools=_FCFS),
+    Mutation("one slot, far from (19)", pools=((Cell(16, 1, 0.1, 1), level_sizes),)),
+    Mutation("half of s_max/p", share=0.5),
+    formula=AVERAGE,
+    kind=Kind.STATISTICAL,
+    proof="lemma4-smax",
+)
 def _lemma4_check(
     context: Context, *, pools: Sequence[Pool] = _PAIRS, share: float = 1
 ) -> Outcome:
+    """Average gap of BF-IO.
+
+    Source: BF-IO paper, Lemma 4 (appendix C.2)
+    Statement: With geometric outputs and an overloaded pool the long-run average of BF-IO's gap is
+        at most s_max/p plus a vanishing term.
+    Assumes: outputs geometric with p; overloaded pool; B large enough, (19): γBp ≥ 2U_B
+    Reading: BF-IO as the minimiser of the gap, as in the paper's proof; for (IO) the proof printed
+        here bounds the imbalance and not the gap, if Bp also outweighs (G − 2)(s_max − s_min)
+        (own.lemma4-smax): that is all that Theorem 2 needs. Tested where condition (19) is not
+        met, at B of practice, on the easiest pools and on the hardest known.
+    """
     more: tuple[Pool, ...] = (
         (Cell(16, 72, 0.05, 100), level_sizes),
         (Cell(32, 128, 0.3, 50), level_sizes),
@@ -83,7 +110,17 @@ def _lemma4_check(
     )
 
 
+@CLAIMS.step("balance.lemma4-tail", Mutation("1/p in place of 1/p²", power=1), kind=Kind.IDENTITY)
 def _tail_check(context: Context, *, power: int = 2) -> Outcome:
+    """Excess age of a geometric output.
+
+    Source: BF-IO paper, proof of Lemma 4 (appendix C.2)
+    Statement: For a geometric output o the expected sum of (r + 1 − x)₊ over its steps r < o is (1
+        − p)^x/p².
+    Formula: E[Σ_{r=0}^{o−1} (r + 1 − x)₊] = (1 − p)^x/p²
+    Assumes: P(o = k) = p(1 − p)^{k−1}; x ≥ 0 integer
+    Summary: An identity.
+    """
     terms = context.choose(30, 100, 300)
 
     def holds(case: tuple[int, int]) -> bool:
@@ -113,16 +150,32 @@ def _tail_check(context: Context, *, power: int = 2) -> Outcome:
     )
 
 
-#: The lemma's conclusion.
-AVERAGE = "limsup_K (1/K)·Σ_k E[D(k)] ≤ s_max/p + o(1)"
-
-
 # The bound at a batch size of practice.
 
 
+@CLAIMS.own(
+    "own.lemma4-small-batch",
+    Mutation("prompts up to 100", largest=100),
+    Mutation("FCFS in place of BF-IO", admission=blind_sizes),
+    kind=Kind.STATISTICAL,
+    defect=Defect.INFERENCE,
+)
 def _small_batch_check(
     context: Context, *, largest: int = 10, admission: Admission = level_sizes
 ) -> Evidence:
+    """The bound s_max/p at a batch size of practice.
+
+    Source: BF-IO paper, Lemma 4 without condition (19) (our question)
+    Statement: The bound of Lemma 4 does not need its condition (19): on 16 workers of 72 slots,
+        with prompts up to 10 and outputs of mean 10, BF-IO's average gap is at most s_max/p.
+    Formula: limsup_K (1/K)·Σ_k E[D(k)] ≤ s_max/p at G = 16, B = 72, p = 1/10, s_max = 10
+    Assumes: outputs geometric with p = 1/10; a pool with plenty of every size, so overloaded
+    Reading: the lemma states (19) as a hypothesis: this is no defect of it, but the question
+        whether it can do without. Evaluated at B = 72 and 512.
+    Correction: At B = 512 it does hold, far below what (19) asks for (own.condition19). In
+        between, what a worker can admit in a step, up to Bp·(s_max − 1) more or less, must
+        outweigh the spread of what ends on it, of order √(Bp)/p: s_max·p·√(Bp) must be large.
+    """
     replicas, steps = context.choose((8, 80), (30, 300), (60, 2000))
     bound = largest / 0.1
     # One cluster of practice, and one with enough slots to level each step.
@@ -182,7 +235,18 @@ def sufficient_slots(workers: int, p: float, largest: int) -> int:
     return slots
 
 
+@CLAIMS.own("own.condition19", Mutation("B up to 100,000", limit=100_000))
 def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
+    """How large B must be for Lemma 4.
+
+    Source: BF-IO paper, eq. (19) with the constants of Lemma 4 (our evaluation)
+    Statement: No batch size up to 20,000 meets condition (19), whatever p, s_max and G ≥ 2.
+    Formula: γBp < 2U_B for all B ≤ 20,000
+    Assumes: constants as printed in Lemma 4
+    Summary: Lemmas 4 and 7 say nothing about batches of 64 to 128: their constants ask for tens of
+        thousands of slots at the very least, and at p = 1/2 for billions. What balance.lemma4
+        measures is not what it proves.
+    """
     del context
     seen = examine(
         f"(19) fails for every B up to {limit:,} and every p",
@@ -200,89 +264,3 @@ def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
             for G, p, s in ((2, 0.9, 1), (16, 0.5, 10), (16, 0.01, 1000))
         },
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.lemma4",
-        source="BF-IO paper, Lemma 4 (appendix C.2)",
-        title="Average gap of BF-IO",
-        statement="With geometric outputs and an overloaded pool the long-run average of BF-IO's "
-        "gap is at most s_max/p plus a vanishing term.",
-        formula=AVERAGE,
-        hypotheses=(
-            "outputs geometric with p",
-            "overloaded pool",
-            "B large enough, (19): γBp ≥ 2U_B",
-        ),
-        kind=Kind.STATISTICAL,
-        proof="lemma4-smax",
-        scope=Scope.RESULT,
-        check=_lemma4_check,
-        mutations=(
-            Mutation("FCFS in place of BF-IO", pools=_FCFS),
-            Mutation("one slot, far from (19)", pools=((Cell(16, 1, 0.1, 1), level_sizes),)),
-            Mutation("half of s_max/p", share=0.5),
-        ),
-        reading="BF-IO as the minimiser of the gap, as in the paper's proof; for (IO) the proof "
-        "printed here bounds the imbalance and not the gap, if Bp also outweighs (G − 2)(s_max − "
-        "s_min) (own.lemma4-smax): that is all that Theorem 2 needs. Tested "
-        "where condition (19) is not met, at B of practice, on the easiest pools and on the "
-        "hardest known.",
-    ),
-    Claim(
-        id="balance.lemma4-tail",
-        source="BF-IO paper, proof of Lemma 4 (appendix C.2)",
-        title="Excess age of a geometric output",
-        statement="For a geometric output o the expected sum of (r + 1 − x)₊ over its steps r < o "
-        "is (1 − p)^x/p².",
-        formula="E[Σ_{r=0}^{o−1} (r + 1 − x)₊] = (1 − p)^x/p²",
-        hypotheses=("P(o = k) = p(1 − p)^{k−1}", "x ≥ 0 integer"),
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_tail_check,
-        summary="An identity.",
-        mutations=(Mutation("1/p in place of 1/p²", power=1),),
-    ),
-    Claim(
-        id="own.lemma4-small-batch",
-        source="BF-IO paper, Lemma 4 without condition (19) (our question)",
-        title="The bound s_max/p at a batch size of practice",
-        statement="The bound of Lemma 4 does not need its condition (19): on 16 workers of 72 "
-        "slots, with prompts up to 10 and outputs of mean 10, BF-IO's average gap is at most "
-        "s_max/p.",
-        formula="limsup_K (1/K)·Σ_k E[D(k)] ≤ s_max/p at G = 16, B = 72, p = 1/10, s_max = 10",
-        hypotheses=(
-            "outputs geometric with p = 1/10",
-            "a pool with plenty of every size, so overloaded",
-        ),
-        kind=Kind.STATISTICAL,
-        scope=Scope.OURS,
-        check=_small_batch_check,
-        mutations=(
-            Mutation("prompts up to 100", largest=100),
-            Mutation("FCFS in place of BF-IO", admission=blind_sizes),
-        ),
-        correction="At B = 512 it does hold, far below what (19) asks for (own.condition19). In "
-        "between, what a worker can admit in a step, up to Bp·(s_max − 1) more or less, must "
-        "outweigh the spread of what ends on it, of order √(Bp)/p: s_max·p·√(Bp) must be large.",
-        defect=Defect.INFERENCE,
-        reading="the lemma states (19) as a hypothesis: this is no defect of it, but the question "
-        "whether it can do without. Evaluated at B = 72 and 512.",
-    ),
-    Claim(
-        id="own.condition19",
-        source="BF-IO paper, eq. (19) with the constants of Lemma 4 (our evaluation)",
-        title="How large B must be for Lemma 4",
-        statement="No batch size up to 20,000 meets condition (19), whatever p, s_max and G ≥ 2.",
-        formula="γBp < 2U_B for all B ≤ 20,000",
-        hypotheses=("constants as printed in Lemma 4",),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_condition_check,
-        summary="Lemmas 4 and 7 say nothing about batches of 64 to 128: their constants ask for "
-        "tens of thousands of slots at the very least, and at p = 1/2 for billions. What "
-        "balance.lemma4 measures is not what it proves.",
-        mutations=(Mutation("B up to 100,000", limit=100_000),),
-    ),
-)

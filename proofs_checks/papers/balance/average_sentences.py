@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import gap, imbalance
+
+CLAIMS = Claims()
+
 
 # "Nonnegative, so its Cesàro average is bounded."
 
@@ -23,7 +26,24 @@ def verify_average(data: Data) -> str | None:
     return f"D(k) = {slope}·k ≥ 0: the average of {steps} steps is {average}, above {bound}"
 
 
+@CLAIMS.step(
+    "balance.lemma4-average",
+    Mutation("a constant sequence", slopes=(0,)),
+    Mutation("no contraction in the correction", keep=2),
+    defect=Defect.SENTENCE,
+    verify=verify_average,
+)
 def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: int = 1) -> Outcome:
+    """Nonnegative, so bounded averages.
+
+    Source: BF-IO paper, proof of Lemma 4 (appendix C.2), below (24)
+    Statement: The expected gaps are nonnegative, so their Cesàro average is bounded.
+    Formula: E D(k) ≥ 0  ⇒  sup_K (1/K)·Σ_{k<K} E D(k) < ∞
+    Assumes: nothing else of the sequence
+    Summary: D(k) = k is nonnegative. The recursion itself bounds the sequence.
+    Correction: By (23) E D(k) ≤ a_k + (1 − p)·E D(k − 1) with bounded a_k, so E D(k) ≤ max{E D(0),
+        sup a_k/p}.
+    """
     most = context.choose(10, 30, 100)
     printed = refute(
         "a nonnegative sequence has bounded averages",
@@ -70,9 +90,27 @@ def verify_remainder(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.theorem2-remainder",
+    Mutation("two workers", workers=(2,)),
+    Mutation("half the bound in the correction", factor=2),
+    defect=Defect.FORMULA,
+    verify=verify_remainder,
+)
 def _remainder_check(
     context: Context, *, workers: Sequence[int] = (2, 3), factor: int = 1
 ) -> Outcome:
+    """The remainder of the imbalance.
+
+    Source: BF-IO paper, proof of Theorem 2 (appendix C.2), part 3
+    Statement: As D ≤ s_max/p + o(1) on average, the average imbalance is at most (G − 1)·s_max/p +
+        o(1), "with the same" o(1).
+    Formula: Imb ≤ (G − 1)·D, D ≤ s_max/p + r  ⇒  Imb ≤ (G − 1)·s_max/p + r
+    Assumes: r > 0
+    Summary: One worker above all others has Imb = (G − 1)·D.
+    Correction: (G − 1)·(s_max/p + o(1)). The ratio divides by G − 1, so nothing else changes; and
+        Lemma 4's remainder, of order log(GB)/(G²B) and less, vanishes even so.
+    """
     largest = context.choose(4, 6, 8)
     cases: list[Data] = [
         {"loads": list(loads), "size": size}
@@ -81,59 +119,14 @@ def _remainder_check(
         for size in range(1, largest)
         if gap(loads) > size
     ]
-    made = f"all loads up to {largest} of {' and '.join(map(str, workers))} workers"
-    printed = refute("D = s + r implies Imb ≤ (G − 1)·s + r", made, cases, verify_remainder)
-    corrected = examine(
+    domain = Domain(
+        f"all loads up to {largest} of {' and '.join(map(str, workers))} workers", cases
+    )
+    printed = domain.refute("D = s + r implies Imb ≤ (G − 1)·s + r", verify_remainder)
+    corrected = domain.examine(
         "D = s + r implies Imb ≤ (G − 1)·(s + r)",
-        made,
-        cases,
         lambda case: (
             factor * imbalance(case["loads"]) <= (len(case["loads"]) - 1) * gap(case["loads"])
         ),
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="balance.lemma4-average",
-        source="BF-IO paper, proof of Lemma 4 (appendix C.2), below (24)",
-        title="Nonnegative, so bounded averages",
-        statement="The expected gaps are nonnegative, so their Cesàro average is bounded.",
-        formula="E D(k) ≥ 0  ⇒  sup_K (1/K)·Σ_{k<K} E D(k) < ∞",
-        hypotheses=("nothing else of the sequence",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_average_check,
-        summary="D(k) = k is nonnegative. The recursion itself bounds the sequence.",
-        mutations=(
-            Mutation("a constant sequence", slopes=(0,)),
-            Mutation("no contraction in the correction", keep=2),
-        ),
-        correction="By (23) E D(k) ≤ a_k + (1 − p)·E D(k − 1) with bounded a_k, so E D(k) ≤ "
-        "max{E D(0), sup a_k/p}.",
-        defect=Defect.SENTENCE,
-        verify=verify_average,
-    ),
-    Claim(
-        id="balance.theorem2-remainder",
-        source="BF-IO paper, proof of Theorem 2 (appendix C.2), part 3",
-        title="The remainder of the imbalance",
-        statement="As D ≤ s_max/p + o(1) on average, the average imbalance is at most (G − "
-        '1)·s_max/p + o(1), "with the same" o(1).',
-        formula="Imb ≤ (G − 1)·D, D ≤ s_max/p + r  ⇒  Imb ≤ (G − 1)·s_max/p + r",
-        hypotheses=("r > 0",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_remainder_check,
-        summary="One worker above all others has Imb = (G − 1)·D.",
-        mutations=(
-            Mutation("two workers", workers=(2,)),
-            Mutation("half the bound in the correction", factor=2),
-        ),
-        correction="(G − 1)·(s_max/p + o(1)). The ratio divides by G − 1, so nothing else "
-        "changes; and Lemma 4's remainder, of order log(GB)/(G²B) and less, vanishes even so.",
-        defect=Defect.FORMULA,
-        verify=verify_remainder,
-    ),
-)

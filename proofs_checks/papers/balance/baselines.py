@@ -6,10 +6,13 @@ from itertools import product
 from bfio.decode.cluster import Cluster
 from bfio.decode.simulation import simulate
 from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import engines, small_run
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 _HEAVY, _SHORT = Lengths(1000, 12), Lengths(1, 1)
 
@@ -38,9 +41,28 @@ def heavy_peaks(policy: str, workers: int, heavies: int) -> int:
     return int(run.max_load[0])
 
 
+@CLAIMS.remark(
+    "balance.round-robin",
+    Mutation("H a multiple of G", multiples=True),
+    Mutation("join the shortest queue by tokens in place of round-robin", policy="jsq-tokens"),
+    defect=Defect.FORMULA,
+    verify=verify_round_robin,
+)
 def _round_robin_check(
     context: Context, *, multiples: bool = False, policy: str = "round-robin"
 ) -> Outcome:
+    """Round-robin loses at least a factor G.
+
+    Source: BF-IO paper, appendix A.1.1, Round-Robin
+    Statement: If every G-th request is heavy, H of them, the longest local time under round-robin
+        over that of an even spread is H/⌈H/G⌉ ≥ G.
+    Formula: T_RR/T* ≥ H/⌈H/G⌉ ≥ G
+    Assumes: G ≥ 2 workers, H heavy requests, no heavy one ends
+    Summary: The inequality points the wrong way; the pathology itself is real.
+    Reading: shown for H ≥ G, at least one heavy request per worker.
+    Correction: H/⌈H/G⌉ ≤ G, with equality exactly if G divides H. So the loss is a factor of up to
+        G, and G itself for H = G, 2G, ...
+    """
     most = context.choose(4, 8, 20)
     cases = [
         (G, H)
@@ -103,7 +125,27 @@ def loses_order_of_workers(workers: int, policy: str, engine: str) -> bool:
     return not piled.any() and 10 * int(run.max_load.max()) >= 9 * workers * even
 
 
+@CLAIMS.remark(
+    "balance.jsq",
+    Mutation("queues measured in tokens", policy="jsq-tokens"),
+    Mutation("bursts shorter by one request", burst=1),
+)
 def _jsq_check(context: Context, *, policy: str = "jsq", burst: int = 0) -> Outcome:
+    """JSQ loses a factor of order G.
+
+    Source: BF-IO paper, appendix A.1.1, Join Shortest Queue
+    Statement: There are arrival sequences on which join-the-shortest-queue, counting requests,
+        sends k heavy requests to one worker while an even spread puts ⌈k/G⌉ on each.
+    Formula: for every G and k = G there is one with T_JSQ/T* ≥ 0.9·G, so T_JSQ/T* = Ω(G)
+    Assumes: ties to the lowest worker; short requests end between bursts
+    Summary: By induction, for every G: worker 0 has r heavy requests in round r and the others
+        nothing, so the r·(G − 1) short ones go to the others until all queues are r long, and the
+        tie puts the next heavy request on worker 0. With heavy requests long enough the ratio
+        comes as close to G as one likes; in the runs, prompts of 10⁶ tokens, it is above 0.9·G.
+    Reading: where each worker stands is proved for every G and k (see the finding) and recomputed
+        in integers; the factor 0.9 instead of 1 leaves room for what the short requests and the
+        growth of the heavy ones add to the even spread.
+    """
     largest, most = context.choose((16, 5), (30, 7), (50, 16))
     counts = examine(
         "after k rounds worker 0 has k heavy requests and the others none, so that an even "
@@ -123,55 +165,3 @@ def _jsq_check(context: Context, *, policy: str = "jsq", burst: int = 0) -> Outc
         for engine in engines(context)
     ]
     return counts, *runs
-
-
-CLAIMS = (
-    Claim(
-        id="balance.round-robin",
-        source="BF-IO paper, appendix A.1.1, Round-Robin",
-        title="Round-robin loses at least a factor G",
-        statement="If every G-th request is heavy, H of them, the longest local time under "
-        "round-robin over that of an even spread is H/⌈H/G⌉ ≥ G.",
-        formula="T_RR/T* ≥ H/⌈H/G⌉ ≥ G",
-        hypotheses=("G ≥ 2 workers, H heavy requests, no heavy one ends",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_round_robin_check,
-        summary="The inequality points the wrong way; the pathology itself is real.",
-        mutations=(
-            Mutation("H a multiple of G", multiples=True),
-            Mutation(
-                "join the shortest queue by tokens in place of round-robin", policy="jsq-tokens"
-            ),
-        ),
-        correction="H/⌈H/G⌉ ≤ G, with equality exactly if G divides H. So the loss is a factor of "
-        "up to G, and G itself for H = G, 2G, ...",
-        defect=Defect.FORMULA,
-        reading="shown for H ≥ G, at least one heavy request per worker.",
-        verify=verify_round_robin,
-    ),
-    Claim(
-        id="balance.jsq",
-        source="BF-IO paper, appendix A.1.1, Join Shortest Queue",
-        title="JSQ loses a factor of order G",
-        statement="There are arrival sequences on which join-the-shortest-queue, counting "
-        "requests, sends k heavy requests to one worker while an even spread puts ⌈k/G⌉ on each.",
-        formula="for every G and k = G there is one with T_JSQ/T* ≥ 0.9·G, so T_JSQ/T* = Ω(G)",
-        hypotheses=("ties to the lowest worker", "short requests end between bursts"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_jsq_check,
-        summary="By induction, for every G: worker 0 has r heavy requests in round r and the "
-        "others nothing, so the r·(G − 1) short ones go to the others until all queues are r "
-        "long, and the tie puts the next heavy request on worker 0. With heavy requests long "
-        "enough the ratio comes as close to G as one likes; in the runs, prompts of 10⁶ tokens, "
-        "it is above 0.9·G.",
-        mutations=(
-            Mutation("queues measured in tokens", policy="jsq-tokens"),
-            Mutation("bursts shorter by one request", burst=1),
-        ),
-        reading="where each worker stands is proved for every G and k (see the finding) and "
-        "recomputed in integers; the factor 0.9 instead of 1 leaves room for what the short "
-        "requests and the growth of the heavy ones add to the even spread.",
-    ),
-)

@@ -18,7 +18,7 @@ from math import exp, log, prod, sqrt
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Mutation, Scope
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.exact_laws import ExactLaw, gathered, of_sum
 from proofs_checks.laws import sum_law
@@ -204,6 +204,7 @@ _BROKEN = (
 
 CLAIMS = (
     Claim(
+        scope=Scope.RESULT,
         id="balance.lemma3",
         source="BF-IO paper, Lemma 3 (appendix C.2)",
         title="Concentration of the spread before admission",
@@ -212,14 +213,13 @@ CLAIMS = (
         formula="P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B} ≤ 2G^{−2}B^{−3},  α_B = 3 "
         "log(GB),  u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",
         hypotheses=_HYPOTHESES,
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
         check=partial(_concentration_check, bound=bernstein3, largest_increment=1),
         mutations=(Mutation("a bound for six times the deviation", steeper=6), *_BROKEN),
         reading="through the proof's inequality for all u, as at u_A itself the event is empty "
         "for small B; and at u_A for large B, where all requests are alike.",
     ),
     Claim(
+        scope=Scope.RESULT,
         id="balance.lemma6",
         source="BF-IO paper, Lemma 6 (appendix C.3)",
         title="Concentration of the spread under drift",
@@ -228,8 +228,6 @@ CLAIMS = (
         formula="P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B},  u_A = C_0·(Λ + "
         "δ_max)·max{√(p(1−p)Bα_B), α_B}",
         hypotheses=(*_HYPOTHESES, "a common increment 0 ≤ δ_k ≤ δ_max"),
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
         check=partial(_concentration_check, bound=bernstein6, largest_increment=3),
         mutations=(Mutation("a bound for twenty times the deviation", steeper=20), *_BROKEN),
         reading="with the constants that Bernstein's inequality gives, C_1 = 1/4; C_0 = 8 then "

@@ -3,10 +3,12 @@
 from itertools import product
 from math import log, sqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.concentration import MARGIN
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain
+
+CLAIMS = Claims()
 
 
 def exponents(
@@ -37,49 +39,40 @@ def verify_exponent(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.lemma3-exponent",
+    Mutation("12 in place of 8 in u_A", factor=12),
+    Mutation("more than α_B in the correction", wanted=1.2),
+    defect=Defect.MISPRINT,
+    verify=verify_exponent,
+)
 def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -> Outcome:
+    """The exponent at u_A.
+
+    Source: BF-IO paper, proof of Lemma 3 (appendix C.2)
+    Statement: With u = u_A both terms are at least α_B, so that the minimum in the exponent is at
+        least 2α_B.
+    Formula: min{(u_A/2)²/(16p(1−p)BΛ²), 3(u_A/2)/(8Λ)} ≥ 2α_B
+    Assumes: u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}
+    Summary: With 8 in u_A the first term is exactly α_B where the square root is the larger.
+    Reading: where p(1 − p)B ≥ α_B, so that the square root in u_A is the larger term.
+    Correction: It is at least α_B: so the two displays before it say, and the bound 2G·e^{−α_B}
+        after it uses no more. (2α_B would need 8√2 in u_A.)
+    """
     slots = context.choose((1, 8, 256), (1, 8, 64, 256, 4096), (1, 8, 64, 256, 4096, 10**6))
     cases = list(product((2, 16), slots, (1, 5, 9)))
-    made = f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10"
+    domain = Domain(f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10", cases)
 
     def reached(case: tuple[int, int, int], least: float) -> bool:
         quadratic, linear, alpha = exponents(1, *case, factor)
         return min(quadratic, linear) >= least * alpha * MARGIN
 
-    printed = refute(
+    printed = domain.refute(
         "the exponent is at least 2α_B",
-        made,
-        cases,
         verify_exponent,
         lambda c: {"workers": c[0], "slots": c[1], "tenths": c[2]},
         holds=lambda c: reached(c, 2),
         applies=lambda c: c[2] * (10 - c[2]) * c[1] >= 100 * 3 * log(c[0] * c[1]),
     )
-    corrected = examine("it is at least α_B", made, cases, lambda c: reached(c, wanted))
+    corrected = domain.examine("it is at least α_B", lambda c: reached(c, wanted))
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="balance.lemma3-exponent",
-        source="BF-IO paper, proof of Lemma 3 (appendix C.2)",
-        title="The exponent at u_A",
-        statement="With u = u_A both terms are at least α_B, so that the minimum in the exponent "
-        "is at least 2α_B.",
-        formula="min{(u_A/2)²/(16p(1−p)BΛ²), 3(u_A/2)/(8Λ)} ≥ 2α_B",
-        hypotheses=("u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_exponent_check,
-        summary="With 8 in u_A the first term is exactly α_B where the square root is the larger.",
-        mutations=(
-            Mutation("12 in place of 8 in u_A", factor=12),
-            Mutation("more than α_B in the correction", wanted=1.2),
-        ),
-        correction="It is at least α_B: so the two displays before it say, and the bound "
-        "2G·e^{−α_B} after it uses no more. (2α_B would need 8√2 in u_A.)",
-        defect=Defect.MISPRINT,
-        reading="where p(1 − p)B ≥ α_B, so that the square root in u_A is the larger term.",
-        verify=verify_exponent,
-    ),
-)

@@ -6,10 +6,13 @@ from itertools import product
 import numpy as np
 
 from bfio.decode.drift import Drift, DriftReading
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import random_requests, small_run, step_loads
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: Load of a request at a step: increments, prompt, first step, step.
 Weight = Callable[[Sequence[int], int, int, int], int]
@@ -81,9 +84,31 @@ def _run_agrees(
     return bool(step_loads(run).tolist() == loads)
 
 
+@CLAIMS.formula(
+    "balance.definition2",
+    Mutation("constant increments only, where both agree", constant=True),
+    Mutation("the correction indexed by age", weight=weight_by_age),
+    Mutation("requests that miss the increment of their first step", weight=late_weight),
+    defect=Defect.MISPRINT,
+    verify=verify_drift,
+)
 def _drift_check(
     context: Context, *, constant: bool = False, weight: Weight = weight_by_step
 ) -> Outcome:
+    """Drift by age or by global step.
+
+    Source: BF-IO paper, Definition 2 (section 5.1)
+    Statement: With w(j) = s + δ_1 + ... + δ_{j−1} for every request, all alive requests share the
+        same increment δ_k at global step k.
+    Formula: w_i(j) = s_i + Σ_{t<j} δ_t  ⇒  every request alive at step k gains δ_k
+    Assumes: 0 ≤ δ_t ≤ δ_max
+    Summary: With a constant increment both readings agree; otherwise the formula gives requests of
+        different age different increments.
+    Correction: The formula indexes δ by the request's age, the sentence below it by the cluster's
+        step. The proof of Theorem 3 needs the latter: w_i at step k is s_i + Σ δ_t over the global
+        steps t = x_i..k−1. All claims on drift here take that reading. The toolkit has both, and
+        its loads are compared with both formulas.
+    """
     length = context.choose(3, 4, 5)
     cases = [
         (deltas, starts)
@@ -92,13 +117,11 @@ def _drift_check(
         for starts in product(range(n), repeat=2)
         if not constant or len(set(deltas)) == 1
     ]
-    made = f"all sequences of up to {length} increments in 1..3 and two start steps"
-    printed = refute(
-        "all running requests share the increment (printed formula)",
-        made,
-        cases,
-        verify_drift,
-        _as_data,
+    domain = Domain(
+        f"all sequences of up to {length} increments in 1..3 and two start steps", cases
+    )
+    printed = domain.refute(
+        "all running requests share the increment (printed formula)", verify_drift, _as_data
     )
 
     def corrected_holds(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
@@ -113,11 +136,9 @@ def _drift_check(
             and _as_toolkit(deltas, starts, DriftReading.AGE, weight_by_age)
         )
 
-    corrected = examine(
+    corrected = domain.examine(
         "the same with increments indexed by the global step; the toolkit's weights in both "
         "readings are those of the formulas",
-        made,
-        cases,
         corrected_holds,
     )
     runs = examine(
@@ -140,32 +161,3 @@ def _drift_check(
 
 def _as_data(case: tuple[tuple[int, ...], tuple[int, ...]]) -> Data:
     return {"increments": list(case[0]), "starts": list(case[1])}
-
-
-CLAIMS = (
-    Claim(
-        id="balance.definition2",
-        source="BF-IO paper, Definition 2 (section 5.1)",
-        title="Drift by age or by global step",
-        statement="With w(j) = s + δ_1 + ... + δ_{j−1} for every request, all alive requests "
-        "share the same increment δ_k at global step k.",
-        formula="w_i(j) = s_i + Σ_{t<j} δ_t  ⇒  every request alive at step k gains δ_k",
-        hypotheses=("0 ≤ δ_t ≤ δ_max",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_drift_check,
-        summary="With a constant increment both readings agree; otherwise the formula gives "
-        "requests of different age different increments.",
-        mutations=(
-            Mutation("constant increments only, where both agree", constant=True),
-            Mutation("the correction indexed by age", weight=weight_by_age),
-            Mutation("requests that miss the increment of their first step", weight=late_weight),
-        ),
-        correction="The formula indexes δ by the request's age, the sentence below it by the "
-        "cluster's step. The proof of Theorem 3 needs the latter: w_i at step k is s_i + Σ δ_t "
-        "over the global steps t = x_i..k−1. All claims on drift here take that reading. The "
-        "toolkit has both, and its loads are compared with both formulas.",
-        defect=Defect.MISPRINT,
-        verify=verify_drift,
-    ),
-)

@@ -9,10 +9,13 @@ import numpy as np
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyReading, step_energies
 from bfio.decode.energy_model import EnergyModel
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import imbalance
+
+CLAIMS = Claims()
+
 
 # Equation (56): operations of a forward pass.
 
@@ -44,18 +47,39 @@ def verify_operations(data: Data) -> str | None:
     return f"matrices of widths {widths}: {weights} weight(s), {counted} operations, not 6·N"
 
 
+@CLAIMS.formula(
+    "balance.eq56",
+    Mutation("4·N in the correction", per_weight=4),
+    defect=Defect.FORMULA,
+    verify=verify_operations,
+)
 def _operations_check(context: Context, *, per_weight: int = 2) -> Outcome:
+    """Operations per token.
+
+    Source: BF-IO paper, eq. (56) and the sentence before it (appendix D)
+    Statement: One token takes about 6·N operations, from 2·N multiply-accumulates of the forward
+        pass, each of 2 operations, with an additional factor from attention.
+    Formula: FLOPs per token ≈ 6·N_params
+    Assumes: the matrix products of a forward pass
+    Summary: Each weight is used once per token: N multiply-accumulates, 2·N operations. Even the
+        printed 2·N of two operations each are 4·N; 6·N is the count of a training step, forward
+        and backward.
+    Correction: 2·N_params, and what attention adds, which grows with the context and not with N.
+        With 2·N every mfu is a third, and the power curve is read further left.
+    """
     most = context.choose(3, 4, 6)
     cases = [w for n in (2, 3) for w in product(range(1, most + 1), repeat=n)]
-    made = f"all stacks of one and two matrices with widths 1..{most}, multiplied out"
-    printed = refute(
-        "one token takes 6·N operations", made, cases, verify_operations,
-        lambda w: {"widths": list(w)},
+    domain = Domain(
+        f"all stacks of one and two matrices with widths 1..{most}, multiplied out", cases
+    )
+    printed = domain.refute(
+        "one token takes 6·N operations", verify_operations,
+        lambda w: {"widths": list(w)}
     )  # fmt: skip
-    corrected = examine(
-        "N multiply-accumulates, 2·N operations", made, cases,
+    corrected = domain.examine(
+        "N multiply-accumulates, 2·N operations",
         lambda w: sum(operations(w)) == per_weight * parameters(w)
-        and operations(w)[0] == parameters(w),
+        and operations(w)[0] == parameters(w)
     )  # fmt: skip
     return printed, corrected
 
@@ -99,7 +123,19 @@ def by_formula(loads: Sequence[int], running: Sequence[int], exponent: float = 0
     return total
 
 
+@CLAIMS.formula("balance.eq58", Mutation("two phases, busy and then idle", averaged=False))
 def _formula_check(context: Context, *, averaged: bool = True) -> Outcome:
+    """Energy of a run.
+
+    Source: BF-IO paper, eq. (10), (55), (56) and (58) (appendix D)
+    Statement: The energy is the sum over steps and workers of power times duration.
+    Formula: E = Σ_k Σ_g P(mfu_g^{(k)})·Δt^{(k)}
+    Assumes: mfu_g the worker's mean rate over the step; power capped (balance.eq11)
+    Summary: The averaged reading of the toolkit is this formula.
+    Reading: (58) leaves a worker's mfu inside a step open, and the text says that who is done
+        early idles at P_idle; the toolkit's default has these two phases, this formula is its
+        other reading.
+    """
     reading = EnergyReading.AVERAGED if averaged else EnergyReading.TWO_PHASE
     return examine(
         "the toolkit's energy of a step = Σ_g P(mfu_g)·Δt, mfu_g = requests·6·N/(Δt·peak)",
@@ -110,7 +146,24 @@ def _formula_check(context: Context, *, averaged: bool = True) -> Outcome:
     )
 
 
+@CLAIMS.remark(
+    "balance.energy",
+    Mutation("γ = 3, power that grows faster than the rate", exponent=3.0),
+    Mutation("other total loads too", same_work=False),
+)
 def _idle_check(context: Context, *, exponent: float = 0.7, same_work: bool = True) -> Outcome:
+    """Less idling, less energy.
+
+    Source: BF-IO paper, sections 6.3 and 6.4, appendix D, implications
+    Statement: Workers that wait at the barrier draw P_idle for nothing; less imbalance turns this
+        into useful work and lowers the total energy.
+    Formula: E(even loads) ≤ E(loads) for the same Σ_g L_g and the same tokens
+    Assumes: one step, the same requests; γ ≤ 1
+    Summary: By both readings. With two phases the busy time is given and the idle time shrinks;
+        with the average the energy at work w is P_idle·Δt + c·w^γ·Δt^{1−γ}, which grows with Δt
+        for γ ≤ 1.
+    Reading: for the same work, as the sentence says; what (IO) admits is own.shortest-step.
+    """
     steps = list(_steps(context))
     pairs = [
         (loads, less, running)
@@ -142,7 +195,23 @@ _POWER = {"FCFS": (330, 380), "BF-IO": (395, 400)}
 _ENERGY, _RATE = {"FCFS": 396, "BF-IO": 383}, {"FCFS": "8.00", "BF-IO": "9.13"}
 
 
+@CLAIMS.experiment(
+    "balance.figure7",
+    Mutation("equal throughputs", rates={"FCFS": "8.00", "BF-IO": "8.00"}),
+    kind=Kind.IDENTITY,
+)
 def _figure7_check(context: Context, *, rates: dict[str, str] | None = None) -> Outcome:
+    """Power, energy and throughput fit together.
+
+    Source: BF-IO paper, figures 2 and 7 with Table 1 (section 6.4)
+    Statement: FCFS draws 330 to 380 W, BF-IO (H = 20) 395 to 400 W, and BF-IO takes less energy
+        all the same, since it is done earlier.
+    Formula: (396/383)·(8.00/9.13) ∈ [330/400, 380/395]
+    Assumes: as many tokens in both runs
+    Summary: Table 1 asks for 0.906 of BF-IO's power under FCFS: 358 to 362 W, within the range
+        read off figure 7. The runs themselves are not public.
+    Reading: consistency of printed numbers; 3.3 or 3.4 % is balance.table1.
+    """
     del context
     rate = rates or _RATE
     # Energy is mean power times tokens over tokens per second, with as many tokens in both runs.
@@ -169,7 +238,22 @@ def verify_lookahead(data: Data) -> str | None:
     return f"the row is BF-IO (H = {row}), the sentence on it speaks of {text} steps of look-ahead"
 
 
+@CLAIMS.experiment(
+    "balance.figure6-lookahead",
+    Mutation("20 steps in the text", text=20),
+    defect=Defect.MISPRINT,
+    verify=verify_lookahead,
+)
 def _lookahead_check(context: Context, *, text: int = 80) -> Outcome:
+    """The look-ahead of figure 6.
+
+    Source: BF-IO paper, section 6.4, last item on figure 6
+    Statement: BF-IO (H = 20) is described as having an 80-step look-ahead.
+    Formula: H = 20 = 80
+    Assumes: the caption, Table 1 and section 6.2 say 20
+    Summary: A number from another version of the runs.
+    Correction: 20 steps.
+    """
     del context
     printed = refute(
         "the text's look-ahead is the row's H", "all sentences on BF-IO (H = 20) in section 6.4",
@@ -180,95 +264,3 @@ def _lookahead_check(context: Context, *, text: int = 80) -> Outcome:
         [20, 20, 20 if text == 80 else 0], lambda value: value == 20,
     )  # fmt: skip
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="balance.eq56",
-        source="BF-IO paper, eq. (56) and the sentence before it (appendix D)",
-        title="Operations per token",
-        statement="One token takes about 6·N operations, from 2·N multiply-accumulates of the "
-        "forward pass, each of 2 operations, with an additional factor from attention.",
-        formula="FLOPs per token ≈ 6·N_params",
-        hypotheses=("the matrix products of a forward pass",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_operations_check,
-        summary="Each weight is used once per token: N multiply-accumulates, 2·N operations. Even "
-        "the printed 2·N of two operations each are 4·N; 6·N is the count of a training step, "
-        "forward and backward.",
-        mutations=(Mutation("4·N in the correction", per_weight=4),),
-        correction="2·N_params, and what attention adds, which grows with the context and not "
-        "with N. With 2·N every mfu is a third, and the power curve is read further left.",
-        defect=Defect.FORMULA,
-        verify=verify_operations,
-    ),
-    Claim(
-        id="balance.eq58",
-        source="BF-IO paper, eq. (10), (55), (56) and (58) (appendix D)",
-        title="Energy of a run",
-        statement="The energy is the sum over steps and workers of power times duration.",
-        formula="E = Σ_k Σ_g P(mfu_g^{(k)})·Δt^{(k)}",
-        hypotheses=("mfu_g the worker's mean rate over the step", "power capped (balance.eq11)"),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_formula_check,
-        summary="The averaged reading of the toolkit is this formula.",
-        mutations=(Mutation("two phases, busy and then idle", averaged=False),),
-        reading="(58) leaves a worker's mfu inside a step open, and the text says that who is "
-        "done early idles at P_idle; the toolkit's default has these two phases, this formula is "
-        "its other reading.",
-    ),
-    Claim(
-        id="balance.energy",
-        source="BF-IO paper, sections 6.3 and 6.4, appendix D, implications",
-        title="Less idling, less energy",
-        statement="Workers that wait at the barrier draw P_idle for nothing; less imbalance turns "
-        "this into useful work and lowers the total energy.",
-        formula="E(even loads) ≤ E(loads) for the same Σ_g L_g and the same tokens",
-        hypotheses=("one step, the same requests", "γ ≤ 1"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_idle_check,
-        summary="By both readings. With two phases the busy time is given and the idle time "
-        "shrinks; with the average the energy at work w is P_idle·Δt + c·w^γ·Δt^{1−γ}, which "
-        "grows with Δt for γ ≤ 1.",
-        mutations=(
-            Mutation("γ = 3, power that grows faster than the rate", exponent=3.0),
-            Mutation("other total loads too", same_work=False),
-        ),
-        reading="for the same work, as the sentence says; what (IO) admits is own.shortest-step.",
-    ),
-    Claim(
-        id="balance.figure7",
-        source="BF-IO paper, figures 2 and 7 with Table 1 (section 6.4)",
-        title="Power, energy and throughput fit together",
-        statement="FCFS draws 330 to 380 W, BF-IO (H = 20) 395 to 400 W, and BF-IO takes less "
-        "energy all the same, since it is done earlier.",
-        formula="(396/383)·(8.00/9.13) ∈ [330/400, 380/395]",
-        hypotheses=("as many tokens in both runs",),
-        kind=Kind.IDENTITY,
-        scope=Scope.EXPERIMENT,
-        check=_figure7_check,
-        summary="Table 1 asks for 0.906 of BF-IO's power under FCFS: 358 to 362 W, within the "
-        "range read off figure 7. The runs themselves are not public.",
-        mutations=(Mutation("equal throughputs", rates={"FCFS": "8.00", "BF-IO": "8.00"}),),
-        reading="consistency of printed numbers; 3.3 or 3.4 % is balance.table1.",
-    ),
-    Claim(
-        id="balance.figure6-lookahead",
-        source="BF-IO paper, section 6.4, last item on figure 6",
-        title="The look-ahead of figure 6",
-        statement="BF-IO (H = 20) is described as having an 80-step look-ahead.",
-        formula="H = 20 = 80",
-        hypotheses=("the caption, Table 1 and section 6.2 say 20",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.EXPERIMENT,
-        check=_lookahead_check,
-        summary="A number from another version of the runs.",
-        mutations=(Mutation("20 steps in the text", text=20),),
-        correction="20 steps.",
-        defect=Defect.MISPRINT,
-        verify=verify_lookahead,
-    ),
-)

@@ -7,13 +7,12 @@ from itertools import product
 from bfio.decode.cluster import Cluster
 from bfio.decode.policy import Policy
 from bfio.decode.state import DecodeState
-from bfio.workloads.adversarial import Lengths
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import engines, full_run
 from proofs_checks.search import examine, refute
 
-_HEAVY, _SHORT = Lengths(1000, 12), Lengths(1, 1)
+CLAIMS = Claims()
 
 
 #: Chooses the worker of the oldest request from the free slots of all workers, one at least > 0.
@@ -87,9 +86,34 @@ def first_loads(placed: Sequence[int], prompts: Sequence[int], workers: int) -> 
     return loads
 
 
+@CLAIMS.formula(
+    "balance.algorithm2",
+    Mutation("one slot per worker", slots=1),
+    Mutation("newest first in place of FCFS", policy=newest_first),
+    Mutation("the toolkit's fcfs by index", policy="fcfs-by-index"),
+    Mutation("fewest free slots in place of most in Algorithm 2", rule=least_free),
+    defect=Defect.MISPRINT,
+    verify=verify_fcfs,
+)
 def _fcfs_check(
     context: Context, *, slots: int = 2, policy: str | Policy = "fcfs", rule: Rule = most_free
 ) -> Outcome:
+    """Two readings of FCFS.
+
+    Source: BF-IO paper, appendix B, text against Algorithm 2
+    Statement: FCFS, which scans workers in increasing index g = 1, ..., G and fills any free slots
+        on each, has the pseudocode of Algorithm 2, which gives the oldest request to a worker with
+        most free slots, one after the other.
+    Formula: loads by index = loads with g* ∈ argmax_g cap[g]
+    Assumes: two workers, all slots free
+    Summary: The theorems need neither: to both, sizes are exchangeable.
+    Reading: the loop of Algorithm 2 ends when no slot is free, as the text above it says; as
+        printed it looks at the queue only. Ties go to the lowest index.
+    Correction: They admit the same requests but place them differently. The paper says that the
+        pseudocode is the one used in analysis and implementation. The toolkit has both: fcfs
+        (Algorithm 2) and fcfs-by-index (the text); where they put each request is compared with a
+        simulation by hand.
+    """
     count = context.choose(5, 6, 7)
     lists = [p for n in range(1, count + 1) for p in product((1, 2), repeat=n)]
     printed = refute(
@@ -127,35 +151,3 @@ def _fcfs_check(
             for engine in engines(context)[1:]
         ),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.algorithm2",
-        source="BF-IO paper, appendix B, text against Algorithm 2",
-        title="Two readings of FCFS",
-        statement="FCFS, which scans workers in increasing index g = 1, ..., G and fills any free "
-        "slots on each, has the pseudocode of Algorithm 2, which gives the oldest request to a "
-        "worker with most free slots, one after the other.",
-        formula="loads by index = loads with g* ∈ argmax_g cap[g]",
-        hypotheses=("two workers, all slots free",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_fcfs_check,
-        summary="The theorems need neither: to both, sizes are exchangeable.",
-        mutations=(
-            Mutation("one slot per worker", slots=1),
-            Mutation("newest first in place of FCFS", policy=newest_first),
-            Mutation("the toolkit's fcfs by index", policy="fcfs-by-index"),
-            Mutation("fewest free slots in place of most in Algorithm 2", rule=least_free),
-        ),
-        correction="They admit the same requests but place them differently. The paper says that "
-        "the pseudocode is the one used in analysis and implementation. The toolkit has both: "
-        "fcfs (Algorithm 2) and fcfs-by-index (the text); where they put each request is compared "
-        "with a simulation by hand.",
-        defect=Defect.MISPRINT,
-        reading="the loop of Algorithm 2 ends when no slot is free, as the text above it says; as "
-        "printed it looks at the queue only. Ties go to the lowest index.",
-        verify=verify_fcfs,
-    ),
-)

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, in_whole_numbers, uniform, variance
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,35 @@ def verify_variance(data: Data) -> str | None:
     return f"{_described(slot)} the variance is {actual} < σ_s² = {wanted}"
 
 
+_RECURSION = "recursion (38): Y(k) = (1−ξ)(Y(k−1) + δ_k) + ξ·S"
+
+
+@CLAIMS.result(
+    "balance.lemma8",
+    Mutation("fresh prompts at step 0", arbitrary=False),
+    Mutation("σ_s² from any start in the correction", whole=True),
+    hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_variance,
+)
 def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = False) -> Outcome:
+    """Variance of a slot under drift.
+
+    Source: BF-IO paper, Lemma 8, (40) (appendix C.3)
+    Statement: For any slot and any step k ≥ 1 the variance of its size is at least σ_s², whatever
+        the initial configuration.
+    Formula: Var(Y(k)) ≥ σ_s² for all k ≥ 1
+    Summary: The proof takes the prompt in a slot for an independent copy of S at any fixed time;
+        until the first completion it is whatever the slot began with.
+    Reading: refuted is the reading with any Y(0), as (38) introduces it: independent of what
+        follows, and not restricted. The age counts from time 0 where nothing has ended, and Y =
+        S_cur + H, so the proof means fresh prompts at step 0; read so, the lemma holds as it
+        stands. A hypothesis that the proof implies and nothing states.
+    Correction: It holds if the slots hold fresh prompts at step 0, as they do when a run begins.
+        From an arbitrary configuration Var(Y(k)) ≥ (1 − (1 − p)^k)·σ_s² ≥ p·σ_s²: given that a
+        request ended in the slot, its prompt is an independent copy of S. Theorem 3's time average
+        is not affected.
+    """
     starts: tuple[int | None, ...] = tuple(range(1, context.choose(4, 7, 10)))
     made = _made(context)
     printed = refute(
@@ -182,7 +212,29 @@ def verify_moment(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "balance.lemma8-moment",
+    Mutation("starts no larger than prompts", far=False),
+    Mutation("a thousandth of the constant in the correction", share=Fraction(1, 1000)),
+    hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_moment,
+)
 def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fraction(1)) -> Outcome:
+    """Third moment of a slot under drift.
+
+    Source: BF-IO paper, Lemma 8, (41) (appendix C.3)
+    Statement: There is a constant C_3 that depends only on (p, σ_s², δ_max, s_max) such that the
+        third central absolute moment of a slot's size is at most C_3 at every step k ≥ 1.
+    Formula: E|Y(k) − E Y(k)|³ ≤ C_3(p, σ_s², δ_max, s_max) for all k ≥ 1
+    Summary: While the first content y is there with probability (1 − p)^k, the moment grows like
+        y³; no constant that knows (p, σ_s², δ_max, s_max) only can bound it.
+    Reading: as balance.lemma8: refuted with any Y(0), true with fresh prompts at step 0, which the
+        proof implies. The check refutes constants of ten thousand and a million; a larger start
+        refutes any other.
+    Correction: It holds if the slots hold fresh prompts at step 0, with C_3 = 4((s_max − 1)³ +
+        48·δ_max³/p³); or with a constant that depends on the first content too.
+    """
     constants = context.choose((10**4, 10**6), (10**4, 10**6, 10**9), (10**4, 10**6, 10**12))
     starts = [10 * round(constant ** (1 / 3)) for constant in constants] if far else [1, 2]
     cases = [
@@ -203,63 +255,3 @@ def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fract
         lambda s: third_moment(s.law()) <= share * moment_bound(s),
     )
     return printed, corrected
-
-
-_RECURSION = "recursion (38): Y(k) = (1−ξ)(Y(k−1) + δ_k) + ξ·S"
-
-
-CLAIMS = (
-    Claim(
-        id="balance.lemma8",
-        source="BF-IO paper, Lemma 8, (40) (appendix C.3)",
-        title="Variance of a slot under drift",
-        statement="For any slot and any step k ≥ 1 the variance of its size is at least σ_s², "
-        "whatever the initial configuration.",
-        formula="Var(Y(k)) ≥ σ_s² for all k ≥ 1",
-        hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_variance_check,
-        summary="The proof takes the prompt in a slot for an independent copy of S at any fixed "
-        "time; until the first completion it is whatever the slot began with.",
-        mutations=(
-            Mutation("fresh prompts at step 0", arbitrary=False),
-            Mutation("σ_s² from any start in the correction", whole=True),
-        ),
-        correction="It holds if the slots hold fresh prompts at step 0, as they do when a run "
-        "begins. From an arbitrary configuration Var(Y(k)) ≥ (1 − (1 − p)^k)·σ_s² ≥ p·σ_s²: given "
-        "that a request ended in the slot, its prompt is an independent copy of S. Theorem 3's "
-        "time average is not affected.",
-        defect=Defect.HYPOTHESIS,
-        reading="refuted is the reading with any Y(0), as (38) introduces it: independent of what "
-        "follows, and not restricted. The age counts from time 0 where nothing has ended, and Y = "
-        "S_cur + H, so the proof means fresh prompts at step 0; read so, the lemma holds as it "
-        "stands. A hypothesis that the proof implies and nothing states.",
-        verify=verify_variance,
-    ),
-    Claim(
-        id="balance.lemma8-moment",
-        source="BF-IO paper, Lemma 8, (41) (appendix C.3)",
-        title="Third moment of a slot under drift",
-        statement="There is a constant C_3 that depends only on (p, σ_s², δ_max, s_max) such that "
-        "the third central absolute moment of a slot's size is at most C_3 at every step k ≥ 1.",
-        formula="E|Y(k) − E Y(k)|³ ≤ C_3(p, σ_s², δ_max, s_max) for all k ≥ 1",
-        hypotheses=(_RECURSION, "Y(0) arbitrary, independent of what follows"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_moment_check,
-        summary="While the first content y is there with probability (1 − p)^k, the moment grows "
-        "like y³; no constant that knows (p, σ_s², δ_max, s_max) only can bound it.",
-        mutations=(
-            Mutation("starts no larger than prompts", far=False),
-            Mutation("a thousandth of the constant in the correction", share=Fraction(1, 1000)),
-        ),
-        correction="It holds if the slots hold fresh prompts at step 0, with C_3 = 4((s_max − 1)³ "
-        "+ 48·δ_max³/p³); or with a constant that depends on the first content too.",
-        defect=Defect.HYPOTHESIS,
-        reading="as balance.lemma8: refuted with any Y(0), true with fresh prompts at step 0, "
-        "which the proof implies. The check refutes constants of ten thousand and a million; a "
-        "larger start refutes any other.",
-        verify=verify_moment,
-    ),
-)

@@ -3,9 +3,12 @@
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 # The decomposition, after one step: H is δ_1 with probability 1 − p, else 0.
 
@@ -37,7 +40,24 @@ def verify_decomposition(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.lemma8-decomposition",
+    Mutation("no growth, H = 0", increments=0),
+    Mutation("the second term dropped from the correction", terms=1),
+    defect=Defect.FORMULA,
+    verify=verify_decomposition,
+)
 def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 2) -> Outcome:
+    """Decomposition of a slot's size.
+
+    Source: BF-IO paper, proof of Lemma 8 (appendix C.3)
+    Statement: Y(k) − E[Y(k)] = (S_cur − μ_s) + (H − E[H]) + (μ_s − E[Y(k)]).
+    Formula: Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)
+    Assumes: Y = S + H; S and H independent; Var(S) > 0
+    Summary: The third term is −E[H], one too many.
+    Correction: Without the third term: Y − EY = (S − μ_s) + (H − EH). The bound on the third
+        moment needs no more, and the constant C_3 gets smaller.
+    """
     largest = context.choose(3, 5, 8)
     cases = [
         {"prompts": [1, other], "tenths": tenths, "increment": increment, "prompt": prompt,
@@ -47,10 +67,11 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
         for prompt in (1, other)
         for survives in (0, 1)
     ]  # fmt: skip
-    made = f"slots with two prompts up to {largest} and increments up to {increments} after a step"
-    printed = refute(
-        "Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)", made, cases, verify_decomposition
+    domain = Domain(
+        f"slots with two prompts up to {largest} and increments up to {increments} after a step",
+        cases,
     )
+    printed = domain.refute("Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)", verify_decomposition)
 
     def two_terms(case: Data) -> bool:
         mean_s, mean_h = _means(case)
@@ -58,14 +79,24 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
         parts = [case["prompt"] - mean_s, growth - mean_h][:terms]
         return bool(sum(parts) == case["prompt"] + growth - mean_s - mean_h)
 
-    corrected = examine("Y − EY = (S − μ_s) + (H − EH)", made, cases, two_terms)
+    corrected = domain.examine("Y − EY = (S − μ_s) + (H − EH)", two_terms)
     return printed, corrected
 
 
 # The cube.
 
 
+@CLAIMS.step("balance.lemma8-cubes", Mutation("8 in place of 27", constant=8), kind=Kind.IDENTITY)
 def _cubes_check(context: Context, *, constant: int = 27) -> Outcome:
+    """Cube of a sum of three.
+
+    Source: BF-IO paper, proof of Lemma 8 (appendix C.3)
+    Statement: For non-negative x, y, z the cube of the sum is at most 27 times the sum of the
+        cubes.
+    Formula: (x + y + z)³ ≤ 27(x³ + y³ + z³)
+    Assumes: x, y, z ≥ 0
+    Summary: 9 would do (power means), with equality at x = y = z; 27 is safe.
+    """
     largest = context.choose(6, 12, 30)
     return examine(
         "(x + y + z)³ ≤ 27(x³ + y³ + z³)",
@@ -73,41 +104,3 @@ def _cubes_check(context: Context, *, constant: int = 27) -> Outcome:
         product(range(largest + 1), repeat=3),
         lambda x: sum(x) ** 3 <= constant * sum(v**3 for v in x),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.lemma8-decomposition",
-        source="BF-IO paper, proof of Lemma 8 (appendix C.3)",
-        title="Decomposition of a slot's size",
-        statement="Y(k) − E[Y(k)] = (S_cur − μ_s) + (H − E[H]) + (μ_s − E[Y(k)]).",
-        formula="Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)",
-        hypotheses=("Y = S + H", "S and H independent", "Var(S) > 0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_decomposition_check,
-        summary="The third term is −E[H], one too many.",
-        mutations=(
-            Mutation("no growth, H = 0", increments=0),
-            Mutation("the second term dropped from the correction", terms=1),
-        ),
-        correction="Without the third term: Y − EY = (S − μ_s) + (H − EH). The bound on the third "
-        "moment needs no more, and the constant C_3 gets smaller.",
-        defect=Defect.FORMULA,
-        verify=verify_decomposition,
-    ),
-    Claim(
-        id="balance.lemma8-cubes",
-        source="BF-IO paper, proof of Lemma 8 (appendix C.3)",
-        title="Cube of a sum of three",
-        statement="For non-negative x, y, z the cube of the sum is at most 27 times the sum of "
-        "the cubes.",
-        formula="(x + y + z)³ ≤ 27(x³ + y³ + z³)",
-        hypotheses=("x, y, z ≥ 0",),
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_cubes_check,
-        summary="9 would do (power means), with equality at x = y = z; 27 is safe.",
-        mutations=(Mutation("8 in place of 27", constant=8),),
-    ),
-)

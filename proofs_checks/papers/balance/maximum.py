@@ -5,9 +5,12 @@ from fractions import Fraction
 from itertools import combinations, product
 from math import prod
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain
+
+CLAIMS = Claims()
+
 
 #: Independent variables, each uniform on its values, and t.
 LoadsAndLevel = tuple[tuple[tuple[int, ...], ...], int]
@@ -90,11 +93,33 @@ def _alike_data(case: LoadsAndLevel) -> Data:
     return {"values": list(variables[0]), "workers": len(variables), "t": t}
 
 
+@CLAIMS.step(
+    "balance.maximum",
+    Mutation("loads not centred, so never negative", non_negative=True),
+    Mutation("the term left out of the correction", with_correction=0),
+    defect=Defect.FORMULA,
+    verify=verify_maximum,
+)
 def _maximum_check(
     context: Context, *, with_correction: int = 1, non_negative: bool = False
 ) -> Outcome:
+    """The elementary inequality for the maximum.
+
+    Source: BF-IO paper, before eq. (16) (appendix C.1), and in appendix C.2
+    Statement: For any t > 0 the mean of the largest centred load is at least t times the
+        probability that it reaches t.
+    Formula: E[max_g (S_g − μB)] ≥ t·P(max_g (S_g − μB) ≥ t)
+    Assumes: G ≥ 2 loads S_g, independent and of one law with mean μB
+    Summary: The maximum may be negative, and the inequality leaves that part out; for one worker
+        it would say 0 ≥ t·P(X ≥ t). The corrected one is sharp: loads a ± t with equal chances
+        meet it with equality, for any number of workers.
+    Correction: E[max] ≥ t·P(max ≥ t) − E[(S_1 − μB)⁻]·P(S_1 < μB)^{G−1}. The maximum is negative
+        only if all loads lie below their mean, and they are independent, so the missing term is at
+        most σ_s√B/2·P(S_1 < μB)^{G−1}: exponentially small in G. Eq. (16) survives with a smaller
+        constant, and by exact computation (balance.eq16) with the printed one.
+    """
     cases = list(_alike(context))
-    made = "loads uniform on every set of small values, 2 or 3 workers, all t"
+    domain = Domain("loads uniform on every set of small values, 2 or 3 workers, all t", cases)
 
     def printed_holds(case: LoadsAndLevel) -> bool:
         variables, t = case
@@ -117,10 +142,8 @@ def _maximum_check(
         tight += room == 0
         return room >= 0
 
-    printed = refute(
-        "printed inequality", made, cases, verify_maximum, _alike_data, holds=printed_holds
-    )
-    corrected = examine("with the correction term", made, cases, corrected_holds)
+    printed = domain.refute("printed inequality", verify_maximum, _alike_data, holds=printed_holds)
+    corrected = domain.examine("with the correction term", corrected_holds)
     return Findings(
         printed, corrected, numbers={"instances that meet the corrected one with equality": tight}
     )
@@ -149,15 +172,38 @@ def _families(context: Context, alike: bool) -> Iterator[LoadsAndLevel]:
             yield variables, t
 
 
+@CLAIMS.step(
+    "balance.eq49",
+    Mutation("the largest mean in the correction", floor=False),
+    Mutation("the term left out of the correction", with_correction=0),
+    Mutation("one law for both loads", alike=True),
+    defect=Defect.FORMULA,
+    verify=verify_family,
+)
 def _family_check(
     context: Context, *, alike: bool = False, floor: bool = True, with_correction: int = 1
 ) -> Outcome:
+    """The inequality for loads of different means.
+
+    Source: BF-IO paper, eq. (49) (appendix C.3)
+    Statement: For any family {X_i} with means a_i and any t > 0 the mean of the maximum is at
+        least the largest mean plus t times the probability that some X_i exceeds its own mean by
+        t.
+    Formula: E[max_i X_i] ≥ max_i a_i + t·P(max_i (X_i − a_i) ≥ t),  a_i = E[X_i]
+    Assumes: any family of random variables; t > 0
+    Summary: That some load exceeds its own mean by t says nothing of the maximum if its mean is
+        low: a load of 100 and one of 20 ± 1 have the maximum 100.
+    Reading: the counterexamples are independent, as the loads are; a family with one mean is left
+        to balance.maximum.
+    Correction: E[max_i X_i] ≥ min_i a_i + t·P(max_i (X_i − a_i) ≥ t) − E[(X_1 − a_1)⁻]·Π_{i>1}
+        P(X_i < a_i) for independent X_i. Loads that begin with fresh prompts all have one mean,
+        and then this is balance.maximum; from any other start the means draw together like (1 −
+        p)^k, so the time average in Theorem 3 keeps its order.
+    """
     cases = list(_families(context, alike))
-    made = "two independent loads, each uniform on two small values, all t"
-    printed = refute(
+    domain = Domain("two independent loads, each uniform on two small values, all t", cases)
+    printed = domain.refute(
         "E max X ≥ max a + t·P(max (X − a) ≥ t)",
-        made,
-        cases,
         verify_family,
         lambda c: {"variables": [list(v) for v in c[0]], "t": c[1]},
     )
@@ -168,63 +214,5 @@ def _family_check(
         right = level + t * chance_of_excess(variables, t)
         return expected_maximum(variables) >= right - with_correction * left_out(variables)
 
-    corrected = examine("from min a, with the correction term", made, cases, corrected_holds)
+    corrected = domain.examine("from min a, with the correction term", corrected_holds)
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="balance.maximum",
-        source="BF-IO paper, before eq. (16) (appendix C.1), and in appendix C.2",
-        title="The elementary inequality for the maximum",
-        statement="For any t > 0 the mean of the largest centred load is at least t times the "
-        "probability that it reaches t.",
-        formula="E[max_g (S_g − μB)] ≥ t·P(max_g (S_g − μB) ≥ t)",
-        hypotheses=("G ≥ 2 loads S_g, independent and of one law with mean μB",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_maximum_check,
-        summary="The maximum may be negative, and the inequality leaves that part out; for one "
-        "worker it would say 0 ≥ t·P(X ≥ t). The corrected one is sharp: loads a ± t with equal "
-        "chances meet it with equality, for any number of workers.",
-        mutations=(
-            Mutation("loads not centred, so never negative", non_negative=True),
-            Mutation("the term left out of the correction", with_correction=0),
-        ),
-        correction="E[max] ≥ t·P(max ≥ t) − E[(S_1 − μB)⁻]·P(S_1 < μB)^{G−1}. The maximum is "
-        "negative only if all loads lie below their mean, and they are independent, so the "
-        "missing term is at most σ_s√B/2·P(S_1 < μB)^{G−1}: exponentially small in G. Eq. (16) "
-        "survives with a smaller constant, and by exact computation (balance.eq16) with the "
-        "printed one.",
-        defect=Defect.FORMULA,
-        verify=verify_maximum,
-    ),
-    Claim(
-        id="balance.eq49",
-        source="BF-IO paper, eq. (49) (appendix C.3)",
-        title="The inequality for loads of different means",
-        statement="For any family {X_i} with means a_i and any t > 0 the mean of the maximum is "
-        "at least the largest mean plus t times the probability that some X_i exceeds its own "
-        "mean by t.",
-        formula="E[max_i X_i] ≥ max_i a_i + t·P(max_i (X_i − a_i) ≥ t),  a_i = E[X_i]",
-        hypotheses=("any family of random variables", "t > 0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_family_check,
-        summary="That some load exceeds its own mean by t says nothing of the maximum if its mean "
-        "is low: a load of 100 and one of 20 ± 1 have the maximum 100.",
-        mutations=(
-            Mutation("the largest mean in the correction", floor=False),
-            Mutation("the term left out of the correction", with_correction=0),
-            Mutation("one law for both loads", alike=True),
-        ),
-        correction="E[max_i X_i] ≥ min_i a_i + t·P(max_i (X_i − a_i) ≥ t) − "
-        "E[(X_1 − a_1)⁻]·Π_{i>1} P(X_i < a_i) for independent X_i. Loads that begin with fresh "
-        "prompts all have one mean, and then this is balance.maximum; from any other start the "
-        "means draw together like (1 − p)^k, so the time average in Theorem 3 keeps its order.",
-        defect=Defect.FORMULA,
-        reading="the counterexamples are independent, as the loads are; a family with one mean is "
-        "left to balance.maximum.",
-        verify=verify_family,
-    ),
-)

@@ -14,10 +14,13 @@ from bfio.decode.simulation import simulate
 from bfio.workloads.generators import generate
 from bfio.workloads.lengths import Empirical, Geometric
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
+
 
 # Equations (11) and (57).
 
@@ -37,9 +40,29 @@ def verify_power(data: Data) -> str | None:
     return f"at mfu = {percent} % the formula gives {printed_power(percent / 100):.1f} W"
 
 
+@CLAIMS.formula(
+    "balance.eq11",
+    Mutation("mfu up to 45 % only", most=45),
+    Mutation("0.54 in place of 0.45 in the correction", constants={"saturation": 0.54}),
+    Mutation("90 W when idle in the correction", constants={"idle_power_w": 90.0}),
+    defect=Defect.MISPRINT,
+    verify=verify_power,
+)
 def _power_check(
     context: Context, *, most: int = 100, constants: Mapping[str, float] | None = None
 ) -> Outcome:
+    """Power saturates at mfu_sat.
+
+    Source: BF-IO paper, eq. (11) and (57)
+    Statement: Instantaneous power is P(mfu) = P_idle + (P_max − P_idle)·(mfu/mfu_sat)^γ; mfu_sat
+        is the utilisation at which power saturates, P_max the peak power at full utilisation.
+    Formula: P(mfu) ≤ P_max for all mfu in [0, 1]
+    Assumes: P_idle = 100 W, P_max = 400 W, mfu_sat = 0.45, γ = 0.7
+    Summary: The text says that power saturates at mfu_sat; the formula goes on.
+    Reading: that power stays within P_max at all utilisations is what saturation and peak mean.
+    Correction: (min(mfu, mfu_sat)/mfu_sat)^γ in place of (mfu/mfu_sat)^γ: so the words say. The
+        paper adds that inference rarely exceeds mfu_sat.
+    """
     del context
     percentages = range(most + 1)
     printed = refute(
@@ -88,7 +111,26 @@ def rounding_interval(text: str) -> tuple[Fraction, Fraction]:
     return Fraction(text) - half, Fraction(text) + half
 
 
+@CLAIMS.experiment(
+    "balance.table1", Mutation("the row of H = 0", last="BF-IO (H=0)"), kind=Kind.IDENTITY
+)
 def _table_check(context: Context, *, last: str = "BF-IO (H=20)") -> Outcome:
+    """Improvements quoted from Table 1.
+
+    Source: BF-IO paper, section 6.4, on Table 1
+    Statement: Against FCFS, BF-IO (H = 20) has 17 times less imbalance, 14 % more throughput, 13 %
+        less TPOT and 3.3 % less energy (3.4 % in the introduction); against BF-IO (H = 0) it has
+        44 % less imbalance.
+    Formula: 27.9/1.65 ≈ 17,  9.13/8.00 ≈ 1.14,  1 − 1.25/1.42 ≈ 13 %,  1 − 383/396 ≈ 3.3 %,  1 −
+        1.65/2.92 ≈ 44 %
+    Assumes: the numbers of Table 1, each rounded
+    Summary: From the printed digits one gets 16.9, 14.1 %, 12.0 %, 3.28 % and 43.5 %. The 13 % of
+        TPOT needs both roundings near their ends. By Little's law throughput times TPOT is about
+        the number of active requests: it fits 16 workers of 72 slots (1,152), as in figure 6, not
+        the stated default of 32.
+    Reading: whether the quoted changes follow from the printed table; the runs themselves are not
+        public.
+    """
     del context
 
     def holds(quoted: tuple[str, int, str, bool, bool]) -> bool:
@@ -146,7 +188,22 @@ def _imbalances(context: Context, horizons: Sequence[int], predictor: str) -> Fl
     return np.array(rows, dtype=np.float64)
 
 
+@CLAIMS.experiment(
+    "balance.figure4", Mutation("no length information", predictor="none"), kind=Kind.STATISTICAL
+)
 def _horizon_check(context: Context, *, predictor: str = "oracle") -> Outcome:
+    """A moderate window is best.
+
+    Source: BF-IO paper, figure 4 and section 4, choice of H
+    Statement: The imbalance as a function of the window H is U-shaped: a moderate H beats both H =
+        0 and a very long window.
+    Formula: Imb(H = 4) < Imb(0) and Imb(4) < Imb(80)
+    Assumes: output lengths of active requests known within the window; pool that does not run dry
+    Summary: With known lengths a window of a few steps helps and a long one harms. Without lengths
+        there is no such curve (that is the mutation); study 3 has it on real traces.
+    Reading: the two-stage heuristic for J, undiscounted, in place of the integer program, as in
+        the authors' release; 8 workers of 8 slots, outputs geometric with mean 20.
+    """
     horizons = (0, 4, 80)
     logs = np.log(_imbalances(context, horizons, predictor))
     estimates = (
@@ -166,73 +223,3 @@ def _horizon_check(context: Context, *, predictor: str = "oracle") -> Outcome:
             for i, h in enumerate(horizons)
         },
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.eq11",
-        source="BF-IO paper, eq. (11) and (57)",
-        title="Power saturates at mfu_sat",
-        statement="Instantaneous power is P(mfu) = P_idle + (P_max − P_idle)·(mfu/mfu_sat)^γ; "
-        "mfu_sat is the utilisation at which power saturates, P_max the peak power at full "
-        "utilisation.",
-        formula="P(mfu) ≤ P_max for all mfu in [0, 1]",
-        hypotheses=("P_idle = 100 W, P_max = 400 W, mfu_sat = 0.45, γ = 0.7",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_power_check,
-        summary="The text says that power saturates at mfu_sat; the formula goes on.",
-        mutations=(
-            Mutation("mfu up to 45 % only", most=45),
-            Mutation("0.54 in place of 0.45 in the correction", constants={"saturation": 0.54}),
-            Mutation("90 W when idle in the correction", constants={"idle_power_w": 90.0}),
-        ),
-        correction="(min(mfu, mfu_sat)/mfu_sat)^γ in place of (mfu/mfu_sat)^γ: so the words say. "
-        "The paper adds that inference rarely exceeds mfu_sat.",
-        defect=Defect.MISPRINT,
-        reading="that power stays within P_max at all utilisations is what saturation and peak "
-        "mean.",
-        verify=verify_power,
-    ),
-    Claim(
-        id="balance.table1",
-        source="BF-IO paper, section 6.4, on Table 1",
-        title="Improvements quoted from Table 1",
-        statement="Against FCFS, BF-IO (H = 20) has 17 times less imbalance, 14 % more "
-        "throughput, 13 % less TPOT and 3.3 % less energy (3.4 % in the introduction); against "
-        "BF-IO (H = 0) it has 44 % less imbalance.",
-        formula="27.9/1.65 ≈ 17,  9.13/8.00 ≈ 1.14,  1 − 1.25/1.42 ≈ 13 %,  1 − 383/396 ≈ 3.3 %,  "
-        "1 − 1.65/2.92 ≈ 44 %",
-        hypotheses=("the numbers of Table 1, each rounded",),
-        kind=Kind.IDENTITY,
-        scope=Scope.EXPERIMENT,
-        check=_table_check,
-        summary="From the printed digits one gets 16.9, 14.1 %, 12.0 %, 3.28 % and 43.5 %. The 13 "
-        "% of TPOT needs both roundings near their ends. By Little's law throughput times TPOT is "
-        "about the number of active requests: it fits 16 workers of 72 slots (1,152), as in "
-        "figure 6, not the stated default of 32.",
-        mutations=(Mutation("the row of H = 0", last="BF-IO (H=0)"),),
-        reading="whether the quoted changes follow from the printed table; the runs themselves "
-        "are not public.",
-    ),
-    Claim(
-        id="balance.figure4",
-        source="BF-IO paper, figure 4 and section 4, choice of H",
-        title="A moderate window is best",
-        statement="The imbalance as a function of the window H is U-shaped: a moderate H beats "
-        "both H = 0 and a very long window.",
-        formula="Imb(H = 4) < Imb(0) and Imb(4) < Imb(80)",
-        hypotheses=(
-            "output lengths of active requests known within the window",
-            "pool that does not run dry",
-        ),
-        kind=Kind.STATISTICAL,
-        scope=Scope.EXPERIMENT,
-        check=_horizon_check,
-        summary="With known lengths a window of a few steps helps and a long one harms. Without "
-        "lengths there is no such curve (that is the mutation); study 3 has it on real traces.",
-        mutations=(Mutation("no length information", predictor="none"),),
-        reading="the two-stage heuristic for J, undiscounted, in place of the integer program, as "
-        "in the authors' release; 8 workers of 8 slots, outputs geometric with mean 20.",
-    ),
-)

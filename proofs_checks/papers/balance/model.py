@@ -8,11 +8,14 @@ from math import isclose
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.run import Run
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import engines, full_run, random_requests, small_run, step_loads
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import gap, vectors
+
+CLAIMS = Claims()
+
 
 #: Load of a request with prompt s in its j-th step, j = 1, 2, ...
 Weight = Callable[[int, int], int]
@@ -35,7 +38,19 @@ def loads_by_definition(run: Run, prompts: Sequence[int], weight: Weight) -> lis
     return loads
 
 
+@CLAIMS.formula(
+    "balance.eq1", Mutation("loads one step ahead, w(j) = s + j", weight=lambda s, j: s + j)
+)
 def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outcome:
+    """Profiles and loads.
+
+    Source: BF-IO paper, section 3, eq. (1) and the two examples before it
+    Statement: A request that starts at step x with profile W adds w(k − x + 1) to its worker at
+        each of the steps x..x+o−1. Prompt 3 and four steps give W = (3, 4, 5, 6).
+    Formula: L_g(k) = Σ_{i active on g} w_i(k − x_i + 1),  w_i(j) = s_i + j − 1
+    Assumes: assignments are sticky and not preempted
+    Reading: checked on the engine that every other claim with runs uses.
+    """
     runs = context.choose(5, 100, 2000)
     cases = [([3], [4]), *(random_requests(context.rng, 12, 9, 5) for _ in range(runs))]
 
@@ -74,7 +89,25 @@ def verify_steps(data: Data) -> str | None:
     return f"the sentence gives {sentence}, the profile W = {profile}"
 
 
+@CLAIMS.remark(
+    "balance.decode-steps",
+    Mutation("one step more in the correction", extra=1),
+    defect=Defect.MISPRINT,
+    verify=verify_steps,
+)
 def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
+    """Number of decode steps.
+
+    Source: BF-IO paper, section 5, specialised workload model
+    Statement: Once a request starts decoding it occupies exactly o − 1 consecutive steps, and its
+        k-th step (k in 1..o−1) needs workload s + k; so its profile is (s, s+1, ..., s+o−1).
+    Formula: steps k = 1..o−1 with loads s + k  ⇔  W = (s, s+1, ..., s+o−1)
+    Assumes: s ≥ 1, o ≥ 1
+    Summary: The sentence and the profile two lines below it never agree.
+    Reading: shown for o ≥ 2; at o = 1 the sentence leaves no step at all.
+    Correction: The profile is right: o steps, the j-th with load s + j − 1, as section 3 says. The
+        sentence drops the first step.
+    """
     largest = context.choose(4, 12, 40)
     requests = [(s, o) for s in range(1, largest) for o in range(2, largest)]
     printed = refute(
@@ -107,7 +140,18 @@ def _small_loads(context: Context) -> tuple[str, list[tuple[int, ...]]]:
     return f"all load vectors of 1 to 4 workers with entries 0..{largest}", loads
 
 
+@CLAIMS.formula(
+    "balance.eq2", Mutation("the minimum in place of the maximum", peak=min), kind=Kind.IDENTITY
+)
 def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Outcome:
+    """Two forms of the imbalance.
+
+    Source: BF-IO paper, section 3, eq. (2)
+    Statement: The sum of what each worker lacks to the maximum is G times the maximum less the sum
+        of the loads.
+    Formula: Σ_g (max_h L_h − L_g) = G·max_g L_g − Σ_g L_g
+    Summary: An identity; the value is never negative.
+    """
     return examine(
         "both forms of the imbalance agree",
         *_small_loads(context),
@@ -115,15 +159,23 @@ def _imbalance_check(context: Context, *, peak: Callable[..., int] = max) -> Out
     )
 
 
+@CLAIMS.step(
+    "balance.imbalance-gap", Mutation("G − 2 in place of G − 1", fewer=2), kind=Kind.IDENTITY
+)
 def _gap_check(context: Context, *, fewer: int = 1) -> Outcome:
+    """Imbalance is at most (G − 1) gaps.
+
+    Source: BF-IO paper, appendix C.2, step 1.C
+    Statement: At every step and under every policy the imbalance is at most G − 1 times the gap
+        between the most and the least loaded worker.
+    Formula: Imbalance(k) ≤ (G − 1)·D(k)
+    Summary: The lower bound is ours: it shows that the step to D loses at most a factor G − 1.
+    """
     return examine(
         "D ≤ Imbalance ≤ (G − 1)·D",
         *_small_loads(context),
         lambda x: gap(x) <= len(x) * max(x) - sum(x) <= (len(x) - fewer) * gap(x),
     )
-
-
-_SECTION3 = "BF-IO paper, section 3"
 
 
 #: C [s] and t_l [s/token] of the authors' released simulator at 72 slots per worker.
@@ -164,7 +216,32 @@ def step_times(run: Run, prompts: list[int], constants: tuple[Fraction, Fraction
     return [float(overhead + per_token * max(row)) for row in loads]
 
 
+@CLAIMS.formula(
+    "balance.eq6",
+    Mutation("the mean load in place of the largest", mean=True),
+    Mutation(
+        "t_l smaller by a tenth",
+        released=Cluster(2, 2, token_time_s=0.9 * float(RELEASED[1])),
+    ),
+    Mutation(
+        "C smaller by a tenth",
+        released=Cluster(2, 2, step_overhead_s=0.9 * float(RELEASED[0])),
+    ),
+)
 def _time_check(context: Context, *, released: Cluster = _DEFAULT, mean: bool = False) -> Outcome:
+    """How long a step takes.
+
+    Source: BF-IO paper, eq. (6) (section 6.2)
+    Statement: A step lasts C, a fixed overhead, plus t_l for each token of the most loaded worker;
+        all workers wait for it.
+    Formula: Δt(k) = C + t_l·max_g L_g(k)
+    Assumes: loads after admission and before growth, eq. (1)
+    Summary: Loads are added up anew from when and where each request ran; the fractions are met up
+        to rounding.
+    Reading: a model, so what is checked is that the toolkit's runs keep to it. The paper prints
+        neither constant; the toolkit's defaults must be those of the authors' released simulator,
+        C = (0.0006·72 + 0.035)/16 s and t_l = 1.5·2·576·61·10⁻⁶/2²⁰ s.
+    """
     names = ("fcfs", "jsq", "longest-first")
     cases = list(_cases(context, names))
 
@@ -198,98 +275,3 @@ def _time_check(context: Context, *, released: Cluster = _DEFAULT, mean: bool = 
             "t_l by default [s/token]": float(RELEASED[1]),
         },
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.eq1",
-        source=f"{_SECTION3}, eq. (1) and the two examples before it",
-        title="Profiles and loads",
-        statement="A request that starts at step x with profile W adds w(k − x + 1) to its worker "
-        "at each of the steps x..x+o−1. Prompt 3 and four steps give W = (3, 4, 5, 6).",
-        formula="L_g(k) = Σ_{i active on g} w_i(k − x_i + 1),  w_i(j) = s_i + j − 1",
-        hypotheses=("assignments are sticky and not preempted",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_profile_check,
-        mutations=(Mutation("loads one step ahead, w(j) = s + j", weight=lambda s, j: s + j),),
-        reading="checked on the engine that every other claim with runs uses.",
-    ),
-    Claim(
-        id="balance.decode-steps",
-        source="BF-IO paper, section 5, specialised workload model",
-        title="Number of decode steps",
-        statement="Once a request starts decoding it occupies exactly o − 1 consecutive steps, "
-        "and its k-th step (k in 1..o−1) needs workload s + k; so its profile is (s, s+1, ..., "
-        "s+o−1).",
-        formula="steps k = 1..o−1 with loads s + k  ⇔  W = (s, s+1, ..., s+o−1)",
-        hypotheses=("s ≥ 1, o ≥ 1",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_steps_check,
-        summary="The sentence and the profile two lines below it never agree.",
-        mutations=(Mutation("one step more in the correction", extra=1),),
-        correction="The profile is right: o steps, the j-th with load s + j − 1, as section 3 "
-        "says. The sentence drops the first step.",
-        defect=Defect.MISPRINT,
-        reading="shown for o ≥ 2; at o = 1 the sentence leaves no step at all.",
-        verify=verify_steps,
-    ),
-    Claim(
-        id="balance.eq2",
-        source=f"{_SECTION3}, eq. (2)",
-        title="Two forms of the imbalance",
-        statement="The sum of what each worker lacks to the maximum is G times the maximum less "
-        "the sum of the loads.",
-        formula="Σ_g (max_h L_h − L_g) = G·max_g L_g − Σ_g L_g",
-        hypotheses=(),
-        kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
-        check=_imbalance_check,
-        summary="An identity; the value is never negative.",
-        mutations=(Mutation("the minimum in place of the maximum", peak=min),),
-    ),
-    Claim(
-        id="balance.imbalance-gap",
-        source="BF-IO paper, appendix C.2, step 1.C",
-        title="Imbalance is at most (G − 1) gaps",
-        statement="At every step and under every policy the imbalance is at most G − 1 times the "
-        "gap between the most and the least loaded worker.",
-        formula="Imbalance(k) ≤ (G − 1)·D(k)",
-        hypotheses=(),
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_gap_check,
-        summary="The lower bound is ours: it shows that the step to D loses at most a factor G − "
-        "1.",
-        mutations=(Mutation("G − 2 in place of G − 1", fewer=2),),
-    ),
-    Claim(
-        id="balance.eq6",
-        source="BF-IO paper, eq. (6) (section 6.2)",
-        title="How long a step takes",
-        statement="A step lasts C, a fixed overhead, plus t_l for each token of the most loaded "
-        "worker; all workers wait for it.",
-        formula="Δt(k) = C + t_l·max_g L_g(k)",
-        hypotheses=("loads after admission and before growth, eq. (1)",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_time_check,
-        summary="Loads are added up anew from when and where each request ran; the fractions are "
-        "met up to rounding.",
-        mutations=(
-            Mutation("the mean load in place of the largest", mean=True),
-            Mutation(
-                "t_l smaller by a tenth",
-                released=Cluster(2, 2, token_time_s=0.9 * float(RELEASED[1])),
-            ),
-            Mutation(
-                "C smaller by a tenth",
-                released=Cluster(2, 2, step_overhead_s=0.9 * float(RELEASED[0])),
-            ),
-        ),
-        reading="a model, so what is checked is that the toolkit's runs keep to it. The paper "
-        "prints neither constant; the toolkit's defaults must be those of the authors' released "
-        "simulator, C = (0.0006·72 + 0.035)/16 s and t_l = 1.5·2·576·61·10⁻⁶/2²⁰ s.",
-    ),
-)

@@ -7,11 +7,14 @@ from math import ceil, erf, exp, log, pi, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.laws import deviation, law, mean, sum_law
 from proofs_checks.papers.balance.theorem1 import C1, LEAST_G, prompt_laws
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: A constant with which the Berry–Esseen theorem is proven (Shevtsova 2011).
 _BERRY_ESSEEN = 0.4748
@@ -44,16 +47,38 @@ def verify_constant(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.eq13",
+    Mutation("no rare sizes: odds up to 10 : 1", rarest=10),
+    Mutation("a tenth of the constant in the correction", factor=10),
+    defect=Defect.FORMULA,
+    verify=verify_constant,
+)
 def _constant_check(context: Context, *, rarest: int | None = None, factor: float = 1) -> Outcome:
+    """Berry–Esseen with a universal constant.
+
+    Source: BF-IO paper, eq. (13) (appendix C.1)
+    Statement: Since prompts are bounded there is a universal constant C_BE such that the law of
+        the standardised load of B prompts is within C_BE/√B of the normal law.
+    Formula: sup_x |P(Z_g ≤ x) − Φ(x)| ≤ C_BE/√B
+    Assumes: prompts independent on 1..s_max, σ_s > 0
+    Summary: The rarer the long prompts, the larger the constant: it grows without bound as κ_0
+        falls.
+    Reading: universal: the same for all laws of prompts, as the word says, though the theorem has
+        fixed κ_0 before. The check refutes the constant 3; the same family refutes any other.
+    Correction: The constant depends on the law through E|s − μ|³/σ_s³ ≤ s_max/σ_s ≤ 1/κ_0:
+        0.4748/κ_0 does, so for a fixed κ_0 there is one constant. Theorem 1 keeps its universal c,
+        but B_0(G) depends on κ_0 as well as on G.
+    """
     most = rarest or context.choose(200, 1000, 10_000)
     odds = [o for o in (1, 3, 10, 30, 100, 200, 1000, 10_000) if o <= most]
     slots = context.choose((1, 8, 64), (1, 8, 64, 256), (1, 8, 64, 256, 1024))
     cases = list(product(odds, slots))
-    made = f"prompts 1 or 2 with odds {odds} : 1, B in {slots}; exact law of the sum"
-    printed = refute(
+    domain = Domain(
+        f"prompts 1 or 2 with odds {odds} : 1, B in {slots}; exact law of the sum", cases
+    )
+    printed = domain.refute(
         "one constant, 3, for all laws of prompts",
-        made,
-        cases,
         verify_constant,
         lambda c: {"odds": c[0], "slots": c[1], "hundredths": 300},
     )
@@ -63,7 +88,7 @@ def _constant_check(context: Context, *, rarest: int | None = None, factor: floa
         kappa = deviation(pmf) / 2
         return distance_to_normal(pmf, case[1]) * sqrt(case[1]) * factor <= _BERRY_ESSEEN / kappa
 
-    corrected = examine("constant 0.4748/κ_0", made, cases, within)
+    corrected = domain.examine("constant 0.4748/κ_0", within)
     return printed, corrected
 
 
@@ -76,7 +101,18 @@ def _grid(context: Context, least: int) -> Iterator[int]:
     yield from (2**k for k in range(6, 60) if 2**k >= least)
 
 
+@CLAIMS.step("balance.eq14", Mutation("G from 30 on", least=30), kind=Kind.IDENTITY)
 def _tail_check(context: Context, *, least: int = LEAST_G) -> Outcome:
+    """Tail of the normal law.
+
+    Source: BF-IO paper, before eq. (14) (appendix C.1), and eq. (44)
+    Statement: For log G ≥ 4 a standard normal variable exceeds z_G = √(log G / 2) with probability
+        at least G^{−1/4}/(2√(2π)·z_G).
+    Formula: P(Z ≥ z_G) ≥ (1/√(2π))·(1/z_G − 1/z_G³)·e^{−z_G²/2} ≥ G^{−1/4}/(2√(2π)·z_G)
+    Assumes: log G ≥ 4
+    Summary: The last step is z² ≥ 2, which is exactly log G ≥ 4: the condition is sharp.
+    """
+
     def chain(workers: int) -> bool:
         z = sqrt(log(workers) / 2)
         exact = (1 - erf(z / sqrt(2))) / 2
@@ -111,7 +147,27 @@ def chance_of_reaching(pmf: FloatArray, slots: int, workers: int) -> float:
     return float(1 - min(below, 1.0) ** workers)
 
 
+@CLAIMS.step(
+    "balance.eq15",
+    Mutation("c_1 = 0.76 in place of 0.095", constant=0.76),
+    Mutation("one slot per worker", slots=1),
+)
 def _c1_check(context: Context, *, constant: float = C1, slots: int | None = None) -> Outcome:
+    """Some worker reaches the threshold.
+
+    Source: BF-IO paper, eq. (15) (appendix C.1)
+    Statement: For log G ≥ 4 and B ≥ B_0(G) some worker's standardised load reaches z_G with
+        probability at least c_1 = 1 − e^{−1/(4√(2π))}.
+    Formula: P(max_g Z_g ≥ z_G) ≥ 1 − (1 − p_G)^G ≥ 1 − exp(−G·p_G) ≥ c_1,  p_G =
+        G^{−1/4}/(4√(2π)·z_G)
+    Assumes: log G ≥ 4; B ≥ B_0(G); G independent loads of B independent prompts
+    Summary: c_1 has much room: for log G ≥ 4 the chain itself gives 0.759. B_0 must depend on the
+        law as well as on G: with prompts 2, but 1 with a chance of 1/(n + 1), no load can reach
+        the threshold at all while B < n·log(G)/2.
+    Reading: B_0 may depend on the law of prompts too, through κ_0 (balance.eq13); the chain is
+        checked from G = 2 on.
+    """
+
     def chain(workers: int) -> bool:
         chance = exceedance(workers)
         # log1p keeps (1 − p)^G accurate where G is huge.
@@ -151,69 +207,3 @@ def _c1_check(context: Context, *, constant: float = C1, slots: int | None = Non
             "least exact probability": min(probabilities),
         },
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.eq13",
-        source="BF-IO paper, eq. (13) (appendix C.1)",
-        title="Berry–Esseen with a universal constant",
-        statement="Since prompts are bounded there is a universal constant C_BE such that the law "
-        "of the standardised load of B prompts is within C_BE/√B of the normal law.",
-        formula="sup_x |P(Z_g ≤ x) − Φ(x)| ≤ C_BE/√B",
-        hypotheses=("prompts independent on 1..s_max, σ_s > 0",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_constant_check,
-        summary="The rarer the long prompts, the larger the constant: it grows without bound as "
-        "κ_0 falls.",
-        mutations=(
-            Mutation("no rare sizes: odds up to 10 : 1", rarest=10),
-            Mutation("a tenth of the constant in the correction", factor=10),
-        ),
-        correction="The constant depends on the law through E|s − μ|³/σ_s³ ≤ s_max/σ_s ≤ 1/κ_0: "
-        "0.4748/κ_0 does, so for a fixed κ_0 there is one constant. Theorem 1 keeps its universal "
-        "c, but B_0(G) depends on κ_0 as well as on G.",
-        defect=Defect.FORMULA,
-        reading="universal: the same for all laws of prompts, as the word says, though the "
-        "theorem has fixed κ_0 before. The check refutes the constant 3; the same family refutes "
-        "any other.",
-        verify=verify_constant,
-    ),
-    Claim(
-        id="balance.eq14",
-        source="BF-IO paper, before eq. (14) (appendix C.1), and eq. (44)",
-        title="Tail of the normal law",
-        statement="For log G ≥ 4 a standard normal variable exceeds z_G = √(log G / 2) with "
-        "probability at least G^{−1/4}/(2√(2π)·z_G).",
-        formula="P(Z ≥ z_G) ≥ (1/√(2π))·(1/z_G − 1/z_G³)·e^{−z_G²/2} ≥ G^{−1/4}/(2√(2π)·z_G)",
-        hypotheses=("log G ≥ 4",),
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_tail_check,
-        summary="The last step is z² ≥ 2, which is exactly log G ≥ 4: the condition is sharp.",
-        mutations=(Mutation("G from 30 on", least=30),),
-    ),
-    Claim(
-        id="balance.eq15",
-        source="BF-IO paper, eq. (15) (appendix C.1)",
-        title="Some worker reaches the threshold",
-        statement="For log G ≥ 4 and B ≥ B_0(G) some worker's standardised load reaches z_G with "
-        "probability at least c_1 = 1 − e^{−1/(4√(2π))}.",
-        formula="P(max_g Z_g ≥ z_G) ≥ 1 − (1 − p_G)^G ≥ 1 − exp(−G·p_G) ≥ c_1,  "
-        "p_G = G^{−1/4}/(4√(2π)·z_G)",
-        hypotheses=("log G ≥ 4", "B ≥ B_0(G)", "G independent loads of B independent prompts"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_c1_check,
-        summary="c_1 has much room: for log G ≥ 4 the chain itself gives 0.759. B_0 must depend "
-        "on the law as well as on G: with prompts 2, but 1 with a chance of 1/(n + 1), no load "
-        "can reach the threshold at all while B < n·log(G)/2.",
-        mutations=(
-            Mutation("c_1 = 0.76 in place of 0.095", constant=0.76),
-            Mutation("one slot per worker", slots=1),
-        ),
-        reading="B_0 may depend on the law of prompts too, through κ_0 (balance.eq13); the chain "
-        "is checked from G = 2 on.",
-    ),
-)

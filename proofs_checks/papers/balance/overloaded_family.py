@@ -7,11 +7,13 @@ from itertools import combinations, pairwise
 
 from bfio.workloads.lengths import Empirical, Geometric
 from bfio.workloads.overload import overload_violations, overloaded
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.runs import small_run
-from proofs_checks.search import examine
+from proofs_checks.search import Domain, examine
 from proofs_checks.step_enumeration import multisets
+
+CLAIMS = Claims()
 
 
 def by_definition(pool: tuple[int, ...], free: int, largest: int) -> bool:
@@ -25,7 +27,20 @@ def in_words(pool: tuple[int, ...], free: int, skip: int = 1) -> bool:
     return len(pool) - removed >= free
 
 
+@CLAIMS.formula(
+    "balance.definition1",
+    Mutation("the two most numerous lengths removed", skip=2),
+    formula="min_l |R_k \\ R_k(l)| ≥ C_k",
+)
 def _definition_check(context: Context, *, skip: int = 1) -> Outcome:
+    """Overloaded instances.
+
+    Source: BF-IO paper, Definition 1 (section 5)
+    Statement: The pool without the requests of any one length holds at least C_k requests; in
+        words: even without the most numerous length it can fill all free slots.
+    Assumes: lengths in 1..s_max
+    Summary: The family is what the sentence says.
+    """
     count, largest = context.choose((5, 3), (7, 4), (9, 5))
     cases = [
         (pool, free)
@@ -33,21 +48,36 @@ def _definition_check(context: Context, *, skip: int = 1) -> Outcome:
         for pool in multisets(n, largest)
         for free in range(1, count + 2)
     ]
-    made = f"all pools of up to {count} sizes in 1..{largest} and all numbers of free slots"
-    words = examine(
-        "formula and sentence agree", made, cases,
-        lambda c: by_definition(*c, largest) == in_words(*c, skip),
+    domain = Domain(
+        f"all pools of up to {count} sizes in 1..{largest} and all numbers of free slots", cases
+    )
+    words = domain.examine(
+        "formula and sentence agree",
+        lambda c: by_definition(*c, largest) == in_words(*c, skip)
     )  # fmt: skip
-    checker = examine(
-        "the toolkit's checker agrees", made, cases,
-        lambda c: by_definition(*c, largest) == (not overload_violations([c[0]], [c[1]])),
+    checker = domain.examine(
+        "the toolkit's checker agrees",
+        lambda c: by_definition(*c, largest) == (not overload_violations([c[0]], [c[1]]))
     )  # fmt: skip
     return words, checker
 
 
+@CLAIMS.own(
+    "own.overloaded-generator",
+    Mutation("a workload certified for one step only", spare=lambda steps: 1),
+)
 def _generator_check(
     context: Context, *, spare: Callable[[int], int] = lambda steps: steps
 ) -> Outcome:
+    """A generator of overloaded instances.
+
+    Source: BF-IO paper, Definition 1 (our generator)
+    Statement: The toolkit's generator gives workloads that are overloaded for the promised number
+        of steps under every policy.
+    Formula: n − max_l n_l ≥ A_k + C_k for k < K
+    Assumes: the whole workload in the pool from the start
+    Summary: Runs of other claims on overloaded instances rest on this generator or on the checker.
+    """
     rng = context.rng
     policies = ("fcfs", "longest-first")
     cases = [
@@ -77,7 +107,17 @@ def _generator_check(
     )
 
 
+@CLAIMS.remark("balance.popoviciu", Mutation("1/5 in place of 1/4", denominator=5))
 def _popoviciu_check(context: Context, *, denominator: int = 4) -> Outcome:
+    """Popoviciu's inequality for prompts.
+
+    Source: BF-IO paper, section 5, non-degeneracy condition
+    Statement: For every law of prompts on 1..s_max the deviation is at most s_max/2.
+    Formula: σ_s/s_max ≤ 1/2
+    Assumes: prompts in 1..s_max
+    Summary: Since prompts are at least 1, κ_0 = 1/2 itself is out of reach: σ_s/s_max ≤ (1 −
+        1/s_max)/2.
+    """
     largest, total = context.choose((5, 6), (7, 8), (9, 10))
     # Where the bars stand among stars and bars.
     bars = combinations(range(total + largest - 1), largest - 1)
@@ -99,50 +139,3 @@ def _popoviciu_check(context: Context, *, denominator: int = 4) -> Outcome:
         cases,
         holds,
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.definition1",
-        source="BF-IO paper, Definition 1 (section 5)",
-        title="Overloaded instances",
-        statement="The pool without the requests of any one length holds at least C_k requests; "
-        "in words: even without the most numerous length it can fill all free slots.",
-        formula="min_l |R_k \\ R_k(l)| ≥ C_k",
-        hypotheses=("lengths in 1..s_max",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_definition_check,
-        summary="The family is what the sentence says.",
-        mutations=(Mutation("the two most numerous lengths removed", skip=2),),
-    ),
-    Claim(
-        id="own.overloaded-generator",
-        source="BF-IO paper, Definition 1 (our generator)",
-        title="A generator of overloaded instances",
-        statement="The toolkit's generator gives workloads that are overloaded for the promised "
-        "number of steps under every policy.",
-        formula="n − max_l n_l ≥ A_k + C_k for k < K",
-        hypotheses=("the whole workload in the pool from the start",),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_generator_check,
-        summary="Runs of other claims on overloaded instances rest on this generator or on the "
-        "checker.",
-        mutations=(Mutation("a workload certified for one step only", spare=lambda steps: 1),),
-    ),
-    Claim(
-        id="balance.popoviciu",
-        source="BF-IO paper, section 5, non-degeneracy condition",
-        title="Popoviciu's inequality for prompts",
-        statement="For every law of prompts on 1..s_max the deviation is at most s_max/2.",
-        formula="σ_s/s_max ≤ 1/2",
-        hypotheses=("prompts in 1..s_max",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_popoviciu_check,
-        summary="Since prompts are at least 1, κ_0 = 1/2 itself is out of reach: σ_s/s_max ≤ "
-        "(1 − 1/s_max)/2.",
-        mutations=(Mutation("1/5 in place of 1/4", denominator=5),),
-    ),
-)

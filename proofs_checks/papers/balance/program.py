@@ -6,11 +6,14 @@ from itertools import product
 import numpy as np
 
 from formulations.arrays import integer_matrix, integer_vector
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 from proofs_checks.step_enumeration import imbalance, multisets, reachable_loads
+
+CLAIMS = Claims()
+
 
 #: Capacity, base loads [g][h] and contributions [i][h] of a step.
 SmallStep = tuple[list[int], list[list[int]], list[list[int]]]
@@ -52,7 +55,19 @@ def _instances(context: Context) -> Iterator[SmallStep]:
         )
 
 
+@CLAIMS.formula(
+    "balance.algorithm1", Mutation("slots may stay empty while requests wait", full_use=False)
+)
 def _algorithm_check(context: Context, *, full_use: bool = True) -> Outcome:
+    """Algorithm 1 solves the program (IO).
+
+    Source: BF-IO paper, section 4, Algorithm 1 and (IO)
+    Statement: Enumerating the feasible allocations and taking one of least accumulated imbalance
+        is the same as solving the integer program.
+    Formula: min over allocations of J(S(k)) = min over x of J_k(x)
+    Assumes: integer loads
+    Summary: Both agree to the token.
+    """
     from formulations.step import StepProblem, solve
 
     def holds(instance: SmallStep) -> bool:
@@ -97,7 +112,29 @@ def verify_admission(data: Data) -> str | None:
     )
 
 
+@CLAIMS.own(
+    "own.shortest-step",
+    Mutation("no request to spare, so nothing to choose", spare=0),
+    Mutation("the admitted set free in the correction", free_choice=True),
+    defect=Defect.INFERENCE,
+    verify=verify_admission,
+)
 def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = False) -> Outcome:
+    """Least imbalance need not be the shortest step.
+
+    Source: BF-IO paper, program (IO) with eq. (6) and (8) (our question)
+    Statement: Where the pool offers a choice, an allocation of least imbalance has the least
+        maximum load too, so that (IO) also takes the shortest step.
+    Formula: argmin Imbalance(k) ⊆ argmin max_g L_g(k) over the allocations of (IO)
+    Assumes: one step, all free slots filled, so that equally many tokens are emitted; overloaded
+        pool (Definition 1)
+    Summary: The program also chooses whom to admit, and large requests fill gaps as well as small
+        ones.
+    Reading: no sentence of the paper says it; what one might take it to say.
+    Correction: It holds for a fixed set of admitted requests (balance.throughput). Where the pool
+        offers a choice, (IO) may admit larger requests to level the loads, and the step gets
+        longer. Over a whole drained run the work is the same (own.work).
+    """
     largest = context.choose(3, 5, 7)
     cases = [
         (base, pool)
@@ -105,18 +142,19 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
         for base in product(range(3), repeat=G)
         for pool in multisets(G + spare, largest)
     ]
-    made = f"steps of 2 and 3 workers with one free slot, sizes up to {largest}, {spare} to spare"
-    printed = refute(
-        "an optimum of (IO) has the least maximum load",
-        made,
+    domain = Domain(
+        f"steps of 2 and 3 workers with one free slot, sizes up to {largest}, {spare} to spare",
         cases,
+    )
+    printed = domain.refute(
+        "an optimum of (IO) has the least maximum load",
         verify_admission,
         lambda c: {"base": list(c[0]), "pool": list(c[1])},
     )
 
-    corrected = examine(
-        "for a fixed admitted set both optima are the same", made, cases,
-        lambda case: _same_optima(*case, free_choice),
+    corrected = domain.examine(
+        "for a fixed admitted set both optima are the same",
+        lambda case: _same_optima(*case, free_choice)
     )  # fmt: skip
     return printed, corrected
 
@@ -130,7 +168,20 @@ def _same_optima(base: tuple[int, ...], pool: tuple[int, ...], free_choice: bool
     }
 
 
+@CLAIMS.remark("balance.throughput", Mutation("whom to admit is free as well", free_choice=True))
 def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome:
+    """Less imbalance, shorter steps.
+
+    Source: BF-IO paper, section 6.3, remark on eq. (8)
+    Statement: Since step duration is governed by the maximum load across workers, reducing
+        imbalance directly increases throughput.
+    Formula: Imbalance = G·max_g L_g − Σ_g L_g  ⇒  argmin Imbalance = argmin max_g L_g
+    Assumes: the same requests in service, so that Σ_g L_g and the tokens are given
+    Summary: For given requests the imbalance is G times the longest load less a constant, so less
+        of the one is less of the other.
+    Reading: of what a balancer does with given requests, as the sentence says. That (IO) also
+        chooses whom to admit is own.shortest-step.
+    """
     largest = context.choose(3, 5, 7)
     cases = [
         (base, pool)
@@ -144,65 +195,3 @@ def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome
         cases,
         lambda case: _same_optima(*case, free_choice),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.algorithm1",
-        source="BF-IO paper, section 4, Algorithm 1 and (IO)",
-        title="Algorithm 1 solves the program (IO)",
-        statement="Enumerating the feasible allocations and taking one of least accumulated "
-        "imbalance is the same as solving the integer program.",
-        formula="min over allocations of J(S(k)) = min over x of J_k(x)",
-        hypotheses=("integer loads",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_algorithm_check,
-        summary="Both agree to the token.",
-        mutations=(Mutation("slots may stay empty while requests wait", full_use=False),),
-    ),
-    Claim(
-        id="balance.throughput",
-        source="BF-IO paper, section 6.3, remark on eq. (8)",
-        title="Less imbalance, shorter steps",
-        statement="Since step duration is governed by the maximum load across workers, reducing "
-        "imbalance directly increases throughput.",
-        formula="Imbalance = G·max_g L_g − Σ_g L_g  ⇒  argmin Imbalance = argmin max_g L_g",
-        hypotheses=("the same requests in service, so that Σ_g L_g and the tokens are given",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_throughput_check,
-        summary="For given requests the imbalance is G times the longest load less a constant, so "
-        "less of the one is less of the other.",
-        mutations=(Mutation("whom to admit is free as well", free_choice=True),),
-        reading="of what a balancer does with given requests, as the sentence says. That (IO) "
-        "also chooses whom to admit is own.shortest-step.",
-    ),
-    Claim(
-        id="own.shortest-step",
-        source="BF-IO paper, program (IO) with eq. (6) and (8) (our question)",
-        title="Least imbalance need not be the shortest step",
-        statement="Where the pool offers a choice, an allocation of least imbalance has the least "
-        "maximum load too, so that (IO) also takes the shortest step.",
-        formula="argmin Imbalance(k) ⊆ argmin max_g L_g(k) over the allocations of (IO)",
-        hypotheses=(
-            "one step, all free slots filled, so that equally many tokens are emitted",
-            "overloaded pool (Definition 1)",
-        ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
-        check=_admission_check,
-        summary="The program also chooses whom to admit, and large requests fill gaps as well as "
-        "small ones.",
-        mutations=(
-            Mutation("no request to spare, so nothing to choose", spare=0),
-            Mutation("the admitted set free in the correction", free_choice=True),
-        ),
-        correction="It holds for a fixed set of admitted requests (balance.throughput). Where the "
-        "pool offers a choice, (IO) may admit larger requests to level the loads, and the step "
-        "gets longer. Over a whole drained run the work is the same (own.work).",
-        defect=Defect.INFERENCE,
-        reading="no sentence of the paper says it; what one might take it to say.",
-        verify=verify_admission,
-    ),
-)

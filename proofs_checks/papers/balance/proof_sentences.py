@@ -4,11 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.overloaded_family import by_definition
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import multisets
+
+CLAIMS = Claims()
+
 
 # "The pool contains sufficiently many jobs of each size."
 
@@ -29,7 +32,26 @@ def verify_pool(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.lemma2-pool",
+    Mutation("pools with every size only", plenty=True),
+    Mutation("a job from outside in the correction", outside=True),
+    formula="min_l |R_k \\ R_k(l)| ≥ C_k  ⇒  |R_k(l)| > 0 for every l in 1..s_max",
+    defect=Defect.SENTENCE,
+    verify=verify_pool,
+)
 def _pool_check(context: Context, *, plenty: bool = False, outside: bool = False) -> Outcome:
+    """Jobs of each size in the pool.
+
+    Source: BF-IO paper, proof of Lemma 2 (appendix C.2), separation
+    Statement: By Definition 1 the pool contains sufficiently many jobs of each size to support
+        such exchanges.
+    Assumes: overloaded pool (Definition 1)
+    Summary: Definition 1 bounds what is left without a size, not what there is of one; the
+        exchange needs neither.
+    Correction: The swap exchanges two jobs that are both admitted, which any pool supports. The
+        sentence can go.
+    """
     count, largest = context.choose((5, 3), (6, 4), (8, 5))
     cases = [
         (pool, free)
@@ -114,11 +136,29 @@ def _another(case: tuple[tuple[int, ...], int, int, int]) -> bool:
     return others - (free - 2) >= 1
 
 
+@CLAIMS.step(
+    "balance.lemma2-strict",
+    Mutation("x ≥ y", weak=True),
+    Mutation("pools that are not overloaded in the correction", overloaded=False),
+    defect=Defect.FORMULA,
+    verify=verify_strict,
+)
 def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = True) -> Outcome:
+    """Not separated, so x > y.
+
+    Source: BF-IO paper, proof of Lemma 2 (appendix C.2), separation
+    Statement: If no θ has S_p ≤ θ < S_q, there are x in S_p and y in S_q with x > y.
+    Formula: ¬(∃θ: max S_p ≤ θ < min S_q)  ⇒  ∃x ∈ S_p, y ∈ S_q: x > y
+    Assumes: sizes in 1..s_max; both groups non-empty
+    Summary: x = y is left out, and exchanging equal jobs changes nothing.
+    Correction: x ≥ y. If x = y, p and q hold two jobs of that size, so at most C_k − 2 of other
+        sizes are admitted, and an overloaded pool has another left: it takes the place of x if
+        smaller, of y if larger. Here Definition 1 is needed, and the lemma stands.
+    """
     longest, largest = context.choose((2, 3), (3, 4), (4, 5))
     groups = [g for n in range(1, longest + 1) for g in multisets(n, largest)]
     pairs: list[_Pair] = [(heavy, light) for heavy in groups for light in groups]
-    made = f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}"
+    domain = Domain(f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}", pairs)
 
     def stands(pair: _Pair) -> bool:
         heavy, light = pair
@@ -126,18 +166,14 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
             return True
         return max(heavy) >= min(light) if weak else max(heavy) > min(light)
 
-    printed = refute(
+    printed = domain.refute(
         "no θ: then some x in S_p exceeds some y in S_q",
-        made,
-        pairs,
         verify_strict,
         lambda pair: {"heavy": list(pair[0]), "light": list(pair[1]), "largest": largest},
         holds=stands,
     )
-    loose = examine(
+    loose = domain.examine(
         "no θ: then some x in S_p is at least some y in S_q",
-        made,
-        pairs,
         lambda pair: separated(*pair, largest) or max(pair[0]) >= min(pair[1]),
     )
     count, top = context.choose(*_POOLS)
@@ -150,52 +186,3 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
         _another,
     )
     return printed, loose, helped
-
-
-_LEMMA2 = "BF-IO paper, proof of Lemma 2 (appendix C.2), separation"
-
-CLAIMS = (
-    Claim(
-        id="balance.lemma2-pool",
-        source=_LEMMA2,
-        title="Jobs of each size in the pool",
-        statement="By Definition 1 the pool contains sufficiently many jobs of each size to "
-        "support such exchanges.",
-        formula="min_l |R_k \\ R_k(l)| ≥ C_k  ⇒  |R_k(l)| > 0 for every l in 1..s_max",
-        hypotheses=("overloaded pool (Definition 1)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_pool_check,
-        summary="Definition 1 bounds what is left without a size, not what there is of one; the "
-        "exchange needs neither.",
-        mutations=(
-            Mutation("pools with every size only", plenty=True),
-            Mutation("a job from outside in the correction", outside=True),
-        ),
-        correction="The swap exchanges two jobs that are both admitted, which any pool supports. "
-        "The sentence can go.",
-        defect=Defect.SENTENCE,
-        verify=verify_pool,
-    ),
-    Claim(
-        id="balance.lemma2-strict",
-        source=_LEMMA2,
-        title="Not separated, so x > y",
-        statement="If no θ has S_p ≤ θ < S_q, there are x in S_p and y in S_q with x > y.",
-        formula="¬(∃θ: max S_p ≤ θ < min S_q)  ⇒  ∃x ∈ S_p, y ∈ S_q: x > y",
-        hypotheses=("sizes in 1..s_max", "both groups non-empty"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_strict_check,
-        summary="x = y is left out, and exchanging equal jobs changes nothing.",
-        mutations=(
-            Mutation("x ≥ y", weak=True),
-            Mutation("pools that are not overloaded in the correction", overloaded=False),
-        ),
-        correction="x ≥ y. If x = y, p and q hold two jobs of that size, so at most C_k − 2 of "
-        "other sizes are admitted, and an overloaded pool has another left: it takes the place of "
-        "x if smaller, of y if larger. Here Definition 1 is needed, and the lemma stands.",
-        defect=Defect.FORMULA,
-        verify=verify_strict,
-    ),
-)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import (
@@ -12,6 +12,8 @@ from proofs_checks.step_enumeration import (
     multisets,
     reachable_loads,
 )
+
+CLAIMS = Claims()
 
 
 def overloaded(counts: tuple[int, ...], free: int) -> bool:
@@ -62,7 +64,29 @@ def verify_selection(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "balance.round-law",
+    Mutation("FCFS in place of BF-IO", by_program=False),
+    Mutation("half the bound in the correction", factor=2),
+    defect=Defect.SENTENCE,
+    verify=verify_selection,
+)
 def _selection_check(context: Context, *, by_program: bool = True, factor: int = 1) -> Outcome:
+    """A round holds independent draws.
+
+    Source: BF-IO paper, proof of Theorem 1 (appendix C.1), reduction
+    Statement: Given any overloaded instance, the multiset of prefill lengths entering each round
+        consists of G·B independent draws, for each policy.
+    Formula: multiset of a round ~ 𝒟_prefill^{G·B} under π ∈ {FCFS, BF-IO}
+    Assumes: prompts independent; overloaded pool (Definition 1) at the beginning of each round
+    Summary: With a pool to choose from (IO) prefers sets that divide evenly; an overloaded pool of
+        two sizes always has one (own.overloaded-rounds). The bound needs no law.
+    Reading: the adversary lets requests arrive until Definition 1 holds, as it may. Compared is
+        how often the admitted prompts balance perfectly, which does not depend on ties.
+    Correction: It is true of FCFS, which does not look at sizes. (IO) chooses from the pool, and
+        what it leaves behind is not independent either. The theorem needs only Imb ≤ (G −
+        1)·s_max, which holds for every realisation and whoever is admitted.
+    """
     shapes = [(2, 1, 2), (2, 1, 3), (2, 2, 2), (3, 1, 2)]
     shapes += context.choose([], [(3, 1, 3), (2, 3, 2)], [(3, 1, 3), (2, 3, 2), (4, 1, 3)])
     printed = refute(
@@ -98,35 +122,3 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
 
 def _selection_data(case: tuple[int, int, int]) -> Data:
     return dict(zip(("workers", "slots", "values"), case, strict=True))
-
-
-CLAIMS = (
-    Claim(
-        id="balance.round-law",
-        source="BF-IO paper, proof of Theorem 1 (appendix C.1), reduction",
-        title="A round holds independent draws",
-        statement="Given any overloaded instance, the multiset of prefill lengths entering each "
-        "round consists of G·B independent draws, for each policy.",
-        formula="multiset of a round ~ 𝒟_prefill^{G·B} under π ∈ {FCFS, BF-IO}",
-        hypotheses=(
-            "prompts independent",
-            "overloaded pool (Definition 1) at the beginning of each round",
-        ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_selection_check,
-        summary="With a pool to choose from (IO) prefers sets that divide evenly; an overloaded "
-        "pool of two sizes always has one (own.overloaded-rounds). The bound needs no law.",
-        mutations=(
-            Mutation("FCFS in place of BF-IO", by_program=False),
-            Mutation("half the bound in the correction", factor=2),
-        ),
-        correction="It is true of FCFS, which does not look at sizes. (IO) chooses from the pool, "
-        "and what it leaves behind is not independent either. The theorem needs only Imb ≤ (G − "
-        "1)·s_max, which holds for every realisation and whoever is admitted.",
-        defect=Defect.SENTENCE,
-        reading="the adversary lets requests arrive until Definition 1 holds, as it may. Compared "
-        "is how often the admitted prompts balance perfectly, which does not depend on ties.",
-        verify=verify_selection,
-    ),
-)

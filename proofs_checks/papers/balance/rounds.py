@@ -8,7 +8,7 @@ import numpy as np
 from formulations.arrays import integer_matrix, integer_vector
 from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, solve
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import small_run, step_loads
 from proofs_checks.search import examine, refute
@@ -20,6 +20,9 @@ from proofs_checks.step_enumeration import (
     multisets,
     reachable_loads,
 )
+
+CLAIMS = Claims()
+
 
 #: Slots per worker, sizes of a round, and the loads of one assignment of it.
 OptimalRound = tuple[tuple[int, ...], tuple[int, ...], Loads]
@@ -120,6 +123,17 @@ def _rounds(
     return made, optimal_rounds(shapes, largest, rule)
 
 
+@CLAIMS.result(
+    "balance.lemma1",
+    Mutation("the tie-break dropped from the correction", corrected_rule=least_maximum),
+    Mutation(
+        "workers with different numbers of slots in the correction",
+        corrected_shapes=((3, 1), (2, 1, 1)),
+    ),
+    Mutation("two workers only, where the lemma is true", shapes=((2, 2),)),
+    defect=Defect.HYPOTHESIS,
+    verify=verify,
+)
 def _check(
     context: Context,
     *,
@@ -127,6 +141,19 @@ def _check(
     corrected_rule: Rule = fewest_maximisers,
     corrected_shapes: Sequence[tuple[int, ...]] | None = None,
 ) -> Outcome:
+    """Least maximum load is s_max-balanced.
+
+    Source: BF-IO paper, Lemma 1 (appendix C.1)
+    Statement: For any optimal assignment minimising the maximum load M of a round, the gap between
+        the most and the least loaded worker is at most s_max.
+    Formula: {S_g} ∈ argmin max_g L_g  ⇒  M − m ≤ s_max
+    Assumes: G workers with B slots each; a round of G·B sizes in 1..s_max, all placed
+    Summary: Several workers may share the maximum; then a light one can stay as light as it likes.
+        Only the proof's own tie-break, fewest workers at the maximum, forces the gap down.
+    Correction: It holds for every assignment that is lexicographically smallest in (maximum load,
+        number of workers at the maximum); the printed proof uses this tie-break and then claims
+        the bound for every optimum. What the theorem needs survives: balance.eq12.
+    """
     default = context.choose(_EQUAL, _MORE, _MORE)
     printed = _rounds(context, least_maximum, shapes or default)
     corrected = _rounds(context, corrected_rule, corrected_shapes or default)
@@ -156,9 +183,23 @@ def _check(
     )
 
 
+@CLAIMS.step(
+    "balance.eq12", Mutation("the bound lowered to (G − 2)·s_max", bound=lambda G, s: (G - 2) * s)
+)
 def _imbalance_check(
     context: Context, *, bound: Callable[[int, int], int] = lambda G, s: (G - 1) * s
 ) -> Outcome:
+    """Imbalance of a round under BF-IO.
+
+    Source: BF-IO paper, eq. (12) (appendix C.1)
+    Statement: The imbalance of an optimal assignment of a round is at most (G − 1)·s_max, for
+        every realisation of the sizes.
+    Formula: Imb(BF-IO) ≤ (G − 1)·s_max
+    Assumes: G workers with B slots each; a round of G·B sizes in 1..s_max, all placed
+    Summary: All optima of a round have the same imbalance, G·M less a fixed total, so the bound
+        that holds for the tie-broken optimum holds for each: the theorem does not need Lemma 1 as
+        printed.
+    """
     largest = context.choose(3, 5, 6)
     shapes = context.choose(_EQUAL, _MORE, _MORE)
     return examine(
@@ -174,7 +215,17 @@ def _imbalance_check(
 _POLICIES = ("fcfs", "jsq-tokens", "longest-first")
 
 
+@CLAIMS.step("balance.lockstep", Mutation("outputs that differ", equal=False))
 def _lockstep_check(context: Context, *, equal: bool = True) -> Outcome:
+    """A round has one imbalance.
+
+    Source: BF-IO paper, proof of Theorem 1 (appendix C.1), reduction
+    Statement: With equal outputs o, G·B requests are admitted together, end together after o
+        steps, and the imbalance is the same at each of these steps.
+    Formula: o_i = o  ⇒  Imbalance(k) constant over each round of o steps
+    Assumes: all outputs equal; full rounds of G·B requests; any policy that fills slots
+    Summary: All loads of a round rise by B per step; their differences stay.
+    """
     rng = context.rng
     cases = []
     for _ in range(context.choose(8, 60, 1000)):
@@ -199,71 +250,3 @@ def _lockstep_check(context: Context, *, equal: bool = True) -> Outcome:
         cases,
         holds,
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.lemma1",
-        source="BF-IO paper, Lemma 1 (appendix C.1)",
-        title="Least maximum load is s_max-balanced",
-        statement="For any optimal assignment minimising the maximum load M of a round, the gap "
-        "between the most and the least loaded worker is at most s_max.",
-        formula="{S_g} ∈ argmin max_g L_g  ⇒  M − m ≤ s_max",
-        hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_check,
-        summary="Several workers may share the maximum; then a light one can stay as light as it "
-        "likes. Only the proof's own tie-break, fewest workers at the maximum, forces the gap "
-        "down.",
-        mutations=(
-            Mutation("the tie-break dropped from the correction", corrected_rule=least_maximum),
-            Mutation(
-                "workers with different numbers of slots in the correction",
-                corrected_shapes=((3, 1), (2, 1, 1)),
-            ),
-            Mutation("two workers only, where the lemma is true", shapes=((2, 2),)),
-        ),
-        correction="It holds for every assignment that is lexicographically smallest in (maximum "
-        "load, number of workers at the maximum); the printed proof uses this tie-break and then "
-        "claims the bound for every optimum. What the theorem needs survives: balance.eq12.",
-        defect=Defect.HYPOTHESIS,
-        verify=verify,
-    ),
-    Claim(
-        id="balance.eq12",
-        source="BF-IO paper, eq. (12) (appendix C.1)",
-        title="Imbalance of a round under BF-IO",
-        statement="The imbalance of an optimal assignment of a round is at most (G − 1)·s_max, "
-        "for every realisation of the sizes.",
-        formula="Imb(BF-IO) ≤ (G − 1)·s_max",
-        hypotheses=("G workers with B slots each", "a round of G·B sizes in 1..s_max, all placed"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_imbalance_check,
-        summary="All optima of a round have the same imbalance, G·M less a fixed total, so the "
-        "bound that holds for the tie-broken optimum holds for each: the theorem does not need "
-        "Lemma 1 as printed.",
-        mutations=(
-            Mutation("the bound lowered to (G − 2)·s_max", bound=lambda G, s: (G - 2) * s),
-        ),
-    ),
-    Claim(
-        id="balance.lockstep",
-        source="BF-IO paper, proof of Theorem 1 (appendix C.1), reduction",
-        title="A round has one imbalance",
-        statement="With equal outputs o, G·B requests are admitted together, end together after o "
-        "steps, and the imbalance is the same at each of these steps.",
-        formula="o_i = o  ⇒  Imbalance(k) constant over each round of o steps",
-        hypotheses=(
-            "all outputs equal",
-            "full rounds of G·B requests",
-            "any policy that fills slots",
-        ),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_lockstep_check,
-        summary="All loads of a round rise by B per step; their differences stay.",
-        mutations=(Mutation("outputs that differ", equal=False),),
-    ),
-)

@@ -7,7 +7,7 @@ from math import isclose
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import measure
 from bfio.decode.run import Run
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Mutation, Scope
 from proofs_checks.evidence import Outcome
 from proofs_checks.runs import full_run, random_requests, step_loads
 from proofs_checks.search import examine
@@ -92,14 +92,13 @@ def _claim(
 ) -> Claim:
     title, statement, printed, reading = texts
     return Claim(
+        scope=Scope.FORMULA,
         id=f"balance.eq{number}",
         source=f"BF-IO paper, section 6.3, eq. ({number})",
         title=title,
         statement=statement,
         formula=printed,
         hypotheses=("a drained run",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
         check=partial(_check, name=name, formula=formula),
         summary="Recomputed from when and where each request ran.",
         mutations=(Mutation(other[0], formula=other[1]), *more),

@@ -16,11 +16,14 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, exp, floor
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import Loads, gap, multisets, reachable_loads
+
+CLAIMS = Claims()
+
 
 Measure = Callable[[Loads], int]
 
@@ -123,13 +126,62 @@ def steps_apart(context: Context) -> Iterator[Step]:
         yield Step(tuple(base), (slots,) * G, tuple(pool))
 
 
+#: Slots of a worker, chance that a request ends, relative deviation, workers.
+Completions = tuple[int, Fraction, Fraction, int]
+
+#: Slots and chance at which the bound is nearly met: many slots, of which few are freed.
+_TIGHT = (3000, Fraction(1, 60))
+_DELTAS = (Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(9, 10))
+
+
+#: Hypotheses and formula of the lemma.
+HYPOTHESES = (
+    "overloaded pool (Definition 1)",
+    "all c_g free slots are filled",
+    "|c_g − Bp| ≤ δBp for all g with 0 < δ < 1/(2·s_max − 1)",
+)
+
+
+FORMULA = (
+    "D(k) ≤ max{s_max, A_pre(k) − γBp} with probability ≥ 1 − 2G·exp(−δ²Bp/3),  "
+    "γ = 1 − δ(2·s_max − 1)"
+)
+
+
+@CLAIMS.result(
+    "balance.lemma2",
+    Mutation("the overloaded pool dropped", applies=lambda s: s.counts_agree),
+    Mutation("the opposite policy: the largest gap", measure=lambda x: -gap(x)),
+    Mutation("one token more of contraction", sharper=1),
+    Mutation("the rate 1/3 raised to 1/2", rate=Fraction(1, 2)),
+    Mutation("requests that end in pairs", together=2),
+    Mutation("δ = 5, beyond 1", deltas=(Fraction(5),)),
+    formula=FORMULA,
+    hypotheses=HYPOTHESES,
+    proof="separation-levels",
+)
 def _lemma2_check(
     context: Context,
     *,
     applies: Callable[[Step], bool] = within,
     measure: Measure = gap,
     sharper: int = 0,
+    rate: Fraction = Fraction(1, 3),
+    deltas: Sequence[Fraction] = _DELTAS,
+    together: int = 1,
 ) -> Outcome:
+    """Separation and gap reduction.
+
+    Source: BF-IO paper, Lemma 2 (appendix C.2)
+    Statement: If the assignment of a step minimises the gap D, then on the event that all workers
+        free nearly Bp slots the gap is at most the larger of s_max and A_pre − γBp.
+    Summary: The event bound and the one-step bound hold, and the latter is sharp: with sizes θ and
+        θ + 1 waiting it is met. The printed proof swaps x > y only; if the heavy and the light
+        worker hold equal sizes there is nothing to swap, and it is the overloaded pool that must
+        supply a different size.
+    Reading: BF-IO is read, as in the lemma's proof, as a minimiser of D; own.separation-program
+        takes the program of section 4 instead. The bound is checked in its tightest form over δ.
+    """
     steps = filter(applies, (*small_steps(context), *steps_apart(context)))
     solved = [(step, step.minimisers(measure)) for step in steps]
     met = 0
@@ -153,25 +205,13 @@ def _lemma2_check(
     return Findings(
         level,
         apart,
-        _chernoff(context),
+        _chernoff(context, rate, deltas, together),
         numbers={"steps that meet A_pre − γBp > s_max with equality": met},
     )
 
 
-#: Slots of a worker, chance that a request ends, relative deviation, workers.
-Completions = tuple[int, Fraction, Fraction, int]
-
-#: Slots and chance at which the bound is nearly met: many slots, of which few are freed.
-_TIGHT = (3000, Fraction(1, 60))
-_DELTAS = (Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(9, 10))
-
-
 def _chernoff(
-    context: Context,
-    *,
-    rate: Fraction = Fraction(1, 3),
-    deltas: Sequence[Fraction] = _DELTAS,
-    together: int = 1,
+    context: Context, rate: Fraction, deltas: Sequence[Fraction], together: int
 ) -> Examination[Completions]:
     """Compare ``P(some |c_g − Bp| > δBp)`` with ``2G·exp(−δ²Bp/3)``, exactly on the left.
 
@@ -204,73 +244,3 @@ def _chernoff(
         holds,
         lambda case: bound(case) < 1,
     )
-
-
-def _chernoff_check(
-    context: Context,
-    *,
-    rate: Fraction = Fraction(1, 3),
-    deltas: Sequence[Fraction] = _DELTAS,
-    together: int = 1,
-) -> Outcome:
-    return _chernoff(context, rate=rate, deltas=deltas, together=together)
-
-
-#: Hypotheses and formula of the lemma.
-HYPOTHESES = (
-    "overloaded pool (Definition 1)",
-    "all c_g free slots are filled",
-    "|c_g − Bp| ≤ δBp for all g with 0 < δ < 1/(2·s_max − 1)",
-)
-FORMULA = (
-    "D(k) ≤ max{s_max, A_pre(k) − γBp} with probability ≥ 1 − 2G·exp(−δ²Bp/3),  "
-    "γ = 1 − δ(2·s_max − 1)"
-)
-
-
-CLAIMS = (
-    Claim(
-        id="balance.lemma2",
-        source="BF-IO paper, Lemma 2 (appendix C.2)",
-        title="Separation and gap reduction",
-        statement="If the assignment of a step minimises the gap D, then on the event that all "
-        "workers free nearly Bp slots the gap is at most the larger of s_max and A_pre − γBp.",
-        formula=FORMULA,
-        hypotheses=HYPOTHESES,
-        kind=Kind.FINITE,
-        proof="separation-levels",
-        scope=Scope.RESULT,
-        check=_lemma2_check,
-        summary="The event bound and the one-step bound hold, and the latter is sharp: with sizes "
-        "θ and θ + 1 waiting it is met. The printed proof swaps x > y only; if the heavy and the "
-        "light worker hold equal sizes there is nothing to swap, and it is the overloaded pool "
-        "that must supply a different size.",
-        mutations=(
-            Mutation("the overloaded pool dropped", applies=lambda s: s.counts_agree),
-            Mutation("the opposite policy: the largest gap", measure=lambda x: -gap(x)),
-            Mutation("one token more of contraction", sharper=1),
-        ),
-        reading="BF-IO is read, as in the lemma's proof, as a minimiser of D; "
-        "own.separation-program takes the program of section 4 instead. The bound is checked in "
-        "its tightest form over δ.",
-    ),
-    Claim(
-        id="balance.lemma2-chernoff",
-        source="BF-IO paper, proof of Lemma 2 (appendix C.2)",
-        title="All workers free nearly Bp slots",
-        statement="The probability that some worker's number of completions is off Bp by more "
-        "than δBp is at most 2G·exp(−δ²Bp/3).",
-        formula="P(∃g: |c_g − Bp| > δBp) ≤ 2G·exp(−δ²Bp/3),  c_g ~ Binomial(B, p)",
-        hypotheses=("0 < δ < 1", "c_g independent"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_chernoff_check,
-        summary="Exact on the left-hand side; the bound has room to spare wherever it says "
-        "something.",
-        mutations=(
-            Mutation("the rate 1/3 raised to 1/2", rate=Fraction(1, 2)),
-            Mutation("requests that end in pairs", together=2),
-            Mutation("δ = 5, beyond 1", deltas=(Fraction(5),)),
-        ),
-    ),
-)

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.separation import FORMULA, HYPOTHESES, Step, within
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import gap
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,21 @@ def _drift_steps(context: Context) -> Iterator[DriftStep]:
         yield DriftStep(tuple(map(tuple, sizes)), (pattern,) * G, increment, tuple(pool))
 
 
+@CLAIMS.result(
+    "balance.lemma5",
+    Mutation("increments that requests do not share (by age)", shared=False),
+    formula=FORMULA,
+    hypotheses=(*HYPOTHESES, "one increment δ_k ≥ 0 for all requests alive at step k"),
+    proof="separation-levels",
+)
 def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
+    """Separation and gap reduction under drift.
+
+    Source: BF-IO paper, Lemma 5 (appendix C.3)
+    Statement: Lemma 2 holds unchanged if every alive request grows by δ_k at step k.
+    Summary: Growth that all requests share shifts every load by Bδ and cancels in A_pre; the rest
+        is Lemma 2.
+    """
     steps = list(_drift_steps(context))
     unaffected = examine(
         "a common increment leaves the gap as it is",
@@ -76,22 +92,3 @@ def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
         lambda s: within(s.after_growth()),
     )
     return unaffected, contracted
-
-
-CLAIMS = (
-    Claim(
-        id="balance.lemma5",
-        source="BF-IO paper, Lemma 5 (appendix C.3)",
-        title="Separation and gap reduction under drift",
-        statement="Lemma 2 holds unchanged if every alive request grows by δ_k at step k.",
-        formula=FORMULA,
-        hypotheses=(*HYPOTHESES, "one increment δ_k ≥ 0 for all requests alive at step k"),
-        kind=Kind.FINITE,
-        proof="separation-levels",
-        scope=Scope.RESULT,
-        check=_lemma5_check,
-        summary="Growth that all requests share shifts every load by Bδ and cancels in A_pre; the "
-        "rest is Lemma 2.",
-        mutations=(Mutation("increments that requests do not share (by age)", shared=False),),
-    ),
-)

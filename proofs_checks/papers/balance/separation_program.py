@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from itertools import combinations, combinations_with_replacement, permutations
 from typing import Any
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step, small_steps, step_of, steps_apart, within
 from proofs_checks.papers.own.separation_levels import deficit_bounds
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
 from proofs_checks.step_enumeration import gap, imbalance, multisets
+
+CLAIMS = Claims()
+
 
 # The same statement for the program the policy solves.
 
@@ -41,6 +44,18 @@ def imbalance_bounded(step: Step | None, sharper: int = 0) -> bool:
     return imbalance(step.minimisers(imbalance)[0]) <= sum(bounds[1:])
 
 
+@CLAIMS.own(
+    "own.separation-program",
+    Mutation("two workers only, where imbalance is gap", workers=2),
+    Mutation("one token less per worker in the correction", sharper=1),
+    Mutation(
+        "the overloaded pool dropped in the correction",
+        applies=lambda step: step.counts_agree,
+    ),
+    proof="separation-levels",
+    defect=Defect.INFERENCE,
+    verify=verify_program,
+)
 def _program_check(
     context: Context,
     *,
@@ -48,6 +63,32 @@ def _program_check(
     sharper: int = 0,
     applies: Callable[[Step], bool] = within,
 ) -> Outcome:
+    """Lemma 2 for the program (IO).
+
+    Source: BF-IO paper, proof of Lemma 2, for the policy of Algorithm 1 (our question)
+    Statement: On every outcome of the event E_cnt, as the proof of Lemma 2 has it, the assignments
+        that Algorithm 1 chooses, minimisers of the imbalance over all feasible assignments from
+        the pool, meet D(k) ≤ max{s_max, A_pre(k) − γBp}.
+    Formula: |c_g − Bp| ≤ δBp for all g  ⇒  D(k) ≤ max{s_max, A_pre(k) − γBp},  γ = 1 − δ(2·s_max −
+        1)
+    Assumes: overloaded pool (Definition 1); all c_g free slots are filled; |c_g − Bp| ≤ δBp for
+        all g with 0 < δ < 1/(2·s_max − 1)
+    Summary: Algorithm 1 minimises the imbalance, the proof the gap. With three workers the program
+        may prefer large requests on two heavy workers to a smaller gap, but only by a few
+        requests' worth.
+    Reading: an outcome is looked at, not its probability: where the probability in Lemma 2 says
+        something, 2G·exp(−δ²Bp/3) < 1, more than 3·log(2G)·(2·s_max − 1)² slots get free per
+        worker, and whether the printed bound can fail there is open. The bound is taken in its
+        tightest form over δ and Bp; where all workers have one free slot every form of it is below
+        A_pre, and the gaps found are not. The minimisers tried are all of them, so no tie-break
+        saves it.
+    Correction: Every minimiser of the imbalance, whatever breaks its ties, has Imbalance(k) ≤
+        Σ_{q≠p} max{s_max − s_min, d_q − γBp}, where p is some worker and d_q says how far q was
+        below the largest load before admission (own.separation-levels): an assignment that is so
+        level is feasible for (IO). Under (IO) the imbalance contracts by itself, and once γBp
+        outweighs noise and (G − 2)(s_max − s_min) it tends to at most (G − 1)·s_max
+        (own.lemma4-smax): Theorem 2 holds for (IO) with any tie-break.
+    """
     largest, spread = context.choose((11, 12), (12, 14), (14, 20))
     data = violating_step(workers, workers + 2, largest, spread, int(context.rng.integers(2**31)))
     printed = refute(
@@ -103,23 +144,41 @@ def _level_steps(context: Context, workers: int) -> Iterator[Step]:
                     yield step
 
 
+@CLAIMS.step(
+    "balance.lemma2-objective",
+    Mutation("two workers only", workers=2),
+    Mutation("factor 1 in place of G − 1 in the correction", factor=lambda G: 1),
+    defect=Defect.SENTENCE,
+    verify=verify_objective,
+)
 def _objective_check(
     context: Context, *, workers: int = 3, factor: Callable[[int], int] = lambda G: G - 1
 ) -> Outcome:
+    """BF-IO minimises the gap.
+
+    Source: BF-IO paper, proof of Lemma 2 against section 4, (IO) with H = 0
+    Statement: Among all feasible assignments BF-IO chooses one that minimises D(k).
+    Formula: argmin Imbalance(k) ⊆ argmin D(k)
+    Assumes: BF-IO is the program (IO) with H = 0; overloaded pool (Definition 1)
+    Summary: For two workers imbalance and gap are the same number; from three on they are not.
+    Correction: (IO) minimises the imbalance. Its minimisers have gaps of at most G − 1 times the
+        least gap, because D ≤ Imbalance ≤ (G − 1)·D. What this does to Lemma 2:
+        own.separation-program.
+    """
     steps = list(_level_steps(context, workers))
-    made = "overloaded steps with one free slot per worker and two spare requests, small sizes"
-    printed = refute(
+    domain = Domain(
+        "overloaded steps with one free slot per worker and two spare requests, small sizes", steps
+    )
+    printed = domain.refute(
         "some minimiser of (IO) minimises D",
-        made,
-        steps,
         verify_objective,
         Step.to_data,
         holds=lambda s: min(map(gap, s.minimisers(imbalance))) == gap(s.minimisers(gap)[0]),
     )
-    corrected = examine(
-        "the gap of every minimiser of (IO) is at most (G − 1) times the least gap", made, steps,
+    corrected = domain.examine(
+        "the gap of every minimiser of (IO) is at most (G − 1) times the least gap",
         lambda s: max(map(gap, s.minimisers(imbalance)))
-        <= factor(len(s.slots)) * gap(s.minimisers(gap)[0]),
+        <= factor(len(s.slots)) * gap(s.minimisers(gap)[0])
     )  # fmt: skip
     return printed, corrected
 
@@ -211,73 +270,3 @@ def _require_optimality(
         breaks = model.new_bool_var("")
         _break_bound(model, peak - floor, base, top, breaks)
         model.add(workers * peak - sum(other) >= value + 1 - breaks)
-
-
-CLAIMS = (
-    Claim(
-        id="balance.lemma2-objective",
-        source="BF-IO paper, proof of Lemma 2 against section 4, (IO) with H = 0",
-        title="BF-IO minimises the gap",
-        statement="Among all feasible assignments BF-IO chooses one that minimises D(k).",
-        formula="argmin Imbalance(k) ⊆ argmin D(k)",
-        hypotheses=("BF-IO is the program (IO) with H = 0", "overloaded pool (Definition 1)"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_objective_check,
-        summary="For two workers imbalance and gap are the same number; from three on they are "
-        "not.",
-        mutations=(
-            Mutation("two workers only", workers=2),
-            Mutation("factor 1 in place of G − 1 in the correction", factor=lambda G: 1),
-        ),
-        correction="(IO) minimises the imbalance. Its minimisers have gaps of at most G − 1 times "
-        "the least gap, because D ≤ Imbalance ≤ (G − 1)·D. What this does to Lemma 2: "
-        "own.separation-program.",
-        defect=Defect.SENTENCE,
-        verify=verify_objective,
-    ),
-    Claim(
-        id="own.separation-program",
-        source="BF-IO paper, proof of Lemma 2, for the policy of Algorithm 1 (our question)",
-        title="Lemma 2 for the program (IO)",
-        statement="On every outcome of the event E_cnt, as the proof of Lemma 2 has it, the "
-        "assignments that Algorithm 1 chooses, minimisers of the imbalance over all feasible "
-        "assignments from the pool, meet D(k) ≤ max{s_max, A_pre(k) − γBp}.",
-        formula="|c_g − Bp| ≤ δBp for all g  ⇒  D(k) ≤ max{s_max, A_pre(k) − γBp},  "
-        "γ = 1 − δ(2·s_max − 1)",
-        hypotheses=(
-            "overloaded pool (Definition 1)",
-            "all c_g free slots are filled",
-            "|c_g − Bp| ≤ δBp for all g with 0 < δ < 1/(2·s_max − 1)",
-        ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
-        check=_program_check,
-        summary="Algorithm 1 minimises the imbalance, the proof the gap. With three workers the "
-        "program may prefer large requests on two heavy workers to a smaller gap, but only by a "
-        "few requests' worth.",
-        mutations=(
-            Mutation("two workers only, where imbalance is gap", workers=2),
-            Mutation("one token less per worker in the correction", sharper=1),
-            Mutation(
-                "the overloaded pool dropped in the correction",
-                applies=lambda step: step.counts_agree,
-            ),
-        ),
-        correction="Every minimiser of the imbalance, whatever breaks its ties, has Imbalance(k) "
-        "≤ Σ_{q≠p} max{s_max − s_min, d_q − γBp}, where p is some worker and d_q says how far q "
-        "was below the largest load before admission (own.separation-levels): an assignment that "
-        "is so level is feasible for (IO). Under (IO) the imbalance contracts by itself, and "
-        "once γBp outweighs noise and (G − 2)(s_max − s_min) it tends to at most (G − 1)·s_max "
-        "(own.lemma4-smax): Theorem 2 holds for (IO) with any tie-break.",
-        proof="separation-levels",
-        defect=Defect.INFERENCE,
-        reading="an outcome is looked at, not its probability: where the probability in Lemma 2 "
-        "says something, 2G·exp(−δ²Bp/3) < 1, more than 3·log(2G)·(2·s_max − 1)² slots get free "
-        "per worker, and whether the printed bound can fail there is open. The bound is taken in "
-        "its tightest form over δ and Bp; where all workers have one free slot every form of it "
-        "is below A_pre, and the gaps found are not. The minimisers tried are all of them, so no "
-        "tie-break saves it.",
-        verify=verify_program,
-    ),
-)

@@ -3,10 +3,13 @@
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.exact_laws import ExactLaw, mean, uniform, variance
-from proofs_checks.search import examine
+from proofs_checks.search import Domain
+
+CLAIMS = Claims()
+
 
 _CHANCES = tuple(Fraction(k, 10) for k in (1, 3, 5, 9))
 
@@ -57,9 +60,24 @@ def stationary_moments(prompts: ExactLaw, p: Fraction) -> tuple[Fraction, Fracti
     return centre, square - centre**2
 
 
+@CLAIMS.step(
+    "balance.eq26",
+    Mutation("ages from 1 on", extra_age=1),
+    Mutation("variance (1 − p)/(2p²)", spread=Fraction(1, 2)),
+)
 def _stationary_check(
     context: Context, *, extra_age: int = 0, spread: Fraction = Fraction(1)
 ) -> Outcome:
+    """Stationary law of a slot under FCFS.
+
+    Source: BF-IO paper, appendix C.2, step 2.B, eq. (25) and (26)
+    Statement: A slot that grows by one token a step and is refilled with probability p is, in the
+        long run, a prompt plus an independent geometric age: mean μ_s + (1 − p)/p, variance σ_s² +
+        (1 − p)/p².
+    Formula: U = S + A,  P(A = a) = p(1−p)^a,  E U = μ_s + (1−p)/p,  Var U = σ_s² + (1−p)/p²
+    Assumes: outputs geometric with p; a pool that never runs dry; FCFS
+    Summary: Solved by elimination in fractions; the moments from the chain's own equation.
+    """
     largest = context.choose(4, 5, 6)
     states = context.choose(12, 30, 60)
     cases = [
@@ -67,11 +85,13 @@ def _stationary_check(
         for mask in range(1, 2**largest)
         for p in _CHANCES
     ]
-    made = f"prompts uniform on every set within 1..{largest}, p = 1/10, 3/10, 1/2, 9/10"
-    law = examine(
-        "the law of S + A solves πP = π", made, cases,
+    domain = Domain(
+        f"prompts uniform on every set within 1..{largest}, p = 1/10, 3/10, 1/2, 9/10", cases
+    )
+    law = domain.examine(
+        "the law of S + A solves πP = π",
         lambda c: stationary_by_elimination(*c, states)
-        == [snapshot_chance(*c, y - extra_age) for y in range(states)],
+        == [snapshot_chance(*c, y - extra_age) for y in range(states)]
     )  # fmt: skip
 
     def moments(case: tuple[ExactLaw, Fraction]) -> bool:
@@ -81,7 +101,7 @@ def _stationary_check(
             variance(prompts) + spread * (1 - p) / p**2,
         )
 
-    both = examine("mean and variance of eq. (26)", made, cases, moments)
+    both = domain.examine("mean and variance of eq. (26)", moments)
     return law, both
 
 
@@ -94,10 +114,25 @@ def age_law(p: Fraction, step: int) -> ExactLaw:
     return law | {step: (1 - p) ** step}
 
 
+@CLAIMS.step(
+    "balance.eq39",
+    Mutation("(1 − p)^{n+1} in place of (1 − p)^n", faster=1),
+    Mutation("0 in place of 3", constant=0),
+    kind=Kind.IDENTITY,
+)
 def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outcome:
+    """Tails of the age.
+
+    Source: BF-IO paper, appendix C.3, eq. (39), and the tail sum in the proof of Lemma 8
+    Statement: At every step the age of a slot is n or more with probability at most (1 − p)^n, and
+        E[A³] is at most three times the sum of n²·P(A ≥ n).
+    Formula: P(A(k) ≥ n) ≤ (1−p)^n;  E[A(k)³] ≤ 3·Σ_n n²·P(A(k) ≥ n)
+    Assumes: completions independent with probability p; age counted from step 0
+    Summary: With equality for n ≤ k in the first.
+    """
     steps = context.choose(12, 40, 100)
     cases = list(product(_CHANCES, range(1, steps)))
-    made = f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly"
+    domain = Domain(f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly", cases)
 
     def tails(case: tuple[Fraction, int]) -> bool:
         p, k = case
@@ -116,47 +151,6 @@ def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outco
         )
         return moment <= constant * total
 
-    tail = examine("P(A(k) ≥ n) ≤ (1 − p)^n", made, cases, tails)
-    cube = examine("E[A³] ≤ 3·Σ n²·P(A ≥ n)", made, cases, third)
+    tail = domain.examine("P(A(k) ≥ n) ≤ (1 − p)^n", tails)
+    cube = domain.examine("E[A³] ≤ 3·Σ n²·P(A ≥ n)", third)
     return tail, cube
-
-
-_APPENDIX2, _APPENDIX3 = "BF-IO paper, appendix C.2, step", "BF-IO paper, appendix C.3,"
-
-CLAIMS = (
-    Claim(
-        id="balance.eq26",
-        source=f"{_APPENDIX2} 2.B, eq. (25) and (26)",
-        title="Stationary law of a slot under FCFS",
-        statement="A slot that grows by one token a step and is refilled with probability p is, "
-        "in the long run, a prompt plus an independent geometric age: mean μ_s + (1 − p)/p, "
-        "variance σ_s² + (1 − p)/p².",
-        formula="U = S + A,  P(A = a) = p(1−p)^a,  E U = μ_s + (1−p)/p,  Var U = σ_s² + (1−p)/p²",
-        hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_stationary_check,
-        summary="Solved by elimination in fractions; the moments from the chain's own equation.",
-        mutations=(
-            Mutation("ages from 1 on", extra_age=1),
-            Mutation("variance (1 − p)/(2p²)", spread=Fraction(1, 2)),
-        ),
-    ),
-    Claim(
-        id="balance.eq39",
-        source=f"{_APPENDIX3} eq. (39), and the tail sum in the proof of Lemma 8",
-        title="Tails of the age",
-        statement="At every step the age of a slot is n or more with probability at most (1 − "
-        "p)^n, and E[A³] is at most three times the sum of n²·P(A ≥ n).",
-        formula="P(A(k) ≥ n) ≤ (1−p)^n;  E[A(k)³] ≤ 3·Σ_n n²·P(A(k) ≥ n)",
-        hypotheses=("completions independent with probability p", "age counted from step 0"),
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_age_check,
-        summary="With equality for n ≤ k in the first.",
-        mutations=(
-            Mutation("(1 − p)^{n+1} in place of (1 − p)^n", faster=1),
-            Mutation("0 in place of 3", constant=0),
-        ),
-    ),
-)

@@ -6,12 +6,15 @@ from itertools import product
 from math import ceil, exp, log, pi, sqrt
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, law
 from proofs_checks.papers.balance.improvement import constant
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import slope_estimate
+
+CLAIMS = Claims()
+
 
 #: The proof's constants.
 C1 = 1 - exp(-1 / (4 * sqrt(2 * pi)))
@@ -49,6 +52,21 @@ def _cells(
         yield name, pmf, B, G
 
 
+_HYPOTHESES = (
+    "equal outputs, full rounds of G·B requests",
+    "prompts independent on 1..s_max with deviation σ_s, κ_0 ≤ σ_s/s_max",
+    "√G·log G = o(B) (section 5), from which the proof takes B ≥ B_0(G); log G ≥ 4",
+)
+
+
+@CLAIMS.step(
+    "balance.eq16",
+    Mutation("c_2 = 2 in place of 0.067", factor=2 / C),
+    Mutation("twice the deviation", spread=2),
+    Mutation("half the deviation", spread=0.5),
+    Mutation("short prompts that are rare, B from 1 on", laws=_RARE),
+    hypotheses=_HYPOTHESES,
+)
 def _fcfs_check(
     context: Context,
     *,
@@ -56,6 +74,18 @@ def _fcfs_check(
     spread: float = 1,
     laws: dict[str, FloatArray] | None = None,
 ) -> Outcome:
+    """Imbalance of a round under FCFS.
+
+    Source: BF-IO paper, eq. (16) (appendix C.1)
+    Statement: The expected imbalance of a round under FCFS is at least c_2·G·σ_s·√(B log G), c_2 =
+        c_1/√2.
+    Formula: E[Imb(FCFS)] ≥ (c_1/√2)·G·σ_s·√(B log G)
+    Summary: Computed by convolving the law of the prompt B times and raising the law of a load to
+        the power G; no sampling.
+    Reading: with balance.eq13 mended, so that B_0 depends on κ_0 too. For the laws computed the
+        bound is met from B = 1 on; with prompts 2, but 1 with a chance of 1/(100·B), it is not met
+        at any B.
+    """
     prompts = laws or prompt_laws()
     ratios = []
 
@@ -115,9 +145,36 @@ def verify_rare(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "balance.theorem1",
+    Mutation("c = 2 in place of 0.067", factor=2 / C),
+    Mutation("G up to 2^2000, where the bound is below 1", doublings=(20, 2_000)),
+    hypotheses=_HYPOTHESES,
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.HYPOTHESIS,
+    verify=verify_rare,
+)
 def _theorem_check(
     context: Context, *, factor: float = 1, doublings: Sequence[int] = (2_000, 10_000, 1_000_000)
 ) -> Outcome:
+    """Improvement ratio with equal outputs.
+
+    Source: BF-IO paper, Theorem 1 (section 5)
+    Statement: There is a universal constant c > 0 such that the imbalance of FCFS over that of
+        BF-IO is at least c·κ_0·√(B log G)·G/(G − 1) in the worst overloaded instance.
+    Formula: IIR ≥ c·κ_0·√(B log G)·G/(G − 1) = Ω(√(B log G)),  c = (1 − e^{−1/(4√(2π))})/√2
+    Summary: With prompts 2, but 1 with chance 1/(n·B), most workers hold only twos and the best
+        partition of a round is hardly better than any; σ_s√B stays constant, and the bound grows
+        with √(log G) alone. As corrected it is met in every cell, with the proof's own constant,
+        and the exact ratio grows as the theorem says; that the infimum over all instances obeys it
+        follows from balance.eq12, which needs no law.
+    Reading: with the constants of the proof, at finite B and G. BF-IO is read as in the proof, as
+        the best partition of the G·B prompts of a round. If it may choose them from an overloaded
+        pool, as (IO) does, the ratio is infinite for B ≥ (s_max − 1)² (own.overloaded-rounds), and
+        this counterexample is none.
+    Correction: For B ≥ B_0(G, κ_0). B_0 depends on the law; stated only in the proof, and there on
+        G alone, for the error of the normal limit is taken as universal (balance.eq13).
+    """
     printed = refute(
         "the ratio reaches the bound, whatever the law of prompts",
         f"c = 0.067 and 0.007, prompts 2 or, with chance 1/(n·B), 1, n = 2, 3, 4, G = B = 2^k, k "
@@ -163,67 +220,3 @@ def _slopes(
             lambda low, high: low >= 0.45 and high <= 0.60,
         ),
     )
-
-
-_HYPOTHESES = (
-    "equal outputs, full rounds of G·B requests",
-    "prompts independent on 1..s_max with deviation σ_s, κ_0 ≤ σ_s/s_max",
-    "√G·log G = o(B) (section 5), from which the proof takes B ≥ B_0(G); log G ≥ 4",
-)
-
-
-CLAIMS = (
-    Claim(
-        id="balance.eq16",
-        source="BF-IO paper, eq. (16) (appendix C.1)",
-        title="Imbalance of a round under FCFS",
-        statement="The expected imbalance of a round under FCFS is at least c_2·G·σ_s·√(B log G), "
-        "c_2 = c_1/√2.",
-        formula="E[Imb(FCFS)] ≥ (c_1/√2)·G·σ_s·√(B log G)",
-        hypotheses=_HYPOTHESES,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_fcfs_check,
-        summary="Computed by convolving the law of the prompt B times and raising the law of a "
-        "load to the power G; no sampling.",
-        mutations=(
-            Mutation("c_2 = 2 in place of 0.067", factor=2 / C),
-            Mutation("twice the deviation", spread=2),
-            Mutation("half the deviation", spread=0.5),
-            Mutation("short prompts that are rare, B from 1 on", laws=_RARE),
-        ),
-        reading="with balance.eq13 mended, so that B_0 depends on κ_0 too. For the "
-        "laws computed the bound is met from B = 1 on; with prompts 2, but 1 with a chance of "
-        "1/(100·B), it is not met at any B.",
-    ),
-    Claim(
-        id="balance.theorem1",
-        source="BF-IO paper, Theorem 1 (section 5)",
-        title="Improvement ratio with equal outputs",
-        statement="There is a universal constant c > 0 such that the imbalance of FCFS over that "
-        "of BF-IO is at least c·κ_0·√(B log G)·G/(G − 1) in the worst overloaded instance.",
-        formula="IIR ≥ c·κ_0·√(B log G)·G/(G − 1) = Ω(√(B log G)),  c = (1 − e^{−1/(4√(2π))})/√2",
-        hypotheses=_HYPOTHESES,
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
-        check=_theorem_check,
-        summary="With prompts 2, but 1 with chance 1/(n·B), most workers hold only twos and the "
-        "best partition of a round is hardly better than any; σ_s√B stays constant, and the bound "
-        "grows with √(log G) alone. As corrected it is met in every cell, with the proof's own "
-        "constant, and the exact ratio grows as the theorem says; that the infimum over all "
-        "instances obeys it follows from balance.eq12, which needs no law.",
-        mutations=(
-            Mutation("c = 2 in place of 0.067", factor=2 / C),
-            Mutation("G up to 2^2000, where the bound is below 1", doublings=(20, 2_000)),
-        ),
-        correction="For B ≥ B_0(G, κ_0). B_0 depends on the law; stated only in the proof, and "
-        "there on G alone, for the error of the normal limit is taken as universal "
-        "(balance.eq13).",
-        defect=Defect.HYPOTHESIS,
-        reading="with the constants of the proof, at finite B and G. BF-IO is read as in the "
-        "proof, as the best partition of the G·B prompts of a round. If it may choose them from "
-        "an overloaded pool, as (IO) does, the ratio is infinite for B ≥ (s_max − 1)² "
-        "(own.overloaded-rounds), and this counterexample is none.",
-        verify=verify_rare,
-    ),
-)

@@ -15,7 +15,7 @@ from math import floor, isclose, isqrt, log, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, snapshot_law
 from proofs_checks.papers.balance.average_gap import Pool
@@ -30,6 +30,9 @@ from proofs_checks.papers.balance.improvement import (
 from proofs_checks.papers.balance.theorem1 import LEAST_G, C, prompt_laws
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import room
+
+CLAIMS = Claims()
+
 
 _CHANCES = (0.1, 0.5)
 
@@ -53,6 +56,13 @@ def lockstep_law(prompts: FloatArray, p: float) -> FloatArray:
     return np.concatenate([np.zeros(round(1 / p)), prompts])
 
 
+@CLAIMS.step(
+    "balance.eq28",
+    Mutation("c′ = 2 in place of 0.067", factor=2 / C),
+    Mutation("twice the deviation", spread=2),
+    Mutation("half the deviation", spread=0.5),
+    Mutation("all ages alike, outputs not geometric", slot_law=lockstep_law),
+)
 def _stationary_check(
     context: Context,
     *,
@@ -60,6 +70,17 @@ def _stationary_check(
     spread: float = 1,
     slot_law: Callable[[FloatArray, float], FloatArray] = snapshot_law,
 ) -> Outcome:
+    """Stationary imbalance of FCFS.
+
+    Source: BF-IO paper, eq. (28) and (29) (appendix C.2)
+    Statement: For G ≥ 2 and B large the stationary expected imbalance of FCFS is at least
+        c′·G·σ_snap·√(B log G).
+    Formula: E[Imbalance^st] ≥ c′·G·σ_snap·√(B log G),  σ_snap² = σ_s² + (1−p)/p²
+    Assumes: outputs geometric with p; a pool that never runs dry; FCFS
+    Summary: Convolution and order statistics, no sampling. The constant itself lies between 0.5
+        and 1.6 for B ≥ 16 (√2 for many workers), where the proof's is 0.067.
+    Reading: with c′ = c_1/√2, from G = 2 on although eq. (15) is derived for log G ≥ 4.
+    """
     ratios: list[float] = []
 
     def sigma_snap(prompts: FloatArray, p: float) -> float:
@@ -171,6 +192,23 @@ def _snapshot_constant(
     return constant("a slot's size", "the same for B ≥ 16", cells, spread)
 
 
+@CLAIMS.result(
+    "balance.theorem2",
+    Mutation("FCFS in place of BF-IO", pools=FCFS),
+    Mutation("c = 2 in place of 0.067", factor=2 / C),
+    Mutation("twice the deviation", spread=2),
+    Mutation("half the deviation", spread=0.5),
+    Mutation("a fifth of (G − 1)·s_max/p", share=0.2),
+    Mutation("outputs of mean 10 only", outputs=(10,)),
+    hypotheses=(
+        *OVERLOADED,
+        "√G·log G = o(B) (section 5), so that B ≥ B_0(G)",
+        "log G ≥ 4 (the proof)",
+    ),
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.HYPOTHESIS,
+    verify=verify,
+)
 def _check(
     context: Context,
     *,
@@ -180,6 +218,20 @@ def _check(
     share: float = 1,
     outputs: Sequence[int] | None = None,
 ) -> Outcome:
+    """Improvement ratio with geometric outputs.
+
+    Source: BF-IO paper, Theorem 2 (section 5)
+    Statement: With geometric outputs, p in (0, 1), there is a universal constant c > 0 such that
+        the imbalance of FCFS over that of BF-IO is at least c·(p/s_max)·√(σ_s² + (1 − p)/p²)·G/(G
+        − 1)·√(B log G) in the worst overloaded instance.
+    Formula: IIR ≥ c·(p/s_max)·√(σ_s² + (1−p)/p²)·(G/(G−1))·√(B log G)
+    Reading: with the proof's own c = 0.067 or less; the same for all p, s_max and laws of prompts.
+        As corrected, BF-IO runs on pools with plenty of every size, where its optimum minimises
+        gap and imbalance at once, and of two sizes; for small pools see study 5.
+    Correction: For B ≥ B_0(G, p, s_max), as the proof has it: Lemma 4 takes B large enough
+        "depending on (p, s_max, G)", condition (19). Or with a constant that depends on p and
+        s_max, as Theorem 3 has it.
+    """
     printed = _printed(context, outputs)
 
     def holds(cell: tuple[FloatArray, float, int, int]) -> bool:
@@ -219,61 +271,3 @@ def _check(
         "measured, since its proof starts at batch sizes out of reach (own.condition19). "
         f"{room(measured)}",
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.eq28",
-        source="BF-IO paper, eq. (28) and (29) (appendix C.2)",
-        title="Stationary imbalance of FCFS",
-        statement="For G ≥ 2 and B large the stationary expected imbalance of FCFS is at least "
-        "c′·G·σ_snap·√(B log G).",
-        formula="E[Imbalance^st] ≥ c′·G·σ_snap·√(B log G),  σ_snap² = σ_s² + (1−p)/p²",
-        hypotheses=("outputs geometric with p", "a pool that never runs dry", "FCFS"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_stationary_check,
-        summary="Convolution and order statistics, no sampling. The constant itself lies between "
-        "0.5 and 1.6 for B ≥ 16 (√2 for many workers), where the proof's is 0.067.",
-        mutations=(
-            Mutation("c′ = 2 in place of 0.067", factor=2 / C),
-            Mutation("twice the deviation", spread=2),
-            Mutation("half the deviation", spread=0.5),
-            Mutation("all ages alike, outputs not geometric", slot_law=lockstep_law),
-        ),
-        reading="with c′ = c_1/√2, from G = 2 on although eq. (15) is derived for log G ≥ 4.",
-    ),
-    Claim(
-        id="balance.theorem2",
-        source="BF-IO paper, Theorem 2 (section 5)",
-        title="Improvement ratio with geometric outputs",
-        statement="With geometric outputs, p in (0, 1), there is a universal constant c > 0 such "
-        "that the imbalance of FCFS over that of BF-IO is at least c·(p/s_max)·√(σ_s² + "
-        "(1 − p)/p²)·G/(G − 1)·√(B log G) in the worst overloaded instance.",
-        formula="IIR ≥ c·(p/s_max)·√(σ_s² + (1−p)/p²)·(G/(G−1))·√(B log G)",
-        hypotheses=(
-            *OVERLOADED,
-            "√G·log G = o(B) (section 5), so that B ≥ B_0(G)",
-            "log G ≥ 4 (the proof)",
-        ),
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
-        check=_check,
-        mutations=(
-            Mutation("FCFS in place of BF-IO", pools=FCFS),
-            Mutation("c = 2 in place of 0.067", factor=2 / C),
-            Mutation("twice the deviation", spread=2),
-            Mutation("half the deviation", spread=0.5),
-            Mutation("a fifth of (G − 1)·s_max/p", share=0.2),
-            Mutation("outputs of mean 10 only", outputs=(10,)),
-        ),
-        correction="For B ≥ B_0(G, p, s_max), as the proof has it: Lemma 4 takes B large enough "
-        '"depending on (p, s_max, G)", condition (19). Or with a constant that depends on p and '
-        "s_max, as Theorem 3 has it.",
-        defect=Defect.HYPOTHESIS,
-        reading="with the proof's own c = 0.067 or less; the same for all p, s_max and laws of "
-        "prompts. As corrected, BF-IO runs on pools with plenty of every size, where its optimum "
-        "minimises gap and imbalance at once, and of two sizes; for small pools see study 5.",
-        verify=verify,
-    ),
-)

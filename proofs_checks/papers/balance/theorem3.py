@@ -8,7 +8,7 @@ from math import log, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.laws import CUT_OFF, convolved, deviation, expected_imbalance
 from proofs_checks.papers.balance.average_gap import Pool
@@ -23,6 +23,9 @@ from proofs_checks.papers.balance.improvement import (
 from proofs_checks.papers.balance.theorem1 import LEAST_G, C, prompt_laws
 from proofs_checks.search import examine
 from proofs_checks.statistics import room
+
+CLAIMS = Claims()
+
 
 _CHANCES = (0.1, 0.5)
 
@@ -54,6 +57,20 @@ def drift_law(prompts: FloatArray, p: float, increments: Sequence[int], step: in
 _DRIFTS = ((0,), (1,), (3,), (0, 2), (2, 0, 0, 1))
 
 
+@CLAIMS.result(
+    "balance.theorem3",
+    Mutation("FCFS in place of BF-IO", pools=FCFS),
+    Mutation("c = 2 in place of 0.067", factor=2 / C),
+    Mutation("twice the deviation", spread=2),
+    Mutation("half the deviation", spread=0.5),
+    Mutation("a fifth of (G − 1)·s_max/p", share=0.2),
+    hypotheses=(
+        *OVERLOADED,
+        "√G·log G = o(B) (section 5; in the proof, log G ≥ 4 and B ≥ B_0)",
+        "increments by global step (balance.definition2)",
+    ),
+    kind=Kind.ASYMPTOTIC,
+)
 def _theorem3_check(
     context: Context,
     *,
@@ -62,6 +79,17 @@ def _theorem3_check(
     spread: float = 1,
     share: float = 1,
 ) -> Outcome:
+    """Improvement ratio under drift.
+
+    Source: BF-IO paper, Theorem 3 (section 5.1) and eq. (52)
+    Statement: With common increments 0 ≤ δ_k ≤ δ_max per global step the ratio is at least
+        c·(pσ_s/s_max)·G/(G − 1)·√(B log G), with c > 0 that depends on σ_s², p, δ_max and s_max
+        only.
+    Formula: IIR ≥ c·(p·σ_s/s_max)·(G/(G−1))·√(B log G)
+    Reading: the FCFS side long after the start, at every step of a periodic drift, with the c of
+        Theorem 1. Since c may depend on p and s_max, what refutes balance.theorem2 does not refute
+        this.
+    """
     slots, workers = context.choose(
         ((16,), (LEAST_G,)), ((4, 64), (LEAST_G, 1024)), ((4, 64, 512), (LEAST_G, 1024))
     )
@@ -108,34 +136,3 @@ def _theorem3_check(
         "σ_s alone is a weak bound: growth adds variance unless all increments are 0. On the side "
         f"of BF-IO, on pools of every size and of two sizes, it is measured. {room(measured)}",
     )
-
-
-CLAIMS = (
-    Claim(
-        id="balance.theorem3",
-        source="BF-IO paper, Theorem 3 (section 5.1) and eq. (52)",
-        title="Improvement ratio under drift",
-        statement="With common increments 0 ≤ δ_k ≤ δ_max per global step the ratio is at least "
-        "c·(pσ_s/s_max)·G/(G − 1)·√(B log G), with c > 0 that depends on σ_s², p, δ_max and s_max "
-        "only.",
-        formula="IIR ≥ c·(p·σ_s/s_max)·(G/(G−1))·√(B log G)",
-        hypotheses=(
-            *OVERLOADED,
-            "√G·log G = o(B) (section 5; in the proof, log G ≥ 4 and B ≥ B_0)",
-            "increments by global step (balance.definition2)",
-        ),
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
-        check=_theorem3_check,
-        mutations=(
-            Mutation("FCFS in place of BF-IO", pools=FCFS),
-            Mutation("c = 2 in place of 0.067", factor=2 / C),
-            Mutation("twice the deviation", spread=2),
-            Mutation("half the deviation", spread=0.5),
-            Mutation("a fifth of (G − 1)·s_max/p", share=0.2),
-        ),
-        reading="the FCFS side long after the start, at every step of a periodic drift, with the "
-        "c of Theorem 1. Since c may depend on p and s_max, what refutes balance.theorem2 does "
-        "not refute this.",
-    ),
-)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -20,6 +20,8 @@ from proofs_checks.papers.batching.model import (
     sarathi,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 def completed(time: BatchTime, loads: Sequence[int]) -> list[int]:
@@ -60,7 +62,26 @@ def verify_c8(data: Data) -> str | None:
     )
 
 
+@CLAIMS.formula(
+    "batching.c8",
+    Mutation("full batches only, which begin at multiples of t_b", full=True),
+    Mutation("the correction without b more", slack=False),
+    defect=Defect.FORMULA,
+    verify=verify_c8,
+)
 def _c8_check(context: Context, *, slack: bool = True, full: bool = False) -> Outcome:
+    """Tokens completed in a time.
+
+    Source: throughput paper, (C.8) (appendix C.1)
+    Statement: Between n1·t_b and n2·t_b at most (n2 − n1)b tokens are completed.
+    Formula: B_f(n2 t_b) − B_f(n1 t_b) ≤ (n2 − n1) b
+    Assumes: b'/t_b' ≤ b/t_b for all b' ≤ b
+    Summary: Batches need not begin at multiples of t_b: one that began before is completed within,
+        and tokens count when their batch is done. Of either phase alone it fails alike, as a batch
+        may be of one phase.
+    Correction: With b more: B(n') − B(n) ≤ (n' − n)b/t_b + b between any two slots, which is
+        enough for the fluid limit.
+    """
     rng = context.rng
 
     def cases() -> Iterator[Data]:
@@ -164,7 +185,26 @@ def verify_c9(data: Data) -> str | None:
     )
 
 
+@CLAIMS.formula(
+    "batching.c9",
+    Mutation("K_p = 1, where prompts are done in order", one_prompt=True),
+    Mutation("the correction without K_p", with_prompts=False),
+    defect=Defect.FORMULA,
+    verify=verify_c9,
+)
 def _c9_check(context: Context, *, one_prompt: bool = False, with_prompts: bool = True) -> Outcome:
+    """The key relationship of (K_p, K_d)-FCFS.
+
+    Source: throughput paper, (C.9) (appendix C.1)
+    Statement: V_f(F_f − K_f + 1) − (K_f − 1) max v_f ≤ B_f ≤ V_f(F_f + K_f) for both phases, with
+        V_f the tokens of the requests that arrived first.
+    Formula: V_d(F_d − K_d + 1) − (K_d − 1) max v_d ≤ B_d ≤ V_d(F_d + K_d)
+    Assumes: a (K_p, K_d)-FCFS algorithm; requests are indexed by arrival
+    Summary: With K_p ≥ 2 a prompt may be overtaken by all later ones, so that the requests that
+        decode first are not those that arrived first; the relation in decode knows K_d only.
+    Correction: In decode with K_p + K_d − 1 in place of K_d: of the requests up to the last one
+        that decoded, at most K_p − 1 are still in prefill and K_d − 1 still in decode.
+    """
     rng = context.rng
 
     def cases() -> Iterator[Data]:
@@ -228,9 +268,32 @@ def _fresh_gap(size: tuple[int, int], number: int, budget: int, policy: Policy) 
     return Fraction(worst, number * sum(size))
 
 
+@CLAIMS.result(
+    "batching.lemma2",
+    Mutation("a mean above all tokens of the states", fresh=False),
+    Mutation(
+        "decode tokens of whoever has most left first, not FCFS",
+        policies=(sarathi, most_left_first),
+    ),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_lemma2,
+)
 def _lemma2_check(
     context: Context, *, policies: tuple[Policy, ...] = (sarathi, orca), fresh: bool = True
 ) -> Outcome:
+    """Workload and counts in the limit.
+
+    Source: throughput paper, Lemma 2 and (C.29) (appendix C.3)
+    Statement: Along any sequence of initial states with (C.23) and (C.24) the scaled processes
+        converge, with W_f(t) = m_f Z_f(t) in the limit.
+    Formula: lim W_f^{x_k} = m_f lim Z_f^{x_k}
+    Assumes: a (K_p, K_d)-FCFS algorithm; |x_k| → ∞, the number of tokens
+    Summary: A state may hold one request with ever more tokens left: its workload is all of |x|,
+        its count nothing. Such a request needs as many batches as it has tokens, at whatever b;
+        appendix B has a quadratic term for it.
+    Correction: For states of fresh requests, whose tokens left have the means of new ones but for
+        finitely many: of one size, the gap is at most b v_d in any slot.
+    """
     rng, numbers = context.rng, context.choose((8, 32), (16, 64), (32, 256))
     states = [
         {"left": int(x), "mean_decode": int(y)}
@@ -259,79 +322,3 @@ def _lemma2_check(
         shrinks,
     )
     return printed, corrected
-
-
-_PAPER = "throughput paper"
-CLAIMS = (
-    Claim(
-        id="batching.c8",
-        source=f"{_PAPER}, (C.8) (appendix C.1)",
-        title="Tokens completed in a time",
-        statement="Between n1·t_b and n2·t_b at most (n2 − n1)b tokens are completed.",
-        formula="B_f(n2 t_b) − B_f(n1 t_b) ≤ (n2 − n1) b",
-        hypotheses=("b'/t_b' ≤ b/t_b for all b' ≤ b",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_c8_check,
-        summary="Batches need not begin at multiples of t_b: one that began before is completed "
-        "within, and tokens count when their batch is done. Of either phase alone it fails alike, "
-        "as a batch may be of one phase.",
-        mutations=(
-            Mutation("full batches only, which begin at multiples of t_b", full=True),
-            Mutation("the correction without b more", slack=False),
-        ),
-        correction="With b more: B(n') − B(n) ≤ (n' − n)b/t_b + b between any two slots, which is "
-        "enough for the fluid limit.",
-        defect=Defect.FORMULA,
-        verify=verify_c8,
-    ),
-    Claim(
-        id="batching.c9",
-        source=f"{_PAPER}, (C.9) (appendix C.1)",
-        title="The key relationship of (K_p, K_d)-FCFS",
-        statement="V_f(F_f − K_f + 1) − (K_f − 1) max v_f ≤ B_f ≤ V_f(F_f + K_f) for both phases, "
-        "with V_f the tokens of the requests that arrived first.",
-        formula="V_d(F_d − K_d + 1) − (K_d − 1) max v_d ≤ B_d ≤ V_d(F_d + K_d)",
-        hypotheses=("a (K_p, K_d)-FCFS algorithm", "requests are indexed by arrival"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_c9_check,
-        summary="With K_p ≥ 2 a prompt may be overtaken by all later ones, so that the requests "
-        "that decode first are not those that arrived first; the relation in decode knows K_d "
-        "only.",
-        mutations=(
-            Mutation("K_p = 1, where prompts are done in order", one_prompt=True),
-            Mutation("the correction without K_p", with_prompts=False),
-        ),
-        correction="In decode with K_p + K_d − 1 in place of K_d: of the requests up to the last "
-        "one that decoded, at most K_p − 1 are still in prefill and K_d − 1 still in decode.",
-        defect=Defect.FORMULA,
-        verify=verify_c9,
-    ),
-    Claim(
-        id="batching.lemma2",
-        source=f"{_PAPER}, Lemma 2 and (C.29) (appendix C.3)",
-        title="Workload and counts in the limit",
-        statement="Along any sequence of initial states with (C.23) and (C.24) the scaled "
-        "processes converge, with W_f(t) = m_f Z_f(t) in the limit.",
-        formula="lim W_f^{x_k} = m_f lim Z_f^{x_k}",
-        hypotheses=("a (K_p, K_d)-FCFS algorithm", "|x_k| → ∞, the number of tokens"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_lemma2_check,
-        summary="A state may hold one request with ever more tokens left: its workload is all of "
-        "|x|, its count nothing. Such a request needs as many batches as it has tokens, at "
-        "whatever b; appendix B has a quadratic term for it.",
-        mutations=(
-            Mutation("a mean above all tokens of the states", fresh=False),
-            Mutation(
-                "decode tokens of whoever has most left first, not FCFS",
-                policies=(sarathi, most_left_first),
-            ),
-        ),
-        correction="For states of fresh requests, whose tokens left have the means of new ones "
-        "but for finitely many: of one size, the gap is at most b v_d in any slot.",
-        defect=Defect.HYPOTHESIS,
-        verify=verify_lemma2,
-    ),
-)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.fluid_paths import (
     Fluid,
@@ -15,8 +15,26 @@ from proofs_checks.papers.batching.fluid_paths import (
 )
 from proofs_checks.search import examine, refute
 
+CLAIMS = Claims()
 
+
+@CLAIMS.result(
+    "batching.proposition2a",
+    Mutation("capacity left unused, against (C.17)", wasted=True),
+    Mutation("a load of up to 1.2", load=120),
+    kind=Kind.IDENTITY,
+)
 def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 99) -> Outcome:
+    """The fluid model is stable below capacity.
+
+    Source: throughput paper, Proposition 2 (a) (appendix C.2)
+    Statement: Under any work-conserving (K_p, K_d)-FCFS algorithm the fluid model is stable under
+        (C.1): f(t) = 0 for t ≥ f(0)/δ.
+    Formula: λ(m_p + m_d) < b/t_b  ⇒  f(t) = max(0, f(0) − δt)
+    Assumes: (C.10) to (C.14), (C.17); f = (m_p+m_d)Z_p + m_d Z_d (batching.c19)
+    Summary: However the capacity is split between the phases, f falls along one line, and both
+        phases are empty where it meets 0.
+    """
     rng = context.rng
 
     def paths() -> Iterator[tuple[Fluid, list[Point]]]:
@@ -61,7 +79,26 @@ def verify_2b(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "batching.proposition2b",
+    Mutation("the correction with twice the capacity", summed=False),
+    Mutation("a phase alone that exceeds the capacity", short=True),
+    defect=Defect.FORMULA,
+    verify=verify_2b,
+)
 def _proposition2b_check(context: Context, *, summed: bool = True, short: bool = False) -> Outcome:
+    """The fluid model is weakly unstable above capacity.
+
+    Source: throughput paper, Proposition 2 (b) and Definition 4 (appendix C.2)
+    Statement: If λ(m_p + m_d) > b/t_b, then under any scheduling algorithm every fluid model
+        solution from 0, that is of (C.10) to (C.14), has Z_p(a) + Z_d(a) ≠ 0 for some a > 0.
+    Formula: (C.18)  ⇒  Z_p(a) + Z_d(a) ≠ 0
+    Assumes: a solution satisfies (C.10) to (C.14)
+    Summary: (C.8) and (C.12) bound each phase by b/t_b, not their sum, though a batch holds b
+        tokens of both. Where λ m_p and λ m_d are at most b/t_b, the equations let Z stay 0.
+    Correction: With B_p(t) + B_d(t) − B_p(s) − B_d(s) ≤ (t − s)b/t_b in (C.12), which the proof
+        uses: f(t) ≥ t(λ(m_p+m_d) − b/t_b).
+    """
     rng = context.rng
 
     def cases() -> Iterator[Data]:
@@ -103,48 +140,3 @@ def _proposition2b_check(context: Context, *, summed: bool = True, short: bool =
         overloaded,
     )
     return printed, corrected
-
-
-_PAPER = "throughput paper"
-CLAIMS = (
-    Claim(
-        id="batching.proposition2a",
-        source=f"{_PAPER}, Proposition 2 (a) (appendix C.2)",
-        title="The fluid model is stable below capacity",
-        statement="Under any work-conserving (K_p, K_d)-FCFS algorithm the fluid model is stable "
-        "under (C.1): f(t) = 0 for t ≥ f(0)/δ.",
-        formula="λ(m_p + m_d) < b/t_b  ⇒  f(t) = max(0, f(0) − δt)",
-        hypotheses=("(C.10) to (C.14), (C.17)", "f = (m_p+m_d)Z_p + m_d Z_d (batching.c19)"),
-        kind=Kind.IDENTITY,
-        scope=Scope.RESULT,
-        check=_proposition2a_check,
-        summary="However the capacity is split between the phases, f falls along one line, and "
-        "both phases are empty where it meets 0.",
-        mutations=(
-            Mutation("capacity left unused, against (C.17)", wasted=True),
-            Mutation("a load of up to 1.2", load=120),
-        ),
-    ),
-    Claim(
-        id="batching.proposition2b",
-        source=f"{_PAPER}, Proposition 2 (b) and Definition 4 (appendix C.2)",
-        title="The fluid model is weakly unstable above capacity",
-        statement="If λ(m_p + m_d) > b/t_b, then under any scheduling algorithm every fluid model "
-        "solution from 0, that is of (C.10) to (C.14), has Z_p(a) + Z_d(a) ≠ 0 for some a > 0.",
-        formula="(C.18)  ⇒  Z_p(a) + Z_d(a) ≠ 0",
-        hypotheses=("a solution satisfies (C.10) to (C.14)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_proposition2b_check,
-        summary="(C.8) and (C.12) bound each phase by b/t_b, not their sum, though a batch holds "
-        "b tokens of both. Where λ m_p and λ m_d are at most b/t_b, the equations let Z stay 0.",
-        mutations=(
-            Mutation("the correction with twice the capacity", summed=False),
-            Mutation("a phase alone that exceeds the capacity", short=True),
-        ),
-        correction="With B_p(t) + B_d(t) − B_p(s) − B_d(s) ≤ (t − s)b/t_b in (C.12), which the "
-        "proof uses: f(t) ≥ t(λ(m_p+m_d) − b/t_b).",
-        defect=Defect.FORMULA,
-        verify=verify_2b,
-    ),
-)

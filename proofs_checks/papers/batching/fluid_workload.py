@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.batching.fluid_paths import (
     Fluid,
@@ -15,7 +15,7 @@ from proofs_checks.papers.batching.fluid_paths import (
 )
 from proofs_checks.search import examine, refute
 
-_PAPER = "throughput paper"
+CLAIMS = Claims()
 
 
 def verify_c19(data: Data) -> str | None:
@@ -37,7 +37,25 @@ def verify_c19(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "batching.c19",
+    Mutation("the correction with the printed weights", printed_again=True),
+    Mutation("flows with Z_d' = 0 only", least=1),
+    defect=Defect.FORMULA,
+    verify=verify_c19,
+)
 def _weights_check(context: Context, *, printed_again: bool = False, least: int = 0) -> Outcome:
+    """The total workload.
+
+    Source: throughput paper, (C.19) and the display after it (appendix C.2)
+    Statement: f(t) = m_p Z_p(t) + (m_p + m_d) Z_d(t) is the total workload, and equals f(0) +
+        λ(m_p + m_d)t − (B_p(t) + B_d(t)).
+    Formula: m_p Z_p + (m_p+m_d) Z_d = f(0) + λ(m_p+m_d)t − (B_p + B_d)
+    Assumes: (C.10) to (C.14)
+    Summary: The weights are exchanged: a request in prefill has both its prompt and its decode
+        tokens to come, one in decode only these.
+    Correction: f = (m_p + m_d) Z_p + m_d Z_d. The proof of Proposition 2 then goes through.
+    """
     rng = context.rng
     flows = []
     for _ in range(context.choose(60, 600, 20_000)):
@@ -111,9 +129,29 @@ def verify_two_types(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "batching.section4.2",
+    Mutation("the correction with the printed weights", swapped=True),
+    Mutation("flows with m_p Z_d' = m_d Z_p' only", balanced=True),
+    Mutation("a token of the capacity unused", unused=1),
+    defect=Defect.FORMULA,
+    verify=verify_two_types,
+)
 def _two_types_check(
     context: Context, *, swapped: bool = False, balanced: bool = False, unused: int = 0
 ) -> Outcome:
+    """The total workload of two types.
+
+    Source: throughput paper, section 4.2, the Lyapunov function of two types
+    Statement: f(t) = Σ_j (m_p^j Z_p^j + (m_p^j + m_d^j) Z_d^j) is the total workload; under (4.2)
+        it falls at the rate δ = b/t_b − Σ_j λ^j(m_p^j + m_d^j) while it is positive.
+    Formula: f' = −δ while f > 0
+    Assumes: (4.2); Σ_j (B_p^j' + B_d^j') = b/t_b; f > 0
+    Summary: The weights are exchanged as in (C.19). With the printed ones f may even grow: a
+        request that enters decode gains weight.
+    Correction: f = Σ_j ((m_p^j + m_d^j) Z_p^j + m_d^j Z_d^j), for any number of types; the
+        condition (4.2), printed with t_p for t_b, stands.
+    """
     rng = context.rng
 
     def row() -> list[int]:
@@ -145,51 +183,3 @@ def _two_types_check(
     )
     growing = sum(below(data) and printed_slope(data["types"]) > 0 for data in cases)
     return Findings(printed, corrected, numbers={"flows for which the printed f grows": growing})
-
-
-CLAIMS = (
-    Claim(
-        id="batching.c19",
-        source=f"{_PAPER}, (C.19) and the display after it (appendix C.2)",
-        title="The total workload",
-        statement="f(t) = m_p Z_p(t) + (m_p + m_d) Z_d(t) is the total workload, and equals "
-        "f(0) + λ(m_p + m_d)t − (B_p(t) + B_d(t)).",
-        formula="m_p Z_p + (m_p+m_d) Z_d = f(0) + λ(m_p+m_d)t − (B_p + B_d)",
-        hypotheses=("(C.10) to (C.14)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_weights_check,
-        summary="The weights are exchanged: a request in prefill has both its prompt and its "
-        "decode tokens to come, one in decode only these.",
-        mutations=(
-            Mutation("the correction with the printed weights", printed_again=True),
-            Mutation("flows with Z_d' = 0 only", least=1),
-        ),
-        correction="f = (m_p + m_d) Z_p + m_d Z_d. The proof of Proposition 2 then goes through.",
-        defect=Defect.FORMULA,
-        verify=verify_c19,
-    ),
-    Claim(
-        id="batching.section4.2",
-        source=f"{_PAPER}, section 4.2, the Lyapunov function of two types",
-        title="The total workload of two types",
-        statement="f(t) = Σ_j (m_p^j Z_p^j + (m_p^j + m_d^j) Z_d^j) is the total workload; under "
-        "(4.2) it falls at the rate δ = b/t_b − Σ_j λ^j(m_p^j + m_d^j) while it is positive.",
-        formula="f' = −δ while f > 0",
-        hypotheses=("(4.2)", "Σ_j (B_p^j' + B_d^j') = b/t_b", "f > 0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_two_types_check,
-        summary="The weights are exchanged as in (C.19). With the printed ones f may even grow: a "
-        "request that enters decode gains weight.",
-        mutations=(
-            Mutation("the correction with the printed weights", swapped=True),
-            Mutation("flows with m_p Z_d' = m_d Z_p' only", balanced=True),
-            Mutation("a token of the capacity unused", unused=1),
-        ),
-        correction="f = Σ_j ((m_p^j + m_d^j) Z_p^j + m_d^j Z_d^j), for any number of types; the "
-        "condition (4.2), printed with t_p for t_b, stands.",
-        defect=Defect.FORMULA,
-        verify=verify_two_types,
-    ),
-)

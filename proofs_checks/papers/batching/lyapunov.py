@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.model import (
     WORK_CONSERVING,
@@ -20,7 +20,10 @@ from proofs_checks.papers.batching.model import (
     slowed,
     vllm,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
+
 
 ONE_SLOT = BatchTime(Fraction(1))
 Instance = tuple[Engine, State, Policy]
@@ -67,9 +70,29 @@ class Quadratic:
         return self.linear(state) + self.epsilon * squares / self.scale
 
 
+_HYPOTHESES = ("λ(m_p + m_d) < b/t_b", "every batch has min(b, eligible tokens)")
+
+
+@CLAIMS.step(
+    "batching.theorem1a-sketch",
+    Mutation("vLLM, which is not work-conserving", policies=(vllm,)),
+    Mutation("the running batch left out of f", running=False),
+    hypotheses=(*_HYPOTHESES, "token counts are bounded"),
+    kind=Kind.IDENTITY,
+)
 def _sketch_check(
     context: Context, *, policies: tuple[Policy, ...] = WORK_CONSERVING, running: bool = True
 ) -> Outcome:
+    """Negative drift outside a finite set.
+
+    Source: throughput paper, sketch of the proof of Theorem 1 (section 2.3)
+    Statement: For bounded random variables f(X) = Σ(P_i + D_i) + R b/t_b has negative drift
+        outside a finite set C.
+    Formula: X ∉ C  ⇒  E[f(X(n+1)) | X(n) = X] − f(X) < 0
+    Summary: The drift is λ(m_p + m_d) − b/t_b exactly while a batch runs and where a full one is
+        loaded. C = {R = 0, fewer than b eligible tokens} is finite, as it has fewer than b
+        requests of bounded size. Nothing is asked of b'/t_b' here.
+    """
     rng = context.rng
 
     def instances() -> Iterator[Instance]:
@@ -118,9 +141,28 @@ def _descends(instance: Instance, constant: int) -> bool:
     return engine.drift(worth, state, policy) <= -worth.epsilon / 2
 
 
+@CLAIMS.result(
+    "batching.theorem1a",
+    Mutation("vLLM, which is not work-conserving", policies=(vllm,)),
+    Mutation("the constant 2 in place of 8", constant=2),
+    hypotheses=(*_HYPOTHESES, "E[v_d²] < ∞", "the chain is irreducible"),
+)
 def _theorem_check(
     context: Context, *, constant: int = 8, policies: tuple[Policy, ...] = WORK_CONSERVING
 ) -> Outcome:
+    """Work-conserving policies are stable below capacity.
+
+    Source: throughput paper, Theorem 1 (a) (section 2.3)
+    Statement: If λ(m_p + m_d) < b/t_b, the chain is positive recurrent under any work-conserving
+        (K_p, K_d)-FCFS algorithm.
+    Formula: λ(m_p + m_d) < b/t_b  ⇒  {X_n} positive recurrent
+    Summary: Foster's criterion, with the function of appendix B for any batch times, Σ(p + d +
+        ε(1(p>0) + d)²/(8Lλ)) + R b/t_b, and ε = min(b/t_b − λ(m_p+m_d), Lλ): its exact drift is at
+        most −ε/2 in every state tried with f >= B. Any policy that fills its batches will do,
+        shortest first among them.
+    Reading: Work-conserving as min(b, eligible tokens) in every batch: (2.6) alone says nothing of
+        fewer than b tokens (batching.empties).
+    """
     engines = _engines(context, context.choose(25, 300, 6000))
     instances = (
         (engine, state, policy)
@@ -154,7 +196,27 @@ def verify_b1(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "batching.appendixb",
+    Mutation("the correction with 4Lλ again", constant=4),
+    Mutation("decode lengths of 3 and more only", least=3),
+    hypotheses=(*_HYPOTHESES, "t_b = 1", "E[d²] ≤ L"),
+    defect=Defect.FORMULA,
+    verify=verify_b1,
+)
 def _b1_check(context: Context, *, constant: int = 8, least: int = 1) -> Outcome:
+    """Drift of the quadratic Lyapunov function.
+
+    Source: throughput paper, appendix B, (B.1)
+    Statement: With f(X) = Σ(p + d + ε(1(p>0) + d)²/(4Lλ)), ε = min(b − λ(p+d), Lλ) and B =
+        2b(4Lλb/ε)² + b, the drift is at most −ε/2 wherever f(X) ≥ B.
+    Formula: f(X) ≥ B  ⇒  E[f(X(n+1)) − f(X(n))] ≤ −ε/2
+    Summary: Arrivals add λε E[(d+1)²]/(4Lλ), which is ε and not ε/2 for d = 1: a long prompt that
+        fills the batch loses b tokens and no square.
+    Reading: L = E[d²].
+    Correction: With 8Lλ in place of 4Lλ in f and B: arrivals then add ε/2 at most
+        (batching.appendixb-square), and the other steps hold as they are.
+    """
     rng = context.rng
 
     def simple() -> Iterator[tuple[Engine, State]]:
@@ -204,7 +266,23 @@ def verify_square(data: Data) -> str | None:
     return f"E[(d+1)²] = {Fraction(left, n)} > {Fraction(right, n)} = 2E[d²]"
 
 
+@CLAIMS.step(
+    "batching.appendixb-square",
+    Mutation("d >= 3 only", least=3),
+    Mutation("the correction with 3 in place of 4", factor=3),
+    defect=Defect.FORMULA,
+    verify=verify_square,
+)
 def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outcome:
+    """Second moments of arrivals.
+
+    Source: throughput paper, appendix B, before (B.1)
+    Statement: E[(d_l + 1)²] ≤ 2E[d_l²] ≤ 2L for the decode length of an arrival.
+    Formula: E[(d + 1)²] ≤ 2E[d²]
+    Assumes: d ≥ 1
+    Summary: It needs E[d²] ≥ 2E[d] + 1, and fails for d = 1 (4 > 2) and d = 2 (9 > 8).
+    Correction: E[(d + 1)²] ≤ 4E[d²], as d + 1 ≤ 2d for d ≥ 1; 4Lλ then becomes 8Lλ.
+    """
     rng = context.rng
     most = context.choose(6, 12, 40)
     lengths = [
@@ -212,101 +290,10 @@ def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outco
         for _ in range(context.choose(60, 600, 20_000))
     ]
     lengths += [[least + k] for k in range(most)]
-    made = f"lengths >= {least}, equally likely"
-    printed = refute("E[(d+1)²] <= 2E[d²]", made, lengths, verify_square, lambda d: {"lengths": d})
-    corrected = examine(
+    domain = Domain(f"lengths >= {least}, equally likely", lengths)
+    printed = domain.refute("E[(d+1)²] <= 2E[d²]", verify_square, lambda d: {"lengths": d})
+    corrected = domain.examine(
         "E[(d+1)²] <= 4E[d²]",
-        made,
-        lengths,
         lambda d: sum((x + 1) ** 2 for x in d) <= factor * sum(x * x for x in d),
     )
     return printed, corrected
-
-
-_PAPER = "throughput paper"
-_HYPOTHESES = ("λ(m_p + m_d) < b/t_b", "every batch has min(b, eligible tokens)")
-CLAIMS = (
-    Claim(
-        id="batching.theorem1a-sketch",
-        source=f"{_PAPER}, sketch of the proof of Theorem 1 (section 2.3)",
-        title="Negative drift outside a finite set",
-        statement="For bounded random variables f(X) = Σ(P_i + D_i) + R b/t_b has negative drift "
-        "outside a finite set C.",
-        formula="X ∉ C  ⇒  E[f(X(n+1)) | X(n) = X] − f(X) < 0",
-        hypotheses=(*_HYPOTHESES, "token counts are bounded"),
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_sketch_check,
-        summary="The drift is λ(m_p + m_d) − b/t_b exactly while a batch runs and where a full "
-        "one is loaded. C = {R = 0, fewer than b eligible tokens} is finite, as it has fewer than "
-        "b requests of bounded size. Nothing is asked of b'/t_b' here.",
-        mutations=(
-            Mutation("vLLM, which is not work-conserving", policies=(vllm,)),
-            Mutation("the running batch left out of f", running=False),
-        ),
-    ),
-    Claim(
-        id="batching.theorem1a",
-        source=f"{_PAPER}, Theorem 1 (a) (section 2.3)",
-        title="Work-conserving policies are stable below capacity",
-        statement="If λ(m_p + m_d) < b/t_b, the chain is positive recurrent under any "
-        "work-conserving (K_p, K_d)-FCFS algorithm.",
-        formula="λ(m_p + m_d) < b/t_b  ⇒  {X_n} positive recurrent",
-        hypotheses=(*_HYPOTHESES, "E[v_d²] < ∞", "the chain is irreducible"),
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
-        check=_theorem_check,
-        summary="Foster's criterion, with the function of appendix B for any batch times, "
-        "Σ(p + d + ε(1(p>0) + d)²/(8Lλ)) + R b/t_b, and ε = min(b/t_b − λ(m_p+m_d), Lλ): its "
-        "exact drift is at most −ε/2 in every state tried with f >= B. Any policy that fills its "
-        "batches will do, shortest first among them.",
-        reading="Work-conserving as min(b, eligible tokens) in every batch: (2.6) alone says "
-        "nothing of fewer than b tokens (batching.empties).",
-        mutations=(
-            Mutation("vLLM, which is not work-conserving", policies=(vllm,)),
-            Mutation("the constant 2 in place of 8", constant=2),
-        ),
-    ),
-    Claim(
-        id="batching.appendixb-square",
-        source=f"{_PAPER}, appendix B, before (B.1)",
-        title="Second moments of arrivals",
-        statement="E[(d_l + 1)²] ≤ 2E[d_l²] ≤ 2L for the decode length of an arrival.",
-        formula="E[(d + 1)²] ≤ 2E[d²]",
-        hypotheses=("d ≥ 1",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_square_check,
-        summary="It needs E[d²] ≥ 2E[d] + 1, and fails for d = 1 (4 > 2) and d = 2 (9 > 8).",
-        mutations=(
-            Mutation("d >= 3 only", least=3),
-            Mutation("the correction with 3 in place of 4", factor=3),
-        ),
-        correction="E[(d + 1)²] ≤ 4E[d²], as d + 1 ≤ 2d for d ≥ 1; 4Lλ then becomes 8Lλ.",
-        defect=Defect.FORMULA,
-        verify=verify_square,
-    ),
-    Claim(
-        id="batching.appendixb",
-        source=f"{_PAPER}, appendix B, (B.1)",
-        title="Drift of the quadratic Lyapunov function",
-        statement="With f(X) = Σ(p + d + ε(1(p>0) + d)²/(4Lλ)), ε = min(b − λ(p+d), Lλ) and "
-        "B = 2b(4Lλb/ε)² + b, the drift is at most −ε/2 wherever f(X) ≥ B.",
-        formula="f(X) ≥ B  ⇒  E[f(X(n+1)) − f(X(n))] ≤ −ε/2",
-        hypotheses=(*_HYPOTHESES, "t_b = 1", "E[d²] ≤ L"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_b1_check,
-        summary="Arrivals add λε E[(d+1)²]/(4Lλ), which is ε and not ε/2 for d = 1: a long prompt "
-        "that fills the batch loses b tokens and no square.",
-        mutations=(
-            Mutation("the correction with 4Lλ again", constant=4),
-            Mutation("decode lengths of 3 and more only", least=3),
-        ),
-        correction="With 8Lλ in place of 4Lλ in f and B: arrivals then add ε/2 at most "
-        "(batching.appendixb-square), and the other steps hold as they are.",
-        defect=Defect.FORMULA,
-        reading="L = E[d²].",
-        verify=verify_b1,
-    ),
-)

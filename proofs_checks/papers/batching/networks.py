@@ -6,11 +6,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.papers.batching.model import sarathi
-from proofs_checks.search import examine
+from proofs_checks.search import Domain
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
+
 
 #: Tokens of a short task and of a long one, (4.4) and (4.5), and the budget of both agents.
 SHORT, LONG, BUDGET = 64, 544, 768
@@ -76,7 +79,26 @@ def peaks(network: RybkoStolyar, start: Levels, most: int) -> Iterator[Levels]:
         yield levels
 
 
+@CLAIMS.remark(
+    "batching.rybko-stolyar",
+    Mutation("the priorities exchanged", last_first=False),
+    Mutation("a virtual station of tasks of 500 tokens", last=500),
+    kind=Kind.IDENTITY,
+)
 def _rybko_check(context: Context, *, last_first: bool = True, last: int = LONG) -> Outcome:
+    """A network that work conservation does not stabilise.
+
+    Source: throughput paper, section 4.3, (4.4), (4.5) and Figure 8
+    Statement: In the Rybko–Stolyar network with b = 768, t = 1 and the means (4.4), (4.5), serving
+        the last stages first is unstable at ρ = 0.9; with the priorities reversed it is stable.
+    Formula: ρ = 0.9: tokens → ∞ with one priority, positive recurrent with the other
+    Assumes: ρ is the load of each agent; the fluid model
+    Summary: A backlog x at A@1 alone becomes λ/(768/544 − λ)·x at B@2 alone, exactly: 4.135 times
+        as much at a load of 0.9, and more than before iff 2·544·λ > 768, a load of 19/34 = 0.5588.
+        With first stages first all drains at every load tried.
+    Reading: "Total load 0.9" as that of each agent: as the sum of both, 0.45 each, the network is
+        stable.
+    """
     percents = context.choose(range(40, 97, 4), range(36, 98), range(31, 98))
     loads = [Fraction(percent, 100) for percent in percents]
 
@@ -97,12 +119,12 @@ def _rybko_check(context: Context, *, last_first: bool = True, last: int = LONG)
         *_, end = peaks(RybkoStolyar(rate_of(load), not last_first), start, 200)
         return not any(end)
 
-    made = f"loads {loads[0]} to {loads[-1]} of either agent, in fractions"
-    grown = examine(
-        "last stages first: a backlog comes back λ/(768/544 − λ) times as large", made, loads,
-        half_cycle,
+    domain = Domain(f"loads {loads[0]} to {loads[-1]} of either agent, in fractions", loads)
+    grown = domain.examine(
+        "last stages first: a backlog comes back λ/(768/544 − λ) times as large",
+        half_cycle
     )  # fmt: skip
-    drained = examine("first stages first: everything drains", made, loads, reversed_drains)
+    drained = domain.examine("first stages first: everything drains", reversed_drains)
     factor = rate_of(Fraction(9, 10)) / (Fraction(BUDGET, LONG) - rate_of(Fraction(9, 10)))
     numbers = {
         "growth at a load of 0.9": float(factor),
@@ -153,9 +175,26 @@ def _left_of_fork(
     return left / (backlog * sum(map(sum, means)))
 
 
+@CLAIMS.result(
+    "batching.conjecture1",
+    Mutation("a load of 3/2", load=Fraction(3, 2)),
+    Mutation("two tasks for agent 3 of every request", joins=False),
+    kind=Kind.STATISTICAL,
+)
 def _fork_check(
     context: Context, *, load: Fraction = Fraction(4, 5), joins: bool = True
 ) -> Outcome:
+    """Forks and joins.
+
+    Source: throughput paper, Conjecture 1 (section 4.3), (4.3)
+    Statement: If λ(m_p^j + m_d^j) < b^j/t_b^j for each of four agents, of which 0 forks into 1 and
+        2, which join at 3, the chain is positive recurrent.
+    Formula: (4.3)  ⇒  positive recurrent
+    Assumes: work-conserving (K_p, K_d)-FCFS algorithms, here Sarathi-Serve
+    Summary: Evidence, no proof: from a backlog at agent 0, at a load of 0.8 of every agent, less
+        is left after twenty slots per request of the backlog. The paper says that it is easy
+        without agent 3.
+    """
     runs, backlog = context.choose(8, 12, 24), context.choose(24, 40, 150)
     # The backlog of 32 tokens a request passes agents of 8 tokens a slot with a fifth to spare.
     slots = 20 * backlog
@@ -165,49 +204,3 @@ def _fork_check(
         lambda low, high: high < 1,
     )  # fmt: skip
     return Findings(estimates=(estimate,))
-
-
-_PAPER = "throughput paper"
-CLAIMS = (
-    Claim(
-        id="batching.rybko-stolyar",
-        source=f"{_PAPER}, section 4.3, (4.4), (4.5) and Figure 8",
-        title="A network that work conservation does not stabilise",
-        statement="In the Rybko–Stolyar network with b = 768, t = 1 and the means (4.4), (4.5), "
-        "serving the last stages first is unstable at ρ = 0.9; with the priorities reversed it is "
-        "stable.",
-        formula="ρ = 0.9: tokens → ∞ with one priority, positive recurrent with the other",
-        hypotheses=("ρ is the load of each agent", "the fluid model"),
-        kind=Kind.IDENTITY,
-        scope=Scope.REMARK,
-        check=_rybko_check,
-        summary="A backlog x at A@1 alone becomes λ/(768/544 − λ)·x at B@2 alone, exactly: 4.135 "
-        "times as much at a load of 0.9, and more than before iff 2·544·λ > 768, a load of "
-        "19/34 = 0.5588. With first stages first all drains at every load tried.",
-        mutations=(
-            Mutation("the priorities exchanged", last_first=False),
-            Mutation("a virtual station of tasks of 500 tokens", last=500),
-        ),
-        reading='"Total load 0.9" as that of each agent: as the sum of both, 0.45 each, the '
-        "network is stable.",
-    ),
-    Claim(
-        id="batching.conjecture1",
-        source=f"{_PAPER}, Conjecture 1 (section 4.3), (4.3)",
-        title="Forks and joins",
-        statement="If λ(m_p^j + m_d^j) < b^j/t_b^j for each of four agents, of which 0 forks into "
-        "1 and 2, which join at 3, the chain is positive recurrent.",
-        formula="(4.3)  ⇒  positive recurrent",
-        hypotheses=("work-conserving (K_p, K_d)-FCFS algorithms, here Sarathi-Serve",),
-        kind=Kind.STATISTICAL,
-        scope=Scope.RESULT,
-        check=_fork_check,
-        summary="Evidence, no proof: from a backlog at agent 0, at a load of 0.8 of every agent, "
-        "less is left after twenty slots per request of the backlog. The paper says that "
-        "it is easy without agent 3.",
-        mutations=(
-            Mutation("a load of 3/2", load=Fraction(3, 2)),
-            Mutation("two tasks for agent 3 of every request", joins=False),
-        ),
-    ),
-)

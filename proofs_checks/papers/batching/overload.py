@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import linear
 from proofs_checks.papers.batching.model import (
@@ -19,7 +19,10 @@ from proofs_checks.papers.batching.model import (
     sarathi,
     slowed,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
+
 
 #: Most states of a chain that are listed.
 _MOST_STATES = 120
@@ -78,7 +81,27 @@ def _any_batch(queue: Queue, budget: int, draws: Iterator[float]) -> Batch:
     return batch
 
 
+@CLAIMS.result(
+    "batching.theorem1b",
+    Mutation("the correction without its hypothesis", assumed=False),
+    Mutation("engines with c = a·b0 in the search", slow=True),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_1b,
+)
 def _theorem_check(context: Context, *, assumed: bool = True, slow: bool = False) -> Outcome:
+    """No policy is stable above capacity.
+
+    Source: throughput paper, Theorem 1 (b) (section 2.3)
+    Statement: If λ(m_p + m_d) > b/t_b, the number of unprocessed tokens grows to infinity with
+        probability 1; no scheduling algorithm can stabilise the system.
+    Formula: λ(m_p + m_d) > b/t_b  ⇒  P{lim |X(n)| = ∞} = 1
+    Assumes: the batch time is (2.3), c + a·max(0, b' − b0)
+    Summary: If c < a·b0 < a·b, batches of b0 tokens process more per slot than full ones, and an
+        engine that is rarely full carries more than b/t_b.
+    Correction: With b'/t_b' ≤ b/t_b for all b' ≤ b, which for (2.3) is c ≥ a·b0 or b ≤ b0: Σ(P +
+        D) + R b/t_b then rises by λ(m_p+m_d) − b/t_b or more in every state, whatever feasible
+        batch is loaded.
+    """
     rng = context.rng
     printed = refute(
         "|X| grows beyond all bounds",
@@ -145,74 +168,39 @@ def verify_empties(data: Data) -> str | None:
     return f"b = {budget}, (p, d) = {list(queue)}: (2.6) asks nothing of the last batches"
 
 
+@CLAIMS.remark(
+    "batching.empties",
+    Mutation("a budget of 1 only, where (2.6) says all", most_budget=1),
+    Mutation("the correction with (2.6) again", strict=False),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_empties,
+)
 def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = True) -> Outcome:
+    """Work conservation empties the queue.
+
+    Source: throughput paper, section 2.3, before Theorem 1
+    Statement: A work-conserving policy empties the queue eventually if no requests come in, so
+        that P{a_n = 0} > 0 makes the chain irreducible.
+    Formula: (2.6), no arrivals  ⇒  Q_n = ∅ for some n
+    Assumes: work-conserving by (2.6)
+    Summary: (2.6) speaks only of states with b eligible tokens or more. A policy that idles below
+        keeps its last requests for ever, and never returns to the empty state.
+    Correction: With b' = min(b, Σ(p_i + 1(p_i = 0))) in every batch, as appendix B uses it (every
+        request is served where fewer than b tokens are eligible).
+    """
     rng = context.rng
     queues = [
         (random_queue(rng, int(rng.integers(1, 6))), int(rng.integers(1, most_budget + 1)))
         for _ in range(context.choose(100, 2000, 40_000))
     ]
-    made = "random queues and budgets, no arrivals"
-    printed = refute(
+    domain = Domain("random queues and budgets, no arrivals", queues)
+    printed = domain.refute(
         "a policy with (2.6) empties the queue",
-        made,
-        queues,
         verify_empties,
         lambda pair: {"queue": [list(r) for r in pair[0]], "budget": pair[1]},
     )
-    corrected = examine(
+    corrected = domain.examine(
         "one with min(b, eligible tokens) in every batch does",
-        made,
-        queues,
         lambda pair: _slots_to_empty(pair[0], pair[1], strict=strict) is not None,
     )
     return printed, corrected
-
-
-_PAPER = "throughput paper"
-CLAIMS = (
-    Claim(
-        id="batching.theorem1b",
-        source=f"{_PAPER}, Theorem 1 (b) (section 2.3)",
-        title="No policy is stable above capacity",
-        statement="If λ(m_p + m_d) > b/t_b, the number of unprocessed tokens grows to infinity "
-        "with probability 1; no scheduling algorithm can stabilise the system.",
-        formula="λ(m_p + m_d) > b/t_b  ⇒  P{lim |X(n)| = ∞} = 1",
-        hypotheses=("the batch time is (2.3), c + a·max(0, b' − b0)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_theorem_check,
-        summary="If c < a·b0 < a·b, batches of b0 tokens process more per slot than full ones, "
-        "and an engine that is rarely full carries more than b/t_b.",
-        mutations=(
-            Mutation("the correction without its hypothesis", assumed=False),
-            Mutation("engines with c = a·b0 in the search", slow=True),
-        ),
-        correction="With b'/t_b' ≤ b/t_b for all b' ≤ b, which for (2.3) is c ≥ a·b0 or b ≤ b0: "
-        "Σ(P + D) + R b/t_b then rises by λ(m_p+m_d) − b/t_b or more in every state, whatever "
-        "feasible batch is loaded.",
-        defect=Defect.HYPOTHESIS,
-        verify=verify_1b,
-    ),
-    Claim(
-        id="batching.empties",
-        source=f"{_PAPER}, section 2.3, before Theorem 1",
-        title="Work conservation empties the queue",
-        statement="A work-conserving policy empties the queue eventually if no requests come in, "
-        "so that P{a_n = 0} > 0 makes the chain irreducible.",
-        formula="(2.6), no arrivals  ⇒  Q_n = ∅ for some n",
-        hypotheses=("work-conserving by (2.6)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_empties_check,
-        summary="(2.6) speaks only of states with b eligible tokens or more. A policy that idles "
-        "below keeps its last requests for ever, and never returns to the empty state.",
-        mutations=(
-            Mutation("a budget of 1 only, where (2.6) says all", most_budget=1),
-            Mutation("the correction with (2.6) again", strict=False),
-        ),
-        correction="With b' = min(b, Σ(p_i + 1(p_i = 0))) in every batch, as appendix B uses it "
-        "(every request is served where fewer than b tokens are eligible).",
-        defect=Defect.HYPOTHESIS,
-        verify=verify_empties,
-    ),
-)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT, linear
 from proofs_checks.papers.batching.model import (
@@ -17,6 +17,9 @@ from proofs_checks.papers.batching.model import (
 )
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
+
 
 States: TypeAlias = Sequence[State]
 #: Chance of each engine to get the next request.
@@ -101,9 +104,28 @@ def verify_balancer(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "batching.proposition1",
+    Mutation("everything to the first engine", balancers=(always_first,)),
+    Mutation("a load of more than 1", most_load=400),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_balancer,
+)
 def _proposition_check(
     context: Context, *, balancers: tuple[Balancer, ...] = NAMED, most_load: int = 90
 ) -> Outcome:
+    """Engines in parallel.
+
+    Source: throughput paper, Proposition 1 (section 4.1)
+    Statement: Fix a load balancing algorithm, and a work-conserving (K_p, K_d)-FCFS algorithm for
+        all K engines. Under (4.1) the chain is positive recurrent.
+    Formula: λ(m_p + m_d) < K b/t_b  ⇒  positive recurrent
+    Assumes: identical engines; work-conserving as min(b, eligible tokens)
+    Summary: A balancer that sends everything to one engine needs λ(m_p+m_d) < b/t_b. Of the three
+        that the section names, a backlog at one engine drains.
+    Correction: For the balancers of the section (at random, fewest requests, fewest tokens): the
+        total workload falls while all engines are full, by K b/t_b − λ(m_p+m_d).
+    """
     rng = context.rng
 
     def unfair() -> Iterator[Data]:
@@ -196,9 +218,28 @@ def verify_fewest(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "batching.proposition1-fewest",
+    Mutation("the correction with fewest requests", by_tokens=False),
+    Mutation("requests in decode only", decode_only=True),
+    defect=Defect.FORMULA,
+    verify=verify_fewest,
+)
 def _fewest_check(
     context: Context, *, by_tokens: bool = True, decode_only: bool = False
 ) -> Outcome:
+    """Where join-lowest-request sends arrivals.
+
+    Source: throughput paper, sketch of the proof of Proposition 1 (appendix C.5)
+    Statement: Under join-lowest-request, the engine with the largest f^k, if it is the only one,
+        gets no arrivals, so that max_k f^k falls at the rate b/t_b.
+    Formula: f^l > max_{k≠l} f^k  ⇒  A^l' = 0
+    Assumes: f^k = (m_p+m_d)Z_p^k + m_d Z_d^k (batching.c19)
+    Summary: The engine with the most work may have the fewest requests: all of its requests in
+        prefill, those of the others in decode.
+    Correction: Under join-lowest-tokens it gets none. For fewest requests Σ_k f^k serves: while
+        all engines are busy it falls at the rate K b/t_b − λ(m_p+m_d).
+    """
     rng = context.rng
 
     def cases() -> Iterator[Data]:
@@ -231,52 +272,3 @@ def _fewest_check(
     )
     corrected = examine("under join-lowest-tokens it gets none", made, cases(), avoids, unique)
     return printed, corrected
-
-
-_PAPER = "throughput paper"
-CLAIMS = (
-    Claim(
-        id="batching.proposition1",
-        source=f"{_PAPER}, Proposition 1 (section 4.1)",
-        title="Engines in parallel",
-        statement="Fix a load balancing algorithm, and a work-conserving (K_p, K_d)-FCFS "
-        "algorithm for all K engines. Under (4.1) the chain is positive recurrent.",
-        formula="λ(m_p + m_d) < K b/t_b  ⇒  positive recurrent",
-        hypotheses=("identical engines", "work-conserving as min(b, eligible tokens)"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_proposition_check,
-        summary="A balancer that sends everything to one engine needs λ(m_p+m_d) < b/t_b. Of the "
-        "three that the section names, a backlog at one engine drains.",
-        mutations=(
-            Mutation("everything to the first engine", balancers=(always_first,)),
-            Mutation("a load of more than 1", most_load=400),
-        ),
-        correction="For the balancers of the section (at random, fewest requests, fewest tokens): "
-        "the total workload falls while all engines are full, by K b/t_b − λ(m_p+m_d).",
-        defect=Defect.HYPOTHESIS,
-        verify=verify_balancer,
-    ),
-    Claim(
-        id="batching.proposition1-fewest",
-        source=f"{_PAPER}, sketch of the proof of Proposition 1 (appendix C.5)",
-        title="Where join-lowest-request sends arrivals",
-        statement="Under join-lowest-request, the engine with the largest f^k, if it is the only "
-        "one, gets no arrivals, so that max_k f^k falls at the rate b/t_b.",
-        formula="f^l > max_{k≠l} f^k  ⇒  A^l' = 0",
-        hypotheses=("f^k = (m_p+m_d)Z_p^k + m_d Z_d^k (batching.c19)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_fewest_check,
-        summary="The engine with the most work may have the fewest requests: all of its requests "
-        "in prefill, those of the others in decode.",
-        mutations=(
-            Mutation("the correction with fewest requests", by_tokens=False),
-            Mutation("requests in decode only", decode_only=True),
-        ),
-        correction="Under join-lowest-tokens it gets none. For fewest requests Σ_k f^k serves: "
-        "while all engines are busy it falls at the rate K b/t_b − λ(m_p+m_d).",
-        defect=Defect.FORMULA,
-        verify=verify_fewest,
-    ),
-)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -21,6 +21,8 @@ from proofs_checks.papers.batching.model import (
     vllm,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 def small_states(most_budget: int, most_requests: int) -> Iterator[tuple[Queue, int]]:
@@ -50,12 +52,31 @@ def whole_prompts(queue: Queue, budget: int) -> Batch:
     return batch
 
 
+@CLAIMS.remark(
+    "batching.work-conserving",
+    Mutation("vLLM in place of Orca", mixing=(sarathi, vllm)),
+    Mutation("Orca in place of vLLM", apart=(orca, faster_transformer)),
+    Mutation("prompts not cut into chunks", mixing=(sarathi, whole_prompts)),
+)
 def _conserving_check(
     context: Context,
     *,
     mixing: tuple[Policy, ...] = (sarathi, orca),
     apart: tuple[Policy, ...] = (vllm, faster_transformer),
 ) -> Outcome:
+    """Orca and Sarathi-Serve are work-conserving, two others are not.
+
+    Source: throughput paper, sections 2.3 and 3
+    Statement: Mixing prompt and decode tokens, Orca and Sarathi-Serve are work-conserving;
+        FasterTransformer and vanilla vLLM, which do not mix, are not.
+    Formula: Σ_i(p_i + 1(p_i = 0)) ≥ b  ⇒  Σ_i(δ_i^d + δ_i^p) = b
+    Assumes: prompts may be cut into chunks
+    Summary: True in every small state; where one request decodes and another has a prompt, the two
+        policies without mixing leave room.
+    Reading: Orca as section 3 idealises it, with chunks and decode tokens in the same batch. Of
+        the two that mix more is checked than (2.6) asks: each batch has min(b, Σ_i(p_i + 1(p_i =
+        0))) tokens, also where that is less than b.
+    """
     budget, requests = context.choose((4, 2), (6, 3), (8, 4))
     states = list(small_states(budget, requests))
     made = (
@@ -116,7 +137,30 @@ def verify_oldest(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "batching.oldest",
+    Mutation("K_d of 10 and more, the largest budget", least=10),
+    Mutation("the correction with any K_d", enough=False),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_oldest,
+)
 def _oldest_check(context: Context, *, least: int = 1, enough: bool = True) -> Outcome:
+    """The exact values of K_p and K_d.
+
+    Source: throughput paper, section 2.3, (K_p, K_d)-FCFS algorithms
+    Statement: With any K_p, K_d ≥ 1, whose exact values are not important, the results hold for
+        work-conserving (K_p, K_d)-FCFS algorithms.
+    Formula: λ(m_p + m_d) < b/t_b  ⇒  stable, for any K_p, K_d ≥ 1
+    Assumes: as many tokens are loaded as K_p and K_d allow
+    Summary: With K_d < b no more than K_d decode tokens are processed per batch, so that at most
+        K_d/v_d requests leave per slot: 2/9 with K_d = 2 and v_d = 9, though the load is 1/2. No
+        such policy satisfies (2.6).
+    Reading: A policy that is work-conserving within what K_p and K_d allow: with (2.6) as it
+        stands the statement is about no policy at all for K_d < b. Who answers that (2.6) is
+        assumed says that K_d is b at least: then the exact value matters that far.
+    Correction: With K_d ≥ b, and K_p ≥ b unless prompts have a least length: (2.6) can then be met
+        in every state.
+    """
     rng = context.rng
 
     def cases() -> Iterator[Data]:
@@ -146,56 +190,3 @@ def _oldest_check(context: Context, *, least: int = 1, enough: bool = True) -> O
         below,
     )
     return printed, corrected
-
-
-_PAPER = "throughput paper"
-CLAIMS = (
-    Claim(
-        id="batching.work-conserving",
-        source=f"{_PAPER}, sections 2.3 and 3",
-        title="Orca and Sarathi-Serve are work-conserving, two others are not",
-        statement="Mixing prompt and decode tokens, Orca and Sarathi-Serve are work-conserving; "
-        "FasterTransformer and vanilla vLLM, which do not mix, are not.",
-        formula="Σ_i(p_i + 1(p_i = 0)) ≥ b  ⇒  Σ_i(δ_i^d + δ_i^p) = b",
-        hypotheses=("prompts may be cut into chunks",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_conserving_check,
-        summary="True in every small state; where one request decodes and another has a prompt, "
-        "the two policies without mixing leave room.",
-        mutations=(
-            Mutation("vLLM in place of Orca", mixing=(sarathi, vllm)),
-            Mutation("Orca in place of vLLM", apart=(orca, faster_transformer)),
-            Mutation("prompts not cut into chunks", mixing=(sarathi, whole_prompts)),
-        ),
-        reading="Orca as section 3 idealises it, with chunks and decode tokens in the same batch. "
-        "Of the two that mix more is checked than (2.6) asks: each batch has min(b, Σ_i(p_i + "
-        "1(p_i = 0))) tokens, also where that is less than b.",
-    ),
-    Claim(
-        id="batching.oldest",
-        source=f"{_PAPER}, section 2.3, (K_p, K_d)-FCFS algorithms",
-        title="The exact values of K_p and K_d",
-        statement="With any K_p, K_d ≥ 1, whose exact values are not important, the results hold "
-        "for work-conserving (K_p, K_d)-FCFS algorithms.",
-        formula="λ(m_p + m_d) < b/t_b  ⇒  stable, for any K_p, K_d ≥ 1",
-        hypotheses=("as many tokens are loaded as K_p and K_d allow",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_oldest_check,
-        summary="With K_d < b no more than K_d decode tokens are processed per batch, so that at "
-        "most K_d/v_d requests leave per slot: 2/9 with K_d = 2 and v_d = 9, though the load is "
-        "1/2. No such policy satisfies (2.6).",
-        mutations=(
-            Mutation("K_d of 10 and more, the largest budget", least=10),
-            Mutation("the correction with any K_d", enough=False),
-        ),
-        correction="With K_d ≥ b, and K_p ≥ b unless prompts have a least length: (2.6) can then "
-        "be met in every state.",
-        defect=Defect.HYPOTHESIS,
-        reading="A policy that is work-conserving within what K_p and K_d allow: with (2.6) as "
-        "it stands the statement is about no policy at all for K_d < b. Who answers that (2.6) is "
-        "assumed says that K_d is b at least: then the exact value matters that far.",
-        verify=verify_oldest,
-    ),
-)

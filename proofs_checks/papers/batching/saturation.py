@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from formulations.batching import BatchTime
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
@@ -18,10 +18,27 @@ from proofs_checks.papers.batching.model import (
 )
 from proofs_checks.search import examine
 
-_PAPER = "throughput paper"
+CLAIMS = Claims()
 
 
+@CLAIMS.own(
+    "batching.vllm",
+    Mutation("Sarathi-Serve in its place", policy=sarathi),
+    Mutation("Orca in its place", policy=orca),
+    kind=Kind.IDENTITY,
+)
 def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
+    """Vanilla vLLM can be unstable below capacity.
+
+    Source: throughput paper, section 3 (prefill-prioritised, no mixing); the formula is ours
+    Statement: Short prompts that keep coming make batches without decode tokens, and decode tokens
+        pile up: vLLM is not maximally stable.
+    Formula: λ m_d > P(a = 0)·b  ⇒  decode tokens grow, also where λ(m_p + m_d) < b
+    Assumes: t = 1; all prompts of a slot fit into one batch; at least b requests decode
+    Summary: A slot after an arrival has a batch of prompts only. The drift is exact, and positive
+        in all small cases where the formula says so. With λ = 0.6 and v = (1, 12), b = 10, a third
+        of a request is served per slot.
+    """
     most = context.choose(6, 10, 14)
     grid = [
         (Fraction(tenths, 10), v_p, v_d, b)
@@ -87,9 +104,24 @@ def saturation(
     return Fraction(done, slots)
 
 
+@CLAIMS.own(
+    "batching.faster-transformer",
+    Mutation("Sarathi-Serve in its place", policy=sarathi),
+    kind=Kind.IDENTITY,
+)
 def _faster_transformer_check(
     context: Context, *, policy: Policy = faster_transformer, printed: bool = True
 ) -> Outcome:
+    """Where FasterTransformer saturates.
+
+    Source: throughput paper, section 3 (decode-prioritised, no mixing); the formula is ours
+    Statement: FasterTransformer blocks prompts while requests decode, in batches that are mostly
+        empty, and can be unstable below capacity.
+    Formula: λ* = (b/v_p) / (t_b + v_d t_(b/v_p))
+    Assumes: one size, v_p divides b; there are always prompts enough
+    Summary: A cycle has one batch of b/v_p prompts and v_d batches of so many decode tokens. With
+        v = (10, 10) and b = 10 that is 1/11 of a request per slot, and capacity is 1/2.
+    """
     rng = context.rng
 
     def cases() -> Iterator[tuple[tuple[int, int], int, BatchTime]]:
@@ -113,45 +145,3 @@ def _faster_transformer_check(
         cases(),
         saturates,
     )
-
-
-CLAIMS = (
-    Claim(
-        id="batching.vllm",
-        source=f"{_PAPER}, section 3 (prefill-prioritised, no mixing); the formula is ours",
-        title="Vanilla vLLM can be unstable below capacity",
-        statement="Short prompts that keep coming make batches without decode tokens, and decode "
-        "tokens pile up: vLLM is not maximally stable.",
-        formula="λ m_d > P(a = 0)·b  ⇒  decode tokens grow, also where λ(m_p + m_d) < b",
-        hypotheses=(
-            "t = 1",
-            "all prompts of a slot fit into one batch",
-            "at least b requests decode",
-        ),
-        kind=Kind.IDENTITY,
-        scope=Scope.OURS,
-        check=_vllm_check,
-        summary="A slot after an arrival has a batch of prompts only. The drift is exact, and "
-        "positive in all small cases where the formula says so. With λ = 0.6 and v = (1, 12), "
-        "b = 10, a third of a request is served per slot.",
-        mutations=(
-            Mutation("Sarathi-Serve in its place", policy=sarathi),
-            Mutation("Orca in its place", policy=orca),
-        ),
-    ),
-    Claim(
-        id="batching.faster-transformer",
-        source=f"{_PAPER}, section 3 (decode-prioritised, no mixing); the formula is ours",
-        title="Where FasterTransformer saturates",
-        statement="FasterTransformer blocks prompts while requests decode, in batches that are "
-        "mostly empty, and can be unstable below capacity.",
-        formula="λ* = (b/v_p) / (t_b + v_d t_(b/v_p))",
-        hypotheses=("one size, v_p divides b", "there are always prompts enough"),
-        kind=Kind.IDENTITY,
-        scope=Scope.OURS,
-        check=_faster_transformer_check,
-        summary="A cycle has one batch of b/v_p prompts and v_d batches of so many decode tokens. "
-        "With v = (10, 10) and b = 10 that is 1/11 of a request per slot, and capacity is 1/2.",
-        mutations=(Mutation("Sarathi-Serve in its place", policy=sarathi),),
-    ),
-)

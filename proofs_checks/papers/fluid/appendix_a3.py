@@ -9,7 +9,7 @@ import numpy as np
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.policy import StagePolicy
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import (
     Data,
     Estimate,
@@ -22,8 +22,11 @@ from proofs_checks.evidence import (
 )
 from proofs_checks.papers.fluid.propositions import EVICTION_RULES, INSTANCE
 from proofs_checks.papers.fluid.runs import canonical, reference
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
+
 
 #: Arrivals after which the memory is not exceeded, as printed.
 _PRINTED = {(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)}
@@ -70,20 +73,41 @@ def _chance(iterations: int, most: int, prompts: int = 1) -> tuple[Fraction, flo
     return weight, 1 - float(weight) * exp(-2)
 
 
+@CLAIMS.step(
+    "fluid.proposition4-overflow",
+    Mutation("three iterations as printed", iterations=3),
+    Mutation("prompts of 2 tokens in the correction", prompts=2),
+    hypotheses=INSTANCE,
+    defect=Defect.FORMULA,
+    verify=verify_overflow,
+)
 def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) -> Outcome:
+    """Chance that FCFS overflows.
+
+    Source: fluid paper, proof of Proposition 4 (appendix A.3)
+    Statement: From the equilibrium batch, memory 9 is exceeded in two iterations unless the
+        arrivals are one of (0,0), (1,0), (0,1), (1,1), (2,0); the chance is 0.391.
+    Formula: p = 1 − (9/2)·e^{−2} ≈ 0.391
+    Summary: (0,2) overflows in the third iteration only, where its two prompts stand before stage
+        2 and those that come as on average have joined.
+    Reading: iterations after the equilibrium's batch; the second brings one prompt of each type,
+        or none.
+    Correction: (0,2) is safe as well, so that within two iterations the chance is 1 − 5·e^{−2} ≈
+        0.323. The printed five pairs and 0.391 belong to three iterations. Either is a positive
+        constant, which is what the proof needs.
+    """
     most = context.choose(12, 12, 20)
     pairs = _pairs(most)
-    printed = refute(
+    domain = Domain(f"all pairs below {most}", pairs)
+    printed = domain.refute(
         "safe for two iterations are (0,0), (1,0), (0,1), (1,1), (2,0) only",
-        f"all pairs below {most}", pairs,
         verify_overflow, lambda pair: {"first": pair[0], "second": pair[1]},
-        holds=lambda pair: is_safe(pair, iterations) == (pair in _PRINTED),
+        holds=lambda pair: is_safe(pair, iterations) == (pair in _PRINTED)
     )  # fmt: skip
-    six = examine(
-        "safe for two are (0,2) too, and for three the printed ones", f"all pairs below {most}",
-        pairs,
+    six = domain.examine(
+        "safe for two are (0,2) too, and for three the printed ones",
         lambda pair: is_safe(pair, 2, prompts=prompts) == (pair in _PRINTED | {(0, 2)})
-        and is_safe(pair, 3, prompts=prompts) == (pair in _PRINTED),
+        and is_safe(pair, 3, prompts=prompts) == (pair in _PRINTED)
     )  # fmt: skip
     two, three = _chance(2, most, prompts), _chance(3, most, prompts)
     values = examine(
@@ -126,6 +150,14 @@ def _estimates(rule: str, values: FloatArray) -> tuple[Estimate, Estimate]:
     return printed, corrected
 
 
+@CLAIMS.step(
+    "fluid.proposition4-queue",
+    Mutation("two and a half times the queue", factor=2.5),
+    Mutation("memory of 60", memory=60),
+    Mutation("one rule only: the youngest go", rules=("the youngest go",)),
+    hypotheses=INSTANCE,
+    kind=Kind.STATISTICAL,
+)
 def _queue_check(
     context: Context,
     *,
@@ -133,6 +165,19 @@ def _queue_check(
     factor: float = 1,
     rules: Sequence[str] = tuple(EVICTION_RULES),
 ) -> Evidence:
+    """Queue of type 2 under FCFS.
+
+    Source: fluid paper, last display of appendix A.3
+    Statement: The queue of type 2 at time t is at least 0.3·t.
+    Formula: Queue Length_2(t) ≥ 0.3·t
+    Reading: on average, all prompts of type 2 in the system counted. No verdict as printed:
+        'remove ongoing prompts to accommodate new arrivals' (section 4.3) does not say which, and
+        the rules named here lead to either side of 0.3. Those removed wait again in order of
+        arrival.
+    Correction: It grows at least as 0.05·t under each of the four rules named, which is what
+        Proposition 4 needs. The printed argument, one prompt more in two steps with probability
+        0.391, gives 0.391/2 = 0.195 per step at most, not 0.3.
+    """
     duration, runs = context.choose((100, 12), (300, 16), (3000, 32))
     shares = {r: _shares(context, EVICTION_RULES[r], memory, duration, runs) for r in rules}
     both = [_estimates(rule, factor * values) for rule, values in shares.items()]
@@ -159,55 +204,3 @@ def _queue_check(
         (*lower, *deciding),
         {"t": duration, "by the printed argument": chance / 2, **within},
     )
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.proposition4-overflow",
-        source="fluid paper, proof of Proposition 4 (appendix A.3)",
-        title="Chance that FCFS overflows",
-        statement="From the equilibrium batch, memory 9 is exceeded in two iterations unless the "
-        "arrivals are one of (0,0), (1,0), (0,1), (1,1), (2,0); the chance is 0.391.",
-        formula="p = 1 − (9/2)·e^{−2} ≈ 0.391",
-        hypotheses=INSTANCE,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_overflow_check,
-        summary="(0,2) overflows in the third iteration only, where its two prompts stand before "
-        "stage 2 and those that come as on average have joined.",
-        mutations=(
-            Mutation("three iterations as printed", iterations=3),
-            Mutation("prompts of 2 tokens in the correction", prompts=2),
-        ),
-        correction="(0,2) is safe as well, so that within two iterations the chance is 1 − "
-        "5·e^{−2} ≈ 0.323. The printed five pairs and 0.391 belong to three iterations. Either "
-        "is a positive constant, which is what the proof needs.",
-        defect=Defect.FORMULA,
-        reading="iterations after the equilibrium's batch; the second brings one prompt of each "
-        "type, or none.",
-        verify=verify_overflow,
-    ),
-    Claim(
-        id="fluid.proposition4-queue",
-        source="fluid paper, last display of appendix A.3",
-        title="Queue of type 2 under FCFS",
-        statement="The queue of type 2 at time t is at least 0.3·t.",
-        formula="Queue Length_2(t) ≥ 0.3·t",
-        hypotheses=INSTANCE,
-        kind=Kind.STATISTICAL,
-        scope=Scope.STEP,
-        check=_queue_check,
-        mutations=(
-            Mutation("two and a half times the queue", factor=2.5),
-            Mutation("memory of 60", memory=60),
-            Mutation("one rule only: the youngest go", rules=("the youngest go",)),
-        ),
-        correction="It grows at least as 0.05·t under each of the four rules named, which is what "
-        "Proposition 4 needs. The printed argument, one prompt more in two steps with "
-        "probability 0.391, gives 0.391/2 = 0.195 per step at most, not 0.3.",
-        reading="on average, all prompts of type 2 in the system counted. No verdict as printed: "
-        "'remove ongoing prompts to accommodate new arrivals' (section 4.3) does not say which, "
-        "and the rules named here lead to either side of 0.3. Those removed wait again in order "
-        "of arrival.",
-    ),
-)

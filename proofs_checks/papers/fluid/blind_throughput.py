@@ -17,10 +17,13 @@ from math import comb, factorial, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.search import examine
 from proofs_checks.statistics import bounded_mean
+
+CLAIMS = Claims()
+
 
 #: Prompts on the GPU between iterations: unknown before stage 1, known before stage 1, before
 #: stage 2. They hold 1, 1 and 2 tokens each.
@@ -187,7 +190,39 @@ def certified_rate(
 # Paused prompts count.
 
 
+_INSTANCE = (
+    "l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9",
+    "Poisson arrivals",
+    "the policy does not read the type, and may do all else: wait, pause, evict, use randomness",
+)
+
+
+@CLAIMS.result(
+    "fluid.proposition5",
+    Mutation("memory of 10", memory=10),
+    Mutation("a bound lower by 1/100", less=Fraction(1, 100)),
+    hypotheses=(*_INSTANCE, "the KV cache of paused prompts counts toward C"),
+    proof="proposition5",
+)
 def _check(context: Context, *, memory: int = 9, less: Fraction = Fraction(0)) -> Outcome:
+    """Not knowing the types costs throughput.
+
+    Source: fluid paper, Proposition 5 (section 5.2)
+    Statement: With C = M* there is an instance on which any policy unaware of types has a
+        throughput gap of Ω(1).
+    Formula: Thr* − E[Thr^(ζ,π)] = Ω(1)
+    Summary: On the instance of A.3 every such policy has a throughput of at most 4.703 at d0 =
+        1/2, 4.840 at d0 = 1/4 and 4.932 at d0 = 1/10, plus O(1/T), against Thr* = 5: a linear
+        program over 125 states, its dual solution checked in fractions. With one token more of
+        memory the bound exceeds 5. The bound grows as d0 falls: without evictions a blind policy
+        reaches 4.818 at d0 = 1/4 and 4.926 at d0 = 1/10.
+    Reading: proven for d0 = 1/2, 1/4 and 1/10, where the paper fixes d0 + 9·d1 = 1 only; paused
+        prompts count toward C. The display of section 2.3 sums over the batch only; read so, the
+        instance of A.4 has no such gap (fluid.proposition5-batch). There the proposition survives
+        for another reason where M* is no integer: no batch then fills it, and everybody falls
+        short, aware of types or not (l = l' = 1 with C = M* = 3/2: nobody can ever finish a
+        prompt). Whether it does on any other we do not know.
+    """
     times = context.choose(TIMES[:1], TIMES, TIMES)
     rates = {}
     for start, token, _ in times:
@@ -260,7 +295,26 @@ def gap_bound(duration: int) -> float:
     return 9 * sqrt(2 / duration) + 15 / duration
 
 
+@CLAIMS.own(
+    "fluid.proposition5-batch",
+    Mutation("one start in each iteration", starts=1),
+    Mutation("an eighth of the bound on the queues", share=0.125),
+    hypotheses=(*_INSTANCE[:2], "paused prompts do not count toward C"),
+    kind=Kind.STATISTICAL,
+    proof="proposition5",
+)
 def _batch_only_check(context: Context, *, starts: int = 2, share: float = 1) -> Outcome:
+    """Not knowing the types costs nothing if only the batch counts.
+
+    Source: fluid paper, Proposition 5 with the memory constraint of section 2.3 (our question)
+    Statement: If the constraint Σ_{i in batch} (l_i + k_i) ≤ C is all, a policy that knows no
+        types has on the instance of A.3 and A.4 a throughput gap of at most 9·√(2/T) + 15/T.
+    Formula: 5 − E[Thr^T] ≤ 9·√(2/T) + 15/T for T = 1, 2, 3, ...
+    Summary: Two prompts through stage 0, two through stage 1, one through stage 2 in each unit of
+        time fill the memory exactly; what is left over are two critical queues. So the sketch of
+        A.4, that every batch under-utilizes the memory or risks an overflow, needs that paused
+        prompts count.
+    """
     horizons = context.choose((25, 100, 400), (100, 1000, 10_000), (1000, 10_000, 40_000))
     replicas, steps = context.choose(40, 100, 400), context.choose(60, 300, 600)
     poisson = np.array([np.exp(-2.0) * 2.0**n / factorial(n) for n in range(24)])
@@ -285,64 +339,3 @@ def _batch_only_check(context: Context, *, starts: int = 2, share: float = 1) ->
         for duration in horizons
     )
     return Findings(walks, estimates=estimates)
-
-
-_INSTANCE = (
-    "l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9",
-    "Poisson arrivals",
-    "the policy does not read the type, and may do all else: wait, pause, evict, use randomness",
-)
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.proposition5",
-        source="fluid paper, Proposition 5 (section 5.2)",
-        title="Not knowing the types costs throughput",
-        statement="With C = M* there is an instance on which any policy unaware of types has a "
-        "throughput gap of Ω(1).",
-        formula="Thr* − E[Thr^(ζ,π)] = Ω(1)",
-        hypotheses=(*_INSTANCE, "the KV cache of paused prompts counts toward C"),
-        kind=Kind.FINITE,
-        check=_check,
-        summary="On the instance of A.3 every such policy has a throughput of at most 4.703 at "
-        "d0 = 1/2, 4.840 at d0 = 1/4 and 4.932 at d0 = 1/10, plus O(1/T), against Thr* = 5: a "
-        "linear program over 125 states, its dual solution checked in fractions. With one token "
-        "more of memory the bound exceeds 5. The bound grows as d0 falls: without evictions a "
-        "blind policy reaches 4.818 at d0 = 1/4 and 4.926 at d0 = 1/10.",
-        mutations=(
-            Mutation("memory of 10", memory=10),
-            Mutation("a bound lower by 1/100", less=Fraction(1, 100)),
-        ),
-        reading="proven for d0 = 1/2, 1/4 and 1/10, where the paper fixes d0 + 9·d1 = 1 only; "
-        "paused prompts count toward C. The display of section 2.3 sums over the batch only; "
-        "read so, the instance of A.4 has no such gap (fluid.proposition5-batch). There the "
-        "proposition survives for another reason where M* is no integer: no batch then fills it, "
-        "and everybody falls short, aware of types or not (l = l' = 1 with C = M* = 3/2: nobody "
-        "can ever finish a prompt). Whether it does on any other we do not know.",
-        scope=Scope.RESULT,
-        proof="proposition5",
-    ),
-    Claim(
-        id="fluid.proposition5-batch",
-        source="fluid paper, Proposition 5 with the memory constraint of section 2.3 (our "
-        "question)",
-        title="Not knowing the types costs nothing if only the batch counts",
-        statement="If the constraint Σ_{i in batch} (l_i + k_i) ≤ C is all, a policy that knows "
-        "no types has on the instance of A.3 and A.4 a throughput gap of at most 9·√(2/T) + 15/T.",
-        formula="5 − E[Thr^T] ≤ 9·√(2/T) + 15/T for T = 1, 2, 3, ...",
-        hypotheses=(*_INSTANCE[:2], "paused prompts do not count toward C"),
-        kind=Kind.STATISTICAL,
-        check=_batch_only_check,
-        summary="Two prompts through stage 0, two through stage 1, one through stage 2 in each "
-        "unit of time fill the memory exactly; what is left over are two critical queues. So the "
-        "sketch of A.4, that every batch under-utilizes the memory or risks an overflow, needs "
-        "that paused prompts count.",
-        mutations=(
-            Mutation("one start in each iteration", starts=1),
-            Mutation("an eighth of the bound on the queues", share=0.125),
-        ),
-        scope=Scope.OURS,
-        proof="proposition5",
-    ),
-)

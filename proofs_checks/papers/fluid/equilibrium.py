@@ -11,7 +11,7 @@ from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_active, printed_balance, printed_throughput
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 
 Equation = Callable[[Case], bool]
 #: Longest output of every class, and random cases: quick, normal, deep.
@@ -105,9 +105,10 @@ def _corrected_check(
     context: Context, *, printed: Equation, corrected: Equation, verify: EquationVerifier
 ) -> Outcome:
     cases = equilibrium_cases(context)
+    domain = Domain(made(context), cases)
     return (
-        refute("as printed", made(context), cases, verify, lambda case: case.data, holds=printed),
-        examine("as corrected", made(context), cases, corrected),
+        domain.refute("as printed", verify, lambda case: case.data, holds=printed),
+        domain.examine("as corrected", corrected),
     )
 
 
@@ -161,15 +162,6 @@ def _why_active(case: Case) -> str:
     return f"with A.2's counts (5) gives {case.memory(counts)}, not {case.memory(case.counts)}"
 
 
-def _benchmark(case: Case, *, counted: int = 0) -> bool:
-    return sum(r * (o + counted) for r, _, o in case.rows) == sum(case.counts) / case.time
-
-
-def _why_benchmark(case: Case) -> str:
-    decoded = sum(rate * output for rate, _, output in case.rows)
-    return f"Σ λ_j l'_j = {decoded}, but Σ n_j*/ΔT* = {sum(case.counts) / case.time}"
-
-
 def _intuition(case: Case, *, printed: bool = True) -> bool:
     factor = Fraction(case.fixed) if printed else case.d1
     return all(
@@ -182,11 +174,10 @@ def _refuted(
     *,
     equation: Callable[..., bool],
     why: Callable[[Case], str],
-    corrected: Equation | None = None,
     **texts: Any,
 ) -> Claim:
     """Return a claim on an equation that takes ``printed`` to choose its form."""
-    right = corrected or partial(equation, printed=False)
+    right = partial(equation, printed=False)
     verify = EquationVerifier(equation, why)
     return Claim(
         hypotheses=STABLE,
@@ -250,7 +241,9 @@ CLAIMS = (
         correction="n*/ΔT* counts l' + 1 for each completed prompt, its prefill included; in "
         "decode tokens, the throughput of section 2.3, the benchmark is λl'.",
         defect=Defect.FORMULA,
-        summary="Both counts are kept apart throughout this toolkit; like is compared with like.",
+        summary="Both counts are kept apart throughout this toolkit; like is compared with like. "
+        "The proof of Proposition 2 (appendix A.2) takes Σ λ_j l'_j for Thr* of (8) in the same "
+        "way; the proposition is true in either count (fluid.proposition2).",
     ),
     _refuted(
         id="fluid.eq5",
@@ -295,22 +288,6 @@ CLAIMS = (
         "memory of type j.",
         defect=Defect.MISPRINT,
         summary="With the printed counts (5) is not M*.",
-    ),
-    _refuted(
-        id="fluid.a2-throughput",
-        scope=Scope.STEP,
-        source=f"{PAPER}, proof of Proposition 2 (appendix A.2)",
-        title="What arrives is the benchmark",
-        statement="The arrivals per unit time, each times l'_j, are Throughput* of (8).",
-        formula="Σ_j λ_j l'_j = Thr*",
-        equation=_benchmark,
-        why=_why_benchmark,
-        corrected=partial(_benchmark, counted=1),
-        correction="(8) counts l'_j + 1: Σ λ_j(l'_j + 1) = Thr*. The proposition is true in "
-        "either count, if both sides use the same (fluid.proposition2).",
-        defect=Defect.FORMULA,
-        reading="with the sum over j that the display drops once.",
-        summary="The proof counts decode tokens, the statement iterations.",
     ),
     _refuted(
         id="fluid.proposition1-intuition",

@@ -6,12 +6,15 @@ from itertools import combinations, pairwise, product
 from typing import Any
 
 from bfio.wait.chains import nested_policy
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.outside import outside_claim
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import instance_of, reference
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 # Figure 6.
 
@@ -73,33 +76,61 @@ def verify_figure6(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "fluid.figure6",
+    Mutation("the printed row as correction", expected=_PRINTED),
+    defect=Defect.MISPRINT,
+    verify=verify_figure6,
+)
 def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) -> Outcome:
+    """Worked trace of Nested WAIT.
+
+    Source: fluid paper, figure 6 (section 5.1)
+    Statement: With thresholds (3, 3) the ten arrivals of the figure lead to the rows it shows;
+        after t = 14: segment 1 P10, segment 2 P6, P7, P8, completed P3, P5, P9.
+    Formula: t = 14:  P10 | P6 P7 P8 | P3 P5 P9
+    Assumes: each segment one stage; processing takes no time; order of arrival at a stage; P7, P8
+        of type 2 and P9 of type 1, as the row shows
+    Summary: P6 is among the three that segment 2 serves at t = 14, whatever the type of P10.
+    Correction: Segment 2 then holds P7, P8, and P3, P5, P6, P9 have completed.
+    """
     free = context.choose(4, 10, 10)
     known = [1, 1, 2, 1, 2, 2, 2, 2, 1, 1][: 10 - free]
     cases = [[*known, *rest] for rest in product((1, 2), repeat=free)]
     agreeing = [
         types for types in cases if is_as_shown(types) and trace(types)[:2] == _PRINTED[:2]
     ]
-    made = (
+    domain = Domain(
         f"types of P{11 - free} to P10 in all ways that give the rows before, P7 and P8 of type "
-        "2, P9 of type 1"
-    )
-    printed = refute(
-        "the row after t = 14 as printed",
-        made,
+        "2, P9 of type 1",
         agreeing,
+    )
+    printed = domain.refute(
+        "the row after t = 14 as printed",
         verify_figure6,
         lambda types: {"types": types},
         holds=lambda t: trace(t)[2] == _PRINTED[2],
     )
-    corrected = examine("the corrected row", made, agreeing, lambda t: trace(t) == expected)
+    corrected = domain.examine("the corrected row", lambda t: trace(t) == expected)
     return printed, corrected
 
 
 # Section 5.1.
 
 
+@CLAIMS.remark("fluid.section51", Mutation("a longest output of 1,000", longest=1000))
 def _reservation_check(context: Context, *, longest: int = 10_000) -> Outcome:
+    """Reserving for the worst case.
+
+    Source: fluid paper, example of section 5.1
+    Statement: With inputs of 1 and outputs of 1 or 10,000 at equal rates, assuming 10,000 for all
+        yields memory utilization as low as 1/5000.
+    Formula: (1 + 1)/(1 + 10,000) ≤ 1/5000
+    Assumes: memory is reserved for input and longest output
+    Summary: As low as that for the short prompts; averaged over time with equal rates it is one
+        half, since the long ones stay 5000 times longer.
+    Reading: the utilization of what a short prompt reserves; not an average.
+    """
     del context
     reserved = 1 + longest
     least = Fraction(1 + 1, reserved)
@@ -164,25 +195,41 @@ def verify_algorithm1(data: Data) -> str | None:
     )
 
 
+@CLAIMS.formula(
+    "fluid.algorithm1",
+    Mutation("counts taken anew in the correction", snapshot=False),
+    Mutation("the batch's own counts as printed", recount=False),
+    defect=Defect.MISPRINT,
+    verify=verify_algorithm1,
+)
 def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool = True) -> Outcome:
+    """Advancing a batch of WAIT.
+
+    Source: fluid paper, Algorithm 1, lines 9 and 10
+    Statement: For each stage, line 9 takes min{n_j, n_jk} prompts off and line 10 moves min{n_j,
+        n_jk} from stage k to k + 1.
+    Formula: n_jk ← n_jk − min{n_j, n_jk};  move min{n_j, n_jk} from k to k+1
+    Assumes: type j is in the batch: n_j0 ≥ n_j; meant: each prompt of the batch advances one
+        stage, no other moves
+    Summary: Line 9 takes the batch out, line 10 counts anew and moves as many of those that
+        stayed: none, where none stayed.
+    Reading: one line after the other, as pseudo-code runs. That both lines mean the same number is
+        plain from section 4.1; taken once, it may be taken at the batch's end.
+    Correction: Both lines must use the counts of the moment when the batch was formed. (Lines 13
+        to 17 also need a guard: no batch is formed while the GPU is busy.)
+    """
     most = context.choose(3, 4, 6)
     cases = list(product(product(range(most + 1), repeat=3), range(1, most + 1)))
-    made = f"up to {most} prompts at each of 3 stages, thresholds 1..{most}"
-    printed = refute(
+    domain = Domain(f"up to {most} prompts at each of 3 stages, thresholds 1..{most}", cases)
+    printed = domain.refute(
         "lines 9 and 10",
-        made,
-        cases,
         verify_algorithm1,
         lambda c: {"counts": list(c[0]), "threshold": c[1]},
         holds=lambda c: keeps_prompts(c, printed=recount),
         applies=is_served,
     )
-    corrected = examine(
-        "with the batch's own counts",
-        made,
-        cases,
-        lambda c: keeps_prompts(c, printed=not snapshot),
-        is_served,
+    corrected = domain.examine(
+        "with the batch's own counts", lambda c: keeps_prompts(c, printed=not snapshot), is_served
     )
     return printed, corrected
 
@@ -216,71 +263,46 @@ def verify_algorithm2(data: Data) -> str | None:
     return f"line 1 gives {printed}, section 5.1 {[list(s) for s in corrected_stages(outputs)]}"
 
 
+@CLAIMS.formula(
+    "fluid.algorithm2",
+    Mutation("segments begin at stage 1", first=1),
+    defect=Defect.MISPRINT,
+    verify=verify_algorithm2,
+)
 def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
+    """Stages of the segments.
+
+    Source: fluid paper, Algorithm 2, lines 1 and 19
+    Statement: Segment i has the stages from Σ_{j<i} l'_j to Σ_{j≤i} l'_j − 1.
+    Formula: k ∈ {Σ_{j=1}^{i−1} l'_j, ..., Σ_{j=1}^i l'_j − 1}
+    Assumes: m ≥ 2, l'_1 < ... < l'_m; segments as section 5.1 describes them
+    Summary: Cumulative sums fit increments, not lengths; and each segment ends one stage early.
+    Correction: Segment 1 has the stages 0..l'_1, segment i the stages l'_{i−1}+1..l'_i, as section
+        5.1 says and line 13 uses. (Line 15 must free the caches of every segment's completed
+        prompts, not only of the last segment's.)
+    """
     longest = context.choose(6, 9, 12)
     cases = [
         list(outputs)
         for number in range(2, 5)
         for outputs in combinations(range(1, longest + 1), number)
     ]
-    made = f"every set of 2 to 4 output lengths in 1..{longest}"
+    domain = Domain(f"every set of 2 to 4 output lengths in 1..{longest}", cases)
 
     def shifted(outputs: Sequence[int]) -> list[range]:
         return [range(s.start + first, s.stop + first) for s in corrected_stages(outputs)]
 
-    printed = refute(
+    printed = domain.refute(
         "stages of line 1",
-        made,
-        cases,
         verify_algorithm2,
         lambda outputs: {"outputs": outputs},
         holds=lambda o: cuts_well(o, printed_stages(o)),
     )
-    corrected = examine(
-        "0..l'_1, l'_{i−1}+1..l'_i", made, cases, lambda o: cuts_well(o, shifted(o))
-    )
+    corrected = domain.examine("0..l'_1, l'_{i−1}+1..l'_i", lambda o: cuts_well(o, shifted(o)))
     return printed, corrected
 
 
-CLAIMS = (
-    Claim(
-        id="fluid.figure6",
-        source="fluid paper, figure 6 (section 5.1)",
-        title="Worked trace of Nested WAIT",
-        statement="With thresholds (3, 3) the ten arrivals of the figure lead to the rows it "
-        "shows; after t = 14: segment 1 P10, segment 2 P6, P7, P8, completed P3, P5, P9.",
-        formula="t = 14:  P10 | P6 P7 P8 | P3 P5 P9",
-        hypotheses=(
-            "each segment one stage",
-            "processing takes no time",
-            "order of arrival at a stage",
-            "P7, P8 of type 2 and P9 of type 1, as the row shows",
-        ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_figure6_check,
-        summary="P6 is among the three that segment 2 serves at t = 14, whatever the type of P10.",
-        mutations=(Mutation("the printed row as correction", expected=_PRINTED),),
-        correction="Segment 2 then holds P7, P8, and P3, P5, P6, P9 have completed.",
-        defect=Defect.MISPRINT,
-        verify=verify_figure6,
-    ),
-    Claim(
-        id="fluid.section51",
-        source="fluid paper, example of section 5.1",
-        title="Reserving for the worst case",
-        statement="With inputs of 1 and outputs of 1 or 10,000 at equal rates, assuming 10,000 "
-        "for all yields memory utilization as low as 1/5000.",
-        formula="(1 + 1)/(1 + 10,000) ≤ 1/5000",
-        hypotheses=("memory is reserved for input and longest output",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_reservation_check,
-        summary="As low as that for the short prompts; averaged over time with equal rates it is "
-        "one half, since the long ones stay 5000 times longer.",
-        mutations=(Mutation("a longest output of 1,000", longest=1000),),
-        reading="the utilization of what a short prompt reserves; not an average.",
-    ),
+CLAIMS += (
     outside_claim(
         "fluid.figure3",
         "fluid paper, figure 3 (section 2.2)",
@@ -298,51 +320,5 @@ CLAIMS = (
         "The batch-size limit B, the fitted batch times, the memory and the scale of the "
         "thresholds are not printed, and the curves are only drawn. Studies with assumed values "
         "are no check of these figures.",
-    ),
-    Claim(
-        id="fluid.algorithm1",
-        source="fluid paper, Algorithm 1, lines 9 and 10",
-        title="Advancing a batch of WAIT",
-        statement="For each stage, line 9 takes min{n_j, n_jk} prompts off and line 10 moves "
-        "min{n_j, n_jk} from stage k to k + 1.",
-        formula="n_jk ← n_jk − min{n_j, n_jk};  move min{n_j, n_jk} from k to k+1",
-        hypotheses=(
-            "type j is in the batch: n_j0 ≥ n_j",
-            "meant: each prompt of the batch advances one stage, no other moves",
-        ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_algorithm1_check,
-        summary="Line 9 takes the batch out, line 10 counts anew and moves as many of those that "
-        "stayed: none, where none stayed.",
-        mutations=(
-            Mutation("counts taken anew in the correction", snapshot=False),
-            Mutation("the batch's own counts as printed", recount=False),
-        ),
-        correction="Both lines must use the counts of the moment when the batch was formed. "
-        "(Lines 13 to 17 also need a guard: no batch is formed while the GPU is busy.)",
-        defect=Defect.MISPRINT,
-        reading="one line after the other, as pseudo-code runs. That both lines mean the same "
-        "number is plain from section 4.1; taken once, it may be taken at the batch's end.",
-        verify=verify_algorithm1,
-    ),
-    Claim(
-        id="fluid.algorithm2",
-        source="fluid paper, Algorithm 2, lines 1 and 19",
-        title="Stages of the segments",
-        statement="Segment i has the stages from Σ_{j<i} l'_j to Σ_{j≤i} l'_j − 1.",
-        formula="k ∈ {Σ_{j=1}^{i−1} l'_j, ..., Σ_{j=1}^i l'_j − 1}",
-        hypotheses=("m ≥ 2, l'_1 < ... < l'_m", "segments as section 5.1 describes them"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_algorithm2_check,
-        summary="Cumulative sums fit increments, not lengths; and each segment ends one stage "
-        "early.",
-        mutations=(Mutation("segments begin at stage 1", first=1),),
-        correction="Segment 1 has the stages 0..l'_1, segment i the stages l'_{i−1}+1..l'_i, as "
-        "section 5.1 says and line 13 uses. (Line 15 must free the caches of every segment's "
-        "completed prompts, not only of the last segment's.)",
-        defect=Defect.MISPRINT,
-        verify=verify_algorithm2,
     ),
 )

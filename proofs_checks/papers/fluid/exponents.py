@@ -6,10 +6,13 @@ from itertools import pairwise
 from math import exp, log
 
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.printed import printed_exponent_bound
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: ``n_{k−1}``, ``n_k`` and ``P_k``.
 Triple = tuple[int, int, Fraction]
@@ -53,7 +56,24 @@ def _made(context: Context) -> str:
     )
 
 
+_DRIFT = ("n_{k−1} > n_k > n_{k−1}P_k", "0 < P_k < 1")
+
+
+@CLAIMS.result(
+    "fluid.lemma8",
+    Mutation("9 in place of 8", factor=9),
+    Mutation("n_k from 1 on, no drift", from_zero=True),
+    hypotheses=_DRIFT,
+)
 def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False) -> Outcome:
+    """The exponent of a queue between segments.
+
+    Source: fluid paper, Lemma 8 and (16), (18) (appendices C and E.5)
+    Statement: (16) has exactly one positive root θ_k; it increases with n_k − n_{k−1}P_k and is at
+        least 8(n_k − n_{k−1}P_k)/n_{k−1}.
+    Formula: e^{−θ n_k}(1 − P_k + P_k e^θ)^{n_{k−1}} = 1  ⇒  θ ≥ 8(n_k − n_{k−1}P_k)/n_{k−1}
+    Summary: The sign of g decides, so that no root needs to be computed to many digits.
+    """
     cases = list(triples(context))
 
     def has_one_root(triple: Triple) -> bool:
@@ -72,8 +92,9 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
         thetas = [drift_exponent(before, n, share) for n in some]
         return all(a < b for a, b in pairwise(thetas))
 
-    roots = examine("(16) has one positive root", _made(context), cases, has_one_root)
-    lower = examine("θ ≥ 8(n_k − n_{k−1}P)/n_{k−1}, (18)", _made(context), cases, bounded)
+    domain = Domain(_made(context), cases)
+    roots = domain.examine("(16) has one positive root", has_one_root)
+    lower = domain.examine("θ ≥ 8(n_k − n_{k−1}P)/n_{k−1}, (18)", bounded)
     grows = examine(
         "θ increases with n_k", _made(context), sorted({(b, p) for b, _, p in cases}), increases
     )
@@ -105,30 +126,53 @@ def verify_bound(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "fluid.theorem2-exponent",
+    Mutation("both denominators swapped", swapped=True),
+    hypotheses=_DRIFT,
+    defect=Defect.MISPRINT,
+    verify=verify_bound,
+)
 def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
+    """Lower bound on θ in the theorems.
+
+    Source: fluid paper, Theorems 2 and 4 (sections 5.2 and 7.2)
+    Statement: θ_j is at least 8(n_j − n_{j−1}p_j)/n_j.
+    Formula: θ_j ≥ 8(n_j − n_{j−1}p_j)/n_j
+    Summary: A bound that is too large makes the memory of (12) too small.
+    Correction: The denominator is n_{j−1}, as Lemma 8 and (18) have it.
+    """
     cases = list(triples(context))
 
     def over(triple: Triple, denominator: int) -> bool:
         return cumulant(triple, float(8 * drift(triple) / denominator)) <= _DOUBT
 
-    printed = refute(
+    domain = Domain(_made(context), cases)
+    printed = domain.refute(
         "θ_k ≥ 8(n_k − n_{k−1}P)/n_k",
-        _made(context),
-        cases,
         verify_bound,
         lambda t: {"before": t[0], "threshold": t[1], "share": list(t[2].as_integer_ratio())},
         holds=lambda t: over(t, t[0] if swapped else t[1]),
     )
-    corrected = examine(
-        "θ_k ≥ 8(n_k − n_{k−1}P)/n_{k−1}",
-        _made(context),
-        cases,
-        lambda t: over(t, t[1] if swapped else t[0]),
+    corrected = domain.examine(
+        "θ_k ≥ 8(n_k − n_{k−1}P)/n_{k−1}", lambda t: over(t, t[1] if swapped else t[0])
     )
     return printed, corrected
 
 
+@CLAIMS.step(
+    "fluid.eq17", Mutation("the smallest p in place of it", largest=False), hypotheses=_DRIFT
+)
 def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
+    """The exponent under time-varying rates.
+
+    Source: fluid paper, eq. (17) and after it (appendix D)
+    Statement: Of all p_j(s), the largest gives the smallest θ_j, which serves for all.
+    Formula: p* = max_s p(s)  ⇒  θ(p*) = min_s θ(p(s)),  E[e^{θ(p*)X^s}] ≤ 1
+    Summary: So e^{θS} is a supermartingale, which is all that Doob's inequality needs.
+    Reading: the printed 'p* = argmin {n_j − p_j n_{j−1}}' means the largest p that occurs.
+    """
+
     def holds(case: tuple[int, int, tuple[Fraction, ...]]) -> bool:
         before, threshold, shares = case
         star = drift_exponent(before, threshold, max(shares) if largest else min(shares))
@@ -147,56 +191,3 @@ def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
         cases,
         holds,
     )
-
-
-_DRIFT = ("n_{k−1} > n_k > n_{k−1}P_k", "0 < P_k < 1")
-
-CLAIMS = (
-    Claim(
-        id="fluid.lemma8",
-        source="fluid paper, Lemma 8 and (16), (18) (appendices C and E.5)",
-        title="The exponent of a queue between segments",
-        statement="(16) has exactly one positive root θ_k; it increases with n_k − n_{k−1}P_k "
-        "and is at least 8(n_k − n_{k−1}P_k)/n_{k−1}.",
-        formula="e^{−θ n_k}(1 − P_k + P_k e^θ)^{n_{k−1}} = 1  ⇒  θ ≥ 8(n_k − n_{k−1}P_k)/n_{k−1}",
-        hypotheses=_DRIFT,
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
-        check=_lemma8_check,
-        summary="The sign of g decides, so that no root needs to be computed to many digits.",
-        mutations=(
-            Mutation("9 in place of 8", factor=9),
-            Mutation("n_k from 1 on, no drift", from_zero=True),
-        ),
-    ),
-    Claim(
-        id="fluid.theorem2-exponent",
-        source="fluid paper, Theorems 2 and 4 (sections 5.2 and 7.2)",
-        title="Lower bound on θ in the theorems",
-        statement="θ_j is at least 8(n_j − n_{j−1}p_j)/n_j.",
-        formula="θ_j ≥ 8(n_j − n_{j−1}p_j)/n_j",
-        hypotheses=_DRIFT,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_bound_check,
-        summary="A bound that is too large makes the memory of (12) too small.",
-        mutations=(Mutation("both denominators swapped", swapped=True),),
-        correction="The denominator is n_{j−1}, as Lemma 8 and (18) have it.",
-        defect=Defect.MISPRINT,
-        verify=verify_bound,
-    ),
-    Claim(
-        id="fluid.eq17",
-        source="fluid paper, eq. (17) and after it (appendix D)",
-        title="The exponent under time-varying rates",
-        statement="Of all p_j(s), the largest gives the smallest θ_j, which serves for all.",
-        formula="p* = max_s p(s)  ⇒  θ(p*) = min_s θ(p(s)),  E[e^{θ(p*)X^s}] ≤ 1",
-        hypotheses=_DRIFT,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_eq17_check,
-        summary="So e^{θS} is a supermartingale, which is all that Doob's inequality needs.",
-        mutations=(Mutation("the smallest p in place of it", largest=False),),
-        reading="the printed 'p* = argmin {n_j − p_j n_{j−1}}' means the largest p that occurs.",
-    ),
-)

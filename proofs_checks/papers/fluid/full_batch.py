@@ -11,11 +11,14 @@ from formulations.thresholds import (
     policy_memory,
 )
 from formulations.thresholds.segments import printed_segment_memory
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.printed import printed_policy_memory
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
+
 
 #: Prompt, output lengths and thresholds.
 Full = tuple[int, tuple[int, ...], tuple[int, ...]]
@@ -85,10 +88,35 @@ def _fulls(context: Context) -> Iterator[Full]:
         yield int(rng.integers(1, 50)), outputs, tuple(rng.integers(1, 20, len(outputs)).tolist())
 
 
+_SEGMENTS = ("l'_1 < ... < l'_m", "one prompt length l")
+
+
+@CLAIMS.formula(
+    "fluid.eq11",
+    Mutation("l'_{j−1} + l'_j in place of L'_j only", half=False),
+    Mutation("the correction as printed", printed=False),
+    hypotheses=_SEGMENTS,
+    kind=Kind.IDENTITY,
+    defect=Defect.FORMULA,
+    verify=verify_eq11,
+)
 def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) -> Outcome:
+    """Memory of a full batch of Nested WAIT.
+
+    Source: fluid paper, eq. (11) (section 5.2) and appendix C
+    Statement: A batch with n_i prompts per stage of segment i has M^π tokens.
+    Formula: M^π = Σ_j n_j(l + L'_j/2)(l'_j − l'_{j−1}),  L'_j = Σ_{k≤j} l'_k
+    Summary: Too small for m = 2 always (13.5 instead of 21 for l = 1, l' = (1, 2), n = (4, 3));
+        too large for many segments. For n_i = ΔT*·Λ_i the corrected form is M*, (11) is not.
+    Correction: M^π = n_1(l'_1+1)(l + l'_1/2) + Σ_{i≥2} n_i(l'_i − l'_{i−1})(l +
+        (l'_{i−1}+1+l'_i)/2): segments are runs of stages, not of cumulative sums, and the first
+        has stage 0 as well.
+    """
     rng = context.rng
     fulls = list(_fulls(context))
-    made = "the thresholds of section 6.2, a small instance, random ones; stage by stage"
+    domain = Domain(
+        "the thresholds of section 6.2, a small instance, random ones; stage by stage", fulls
+    )
 
     def corrected(full: Full) -> bool:
         prompt, outputs, thresholds = full
@@ -102,17 +130,15 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
         "with n_i = ΔT*·Λ_i it is M* of (6)", "random classes of one prompt length",
         random_cases(rng, context.choose(20, 200, 2000)), meets_equilibrium,
     )  # fmt: skip
-    as_printed = refute(
+    as_printed = domain.refute(
         "(11) is the memory of a full batch",
-        made,
-        fulls,
         verify_eq11,
         _as_data,
         holds=lambda f: (
             (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f)
         ),
     )
-    as_corrected = examine("the corrected form is", made, fulls, corrected)
+    as_corrected = domain.examine("the corrected form is", corrected)
     return Findings(
         as_printed,
         as_corrected,
@@ -130,7 +156,23 @@ def waiting_tokens(full: Full) -> int:
     return sum(n * (prompt + end) for n, end in zip(thresholds[1:], outputs, strict=False))
 
 
+@CLAIMS.formula(
+    "fluid.eq12",
+    Mutation("segment 1 counted as well", first_too=True),
+    Mutation("twice the term", part=2),
+    hypotheses=_SEGMENTS,
+)
 def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> Outcome:
+    """Order of the memory of (12).
+
+    Source: fluid paper, second line of (12) (section 5.2)
+    Statement: The memory of (12) is O(2M^π + Σ_j (l + l'_{j−1})θ_j^{−1}·ln(mζS/δ)).
+    Formula: Σ_{j≥2} (l + l'_{j−1})·n_j ≤ M^π
+    Summary: Segment j ≥ 2 has a stage at least, where a prompt holds more than while it waits
+        before.
+    Reading: sums from j = 2: there is no θ_1.
+    """
+
     def holds(full: Full) -> bool:
         tokens = waiting_tokens(full)
         if first_too:
@@ -144,9 +186,6 @@ def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> 
         _fulls(context),
         holds,
     )
-
-
-_SEGMENTS = ("l'_1 < ... < l'_m", "one prompt length l")
 
 
 #: Prompt, width ``m/L`` of the segments, thresholds.
@@ -181,7 +220,26 @@ def verify_eq14(data: Data) -> str | None:
     return f"printed {printed}, a full batch has {exact_memory(merged)} tokens"
 
 
+@CLAIMS.formula(
+    "fluid.eq14",
+    Mutation("stage 0 left out of the correction", first=0),
+    Mutation("the exact memory as printed", second=True),
+    kind=Kind.IDENTITY,
+    defect=Defect.FORMULA,
+    verify=verify_eq14,
+)
 def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Outcome:
+    """Memory of a full batch with merged segments.
+
+    Source: fluid paper, eq. (14) and the M^π after it (section 7.2)
+    Statement: With L segments of ΔL = m/L types each, a full batch has M^π tokens.
+    Formula: M^π = Σ_{i=1}^L n_i·(l + (i/2)·ΔL)·ΔL
+    Assumes: l'_j = j; L divides m, L ≥ 2
+    Summary: The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is missing:
+        always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.
+    Correction: M^π = n_1·l + Σ_i n_i·ΔL·(l + (i − 1/2)·ΔL + 1/2): the printed value is too small,
+        whatever the thresholds.
+    """
     rng = context.rng
     cases: list[Merged] = [
         (
@@ -226,73 +284,8 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
             (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
         ),
     )
-    as_corrected = examine("the corrected form", "the same", cases, corrected)
-    more = examine("what (14) lacks", "the same", cases, too_small)
+    domain = Domain("the same", cases)
+    as_corrected = domain.examine("the corrected form", corrected)
+    more = domain.examine("what (14) lacks", too_small)
     another = examine("with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike)
     return printed, as_corrected, more, another
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.eq11",
-        source="fluid paper, eq. (11) (section 5.2) and appendix C",
-        title="Memory of a full batch of Nested WAIT",
-        statement="A batch with n_i prompts per stage of segment i has M^π tokens.",
-        formula="M^π = Σ_j n_j(l + L'_j/2)(l'_j − l'_{j−1}),  L'_j = Σ_{k≤j} l'_k",
-        hypotheses=_SEGMENTS,
-        kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
-        check=_eq11_check,
-        summary="Too small for m = 2 always (13.5 instead of 21 for l = 1, l' = (1, 2), n = (4, "
-        "3)); too large for many segments. For n_i = ΔT*·Λ_i the corrected form is M*, (11) is "
-        "not.",
-        mutations=(
-            Mutation("l'_{j−1} + l'_j in place of L'_j only", half=False),
-            Mutation("the correction as printed", printed=False),
-        ),
-        correction="M^π = n_1(l'_1+1)(l + l'_1/2) + Σ_{i≥2} n_i(l'_i − l'_{i−1})(l + "
-        "(l'_{i−1}+1+l'_i)/2): segments are runs of stages, not of cumulative sums, and the "
-        "first has stage 0 as well.",
-        defect=Defect.FORMULA,
-        verify=verify_eq11,
-    ),
-    Claim(
-        id="fluid.eq12",
-        source="fluid paper, second line of (12) (section 5.2)",
-        title="Order of the memory of (12)",
-        statement="The memory of (12) is O(2M^π + Σ_j (l + l'_{j−1})θ_j^{−1}·ln(mζS/δ)).",
-        formula="Σ_{j≥2} (l + l'_{j−1})·n_j ≤ M^π",
-        hypotheses=_SEGMENTS,
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_eq12_check,
-        summary="Segment j ≥ 2 has a stage at least, where a prompt holds more than while it "
-        "waits before.",
-        mutations=(
-            Mutation("segment 1 counted as well", first_too=True),
-            Mutation("twice the term", part=2),
-        ),
-        reading="sums from j = 2: there is no θ_1.",
-    ),
-    Claim(
-        id="fluid.eq14",
-        source="fluid paper, eq. (14) and the M^π after it (section 7.2)",
-        title="Memory of a full batch with merged segments",
-        statement="With L segments of ΔL = m/L types each, a full batch has M^π tokens.",
-        formula="M^π = Σ_{i=1}^L n_i·(l + (i/2)·ΔL)·ΔL",
-        hypotheses=("l'_j = j", "L divides m, L ≥ 2"),
-        kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
-        check=_eq14_check,
-        summary="The mean stage of segment i is (i − 1/2)ΔL + 1/2, not iΔL/2, and stage 0 is "
-        "missing: always too small, by n_1·l + Σ_i n_i·ΔL·((i − 1)·ΔL + 1)/2.",
-        mutations=(
-            Mutation("stage 0 left out of the correction", first=0),
-            Mutation("the exact memory as printed", second=True),
-        ),
-        correction="M^π = n_1·l + Σ_i n_i·ΔL·(l + (i − 1/2)·ΔL + 1/2): the printed value is too "
-        "small, whatever the thresholds.",
-        defect=Defect.FORMULA,
-        verify=verify_eq14,
-    ),
-)

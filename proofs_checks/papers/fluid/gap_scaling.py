@@ -3,11 +3,13 @@
 from itertools import product
 from math import sqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.theorem1_bounds import MARGIN
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 def verify_scaled(data: Data) -> str | None:
@@ -35,7 +37,25 @@ def power_bound(rate: int, duration: int, scale: int) -> float:
     return float((rate / duration) ** scale + (rate / duration) ** (scale / 2))
 
 
+@CLAIMS.step(
+    "fluid.appendix-b-scaling",
+    Mutation("factors as printed", power=False),
+    Mutation("a quarter of the correction", part=0.25),
+    defect=Defect.MISPRINT,
+    verify=verify_scaled,
+)
 def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> Outcome:
+    """Gap of one class under the scaling.
+
+    Source: fluid paper, last display of appendix B.0.1
+    Statement: In conventional heavy traffic the gap is at most (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}.
+    Formula: E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}
+    Assumes: W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}; λ < T integers, X^t Poisson(λ)
+    Summary: A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.
+    Reading: '=' as '≤', and the left side at the horizon ζT.
+    Correction: λ/(ζT) + √(λ/(ζT)): ζ is a factor of T, as in the display of appendix B.0.2. It
+        tends to 0 as ζ^{−1/2}.
+    """
     cases = list(product((1, 2), (4, 16), context.choose((2, 4), (2, 4, 8), (2, 4, 8, 16))))
 
     def linear(case: tuple[int, int, int]) -> float:
@@ -58,28 +78,3 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
         "with factors ζ", "the same", cases, lambda c: scaled_gap(*c) <= linear(c) + MARGIN
     )
     return as_printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.appendix-b-scaling",
-        source="fluid paper, last display of appendix B.0.1",
-        title="Gap of one class under the scaling",
-        statement="In conventional heavy traffic the gap is at most (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}.",
-        formula="E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}",
-        hypotheses=("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ < T integers, X^t Poisson(λ)"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_scaled_check,
-        summary="A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.",
-        mutations=(
-            Mutation("factors as printed", power=False),
-            Mutation("a quarter of the correction", part=0.25),
-        ),
-        correction="λ/(ζT) + √(λ/(ζT)): ζ is a factor of T, as in the display of appendix B.0.2. "
-        "It tends to 0 as ζ^{−1/2}.",
-        defect=Defect.MISPRINT,
-        reading="'=' as '≤', and the left side at the horizon ζT.",
-        verify=verify_scaled,
-    ),
-)

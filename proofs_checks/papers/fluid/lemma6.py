@@ -6,11 +6,14 @@ from functools import lru_cache
 import numpy as np
 
 from bfio.wait.run import StageRun
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: Prompt, output and threshold of each class.
 Kinds = tuple[tuple[int, int, int], ...]
@@ -179,68 +182,57 @@ def _data(case: tuple[Setting, Kinds]) -> Data:
     }
 
 
+@CLAIMS.result(
+    "fluid.lemma6",
+    Mutation("leaving at the end in the correction", start=(False, False)),
+    Mutation("leaving at the start as printed", start=(True, True)),
+    Mutation("a walk in half steps", pace=2),
+    Mutation("what came since left out", since=False),
+    defect=Defect.FORMULA,
+    verify=verify,
+)
 def _check(
     context: Context, *, start: Sequence[bool] = (False, True), pace: int = 1, since: bool = True
 ) -> Outcome:
+    """A walk in steps of the longest batch dominates WAIT's queues.
+
+    Source: fluid paper, Lemma 6 (appendices B.0.2 and E.3)
+    Statement: The walk with steps of ΔT(n), reflected at 2n_j, is at least the number of type j
+        that wait for their prefill, at all times.
+    Formula: W̃_j^0 = 2n_j, W̃_j^{t+ΔT} = max{2n_j, W̃_j^t + X_j − n_j}  ⇒  W̃_j^t ≥ W_j^t
+    Assumes: batches last ΔT(n) at most; the same arrivals; no arrival and no batch end just at a
+        step of the walk
+    Summary: Algorithm 1 takes prompts off at the end of their batch. A class may then have n_j − 1
+        waiting, see a bunch arrive during a batch without it, and wait for two ends where the walk
+        has had one.
+    Reading: at multiples of ΔT, path by path; prompts leave at the end of their batch, as
+        Algorithm 1 and the proof in appendix E.3 have it ('the finish of a batch').
+    Correction: It holds if the prompts of a batch leave the queue when the batch starts. With the
+        convention of Algorithm 1 and of the displayed recursion, where they leave at its end, W̃ +
+        n_j (a walk reflected at 3n_j) dominates; all orders of growth stay. At the ends of batches
+        alone, of which the displayed recursion speaks, W is at most W̃ and what came since the
+        walk's last step.
+    """
     cases = list(_settings(context))
-    made = (
+    domain = Domain(
         "random small engines with 2 classes; in half of them a bunch of one comes while the "
-        "other is served, just before a step of the walk"
-    )
-    printed = refute(
-        "W̃ ≥ W, batches leave at their ends",
-        made,
+        "other is served, just before a step of the walk",
         cases,
+    )
+    printed = domain.refute(
+        "W̃ ≥ W, batches leave at their ends",
         verify,
         _data,
         holds=lambda c: excess(*c, leave_at_start=start[0]) is None,
         applies=lambda c: not has_ties(*c),
     )
-    corrected = examine(
-        "W̃ ≥ W if batches leave at their starts, W̃ + n_j ≥ W otherwise", made, cases,
+    corrected = domain.examine(
+        "W̃ ≥ W if batches leave at their starts, W̃ + n_j ≥ W otherwise",
         lambda c: excess(*c, leave_at_start=start[1], pace=pace) is None
-        and excess(*c, leave_at_start=False, base=3, pace=pace) is None,
+        and excess(*c, leave_at_start=False, base=3, pace=pace) is None
     )  # fmt: skip
     ends = examine(
         "W ≤ W̃ + what came since its last step, at ends of batches", "the same", cases,
         lambda c: keeps_at_ends(*c, since=since),
     )  # fmt: skip
     return printed, corrected, ends
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.lemma6",
-        source="fluid paper, Lemma 6 (appendices B.0.2 and E.3)",
-        title="A walk in steps of the longest batch dominates WAIT's queues",
-        statement="The walk with steps of ΔT(n), reflected at 2n_j, is at least the number of "
-        "type j that wait for their prefill, at all times.",
-        formula="W̃_j^0 = 2n_j, W̃_j^{t+ΔT} = max{2n_j, W̃_j^t + X_j − n_j}  ⇒  W̃_j^t ≥ W_j^t",
-        hypotheses=(
-            "batches last ΔT(n) at most",
-            "the same arrivals",
-            "no arrival and no batch end just at a step of the walk",
-        ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_check,
-        summary="Algorithm 1 takes prompts off at the end of their batch. A class may then have "
-        "n_j − 1 waiting, see a bunch arrive during a batch without it, and wait for two ends "
-        "where the walk has had one.",
-        mutations=(
-            Mutation("leaving at the end in the correction", start=(False, False)),
-            Mutation("leaving at the start as printed", start=(True, True)),
-            Mutation("a walk in half steps", pace=2),
-            Mutation("what came since left out", since=False),
-        ),
-        correction="It holds if the prompts of a batch leave the queue when the batch starts. "
-        "With the convention of Algorithm 1 and of the displayed recursion, where they leave at "
-        "its end, W̃ + n_j (a walk reflected at 3n_j) dominates; all orders of growth stay. At "
-        "the ends of batches alone, of which the displayed recursion speaks, W is at most W̃ and "
-        "what came since the walk's last step.",
-        defect=Defect.FORMULA,
-        reading="at multiples of ΔT, path by path; prompts leave at the end of their batch, as "
-        "Algorithm 1 and the proof in appendix E.3 have it ('the finish of a batch').",
-        verify=verify,
-    ),
-)

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import gathered
 from proofs_checks.papers.fluid.queues import (
@@ -18,6 +18,9 @@ from proofs_checks.papers.fluid.queues import (
     reflected_path,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 #: Room for rounding where laws are computed in floats.
 MARGIN = 1e-9
@@ -41,7 +44,25 @@ def _made(context: Context) -> str:
     )
 
 
+QUEUE = ("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ a positive integer")
+
+
+@CLAIMS.result(
+    "fluid.lemma1",
+    Mutation("a full step counted as stuck", strict=False),
+    Mutation("arrivals of mean 9λ/10", rate=0.9),
+    hypotheses=(*QUEUE, "X^t Poisson(λ)"),
+    kind=Kind.IDENTITY,
+)
 def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> Outcome:
+    """Queue and idle steps.
+
+    Source: fluid paper, Lemma 1 (appendix B.0.1)
+    Statement: The mean queue is λ times the mean number of steps in which less than λ were there.
+    Formula: E[W^T] = λ·E[T_stuck]
+    Summary: An identity of paths; its mean needs E[X] = λ, and λ an integer.
+    """
+
     def stuck(path: Path) -> int:
         arrivals, service = path
         queue = queue_path(arrivals, service)[:-1]
@@ -72,7 +93,21 @@ def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> 
     return pathwise, means
 
 
+@CLAIMS.result(
+    "fluid.lemma2",
+    Mutation("reflected at λ", base=1),
+    Mutation("2λ above the queue", ahead=2),
+    hypotheses=QUEUE,
+)
 def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Outcome:
+    """A reflected walk dominates the queue.
+
+    Source: fluid paper, Lemma 2 (appendix B.0.1)
+    Statement: The walk reflected at 2λ is at least λ above the queue at all times.
+    Formula: W̃^0 = 2λ, W̃' = max{2λ, W̃ + X − λ}  ⇒  W̃^t ≥ W^t + λ
+    Summary: Path by path, whatever the arrivals.
+    """
+
     def holds(path: Path) -> bool:
         arrivals, service = path
         pairs = zip(
@@ -91,7 +126,23 @@ def _late_sums(arrivals: tuple[int, ...], service: int) -> list[int]:
     return [sums[-1] - s for s in sums]
 
 
+@CLAIMS.result(
+    "fluid.lemma3",
+    Mutation("λ in place of 2λ", base=1),
+    Mutation("steps that are not alike", alike=False),
+    kind=Kind.IDENTITY,
+)
 def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Outcome:
+    """The reflected walk as a maximum.
+
+    Source: fluid paper, Lemma 3 (appendix B.0.1)
+    Statement: The reflected walk is 2λ plus the largest of the late sums; in law, plus the largest
+        partial sum.
+    Formula: W̃^T = 2λ + max(S^T, S^T − S^1, ..., S^T − S^{T−1}, 0) =_d 2λ + max_s (Σ_{r≤s} η^r)^+
+    Assumes: S^k = Σ_{r≤k} (X^r − λ); X^t independent, alike (second part)
+    Summary: The first part path by path, the second in law only: it reverses time.
+    """
+
     def holds(path: Path) -> bool:
         arrivals, service = path
         end = reflected_path(arrivals, service, 2 * service)[-1]
@@ -141,7 +192,24 @@ def verify_display(data: Data) -> str | None:
     return f"the left side is {max(late)}, Σ_{{r=1}}^T ξ^r is {late[0]}, whatever k"
 
 
+@CLAIMS.step(
+    "fluid.lemma3-display",
+    Mutation("the sum from r = k as printed", as_printed=False),
+    Mutation("the sum from r = 1 as corrected", still=True),
+    kind=Kind.IDENTITY,
+    defect=Defect.MISPRINT,
+    verify=verify_display,
+)
 def _display_check(context: Context, *, as_printed: bool = True, still: bool = False) -> Outcome:
+    """The maximum rewritten.
+
+    Source: fluid paper, display after Lemma 3 (appendix B.0.1)
+    Statement: max(S^T, S^T − S^1, ..., 0) is the largest positive part of Σ_{r=1}^T ξ^r over k.
+    Formula: max(S^T, S^T − S^1, ..., S^T − S^{T−1}, 0) = max_{1≤k≤T} (Σ_{r=1}^T ξ^r)^+
+    Assumes: ξ^r = X^r − λ
+    Summary: As printed the terms inside the maximum do not depend on k.
+    Correction: The sum begins at r = k.
+    """
     made = _made(context)
     printed = refute(
         "sum from r = 1",
@@ -155,79 +223,3 @@ def _display_check(context: Context, *, as_printed: bool = True, still: bool = F
         "sum from r = k", made, _paths(context), lambda p: display_holds(*p, printed=still)
     )
     return printed, corrected
-
-
-SOURCE = "fluid paper, Lemma {} (appendix B.0.1)"
-QUEUE = ("W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}", "λ a positive integer")
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.lemma1",
-        source=SOURCE.format(1),
-        title="Queue and idle steps",
-        statement="The mean queue is λ times the mean number of steps in which less than λ were "
-        "there.",
-        formula="E[W^T] = λ·E[T_stuck]",
-        hypotheses=(*QUEUE, "X^t Poisson(λ)"),
-        kind=Kind.IDENTITY,
-        scope=Scope.RESULT,
-        check=_lemma1_check,
-        summary="An identity of paths; its mean needs E[X] = λ, and λ an integer.",
-        mutations=(
-            Mutation("a full step counted as stuck", strict=False),
-            Mutation("arrivals of mean 9λ/10", rate=0.9),
-        ),
-    ),
-    Claim(
-        id="fluid.lemma2",
-        source=SOURCE.format(2),
-        title="A reflected walk dominates the queue",
-        statement="The walk reflected at 2λ is at least λ above the queue at all times.",
-        formula="W̃^0 = 2λ, W̃' = max{2λ, W̃ + X − λ}  ⇒  W̃^t ≥ W^t + λ",
-        hypotheses=QUEUE,
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
-        check=_lemma2_check,
-        summary="Path by path, whatever the arrivals.",
-        mutations=(Mutation("reflected at λ", base=1), Mutation("2λ above the queue", ahead=2)),
-    ),
-    Claim(
-        id="fluid.lemma3",
-        source=SOURCE.format(3),
-        title="The reflected walk as a maximum",
-        statement="The reflected walk is 2λ plus the largest of the late sums; in law, plus the "
-        "largest partial sum.",
-        formula="W̃^T = 2λ + max(S^T, S^T − S^1, ..., S^T − S^{T−1}, 0) =_d 2λ + max_s (Σ_{r≤s} "
-        "η^r)^+",
-        hypotheses=("S^k = Σ_{r≤k} (X^r − λ)", "X^t independent, alike (second part)"),
-        kind=Kind.IDENTITY,
-        scope=Scope.RESULT,
-        check=_lemma3_check,
-        summary="The first part path by path, the second in law only: it reverses time.",
-        mutations=(
-            Mutation("λ in place of 2λ", base=1),
-            Mutation("steps that are not alike", alike=False),
-        ),
-    ),
-    Claim(
-        id="fluid.lemma3-display",
-        source="fluid paper, display after Lemma 3 (appendix B.0.1)",
-        title="The maximum rewritten",
-        statement="max(S^T, S^T − S^1, ..., 0) is the largest positive part of Σ_{r=1}^T ξ^r "
-        "over k.",
-        formula="max(S^T, S^T − S^1, ..., S^T − S^{T−1}, 0) = max_{1≤k≤T} (Σ_{r=1}^T ξ^r)^+",
-        hypotheses=("ξ^r = X^r − λ",),
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_display_check,
-        summary="As printed the terms inside the maximum do not depend on k.",
-        mutations=(
-            Mutation("the sum from r = k as printed", as_printed=False),
-            Mutation("the sum from r = 1 as corrected", still=True),
-        ),
-        correction="The sum begins at r = k.",
-        defect=Defect.MISPRINT,
-        verify=verify_display,
-    ),
-)

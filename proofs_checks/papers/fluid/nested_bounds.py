@@ -7,17 +7,30 @@ from itertools import product
 import numpy as np
 
 from formulations.fluid import RateProfile
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, mean_queues
 from proofs_checks.search import examine, refute
 
+CLAIMS = Claims()
+
+
 _MARGIN = 1e-9
 # Time-varying rates.
 
 
+@CLAIMS.step("fluid.theorem3-queues", Mutation("the smallest share, and no n_k", largest=False))
 def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
+    """Mean queues under time-varying rates.
+
+    Source: fluid paper, proof of Theorem 3 (appendix D)
+    Statement: The mean queues are bounded as with constant rates, with the busiest window Λ^π and
+        the largest share p_k*.
+    Formula: E[W_1] ≤ 2n_1 + Λ^π/(2(n_1−Λ^π)),  E[W_k] ≤ n_k + n_{k−1}p*(1−p*)/(2(n_k−n_{k−1}p*))
+    Assumes: Λ^π < n_1; p_k(s) ≤ p_k* < n_k/n_{k−1}
+    Summary: p* need not maximise p(1 − p): the bound grows with p because its denominator falls.
+    """
     steps = context.choose(60, 300, 2000)
 
     def segment(case: tuple[int, int, tuple[Fraction, Fraction]]) -> bool:
@@ -53,7 +66,17 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
     return later, head
 
 
+@CLAIMS.formula("fluid.eq13", Mutation("the share at the window's begin", moments=False))
 def _windows_check(context: Context, *, moments: bool = True) -> Outcome:
+    """Shares and arrivals over windows.
+
+    Source: fluid paper, eq. (13) (section 7.1); the reduction to moments is ours
+    Statement: Arrivals of a window are at most those of a longer one; p_i over any window is at
+        most its largest value at a moment, which short windows reach.
+    Formula: Σ λ_j[t, t+Δt] ≤ Σ λ_j[t, t+ΔT];  sup_{t,Δt} p_i[t, t+Δt] = sup_t p_i(t)
+    Assumes: rates constant in pieces
+    Summary: A share over a window averages those of its moments, weighted by the rates.
+    """
     rng = context.rng
 
     def profiles() -> Iterator[tuple[RateProfile, Fraction, Fraction]]:
@@ -119,9 +142,27 @@ def verify_equality(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "fluid.theorem4-equality",
+    Mutation("equality in the correction", shares=(1.0,)),
+    Mutation("four fifths of the load as printed", printed=0.8),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_equality,
+)
 def _equality_check(
     context: Context, *, shares: tuple[float, ...] = (0.5, 0.8), printed: float = 1
 ) -> Outcome:
+    """Equality in (14).
+
+    Source: fluid paper, Theorem 4 and (14) (section 7.2)
+    Statement: Thresholds that satisfy (14), ΔT ≤ n_1/Σλ'_j included, give O(1) latency.
+    Formula: ΔT(n) ≤ n_1/Σ_j λ'_j  ⇒  E[Latency] = O(1)
+    Assumes: L = 1, which 'any fixed number of segments' includes; ΔT of a full batch
+    Summary: With one segment this is the critical case of Theorem 1, where latencies grow as
+        √(ζT). (With two segments and d1 > 0 the second is not in every batch, so that batches are
+        shorter than ΔT on average, and equality does no harm.)
+    Correction: (14) must be strict, as (10) is.
+    """
     steps = context.choose(200, 1000, 5000)
     singles = [SingleClass(1, 1, n, 10, 1) for n in (1, 2, 3)]
     cases = list(product(singles, context.choose((16,), (16, 32), (16, 32, 64))))
@@ -158,58 +199,3 @@ def _equality_check(
         strict,
     )
     return as_printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.theorem3-queues",
-        source="fluid paper, proof of Theorem 3 (appendix D)",
-        title="Mean queues under time-varying rates",
-        statement="The mean queues are bounded as with constant rates, with the busiest window "
-        "Λ^π and the largest share p_k*.",
-        formula="E[W_1] ≤ 2n_1 + Λ^π/(2(n_1−Λ^π)),  E[W_k] ≤ n_k + "
-        "n_{k−1}p*(1−p*)/(2(n_k−n_{k−1}p*))",
-        hypotheses=("Λ^π < n_1", "p_k(s) ≤ p_k* < n_k/n_{k−1}"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_varying_check,
-        summary="p* need not maximise p(1 − p): the bound grows with p because its denominator "
-        "falls.",
-        mutations=(Mutation("the smallest share, and no n_k", largest=False),),
-    ),
-    Claim(
-        id="fluid.eq13",
-        source="fluid paper, eq. (13) (section 7.1); the reduction to moments is ours",
-        title="Shares and arrivals over windows",
-        statement="Arrivals of a window are at most those of a longer one; p_i over any window "
-        "is at most its largest value at a moment, which short windows reach.",
-        formula="Σ λ_j[t, t+Δt] ≤ Σ λ_j[t, t+ΔT];  sup_{t,Δt} p_i[t, t+Δt] = sup_t p_i(t)",
-        hypotheses=("rates constant in pieces",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_windows_check,
-        summary="A share over a window averages those of its moments, weighted by the rates.",
-        mutations=(Mutation("the share at the window's begin", moments=False),),
-    ),
-    Claim(
-        id="fluid.theorem4-equality",
-        source="fluid paper, Theorem 4 and (14) (section 7.2)",
-        title="Equality in (14)",
-        statement="Thresholds that satisfy (14), ΔT ≤ n_1/Σλ'_j included, give O(1) latency.",
-        formula="ΔT(n) ≤ n_1/Σ_j λ'_j  ⇒  E[Latency] = O(1)",
-        hypotheses=("L = 1, which 'any fixed number of segments' includes", "ΔT of a full batch"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_equality_check,
-        summary="With one segment this is the critical case of Theorem 1, where latencies grow as "
-        "√(ζT). (With two segments and d1 > 0 the second is not in every batch, so that batches "
-        "are shorter than ΔT on average, and equality does no harm.)",
-        mutations=(
-            Mutation("equality in the correction", shares=(1.0,)),
-            Mutation("four fifths of the load as printed", printed=0.8),
-        ),
-        correction="(14) must be strict, as (10) is.",
-        defect=Defect.HYPOTHESIS,
-        verify=verify_equality,
-    ),
-)

@@ -226,10 +226,10 @@ _STEPS = "(1/S)·Σ_s E[W_{}^s]"
 
 def _claim(*, broken: Mutation, **texts: Any) -> Claim:
     return Claim(
+        scope=Scope.STEP,
         source="fluid paper, proof of Theorem 2 (appendix C)",
         hypotheses=("(10)", "d0, d1 > 0", "the bounds of appendix C on E[W_k]"),
         kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         mutations=(broken, Mutation("nobody under way", stages=0)),
         defect=Defect.FORMULA,
         **texts,

@@ -12,14 +12,16 @@ from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.exact_laws import binomial_chance, gathered
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference
 from proofs_checks.papers.fluid.structure import waiting_at
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,29 @@ def _loads(context: Context) -> Iterator[Load]:
             yield Load(setting.classes[0][0], ends, thresholds, requests, setting.fixed, per_token)
 
 
+@CLAIMS.step(
+    "fluid.nested-memory",
+    Mutation("no queues in the correction", queues=False),
+    Mutation("the full batch as printed", printed=False),
+    defect=Defect.FORMULA,
+    verify=verify_memory,
+)
 def _memory_check(context: Context, *, queues: bool = True, printed: bool = True) -> Outcome:
+    """Memory of a batch in terms of the queues.
+
+    Source: fluid paper, proof of Theorem 2 ('Memory Consumption', appendix C)
+    Statement: At batch s the memory is M^π of (11) and l + l'_{j−1} for each prompt that waits
+        before segment j ≥ 2.
+    Formula: Memory^s ≤ M^π + Σ_{j≥2} W_j^s·(l + l'_{j−1})
+    Assumes: l'_1 < ... < l'_m, m ≥ 2; one prompt length l; W after the decision, at the last batch
+        with segment j − 1
+    Summary: At every batch, also where thresholds break (10); with equality in many.
+    Reading: on a path of few arrivals; rates that satisfy (10) bring it with positive probability.
+    Correction: It holds with the memory of a full batch in place of (11) (fluid.eq11), path by
+        path and for any thresholds.
+    """
     loads = list(_loads(context))
-    made = "runs of Nested WAIT on random small engines, thresholds of any size"
+    domain = Domain("runs of Nested WAIT on random small engines, thresholds of any size", loads)
 
     def exact(load: Load) -> int:
         return full_batch((load.prompt, load.ends, load.thresholds))
@@ -92,10 +114,8 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
             return load.run().peak_memory <= exact(load)
         return load.worst(exact(load)) <= 0
 
-    as_printed = refute(
+    as_printed = domain.refute(
         "memory ≤ M^π of (11) + Σ W_k(l + l'_{k−1})",
-        made,
-        loads,
         verify_memory,
         lambda c: {
             "prompt": c.prompt,
@@ -110,7 +130,7 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
             <= 0
         ),
     )
-    corrected = examine("the same with the memory of a full batch", made, loads, within)
+    corrected = domain.examine("the same with the memory of a full batch", within)
     return Findings(
         as_printed, corrected, numbers={"attained": sum(c.worst(exact(c)) == 0 for c in loads)}
     )
@@ -128,7 +148,16 @@ def _transfers(
     return tuple(moved[outputs[0] :])
 
 
+@CLAIMS.step("fluid.theorem2-transfers", Mutation("the first two prompts alike", together=True))
 def _transfers_check(context: Context, *, together: bool = False) -> Outcome:
+    """Transfers between segments.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C)
+    Statement: The prompts that go on from segment k − 1 are independent Binomial(n_{k−1}, P_k).
+    Formula: Y_k^s ~ Binomial(n_{k−1}, (λ_k + ... + λ_m)/(λ_{k−1} + ... + λ_m)), independent
+    Assumes: types independent of one another and of the times
+    Summary: No decision reads a type before it shows, so the next cohort's are fresh.
+    """
     share = Fraction(1, 3)
 
     def holds(case: tuple[tuple[int, int], tuple[int, int], tuple[int, ...]]) -> bool:
@@ -164,7 +193,16 @@ def _transfers_check(context: Context, *, together: bool = False) -> Outcome:
     )
 
 
+@CLAIMS.own("fluid.nested-structure", Mutation("prompts that end within a segment", unequal=True))
 def _structure_check(context: Context, *, unequal: bool = False) -> Outcome:
+    """Cohorts of Nested WAIT.
+
+    Source: Ours; Algorithm 2
+    Statement: Each batch has exactly n_1 fresh prompts, and stages within segment i hold 0 or n_i.
+    Formula: n_ik ∈ {0, n_i} beyond the first stage;  S ≤ N/n_1
+    Assumes: prompts complete at ends of segments only; runs that begin empty
+    Summary: Where prompts complete at ends of segments only.
+    """
     rng = context.rng
 
     def holds(seed: int) -> bool:
@@ -201,65 +239,3 @@ def _structure_check(context: Context, *, unequal: bool = False) -> Outcome:
 def _waiting(run: StageRun, stage: int) -> IntArray:
     """Count those that wait for a stage and have it to pass."""
     return waiting_at(run, np.flatnonzero(run.instance.output >= stage), stage)
-
-
-_APPENDIX = "fluid paper, proof of Theorem 2 (appendix C)"
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.nested-memory",
-        source="fluid paper, proof of Theorem 2 ('Memory Consumption', appendix C)",
-        title="Memory of a batch in terms of the queues",
-        statement="At batch s the memory is M^π of (11) and l + l'_{j−1} for each prompt that "
-        "waits before segment j ≥ 2.",
-        formula="Memory^s ≤ M^π + Σ_{j≥2} W_j^s·(l + l'_{j−1})",
-        hypotheses=(
-            "l'_1 < ... < l'_m, m ≥ 2",
-            "one prompt length l",
-            "W after the decision, at the last batch with segment j − 1",
-        ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_memory_check,
-        summary="At every batch, also where thresholds break (10); with equality in many.",
-        mutations=(
-            Mutation("no queues in the correction", queues=False),
-            Mutation("the full batch as printed", printed=False),
-        ),
-        correction="It holds with the memory of a full batch in place of (11) (fluid.eq11), "
-        "path by path and for any thresholds.",
-        defect=Defect.FORMULA,
-        reading="on a path of few arrivals; rates that satisfy (10) bring it with positive "
-        "probability.",
-        verify=verify_memory,
-    ),
-    Claim(
-        id="fluid.theorem2-transfers",
-        source=_APPENDIX,
-        title="Transfers between segments",
-        statement="The prompts that go on from segment k − 1 are independent Binomial(n_{k−1}, "
-        "P_k).",
-        formula="Y_k^s ~ Binomial(n_{k−1}, (λ_k + ... + λ_m)/(λ_{k−1} + ... + λ_m)), independent",
-        hypotheses=("types independent of one another and of the times",),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_transfers_check,
-        summary="No decision reads a type before it shows, so the next cohort's are fresh.",
-        mutations=(Mutation("the first two prompts alike", together=True),),
-    ),
-    Claim(
-        id="fluid.nested-structure",
-        source="Ours; Algorithm 2",
-        title="Cohorts of Nested WAIT",
-        statement="Each batch has exactly n_1 fresh prompts, and stages within segment i hold 0 "
-        "or n_i.",
-        formula="n_ik ∈ {0, n_i} beyond the first stage;  S ≤ N/n_1",
-        hypotheses=("prompts complete at ends of segments only", "runs that begin empty"),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_structure_check,
-        summary="Where prompts complete at ends of segments only.",
-        mutations=(Mutation("prompts that end within a segment", unequal=True),),
-    ),
-)

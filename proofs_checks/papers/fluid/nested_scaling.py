@@ -214,6 +214,7 @@ READING = (
 
 CLAIMS = (
     Claim(
+        scope=Scope.RESULT,
         id="fluid.theorem2",
         source="fluid paper, Theorem 2 (section 5.2)",
         title="Nested WAIT in heavy traffic: throughput and latency",
@@ -222,7 +223,6 @@ CLAIMS = (
         formula=CONCLUSION,
         hypotheses=("Poisson arrivals, unknown types", "(10)", "memory enough for all batches"),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=partial(scaling_check, experiments=(_constant, _three_types)),
         mutations=(
             Mutation(
@@ -233,6 +233,7 @@ CLAIMS = (
         reading=READING.format("theorem2-memory"),
     ),
     Claim(
+        scope=Scope.RESULT,
         id="fluid.theorem3",
         source="fluid paper, Theorem 3 and (13) (section 7.1)",
         title="Nested WAIT with time-varying rates: throughput and latency",
@@ -245,7 +246,6 @@ CLAIMS = (
             "memory enough for all batches",
         ),
         kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
         check=partial(scaling_check, experiments=(_varying, _opposite)),
         mutations=(
             Mutation(

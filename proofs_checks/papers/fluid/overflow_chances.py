@@ -11,12 +11,12 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Check, Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Check, Claim, Context, Defect, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.queues import binomial_law
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain
 
 #: Batches between a change of rates.
 _PERIOD = 7
@@ -183,7 +183,10 @@ def _check(
     fixed: bool = False,
 ) -> Outcome:
     cases = _two_segments(context, rates)
-    made = "l = 1, 5, l'_1 = 1, 2, four pairs of thresholds, some P_2, δ = 1/10; by convolution"
+    domain = Domain(
+        "l = 1, 5, l'_1 = 1, 2, four pairs of thresholds, some P_2, δ = 1/10; by convolution",
+        cases,
+    )
 
     def printed(case: TwoSegments) -> bool:
         if fixed:
@@ -191,10 +194,8 @@ def _check(
         return printed_chance(case) <= 2 / case.inverse
 
     suffices = partial(buffer_suffices, buffer=buffer)
-    as_printed = refute(
+    as_printed = domain.refute(
         "exceeded with probability at most δ, or even 2δ",
-        made,
-        cases,
         verify,
         lambda c: {
             "prompt": c.prompt,
@@ -207,9 +208,7 @@ def _check(
         holds=printed,
         applies=lambda c: c.applies,
     )
-    corrected = examine(
-        "with the memory of a full batch", made, cases, suffices, lambda c: c.applies
-    )
+    corrected = domain.examine("with the memory of a full batch", suffices, lambda c: c.applies)
     return Findings(
         as_printed,
         corrected,
@@ -232,6 +231,7 @@ _RIGHT = (
 def _claim(number: int, condition: str, equation: str, share: str, check: Check) -> Claim:
     """Return the claim on the memory of Theorem 2 or 3."""
     return Claim(
+        scope=Scope.RESULT,
         id=f"fluid.theorem{number}-memory",
         source=f"fluid paper, Theorem {number} (section {'5.2' if number == 2 else '7.1'})",
         title="Memory that suffices with probability 1 − δ"
@@ -246,8 +246,6 @@ def _claim(number: int, condition: str, equation: str, share: str, check: Check)
             "M^π of (11)",
             "δ ≤ 1/10",
         ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
         check=check,
         mutations=(
             Mutation("an eighth of the deviation in the correction", buffer=0.125),

@@ -4,9 +4,9 @@ from fractions import Fraction
 from itertools import accumulate, product
 from math import exp, lgamma, log, pi, prod, sqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.papers.fluid.lemmas import MARGIN, QUEUE, SOURCE
+from proofs_checks.papers.fluid.lemmas import MARGIN, QUEUE
 from proofs_checks.papers.fluid.queues import (
     mean_path,
     poisson_law,
@@ -15,6 +15,8 @@ from proofs_checks.papers.fluid.queues import (
 )
 from proofs_checks.search import examine, refute
 
+CLAIMS = Claims()
+
 
 def positive_part(rate: int, steps: int) -> float:
     """``E[(S^k)^+]`` with ``S^k + kλ`` Poisson: ``μ^{μ+1} e^{−μ}/μ!`` for integer μ = kλ."""
@@ -22,7 +24,16 @@ def positive_part(rate: int, steps: int) -> float:
     return exp((mu + 1) * log(mu) - mu - lgamma(mu + 1))
 
 
+@CLAIMS.result("fluid.lemma4", Mutation("k² in place of k", power=2), kind=Kind.IDENTITY)
 def _lemma4_check(context: Context, *, power: int = 1) -> Outcome:
+    """Mean of the largest partial sum.
+
+    Source: fluid paper, Lemma 4 (appendix B.0.1), after Strait (1974)
+    Statement: The mean of the largest positive partial sum is the sum of E[(S^k)^+]/k.
+    Formula: E[Y^T] = E[max_{k≤T} (S^k)^+] = Σ_{k=1}^T E[(S^k)^+]/k
+    Assumes: S^k sums of independent, alike steps
+    Summary: Exact for small laws. For Poisson arrivals E[(S^k)^+] = μ^{μ+1}e^{−μ}/μ! with μ = kλ.
+    """
     length = context.choose(5, 6, 7)
     laws = [
         (tuple(context.rng.integers(1, 9, 3).tolist()), service)
@@ -68,7 +79,21 @@ def _lemma4_check(context: Context, *, power: int = 1) -> Outcome:
     )
 
 
+@CLAIMS.result(
+    "fluid.lemma5",
+    Mutation("a quarter of the sum", factor=0.25),
+    Mutation("nothing taken off the queue", base=0),
+    hypotheses=(*QUEUE, "X^t Poisson(λ)"),
+)
 def _lemma5_check(context: Context, *, factor: float = 1.0, base: int = 1) -> Outcome:
+    """The critical queue grows as a root at most.
+
+    Source: fluid paper, Lemma 5 (appendix B.0.1)
+    Statement: The mean queue less λ is at most E[Y^T], and that at most √λ times the sum of
+        k^{−1/2}.
+    Formula: E[W^T] − λ ≤ E[Y^T] ≤ √λ·Σ_{k≤T} k^{−1/2}
+    Summary: With room: half of the right side would do (fluid.lemma5-constant).
+    """
     steps = context.choose(80, 400, 2000)
 
     def holds(rate: int) -> bool:
@@ -102,7 +127,28 @@ def verify_constant(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "fluid.lemma5-constant",
+    Mutation("2√(λT) as printed", limit=2.0),
+    Mutation("an eighth of the sum", half=0.125),
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.FORMULA,
+    verify=verify_constant,
+)
 def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) -> Outcome:
+    """Constant of the root.
+
+    Source: fluid paper, Lemma 5 (appendix B.0.1) and the display before it
+    Statement: The bound √λ·Σ k^{−1/2} behaves as √(λT).
+    Formula: √λ·Σ_{k=1}^T k^{−1/2} ~ √(λT)
+    Assumes: T → ∞
+    Summary: The sum is about 2√T. As E[S^+] = E|S|/2 for centred S, half of it bounds the mean, so
+        that E[W^T] ≤ λ + √(λT) holds without any limit.
+    Reading: ~ as a ratio that tends to 1, as appendix B.0.2 uses it: it concludes E[W^S] ≤ λ +
+        √(λS). As an order of growth it is right.
+    Correction: It behaves as 2√(λT). With the factor 1/2 that E[S^+] = E|S|/2 gives, √(λT) bounds
+        it for every T; E[Y^T] itself behaves as √(2λT/π).
+    """
     most = context.choose(400, 5000, 50_000)
     sums = list(accumulate(k**-0.5 for k in range(1, most + 1)))
     printed = refute(
@@ -124,61 +170,3 @@ def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) 
     )  # fmt: skip
     ratio = sum(positive_part(3, k) / k for k in range(1, most + 1)) / sqrt(2 * 3 * most / pi)
     return Findings(printed, right, numbers={f"E[Y^T]/√(2λT/π) at λ = 3, T = {most}": ratio})
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.lemma4",
-        source=SOURCE.format(4) + ", after Strait (1974)",
-        title="Mean of the largest partial sum",
-        statement="The mean of the largest positive partial sum is the sum of E[(S^k)^+]/k.",
-        formula="E[Y^T] = E[max_{k≤T} (S^k)^+] = Σ_{k=1}^T E[(S^k)^+]/k",
-        hypotheses=("S^k sums of independent, alike steps",),
-        kind=Kind.IDENTITY,
-        scope=Scope.RESULT,
-        check=_lemma4_check,
-        summary="Exact for small laws. For Poisson arrivals E[(S^k)^+] = μ^{μ+1}e^{−μ}/μ! with μ "
-        "= kλ.",
-        mutations=(Mutation("k² in place of k", power=2),),
-    ),
-    Claim(
-        id="fluid.lemma5",
-        source=SOURCE.format(5),
-        title="The critical queue grows as a root at most",
-        statement="The mean queue less λ is at most E[Y^T], and that at most √λ times the sum "
-        "of k^{−1/2}.",
-        formula="E[W^T] − λ ≤ E[Y^T] ≤ √λ·Σ_{k≤T} k^{−1/2}",
-        hypotheses=(*QUEUE, "X^t Poisson(λ)"),
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
-        check=_lemma5_check,
-        summary="With room: half of the right side would do (fluid.lemma5-constant).",
-        mutations=(
-            Mutation("a quarter of the sum", factor=0.25),
-            Mutation("nothing taken off the queue", base=0),
-        ),
-    ),
-    Claim(
-        id="fluid.lemma5-constant",
-        source=SOURCE.format(5) + " and the display before it",
-        title="Constant of the root",
-        statement="The bound √λ·Σ k^{−1/2} behaves as √(λT).",
-        formula="√λ·Σ_{k=1}^T k^{−1/2} ~ √(λT)",
-        hypotheses=("T → ∞",),
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
-        check=_constant_check,
-        summary="The sum is about 2√T. As E[S^+] = E|S|/2 for centred S, half of it bounds the "
-        "mean, so that E[W^T] ≤ λ + √(λT) holds without any limit.",
-        mutations=(
-            Mutation("2√(λT) as printed", limit=2.0),
-            Mutation("an eighth of the sum", half=0.125),
-        ),
-        correction="It behaves as 2√(λT). With the factor 1/2 that E[S^+] = E|S|/2 gives, √(λT) "
-        "bounds it for every T; E[Y^T] itself behaves as √(2λT/π).",
-        defect=Defect.FORMULA,
-        reading="~ as a ratio that tends to 1, as appendix B.0.2 uses it: it concludes E[W^S] ≤ "
-        "λ + √(λS). As an order of growth it is right.",
-        verify=verify_constant,
-    ),
-)

@@ -10,11 +10,13 @@ from formulations.thresholds import (
     batch_limit_thresholds,
     drift_exponent,
 )
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases
 from proofs_checks.papers.fluid.thresholds import STABLE, meets_condition9
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 def _longest_fails(case: Case) -> bool:
@@ -54,30 +56,49 @@ def verify_section61(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "fluid.section61",
+    Mutation("the printed rule as correction", corrected=BatchRule.PRINTED),
+    Mutation("the balanced rule as printed", printed=BatchRule.BALANCED),
+    hypotheses=STABLE,
+    defect=Defect.FORMULA,
+    verify=verify_section61,
+)
 def _section61_check(
     context: Context,
     *,
     printed: BatchRule = BatchRule.PRINTED,
     corrected: BatchRule = BatchRule.BALANCED,
 ) -> Outcome:
+    """Thresholds from a batch-size limit.
+
+    Source: fluid paper, section 6.1
+    Statement: n_j = B·ρ_j/(l'_j + 1) with ρ_j = λ_j/Σλ aligns with Algorithm 1, whose thresholds
+        satisfy (9).
+    Formula: n_j = B·(λ_j/Σλ)/(l'_j+1) satisfies (9) for some B
+    Summary: The printed rule gives each class n_j/λ_j in inverse proportion to its stages, while
+        (9) asks the same of all: the longest class starves first.
+    Reading: real thresholds and the most favourable B.
+    Correction: n_j = B·λ_j/Σ_i λ_i(l'_i + 1), which also fills B prompts, satisfies (9) for large
+        B whenever the load is below 1.
+    """
     longest = context.choose(2, 3, 4)
     cases = [
         *all_cases(1, longest, 2),
         *random_cases(context.rng, context.choose(10, 300, 3000)),
     ]
-    made = (
+    domain = Domain(
         f"every case of 1 or 2 classes with rate 1, prompts 1 and 2, outputs up to {longest}, at "
-        "three loads, random stable cases; limits 1, 4, 16, ..."
-    )
-    as_printed = refute(
-        "some limit B meets (9)",
-        made,
+        "three loads, random stable cases; limits 1, 4, 16, ...",
         cases,
+    )
+    as_printed = domain.refute(
+        "some limit B meets (9)",
         verify_section61,
         lambda case: case.data,
         holds=lambda c: _suits(c, printed),
     )
-    as_corrected = examine("some limit B meets (9)", made, cases, lambda c: _suits(c, corrected))
+    as_corrected = domain.examine("some limit B meets (9)", lambda c: _suits(c, corrected))
     return as_printed, as_corrected
 
 
@@ -126,7 +147,28 @@ def raised(rates: Sequence[int], extra: int) -> list[int]:
     return thresholds
 
 
+@CLAIMS.experiment(
+    "fluid.section62",
+    Mutation("nothing added in the correction", more=0),
+    Mutation("one added as printed", raise_printed=1),
+    defect=Defect.FORMULA,
+    verify=verify_section62,
+)
 def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0) -> Outcome:
+    """Thresholds of the Nested WAIT experiments.
+
+    Source: fluid paper, section 6.2
+    Statement: With rates proportional to 23:11:8:7:6:4:3:2:1:1, thresholds in the ratio
+        66:43:32:24:17:11:7:4:2:1 follow (10).
+    Formula: n = 66:43:32:24:17:11:7:4:2:1  ⇒  n_{i+1}/n_i > p_i
+    Assumes: the rates of the ten bins of section 6.2
+    Summary: 66:43:32:24:17:11:7:4:2:1 are the segments' rates exactly, so that the queues between
+        segments have no drift. (So are 15:14:12:8 at 20:40:80:160, of which (10) is not claimed.)
+    Reading: thresholds that are exactly in this ratio; their scale, which rounding would blur, is
+        not printed.
+    Correction: They meet it with equality: no drift, θ = 0, and no finite memory by Theorem 2. One
+        more than p_i·n_i, rounded down, is the least that follows (10).
+    """
     rng = context.rng
     drawn = [
         rng.integers(1, 50, rng.integers(2, 9)).tolist()
@@ -149,55 +191,3 @@ def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0)
         lambda rates: drifts(rates, raised(rates, more)),
     )  # fmt: skip
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.section61",
-        source="fluid paper, section 6.1",
-        title="Thresholds from a batch-size limit",
-        statement="n_j = B·ρ_j/(l'_j + 1) with ρ_j = λ_j/Σλ aligns with Algorithm 1, whose "
-        "thresholds satisfy (9).",
-        formula="n_j = B·(λ_j/Σλ)/(l'_j+1) satisfies (9) for some B",
-        hypotheses=STABLE,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_section61_check,
-        summary="The printed rule gives each class n_j/λ_j in inverse proportion to its stages, "
-        "while (9) asks the same of all: the longest class starves first.",
-        mutations=(
-            Mutation("the printed rule as correction", corrected=BatchRule.PRINTED),
-            Mutation("the balanced rule as printed", printed=BatchRule.BALANCED),
-        ),
-        correction="n_j = B·λ_j/Σ_i λ_i(l'_i + 1), which also fills B prompts, satisfies (9) "
-        "for large B whenever the load is below 1.",
-        defect=Defect.FORMULA,
-        reading="real thresholds and the most favourable B.",
-        verify=verify_section61,
-    ),
-    Claim(
-        id="fluid.section62",
-        source="fluid paper, section 6.2",
-        title="Thresholds of the Nested WAIT experiments",
-        statement="With rates proportional to 23:11:8:7:6:4:3:2:1:1, thresholds in the ratio "
-        "66:43:32:24:17:11:7:4:2:1 follow (10).",
-        formula="n = 66:43:32:24:17:11:7:4:2:1  ⇒  n_{i+1}/n_i > p_i",
-        hypotheses=("the rates of the ten bins of section 6.2",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.EXPERIMENT,
-        check=_section62_check,
-        summary="66:43:32:24:17:11:7:4:2:1 are the segments' rates exactly, so that the queues "
-        "between segments have no drift. (So are 15:14:12:8 at 20:40:80:160, of which (10) is not "
-        "claimed.)",
-        mutations=(
-            Mutation("nothing added in the correction", more=0),
-            Mutation("one added as printed", raise_printed=1),
-        ),
-        correction="They meet it with equality: no drift, θ = 0, and no finite memory by "
-        "Theorem 2. One more than p_i·n_i, rounded down, is the least that follows (10).",
-        defect=Defect.FORMULA,
-        reading="thresholds that are exactly in this ratio; their scale, which rounding would "
-        "blur, is not printed.",
-        verify=verify_section62,
-    ),
-)

@@ -14,11 +14,13 @@ from bfio.wait.chains import wait_policy
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.policy import Decision, StagePolicy, StageState
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
 from proofs_checks.papers.fluid.runs import canonical, reference
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -113,9 +115,34 @@ def _stays(name: str, gaps: FloatArray, duration: int, least: float) -> Estimate
     )  # fmt: skip
 
 
+INSTANCE = (
+    "l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9",
+    "Poisson arrivals",
+    "the KV cache of paused prompts counts toward C",
+)
+
+
+@CLAIMS.result(
+    "fluid.proposition4",
+    Mutation("WAIT in place of FCFS", policy=wait_policy(canonical().classes, (1, 1))),
+    Mutation("memory of 60", memory=60),
+    hypotheses=INSTANCE,
+    kind=Kind.STATISTICAL,
+)
 def _proposition4_check(
     context: Context, *, policy: StagePolicy | None = None, memory: int = 9
 ) -> Outcome:
+    """First come, first served never reaches the fluid throughput.
+
+    Source: fluid paper, Proposition 4 (section 4.3)
+    Statement: With C = M* there is an instance on which FCFS has a throughput gap of Ω(1).
+    Formula: Thr* − E[Thr^T] = Ω(1)
+    Summary: Whomever FCFS removes on overflow, its gap does not fall with T; WAIT's does, with the
+        same memory.
+    Reading: FCFS as in A.3: arrivals start whenever the current memory permits; on overflow
+        ongoing prompts are removed and start again. Who is removed is not said: four rules are
+        tried, two of them at quick effort.
+    """
     horizons = context.choose([150], [100, 200, 400], [500, 1000, 2000, 4000])
     # At quick effort the two rules under which the least is lost.
     rules = list(EVICTION_RULES.items())[: context.choose(2, 4, 4)]
@@ -150,34 +177,3 @@ def _proposition4_check(
         )
     )
     return Findings(estimates=tuple(estimates))
-
-
-INSTANCE = (
-    "l = (1, 1), l' = (1, 2), λ = (1, 1), d0 + 9·d1 = 1, C = M* = 9",
-    "Poisson arrivals",
-    "the KV cache of paused prompts counts toward C",
-)
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.proposition4",
-        source="fluid paper, Proposition 4 (section 4.3)",
-        title="First come, first served never reaches the fluid throughput",
-        statement="With C = M* there is an instance on which FCFS has a throughput gap of Ω(1).",
-        formula="Thr* − E[Thr^T] = Ω(1)",
-        hypotheses=INSTANCE,
-        kind=Kind.STATISTICAL,
-        scope=Scope.RESULT,
-        check=_proposition4_check,
-        summary="Whomever FCFS removes on overflow, its gap does not fall with T; WAIT's does, "
-        "with the same memory.",
-        mutations=(
-            Mutation("WAIT in place of FCFS", policy=wait_policy(canonical().classes, (1, 1))),
-            Mutation("memory of 60", memory=60),
-        ),
-        reading="FCFS as in A.3: arrivals start whenever the current memory permits; on "
-        "overflow ongoing prompts are removed and start again. Who is removed is not said: four "
-        "rules are tried, two of them at quick effort.",
-    ),
-)

@@ -6,15 +6,33 @@ from itertools import product
 
 from formulations.fluid import FluidProblem, FluidWorker, equilibrium, knapsack, throughput
 from formulations.results import Termination
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases
 from proofs_checks.search import examine
 
+CLAIMS = Claims()
 
+
+@CLAIMS.remark(
+    "fluid.scaling",
+    Mutation("d1 not scaled", scale_d1=False),
+    Mutation("memory scaled as well", memory_too=True),
+    kind=Kind.IDENTITY,
+)
 def _scaling_check(
     context: Context, *, memory_too: bool = False, scale_d1: bool = True
 ) -> Outcome:
+    """Conventional heavy traffic.
+
+    Source: fluid paper, section 4.2
+    Statement: With rates times ζ and d0, d1 over ζ, memory fixed, the equilibrium keeps its memory
+        and counts.
+    Formula: (ζλ, d0/ζ, d1/ζ):  M*, n* unchanged,  ΔT*/ζ,  ζ·Thr*
+    Assumes: d1·A < 1; ζ > 0
+    Summary: Memory and counts do not notice the scaling; rates and times do.
+    Reading: what the paper uses of the scaling; fluid.time-change follows it path by path.
+    """
     cases = random_cases(context.rng, context.choose(40, 400, 4000))
 
     def holds(pair: tuple[Case, Fraction]) -> bool:
@@ -41,7 +59,17 @@ def _scaling_check(
     )
 
 
+@CLAIMS.own("fluid.memory-region", Mutation("C/d0 in place of it", fixed_too=False))
 def _region_check(context: Context, *, fixed_too: bool = True) -> Outcome:
+    """Stable region with limited memory.
+
+    Source: Ours, from (6)
+    Statement: The equilibrium fits into memory C if and only if A is at most C/(d0 + d1·C).
+    Formula: M* ≤ C  ⇔  A ≤ C/(d0 + d1·C)
+    Assumes: one engine of memory C ≥ 1, d0 > 0 and d1 ≥ 0; M* = ∞ where d1·A ≥ 1
+    Summary: So d1·A < 1 is the stability condition of unlimited memory only.
+    """
+
     def fits(case: Case, memory: int) -> bool:
         work, d1 = case.work_rate, case.d1
         return d1 * work < 1 and case.fixed * work / (1 - d1 * work) <= memory
@@ -92,7 +120,17 @@ def best_admission(problem: FluidProblem) -> Fraction:
     return best
 
 
+@CLAIMS.own("fluid.admission", Mutation("memory ignored", unlimited=True))
 def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
+    """Best throughput with too little memory.
+
+    Source: Ours; the paper says only that (8) cannot be approached with less memory (section 4)
+    Statement: Admitting classes in order of l_j + l'_j/2, the last one in part, maximises the
+        fluid throughput within memory C; it is Throughput* if and only if C is at least M*.
+    Formula: max Σ x_j(l'_j+1)  s.t.  Σ x_j w_j ≤ C/(d0 + d1·C),  0 ≤ x_j ≤ λ_j
+    Assumes: d1·A < 1; one engine of memory C
+    Summary: With too little memory Throughput* of (8) is out of reach.
+    """
     problems = [
         case.problem(max(1, int(case.memory(case.counts) * share)))
         for case in random_cases(context.rng, context.choose(20, 200, 2000))
@@ -115,53 +153,3 @@ def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
         problems,
         holds,
     )
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.scaling",
-        source="fluid paper, section 4.2",
-        title="Conventional heavy traffic",
-        statement="With rates times ζ and d0, d1 over ζ, memory fixed, the equilibrium keeps "
-        "its memory and counts.",
-        formula="(ζλ, d0/ζ, d1/ζ):  M*, n* unchanged,  ΔT*/ζ,  ζ·Thr*",
-        hypotheses=("d1·A < 1", "ζ > 0"),
-        kind=Kind.IDENTITY,
-        scope=Scope.REMARK,
-        check=_scaling_check,
-        summary="Memory and counts do not notice the scaling; rates and times do.",
-        mutations=(
-            Mutation("d1 not scaled", scale_d1=False),
-            Mutation("memory scaled as well", memory_too=True),
-        ),
-        reading="what the paper uses of the scaling; fluid.time-change follows it path by path.",
-    ),
-    Claim(
-        id="fluid.memory-region",
-        source="Ours, from (6)",
-        title="Stable region with limited memory",
-        statement="The equilibrium fits into memory C if and only if A is at most C/(d0 + d1·C).",
-        formula="M* ≤ C  ⇔  A ≤ C/(d0 + d1·C)",
-        hypotheses=("one engine of memory C ≥ 1, d0 > 0 and d1 ≥ 0", "M* = ∞ where d1·A ≥ 1"),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_region_check,
-        summary="So d1·A < 1 is the stability condition of unlimited memory only.",
-        mutations=(Mutation("C/d0 in place of it", fixed_too=False),),
-    ),
-    Claim(
-        id="fluid.admission",
-        source="Ours; the paper says only that (8) cannot be approached with less memory "
-        "(section 4)",
-        title="Best throughput with too little memory",
-        statement="Admitting classes in order of l_j + l'_j/2, the last one in part, maximises "
-        "the fluid throughput within memory C; it is Throughput* if and only if C is at least M*.",
-        formula="max Σ x_j(l'_j+1)  s.t.  Σ x_j w_j ≤ C/(d0 + d1·C),  0 ≤ x_j ≤ λ_j",
-        hypotheses=("d1·A < 1", "one engine of memory C"),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_admission_check,
-        summary="With too little memory Throughput* of (8) is out of reach.",
-        mutations=(Mutation("memory ignored", unlimited=True),),
-    ),
-)

@@ -4,10 +4,12 @@ from fractions import Fraction
 
 from formulations.fluid import FluidWorker
 from formulations.thresholds import LogArgument, NestedProblem, equal_boundaries, plan
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain
 from proofs_checks.statistics import mean_estimate
+
+CLAIMS = Claims()
 
 
 def even_problem(longest: int, types: int, segments: int | None = None) -> NestedProblem:
@@ -51,9 +53,31 @@ def verify_remark1(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "fluid.remark1",
+    Mutation("a segment per type in the correction", segments=None),
+    Mutation("two segments as printed", printed=2),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_remark1,
+)
 def _remark1_check(
     context: Context, *, segments: int | None = 2, printed: int | None = None
 ) -> Outcome:
+    """Dependence of the guarantee on the number of types.
+
+    Source: fluid paper, section 2.1, text on the number of types
+    Statement: The theoretical guarantees depend on the number m of types weakly (logarithmically),
+        and primarily on total rate and lengths.
+    Formula: memory of (12) = a + b·ln m for given total rate and range of lengths
+    Assumes: a segment per type; integer thresholds that satisfy (10), the least
+    Summary: Each type adds a summand to the second and third terms of (12): the second may grow to
+        M^π, which stays, and the third grows with m or faster, as n_j and n_{j−1}p_j come closer
+        and θ_j falls.
+    Reading: of the one guarantee in which m occurs, the memory (12). Remark (i) of section 5.2,
+        that performance depends little on m, speaks of throughput and latency and is not touched.
+    Correction: It holds for a fixed number of segments, (15): then m enters through ln m only.
+        With a segment per type the second and third terms of (12) have m − 1 summands.
+    """
     cases = [(types**2, types) for types in context.choose((6, 8), (6, 8, 10), (6, 8, 10, 12))]
 
     def at_most_double(case: tuple[int, int], number: int | None) -> bool:
@@ -61,22 +85,35 @@ def _remark1_check(
         few, many = required(longest, types, number), required(longest, types**2, number)
         return few is not None and many is not None and many <= 2 * few
 
-    made = "lengths 1..m² spread evenly, least thresholds (n_1 = 51); m and m² types"
-    as_printed = refute(
+    domain = Domain(
+        "lengths 1..m² spread evenly, least thresholds (n_1 = 51); m and m² types", cases
+    )
+    as_printed = domain.refute(
         "a segment per type: (12) at most doubles",
-        made,
-        cases,
         verify_remark1,
         lambda c: {"longest": c[0], "types": c[1]},
         holds=lambda c: at_most_double(c, printed),
     )
-    corrected = examine(
-        "two segments: (15) at most doubles", made, cases, lambda c: at_most_double(c, segments)
+    corrected = domain.examine(
+        "two segments: (15) at most doubles", lambda c: at_most_double(c, segments)
     )
     return as_printed, corrected
 
 
+@CLAIMS.remark(
+    "fluid.remark2", Mutation("sixty types, one per length", types=60), kind=Kind.STATISTICAL
+)
 def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
+    """The first term dominates.
+
+    Source: fluid paper, remark (ii) (section 5.2)
+    Statement: The memory requirement (12) is generally dominated by its first term M^π.
+    Formula: M^π > half of (12), generally
+    Assumes: least thresholds that satisfy (10)
+    Summary: Random instances of 2 to 5 types with gaps up to 19 tokens, loads up to 0.95, least
+        thresholds, T = 1000, δ = 1/10. With a type for every length it is the other way round.
+    Reading: 'generally' as: in most of the random instances described.
+    """
     rng = context.rng
     shares = []
     for _ in range(context.choose(25, 300, 3000)):
@@ -103,49 +140,3 @@ def _remark2_check(context: Context, *, types: int | None = None) -> Outcome:
         lambda low, high: low > 0.5,
     )  # fmt: skip
     return Findings(estimates=(estimate,))
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.remark1",
-        source="fluid paper, section 2.1, text on the number of types",
-        title="Dependence of the guarantee on the number of types",
-        statement="The theoretical guarantees depend on the number m of types weakly "
-        "(logarithmically), and primarily on total rate and lengths.",
-        formula="memory of (12) = a + b·ln m for given total rate and range of lengths",
-        hypotheses=("a segment per type", "integer thresholds that satisfy (10), the least"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_remark1_check,
-        summary="Each type adds a summand to the second and third terms of (12): the second may "
-        "grow to M^π, which stays, and the third grows with m or faster, as n_j and n_{j−1}p_j "
-        "come closer and θ_j falls.",
-        mutations=(
-            Mutation("a segment per type in the correction", segments=None),
-            Mutation("two segments as printed", printed=2),
-        ),
-        correction="It holds for a fixed number of segments, (15): then m enters through ln m "
-        "only. With a segment per type the second and third terms of (12) have m − 1 summands.",
-        defect=Defect.HYPOTHESIS,
-        reading="of the one guarantee in which m occurs, the memory (12). Remark (i) of section "
-        "5.2, that performance depends little on m, speaks of throughput and latency and is not "
-        "touched.",
-        verify=verify_remark1,
-    ),
-    Claim(
-        id="fluid.remark2",
-        source="fluid paper, remark (ii) (section 5.2)",
-        title="The first term dominates",
-        statement="The memory requirement (12) is generally dominated by its first term M^π.",
-        formula="M^π > half of (12), generally",
-        hypotheses=("least thresholds that satisfy (10)",),
-        kind=Kind.STATISTICAL,
-        scope=Scope.REMARK,
-        check=_remark2_check,
-        summary="Random instances of 2 to 5 types with gaps up to 19 tokens, loads up to 0.95, "
-        "least thresholds, T = 1000, δ = 1/10. With a type for every length it is the other way "
-        "round.",
-        mutations=(Mutation("sixty types, one per length", types=60),),
-        reading="'generally' as: in most of the random instances described.",
-    ),
-)

@@ -7,7 +7,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.exponents import Triple, triples
 from proofs_checks.papers.fluid.queues import (
@@ -16,8 +16,11 @@ from proofs_checks.papers.fluid.queues import (
     queue_laws,
     tail,
 )
-from proofs_checks.papers.fluid.segment_walks import APPENDIX, BINOMIAL
+from proofs_checks.papers.fluid.segment_walks import BINOMIAL
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 _MARGIN = 1e-9
 
@@ -43,7 +46,17 @@ def _laws(triple: Triple, steps: int) -> list[FloatArray]:
     return list(queue_laws([binomial_law(before, float(share))] * steps, threshold))
 
 
+@CLAIMS.step(
+    "fluid.theorem2-queues", Mutation("a tenth of the bound", part=0.1), hypotheses=BINOMIAL
+)
 def _means_check(context: Context, *, part: float = 1) -> Outcome:
+    """Mean queue before a segment.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C)
+    Statement: The mean queue before segment k is bounded by n_k plus Kingman's term.
+    Formula: E[W_k] ≤ n_k + n_{k−1}P_k(1−P_k)/(2(n_k − n_{k−1}P_k))
+    Summary: Kingman's inequality, with room for the n_k of the dominator.
+    """
     steps = context.choose(60, 300, 2000)
 
     def holds(triple: Triple) -> bool:
@@ -60,7 +73,21 @@ def _means_check(context: Context, *, part: float = 1) -> Outcome:
     )
 
 
+@CLAIMS.step(
+    "fluid.theorem2-tail",
+    Mutation("the queue before the decision, W + Y", before_service=True),
+    Mutation("three times the exponent", faster=3),
+    hypotheses=BINOMIAL,
+)
 def _tail_check(context: Context, *, before_service: bool = False, faster: float = 1) -> Outcome:
+    """Tail of the queue before a segment.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C), after Lemma 8
+    Statement: At least c wait before segment k with probability at most e^{−θ_k(c − n_k)}.
+    Formula: P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)}
+    Summary: W is what is left after the decision about a batch with segment k − 1.
+    Reading: '<' in one place as '≤'; W after the decision, at batches with segment k − 1.
+    """
     steps = context.choose(40, 200, 1000)
 
     def holds(triple: Triple) -> bool:
@@ -87,37 +114,3 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
             "its bound": exp(-drift_exponent(4, 3, Fraction(1, 2))),
         },
     )
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.theorem2-queues",
-        source=APPENDIX,
-        title="Mean queue before a segment",
-        statement="The mean queue before segment k is bounded by n_k plus Kingman's term.",
-        formula="E[W_k] ≤ n_k + n_{k−1}P_k(1−P_k)/(2(n_k − n_{k−1}P_k))",
-        hypotheses=BINOMIAL,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_means_check,
-        summary="Kingman's inequality, with room for the n_k of the dominator.",
-        mutations=(Mutation("a tenth of the bound", part=0.1),),
-    ),
-    Claim(
-        id="fluid.theorem2-tail",
-        source=f"{APPENDIX}, after Lemma 8",
-        title="Tail of the queue before a segment",
-        statement="At least c wait before segment k with probability at most e^{−θ_k(c − n_k)}.",
-        formula="P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)}",
-        hypotheses=BINOMIAL,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_tail_check,
-        summary="W is what is left after the decision about a batch with segment k − 1.",
-        mutations=(
-            Mutation("the queue before the decision, W + Y", before_service=True),
-            Mutation("three times the exponent", faster=3),
-        ),
-        reading="'<' in one place as '≤'; W after the decision, at batches with segment k − 1.",
-    ),
-)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import accumulate, product
 from math import prod
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered
 from proofs_checks.papers.fluid.queues import (
@@ -14,7 +14,9 @@ from proofs_checks.papers.fluid.queues import (
 )
 from proofs_checks.search import examine, refute
 
-APPENDIX = "fluid paper, proof of Theorem 2 (appendix C)"
+CLAIMS = Claims()
+
+
 QUEUE = ("W' = W + Y − n_k·1{W + Y ≥ n_k}", "steps are batches with segment k − 1")
 BINOMIAL = (*QUEUE, "Y independent Binomial(n_{k−1}, P_k)", "n_{k−1} > n_k > n_{k−1}P_k")
 
@@ -37,7 +39,16 @@ def _made(context: Context) -> str:
     )
 
 
+@CLAIMS.result("fluid.lemma7", Mutation("reflected at 0", base=0), hypotheses=QUEUE)
 def _lemma7_check(context: Context, *, base: int = 1) -> Outcome:
+    """A reflected walk dominates a segment's queue.
+
+    Source: fluid paper, Lemma 7 (appendices C and E.4)
+    Statement: The walk reflected at n_k is at least the queue before segment k.
+    Formula: W̃^0 = n_k, W̃' = max{n_k, W̃ + Y − n_k}  ⇒  W̃^s ≥ W^s
+    Summary: Path by path, whatever is moved.
+    """
+
     def holds(path: Path) -> bool:
         moved, _, threshold = path
         walk = reflected_path(moved, threshold, base * threshold)
@@ -66,7 +77,23 @@ def verify_lemma9(data: Data) -> str | None:
     return f"transfers {list(moved)}: W = {queue}, W̃ = {walk} with X = Y − {first}"
 
 
+@CLAIMS.result(
+    "fluid.lemma9",
+    Mutation("n_k as printed", printed=False),
+    Mutation("n_1 in the correction", corrected=False),
+    hypotheses=(*QUEUE, "transfers of any law"),
+    defect=Defect.MISPRINT,
+    verify=verify_lemma9,
+)
 def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = True) -> Outcome:
+    """The walk under time-varying rates.
+
+    Source: fluid paper, Lemma 9 (appendix D)
+    Statement: With X = Y − n_1, the walk reflected at n_k is at least the queue before segment k.
+    Formula: W̃' = max{n_k, W̃ + X}, X = Y − n_1  ⇒  W̃^s ≥ W^s
+    Summary: A slip of the index: segment k serves n_k.
+    Correction: X = Y − n_k, as in Lemma 7 and as the proof goes on.
+    """
     as_printed = refute(
         "X = Y − n_1",
         _made(context),
@@ -129,7 +156,26 @@ def verify_maximum(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "fluid.lemma7-maximum",
+    Mutation("one sum less in the correction", late=1),
+    hypotheses=BINOMIAL,
+    kind=Kind.IDENTITY,
+    defect=Defect.MISPRINT,
+    verify=verify_maximum,
+)
 def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
+    """The walk as a maximum of partial sums.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C), after Lemma 7
+    Statement: The walk is equivalent to n_k plus the largest of 0 and the sums of X^1 to X^i, i ≤
+        s.
+    Formula: W̃^{s+1} = n_k + max{0, S^1, ..., S^s}
+    Summary: In law, not path by path: the steps are reversed. The printed index is one step
+        behind.
+    Reading: 'equivalent' as equal in law; path by path it fails in either form.
+    Correction: W̃^s = n_k + max{0, S^1, ..., S^s} in law; bounds for every s are the same.
+    """
     cases: list[Walk] = [
         (before, n, share, s) for before in (2, 3) for n in range(1, before)
         for share in (Fraction(1, 4), Fraction(1, 2)) for s in range(context.choose(3, 4, 5))
@@ -161,59 +207,3 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
         drifts_down,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.lemma7",
-        source="fluid paper, Lemma 7 (appendices C and E.4)",
-        title="A reflected walk dominates a segment's queue",
-        statement="The walk reflected at n_k is at least the queue before segment k.",
-        formula="W̃^0 = n_k, W̃' = max{n_k, W̃ + Y − n_k}  ⇒  W̃^s ≥ W^s",
-        hypotheses=QUEUE,
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
-        check=_lemma7_check,
-        summary="Path by path, whatever is moved.",
-        mutations=(Mutation("reflected at 0", base=0),),
-    ),
-    Claim(
-        id="fluid.lemma7-maximum",
-        source=f"{APPENDIX}, after Lemma 7",
-        title="The walk as a maximum of partial sums",
-        statement="The walk is equivalent to n_k plus the largest of 0 and the sums of X^1 to "
-        "X^i, i ≤ s.",
-        formula="W̃^{s+1} = n_k + max{0, S^1, ..., S^s}",
-        hypotheses=BINOMIAL,
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_maximum_check,
-        summary="In law, not path by path: the steps are reversed. The printed index is one step "
-        "behind.",
-        mutations=(Mutation("one sum less in the correction", late=1),),
-        correction="W̃^s = n_k + max{0, S^1, ..., S^s} in law; bounds for every s are the same.",
-        defect=Defect.MISPRINT,
-        reading="'equivalent' as equal in law; path by path it fails in either form.",
-        verify=verify_maximum,
-    ),
-    Claim(
-        id="fluid.lemma9",
-        source="fluid paper, Lemma 9 (appendix D)",
-        title="The walk under time-varying rates",
-        statement="With X = Y − n_1, the walk reflected at n_k is at least the queue before "
-        "segment k.",
-        formula="W̃' = max{n_k, W̃ + X}, X = Y − n_1  ⇒  W̃^s ≥ W^s",
-        hypotheses=(*QUEUE, "transfers of any law"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_lemma9_check,
-        summary="A slip of the index: segment k serves n_k.",
-        mutations=(
-            Mutation("n_k as printed", printed=False),
-            Mutation("n_1 in the correction", corrected=False),
-        ),
-        correction="X = Y − n_k, as in Lemma 7 and as the proof goes on.",
-        defect=Defect.MISPRINT,
-        verify=verify_lemma9,
-    ),
-)

@@ -9,11 +9,14 @@ import numpy as np
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.policy import StagePolicy
 from bfio.wait.run import StageRun
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
+
 
 #: Clock units between arrivals, prompt, output, and the engine's two times.
 Steady = tuple[int, int, int, int, int]
@@ -105,9 +108,37 @@ def _overloads(context: Context, slack: int) -> Iterator[tuple[Steady, int, Stag
             yield case, memory, policy, context.choose(40, 120, 400) * interval
 
 
+_STEADY = ("one class, arrivals evenly spaced", "outputs l' ≥ 1")
+
+
+@CLAIMS.result(
+    "fluid.proposition1",
+    Mutation("engine twice as slow in the bound", speed=2),
+    Mutation("token times so long that the printed condition suffices", per_token=(8,)),
+    Mutation("d1·λ·w ≥ 1/4 in the correction", slack=4),
+    hypotheses=_STEADY,
+    defect=Defect.MISPRINT,
+    verify=verify_printed,
+)
 def _proposition1_check(
     context: Context, *, speed: int = 1, per_token: tuple[int, ...] = (1, 2), slack: int = 1
 ) -> Outcome:
+    """Loads that no policy bears.
+
+    Source: fluid paper, Proposition 1 (section 3.1)
+    Statement: If λ·d0·(l'+1)(l + l'/2) ≥ 1 then the expected average latency grows linearly with
+        time under any policy, with deterministic arrivals.
+    Formula: λ_j·d0·(l'_j+1)(l_j+l'_j/2) ≥ 1  ⇒  E[Latency^T] = Ω(T)
+    Summary: d0 times tokens is no load at all: its unit is token-seconds. The corrected bound is
+        proven in one line for every policy and checked on runs.
+    Reading: prompts that have not completed count with their age: one that is never served would
+        otherwise not show. Appendix A.1 has d1.
+    Correction: The condition is d1·λ·w ≥ 1 with w = (l'+1)(l + l'/2), and memory C must be finite,
+        as section 2.3 has it: then no more than C/(d0 + d1·C) < 1/d1 of work is done per second,
+        the number in the system grows by λ − C/(d0 + d1·C)/w > 0 per second at least, and mean
+        latencies grow linearly. (Without a limit on memory, at d1·λ·w = 1 exactly, batches may
+        grow with √T, and the argument gives √T only.)
+    """
     cases = product((2, 4, 8, 16), (1, 2), (1, 2), (1, 2, 3), per_token)
     printed = refute(
         "d0·λ·w ≥ 1 makes latencies grow",
@@ -171,74 +202,37 @@ def a1_holds(interval: int, prompt: int, output: int, per_token: int, *, printed
     return per_token * tokens >= interval
 
 
+@CLAIMS.step(
+    "fluid.a1",
+    Mutation("the printed stages with the right condition", stages_agree=False),
+    hypotheses=_STEADY,
+    defect=Defect.FORMULA,
+    verify=verify_a1,
+)
 def _a1_check(context: Context, *, stages_agree: bool = True) -> Outcome:
+    """Arrivals less completions of an iteration.
+
+    Source: fluid paper, proof of Proposition 1 (appendix A.1)
+    Statement: If d1·λ·l'(l + l'/2) ≥ 1, an iteration with n/l' prompts in each of the stages 0 to
+        l' − 1 brings at least d0·λ more than it completes.
+    Formula: d1·λ·l'(l + l'/2) ≥ 1  ⇒  (d0 + d1·n(l + (l'−1)/2))·λ − n/l' ≥ d0·λ
+    Summary: The printed proof has stages 0 to l' − 1 in the memory and l + l'/2 in the condition.
+    Correction: With stages 0 to l', as everywhere else: d1·λ·(l'+1)(l + l'/2) ≥ 1 implies it.
+    """
     most = context.choose(5, 10, 25)
     cases = list(product(range(1, 4 * most), *(range(1, most),) * 2, (1, 2, 3)))
-    made = f"lengths below {most}, λ and d1 in small fractions; exactly, for every n"
-    printed = refute(
+    domain = Domain(
+        f"lengths below {most}, λ and d1 in small fractions; exactly, for every n", cases
+    )
+    printed = domain.refute(
         "l' stages",
-        made,
-        cases,
         verify_a1,
         lambda c: dict(zip((*_NAMES[:3], "per_token"), c, strict=True)),
         holds=lambda c: a1_holds(*c, printed=True),
         applies=lambda c: a1_applies(*c, printed=True),
     )
-    corrected = examine(
-        "l' + 1 stages", made, cases, lambda c: a1_holds(*c, printed=not stages_agree),
-        lambda c: a1_applies(*c, printed=False),
+    corrected = domain.examine(
+        "l' + 1 stages", lambda c: a1_holds(*c, printed=not stages_agree),
+        lambda c: a1_applies(*c, printed=False)
     )  # fmt: skip
     return printed, corrected
-
-
-_STEADY = ("one class, arrivals evenly spaced", "outputs l' ≥ 1")
-
-CLAIMS = (
-    Claim(
-        id="fluid.proposition1",
-        source="fluid paper, Proposition 1 (section 3.1)",
-        title="Loads that no policy bears",
-        statement="If λ·d0·(l'+1)(l + l'/2) ≥ 1 then the expected average latency grows "
-        "linearly with time under any policy, with deterministic arrivals.",
-        formula="λ_j·d0·(l'_j+1)(l_j+l'_j/2) ≥ 1  ⇒  E[Latency^T] = Ω(T)",
-        hypotheses=_STEADY,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_proposition1_check,
-        summary="d0 times tokens is no load at all: its unit is token-seconds. The corrected "
-        "bound is proven in one line for every policy and checked on runs.",
-        mutations=(
-            Mutation("engine twice as slow in the bound", speed=2),
-            Mutation("token times so long that the printed condition suffices", per_token=(8,)),
-            Mutation("d1·λ·w ≥ 1/4 in the correction", slack=4),
-        ),
-        correction="The condition is d1·λ·w ≥ 1 with w = (l'+1)(l + l'/2), and memory C must be "
-        "finite, as section 2.3 has it: then no more than C/(d0 + d1·C) < 1/d1 of work is done "
-        "per second, the number in the system grows by λ − C/(d0 + d1·C)/w > 0 per second at "
-        "least, and mean latencies grow linearly. (Without a limit on memory, at "
-        "d1·λ·w = 1 exactly, batches may grow with √T, and the argument gives √T only.)",
-        defect=Defect.MISPRINT,
-        reading="prompts that have not completed count with their age: one that is never served "
-        "would otherwise not show. Appendix A.1 has d1.",
-        verify=verify_printed,
-    ),
-    Claim(
-        id="fluid.a1",
-        source="fluid paper, proof of Proposition 1 (appendix A.1)",
-        title="Arrivals less completions of an iteration",
-        statement="If d1·λ·l'(l + l'/2) ≥ 1, an iteration with n/l' prompts in each of the "
-        "stages 0 to l' − 1 brings at least d0·λ more than it completes.",
-        formula="d1·λ·l'(l + l'/2) ≥ 1  ⇒  (d0 + d1·n(l + (l'−1)/2))·λ − n/l' ≥ d0·λ",
-        hypotheses=_STEADY,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_a1_check,
-        summary="The printed proof has stages 0 to l' − 1 in the memory and l + l'/2 in the "
-        "condition.",
-        mutations=(Mutation("the printed stages with the right condition", stages_agree=False),),
-        correction="With stages 0 to l', as everywhere else: d1·λ·(l'+1)(l + l'/2) ≥ 1 implies "
-        "it.",
-        defect=Defect.FORMULA,
-        verify=verify_a1,
-    ),
-)

@@ -10,7 +10,7 @@ from bfio.wait.arrivals import poisson_instance, scaled
 from bfio.wait.chains import ThresholdPolicy, nested_policy, wait_policy
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.runs import (
@@ -20,10 +20,27 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     sundry_policies,
 )
-from proofs_checks.search import examine
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
 
 
+_SMALL = ("one engine, integer clock", "runs that begin empty")
+
+
+@CLAIMS.formula(
+    "fluid.eq1", Mutation("paused prompts take time as well", paused_too=True), hypotheses=_SMALL
+)
 def _eq1_check(context: Context, *, paused_too: bool = False) -> Outcome:
+    """Time of a batch.
+
+    Source: fluid paper, eq. (1) and the remark after it (section 2.2)
+    Statement: A batch takes d0 plus d1 times the tokens of its prompts; the more tokens, the
+        larger the share of the time that is spent on them.
+    Formula: τ = d0 + d1·(Σ k_i + Σ s_i),  d1·X/(d0 + d1·X) increases with X
+    Summary: The engine charges the batch alone; what pauses costs memory, not time.
+    Reading: a statement on the toolkit's engine; Figure 3 is fluid.figure3.
+    """
     rng = context.rng
 
     def runs() -> Iterator[StageRun]:
@@ -87,7 +104,21 @@ def _cohorts_hold(run: StageRun, setting: Setting, thresholds: Sequence[int]) ->
     return True
 
 
+@CLAIMS.own(
+    "fluid.wait-structure",
+    Mutation("thresholds one above those of the bound", extra=1),
+    Mutation("thresholds ignored after the last arrival", draining=True),
+    hypotheses=_SMALL,
+)
 def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> Outcome:
+    """Cohorts, memory and batches of WAIT.
+
+    Source: fluid paper, around (9) (section 4.3); cohorts and memory are ours
+    Statement: No batch of WAIT is longer than ΔT(n). Beyond stage 0 every stage holds 0 or n_j
+        prompts, and batch and paused prompts together never hold more than M^π.
+    Formula: n_jk ∈ {0, n_j} for k ≥ 1;  memory ≤ Σ n_j w_j;  τ ≤ ΔT(n);  S ≤ Σ N_j/n_j
+    Summary: So WAIT needs no safety buffer: C ≥ M^π suffices, and C ≥ M* alone does not.
+    """
     rng = context.rng
 
     def runs() -> Iterator[tuple[StageRun, Setting, list[int]]]:
@@ -119,13 +150,13 @@ def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> 
         )
 
     cases = list(runs())
-    made = "runs on random small engines, arrivals in bunches and alone"
-    cohorts = examine(
-        "stage 0 of a batch and every later stage hold 0 or n_j", made, cases,
-        lambda c: _cohorts_hold(*c),
+    domain = Domain("runs on random small engines, arrivals in bunches and alone", cases)
+    cohorts = domain.examine(
+        "stage 0 of a batch and every later stage hold 0 or n_j",
+        lambda c: _cohorts_hold(*c)
     )  # fmt: skip
-    bounds = examine(
-        "memory ≤ M^π, batches ≤ ΔT(n) long and at most Σ N_j/n_j many", made, cases, within
+    bounds = domain.examine(
+        "memory ≤ M^π, batches ≤ ΔT(n) long and at most Σ N_j/n_j many", within
     )
     return cohorts, bounds
 
@@ -137,7 +168,20 @@ def _same(one: StageRun, other: StageRun) -> bool:
     ) and np.array_equal(one.completion, other.completion)
 
 
+@CLAIMS.own(
+    "fluid.nested-one-type",
+    Mutation("another threshold", other=1),
+    Mutation("up to three classes", classes=3),
+    hypotheses=("one class", *_SMALL),
+)
 def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Outcome:
+    """With one type Nested WAIT is WAIT.
+
+    Source: Ours; Algorithms 1 and 2
+    Statement: With one class and equal thresholds both algorithms serve the same batches.
+    Formula: m = 1, n_1 alike  ⇒  same trajectory
+    Summary: One segment is one class.
+    """
     rng = context.rng
 
     def pairs() -> Iterator[tuple[StageRun, StageRun]]:
@@ -159,9 +203,22 @@ def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Ou
     )
 
 
+@CLAIMS.remark("fluid.time-change", Mutation("times not scaled", scale_time=False))
 def _time_change_check(
     context: Context, *, duration: int = 40, scale_time: bool = True
 ) -> Outcome:
+    """Heavy traffic is a change of time.
+
+    Source: fluid paper, section 4.2 ('can also be regarded as scaling the horizon')
+    Statement: Scaling rates by ζ and d0, d1 by 1/ζ is the same as extending the horizon from T to
+        ζT.
+    Formula: Latency^ζ = Latency/ζ,  Thr^ζ = ζ·Thr,  path by path
+    Assumes: the same random numbers
+    Summary: Path by path: throughputs times ζ, latencies over ζ. The rates of Theorems 1 to 4 are
+        those of the horizon ζT with unscaled rates and speeds.
+    Reading: latencies scale by 1/ζ in physical time; dividing them by ζ again (section 4.2) would
+        not give the theorems' rates.
+    """
     problem = canonical()
     policy = wait_policy(problem.classes, (2, 2))
     seeds = context.rng.integers(10**9, size=context.choose(2, 10, 100)).tolist()
@@ -191,75 +248,3 @@ def _time_change_check(
         list(product(seeds, (Fraction(1, 2), Fraction(2), Fraction(5)))),
         holds,
     )
-
-
-_SMALL = ("one engine, integer clock", "runs that begin empty")
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.eq1",
-        source="fluid paper, eq. (1) and the remark after it (section 2.2)",
-        title="Time of a batch",
-        statement="A batch takes d0 plus d1 times the tokens of its prompts; the more tokens, "
-        "the larger the share of the time that is spent on them.",
-        formula="τ = d0 + d1·(Σ k_i + Σ s_i),  d1·X/(d0 + d1·X) increases with X",
-        hypotheses=_SMALL,
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_eq1_check,
-        summary="The engine charges the batch alone; what pauses costs memory, not time.",
-        mutations=(Mutation("paused prompts take time as well", paused_too=True),),
-        reading="a statement on the toolkit's engine; Figure 3 is fluid.figure3.",
-    ),
-    Claim(
-        id="fluid.wait-structure",
-        source="fluid paper, around (9) (section 4.3); cohorts and memory are ours",
-        title="Cohorts, memory and batches of WAIT",
-        statement="No batch of WAIT is longer than ΔT(n). Beyond stage 0 every stage holds 0 or "
-        "n_j prompts, and batch and paused prompts together never hold more than M^π.",
-        formula="n_jk ∈ {0, n_j} for k ≥ 1;  memory ≤ Σ n_j w_j;  τ ≤ ΔT(n);  S ≤ Σ N_j/n_j",
-        hypotheses=_SMALL,
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_wait_check,
-        summary="So WAIT needs no safety buffer: C ≥ M^π suffices, and C ≥ M* alone does not.",
-        mutations=(
-            Mutation("thresholds one above those of the bound", extra=1),
-            Mutation("thresholds ignored after the last arrival", draining=True),
-        ),
-    ),
-    Claim(
-        id="fluid.nested-one-type",
-        source="Ours; Algorithms 1 and 2",
-        title="With one type Nested WAIT is WAIT",
-        statement="With one class and equal thresholds both algorithms serve the same batches.",
-        formula="m = 1, n_1 alike  ⇒  same trajectory",
-        hypotheses=("one class", *_SMALL),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_one_type_check,
-        summary="One segment is one class.",
-        mutations=(
-            Mutation("another threshold", other=1),
-            Mutation("up to three classes", classes=3),
-        ),
-    ),
-    Claim(
-        id="fluid.time-change",
-        source="fluid paper, section 4.2 ('can also be regarded as scaling the horizon')",
-        title="Heavy traffic is a change of time",
-        statement="Scaling rates by ζ and d0, d1 by 1/ζ is the same as extending the horizon "
-        "from T to ζT.",
-        formula="Latency^ζ = Latency/ζ,  Thr^ζ = ζ·Thr,  path by path",
-        hypotheses=("the same random numbers",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_time_change_check,
-        summary="Path by path: throughputs times ζ, latencies over ζ. The rates of Theorems 1 to "
-        "4 are those of the horizon ζT with unscaled rates and speeds.",
-        mutations=(Mutation("times not scaled", scale_time=False),),
-        reading="latencies scale by 1/ζ in physical time; dividing them by ζ again (section "
-        "4.2) would not give the theorems' rates.",
-    ),
-)

@@ -9,12 +9,14 @@ import numpy as np
 from bfio.wait.chains import wait_policy
 from bfio.wait.instance import StageClock
 from formulations.fluid import FluidProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.replicas import Replicas, exponent_estimate, wait_replicas
 from proofs_checks.papers.fluid.runs import canonical, reference
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,15 @@ def exponents(
     return estimates, agrees_with_engine(replicas, context.choose(3, 10, 50), 30)
 
 
+@CLAIMS.result(
+    "fluid.theorem1",
+    Mutation("C ≥ M^π as printed", ample=True),
+    Mutation("(9) broken: ΔT above n_j/λ_j", critical=TOO_SLOW),
+    Mutation("equality in the strict part", strict=CRITICAL),
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.HYPOTHESIS,
+    verify=verify,
+)
 def _theorem1_check(
     context: Context,
     *,
@@ -223,13 +234,48 @@ def _theorem1_check(
     strict: Scaling = STRICT,
     ample: bool = False,
 ) -> Outcome:
+    """WAIT in heavy traffic.
+
+    Source: fluid paper, Theorem 1 (section 4.3)
+    Statement: With C ≥ M* and thresholds that satisfy (9) the throughput gap of WAIT is
+        O((ζT)^{−1/2}), latency and TTFT are O((ζT)^{1/2}); if (9) is strict for all types they are
+        O(1/(ζT)) and O(1).
+    Formula: Thr* − E[Thr] = O((ζT)^{−1/2}), E[Latency] = O((ζT)^{1/2});  strict: O(1/(ζT)), O(1)
+    Assumes: Poisson arrivals; thresholds that satisfy (9); C ≥ M* (section 4.3)
+    Summary: With C = M* only, strict (9) contradicts Proposition 3: on the instance of appendix
+        A.3, M* = 9, n = (2, 2) satisfies (9) strictly, but its full batch has 18 tokens. With
+        enough memory, and n = (1, 1), where (9) holds with equality, and n = (2, 2), means scale
+        as the theorem says.
+    Reading: with unscaled rates, horizon ζT and means over completed prompts; TTFT is the end of
+        stage 1. Gap: tokens arrived and not completed, over T, which has the same mean.
+    Correction: C must be M^π of the thresholds at least, as appendix B.0.2 has it in passing
+        ('with corresponding memory capacity M^π'): a full batch has so many tokens, and M^π > M*
+        where (9) is strict. Memory never binds in the runs.
+    """
     printed = looked_through(context, ample=ample)
     first, one = exponents(context, critical, "equality in (9)", -0.4, 0.6)
     second, other = exponents(context, strict, "strict (9)", -0.85, 0.1)
     return Findings(printed, one, other, estimates=(*first, *second))
 
 
+@CLAIMS.remark(
+    "fluid.theorem1-types",
+    Mutation("equality for both classes", setting=CRITICAL),
+    kind=Kind.ASYMPTOTIC,
+)
 def _types_check(context: Context, *, setting: Scaling = MIXED) -> Outcome:
+    """Each type's latency depends on its own slack.
+
+    Source: fluid paper, after Proposition 3 (section 4.3)
+    Statement: If ΔT < n_j/λ_j then latency and TTFT of type j are O(1), whatever the others.
+    Formula: ΔT(n) < n_j/λ_j  ⇒  E[Latency_j], E[TTFT_j] = O(1)
+    Assumes: Poisson arrivals; ΔT(n) < n_j/λ_j for type j, anything for the others; C ≥ M^π
+        (fluid.theorem1)
+    Summary: Two classes in common batches with n = (1, 3) and ΔT = 31/15: class 2 has slack and
+        waits no longer, though class 1 is overloaded. (Equality in (9) for class 1 alone would not
+        show: batches without class 2 are shorter than ΔT.)
+    Reading: as the correction of Theorem 1, for its memory and means.
+    """
     replicas, horizons, clock = scaling(context, setting)
     quick, slow, first = (
         np.column_stack([replicas.delays(t, stages) for t in clock])
@@ -245,57 +291,3 @@ def _types_check(context: Context, *, setting: Scaling = MIXED) -> Outcome:
     )  # fmt: skip
     agree = agrees_with_engine(replicas, context.choose(3, 10, 50), 30)
     return Findings(agree, estimates=(*quiet, loud))
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.theorem1",
-        source="fluid paper, Theorem 1 (section 4.3)",
-        title="WAIT in heavy traffic",
-        statement="With C ≥ M* and thresholds that satisfy (9) the throughput gap of WAIT is "
-        "O((ζT)^{−1/2}), latency and TTFT are O((ζT)^{1/2}); if (9) is strict for all types "
-        "they are O(1/(ζT)) and O(1).",
-        formula="Thr* − E[Thr] = O((ζT)^{−1/2}), E[Latency] = O((ζT)^{1/2});  strict: "
-        "O(1/(ζT)), O(1)",
-        hypotheses=("Poisson arrivals", "thresholds that satisfy (9)", "C ≥ M* (section 4.3)"),
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
-        check=_theorem1_check,
-        summary="With C = M* only, strict (9) contradicts Proposition 3: on the instance of "
-        "appendix A.3, M* = 9, n = (2, 2) satisfies (9) strictly, but its full batch has 18 "
-        "tokens. With enough memory, and n = (1, 1), where (9) holds with equality, and n = (2, "
-        "2), means scale as the theorem says.",
-        mutations=(
-            Mutation("C ≥ M^π as printed", ample=True),
-            Mutation("(9) broken: ΔT above n_j/λ_j", critical=TOO_SLOW),
-            Mutation("equality in the strict part", strict=CRITICAL),
-        ),
-        correction="C must be M^π of the thresholds at least, as appendix B.0.2 has it in passing "
-        "('with corresponding memory capacity M^π'): a full batch has so many tokens, and M^π > "
-        "M* where (9) is strict. Memory never binds in the runs.",
-        defect=Defect.HYPOTHESIS,
-        reading="with unscaled rates, horizon ζT and means over completed prompts; TTFT is the "
-        "end of stage 1. Gap: tokens arrived and not completed, over T, which has the same mean.",
-        verify=verify,
-    ),
-    Claim(
-        id="fluid.theorem1-types",
-        source="fluid paper, after Proposition 3 (section 4.3)",
-        title="Each type's latency depends on its own slack",
-        statement="If ΔT < n_j/λ_j then latency and TTFT of type j are O(1), whatever the others.",
-        formula="ΔT(n) < n_j/λ_j  ⇒  E[Latency_j], E[TTFT_j] = O(1)",
-        hypotheses=(
-            "Poisson arrivals",
-            "ΔT(n) < n_j/λ_j for type j, anything for the others",
-            "C ≥ M^π (fluid.theorem1)",
-        ),
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.REMARK,
-        check=_types_check,
-        summary="Two classes in common batches with n = (1, 3) and ΔT = 31/15: class 2 has "
-        "slack and waits no longer, though class 1 is overloaded. (Equality in (9) for class 1 "
-        "alone would not show: batches without class 2 are shorter than ΔT.)",
-        mutations=(Mutation("equality for both classes", setting=CRITICAL),),
-        reading="as the correction of Theorem 1, for its memory and means.",
-    ),
-)

@@ -5,11 +5,14 @@ from fractions import Fraction
 from itertools import product
 from math import sqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
+
 
 _NAMES = ("prompt", "output", "threshold", "fixed", "per_token")
 
@@ -116,14 +119,35 @@ def verify_critical(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "fluid.theorem1-critical",
+    Mutation("steps of length 1, λ = n", unit=True),
+    Mutation("no buffer in the correction", base=0),
+    defect=Defect.FORMULA,
+    verify=verify_critical,
+)
 def _critical_check(
     context: Context, *, fixed: tuple[int, ...] = (1, 20, 100), unit: bool = False, base: int = 2
 ) -> Outcome:
+    """Queue with equality in (9).
+
+    Source: fluid paper, proof of Theorem 1 (appendix B.0.2)
+    Statement: If ΔT = n_j/λ_j then the mean queue of type j after S batches is at most λ_j + √(λ_j
+        S).
+    Formula: E[W_j^S] ≤ λ_j + √(λ_j·S)
+    Assumes: ΔT = n_j/λ_j; d0, d1 > 0
+    Summary: Lemma 5 counts steps of length 1 with λ served; the theorem has steps of ΔT with n =
+        λ·ΔT. Laws by convolution; the first l' batches are shorter than ΔT.
+    Reading: at the end of the S-th batch; one class is an instance.
+    Correction: With steps of ΔT the walk serves n_j, so that Lemma 5 gives 2n_j + √(n_j S).
+    """
     batches = context.choose(40, 200, 1000)
     cases = [
         SingleClass(1, output, n, d0, 1) for output, n, d0 in product((1, 2), (1, 2, 3, 5), fixed)
     ]
-    made = f"one class, l' = 1, 2, n = 1, 2, 3, 5, d0 in {fixed}, d1 = 1, S up to {batches}"
+    domain = Domain(
+        f"one class, l' = 1, 2, n = 1, 2, 3, 5, d0 in {fixed}, d1 = 1, S up to {batches}", cases
+    )
 
     def bound(single: SingleClass, s: int) -> float:
         if unit:
@@ -147,15 +171,13 @@ def _critical_check(
             )
         )
 
-    printed = refute(
+    printed = domain.refute(
         "E[W^S] ≤ λ + √(λS)",
-        made,
-        cases,
         verify_critical,
         lambda c: {**c.data, "batches": first_failure(c)},
         holds=lambda c: first_failure(c) is None,
     )
-    as_corrected = examine("E[W^S] and E[W̃^S] ≤ 2n + √(nS)", made, cases, corrected)
+    as_corrected = domain.examine("E[W^S] and E[W̃^S] ≤ 2n + √(nS)", corrected)
     return printed, as_corrected
 
 
@@ -171,7 +193,24 @@ def verify_walk(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "fluid.theorem1-critical-walk",
+    Mutation("a walk reflected at n_j", base=1),
+    Mutation("n_j in place of 2n_j in the correction", allowed=1),
+    defect=Defect.FORMULA,
+    verify=verify_walk,
+)
 def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome:
+    """Dominator with equality in (9).
+
+    Source: fluid paper, proof of Theorem 1 (appendix B.0.2)
+    Statement: If ΔT = n_j/λ_j then the mean of W̃_j^S is at most λ_j + √(λ_j S).
+    Formula: E[W̃_j^S] ≤ λ_j + √(λ_j·S)
+    Assumes: ΔT = n_j/λ_j; W̃^0 = 2n_j, W̃' = max{2n_j, W̃ + X − n_j}
+    Summary: Lemma 5 takes λ off: E[W^T] ≤ E[W̃^T] − λ. The display drops that λ in the middle.
+    Reading: with ΔT = 1 and λ = n, the unit steps of Lemma 5, which favour the display.
+    Correction: E[W̃_j^S] ≤ 2n_j + √(n_j S): W̃ is never below 2n_j.
+    """
     most = context.choose(6, 12, 20)
     steps = context.choose(40, 200, 1000)
     cases = list(product(range(1, most + 1), range(1, most + 1)))
@@ -198,9 +237,24 @@ def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome
 # The strict case.
 
 
+@CLAIMS.step(
+    "fluid.theorem1-strict",
+    Mutation("half of Kingman's term", part=0.5),
+    Mutation("no slack: λ·ΔT = n, any constant", shares=(1.0,)),
+)
 def _kingman_check(
     context: Context, *, shares: tuple[float, ...] = (0.3, 0.6, 0.9), part: float = 1
 ) -> Outcome:
+    """Queue with strict (9).
+
+    Source: fluid paper, proof of Theorem 1 (appendix B.0.2)
+    Statement: If ΔT < n_j/λ_j then the mean queue of type j is bounded by Kingman's inequality.
+    Formula: E[W_j^S] ≤ E[W̃_j^S] ≤ 2n_j + λ_jΔT/(2(n_j − λ_jΔT))
+    Assumes: λ_j·ΔT < n_j; steps of ΔT
+    Summary: Kingman's bound; the mean of W̃ only grows towards its limit.
+    Reading: W with a batch in every step of ΔT; WAIT's own batches follow by Lemma 6
+        (fluid.lemma6).
+    """
     steps = context.choose(150, 2000, 20_000)
 
     def holds(case: tuple[int, float]) -> bool:
@@ -218,72 +272,3 @@ def _kingman_check(
         list(product((1, 2, 3, 5), shares)),
         holds,
     )
-
-
-_APPENDIX = "fluid paper, proof of Theorem 1 (appendix B.0.2)"
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.theorem1-critical",
-        source=_APPENDIX,
-        title="Queue with equality in (9)",
-        statement="If ΔT = n_j/λ_j then the mean queue of type j after S batches is at most λ_j + "
-        "√(λ_j S).",
-        formula="E[W_j^S] ≤ λ_j + √(λ_j·S)",
-        hypotheses=("ΔT = n_j/λ_j", "d0, d1 > 0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_critical_check,
-        summary="Lemma 5 counts steps of length 1 with λ served; the theorem has steps of ΔT with "
-        "n = λ·ΔT. Laws by convolution; the first l' batches are shorter than ΔT.",
-        mutations=(
-            Mutation("steps of length 1, λ = n", unit=True),
-            Mutation("no buffer in the correction", base=0),
-        ),
-        correction="With steps of ΔT the walk serves n_j, so that Lemma 5 gives 2n_j + √(n_j S).",
-        defect=Defect.FORMULA,
-        reading="at the end of the S-th batch; one class is an instance.",
-        verify=verify_critical,
-    ),
-    Claim(
-        id="fluid.theorem1-critical-walk",
-        source=_APPENDIX,
-        title="Dominator with equality in (9)",
-        statement="If ΔT = n_j/λ_j then the mean of W̃_j^S is at most λ_j + √(λ_j S).",
-        formula="E[W̃_j^S] ≤ λ_j + √(λ_j·S)",
-        hypotheses=("ΔT = n_j/λ_j", "W̃^0 = 2n_j, W̃' = max{2n_j, W̃ + X − n_j}"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_walk_check,
-        summary="Lemma 5 takes λ off: E[W^T] ≤ E[W̃^T] − λ. The display drops that λ in the "
-        "middle.",
-        mutations=(
-            Mutation("a walk reflected at n_j", base=1),
-            Mutation("n_j in place of 2n_j in the correction", allowed=1),
-        ),
-        correction="E[W̃_j^S] ≤ 2n_j + √(n_j S): W̃ is never below 2n_j.",
-        defect=Defect.FORMULA,
-        reading="with ΔT = 1 and λ = n, the unit steps of Lemma 5, which favour the display.",
-        verify=verify_walk,
-    ),
-    Claim(
-        id="fluid.theorem1-strict",
-        source=_APPENDIX,
-        title="Queue with strict (9)",
-        statement="If ΔT < n_j/λ_j then the mean queue of type j is bounded by Kingman's "
-        "inequality.",
-        formula="E[W_j^S] ≤ E[W̃_j^S] ≤ 2n_j + λ_jΔT/(2(n_j − λ_jΔT))",
-        hypotheses=("λ_j·ΔT < n_j", "steps of ΔT"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_kingman_check,
-        summary="Kingman's bound; the mean of W̃ only grows towards its limit.",
-        reading="W with a batch in every step of ΔT; WAIT's own batches follow by Lemma 6 "
-        "(fluid.lemma6).",
-        mutations=(
-            Mutation("half of Kingman's term", part=0.5),
-            Mutation("no slack: λ·ΔT = n, any constant", shares=(1.0,)),
-        ),
-    ),
-)

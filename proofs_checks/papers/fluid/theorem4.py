@@ -9,7 +9,7 @@ from itertools import pairwise, product
 from formulations.fluid import FluidWorker
 from formulations.thresholds import NestedProblem
 from formulations.thresholds.segments import printed_segment_memory
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.full_batch import full_batch
@@ -20,7 +20,9 @@ from proofs_checks.papers.fluid.nested_scaling import (
     scaling_check,
 )
 from proofs_checks.papers.fluid.overflow_chances import TwoSegments, buffer_suffices
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,30 @@ def _three_segments() -> Experiment:
     return Experiment(problem, problem, (4, 3, 2))
 
 
+@CLAIMS.result(
+    "fluid.theorem4",
+    Mutation("the memory of a full batch as printed", printed=False),
+    Mutation("an engine four times slower, which breaks (14)", fixed=Fraction(2)),
+    formula=f"(14)  ⇒  {CONCLUSION}",
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.FORMULA,
+    reading=READING.format("theorem4-memory") + " The refutation is of the sum for M^π after "
+    "(14), which section 7.2 repeats for its figures. By the words before it, 'n_i at each "
+    "stage', M^π is that of a full batch, and the statement with < in (14) is the corrected "
+    "one.",
+    verify=verify,
+)
 def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool = True) -> Outcome:
+    """Nested WAIT with fewer segments: throughput and latency.
+
+    Source: fluid paper, Theorem 4 (section 7.2) and remark (iii) (section 5.2)
+    Statement: For any fixed number of segments L and thresholds that satisfy (14) the throughput
+        gap is O(1/(ζT)), latency and TTFT are O(1).
+    Assumes: m output lengths in L ≤ m segments; (14), with the M^π after it; memory enough for all
+        batches
+    Correction: With M^π the memory of a full batch (fluid.eq14) and < in (14), as in (10)
+        (fluid.theorem4-equality).
+    """
     printed_bears = refute(
         "thresholds that satisfy (14) mean a load of 1 at most",
         "two segments of one or two types, equal rates, n_1 up to 60 and more, d1 around 1/A",
@@ -203,7 +228,32 @@ def verify_merged(data: Data) -> str | None:
     )
 
 
+@CLAIMS.result(
+    "fluid.theorem4-memory",
+    Mutation("an eighth of the deviation in the correction", buffer=0.125),
+    Mutation("the corrected memory as printed", exact=True),
+    defect=Defect.FORMULA,
+    verify=verify_merged,
+)
 def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -> Outcome:
+    """Memory that suffices with merged segments.
+
+    Source: fluid paper, Theorem 4 and (15) (section 7.2)
+    Statement: With thresholds that satisfy (14) and the memory of (15), memory is not exceeded on
+        [0, T] with probability at least 1 − δ.
+    Formula: M ≥ M^π + Σ_{j=2}^L (l + l'_{j−1})(n_j + θ_j^{−1}·ln(mS/δ))
+    Assumes: l'_j = j, L divides m; n_{j−1} > n_j > n_{j−1}p_{j−1}, so that (16) has a root; M^π
+        after (14)
+    Summary: Before segment j prompts hold l + l'_{(j−1)ΔL} tokens; (15) has l'_{j−1}, the length
+        of type j − 1. And its M^π lacks much of a full batch (fluid.eq14). Either error alone is
+        enough.
+    Reading: S batches, few enough for [0, T]; arrivals slow enough for the first part of (14). M^π
+        as the sum after (14), which the figures repeat. By the words before it, 'n_i at each
+        stage', it is the memory of a full batch. Either error alone makes (15) fail: that sum,
+        with l'_{(j−1)ΔL}; or a full batch, with l'_{j−1} as printed.
+    Correction: Σ_j (l + l'_{(j−1)ΔL})(n_j + θ_j^{−1}·ln((L−1)S/δ)) and the memory of a full batch:
+        before segment j a prompt has passed stage l'_{(j−1)ΔL}.
+    """
     often = 10**6
     cases = [
         merged_case(prompt, width, thresholds, batches)
@@ -214,7 +264,9 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
             context.choose((30,), (30, 60), (30, 60, 200)),
         )
     ]
-    made = "l = 1, 5, ΔL = 2, 4, three pairs of thresholds, P_2 = 1/2; by convolution"
+    domain = Domain(
+        "l = 1, 5, ΔL = 2, 4, three pairs of thresholds, P_2 = 1/2; by convolution", cases
+    )
 
     def seldom(case: TwoSegments, *, index: bool = False, full: bool = False) -> bool:
         memory = merged_memory(case, index=index or exact, full=full or exact)
@@ -231,10 +283,8 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
         )
         for what, index in _MENDED.items()
     ]
-    printed = refute(
+    printed = domain.refute(
         "exceeded with probability at most δ, or even 2δ",
-        made,
-        cases,
         verify_merged,
         lambda c: {
             "prompt": c.prompt,
@@ -249,7 +299,7 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
     return Findings(
         printed,
         *single,
-        examine("with the corrected memory", made, cases, suffices, lambda c: c.applies),
+        domain.examine("with the corrected memory", suffices, lambda c: c.applies),
         numbers=_one_error_each(),
         printed=1 + len(single),
     )
@@ -273,66 +323,3 @@ def _one_error_each() -> dict[str, float]:
             index_only, 10**9, merged_memory(index_only, full=True)
         ),
     }
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.theorem4",
-        source="fluid paper, Theorem 4 (section 7.2) and remark (iii) (section 5.2)",
-        title="Nested WAIT with fewer segments: throughput and latency",
-        statement="For any fixed number of segments L and thresholds that satisfy (14) the "
-        "throughput gap is O(1/(ζT)), latency and TTFT are O(1).",
-        formula=f"(14)  ⇒  {CONCLUSION}",
-        hypotheses=(
-            "m output lengths in L ≤ m segments",
-            "(14), with the M^π after it",
-            "memory enough for all batches",
-        ),
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
-        check=_check,
-        mutations=(
-            Mutation("the memory of a full batch as printed", printed=False),
-            Mutation("an engine four times slower, which breaks (14)", fixed=Fraction(2)),
-        ),
-        correction="With M^π the memory of a full batch (fluid.eq14) and < in (14), as in (10) "
-        "(fluid.theorem4-equality).",
-        defect=Defect.FORMULA,
-        reading=READING.format("theorem4-memory") + " The refutation is of the sum for M^π after "
-        "(14), which section 7.2 repeats for its figures. By the words before it, 'n_i at each "
-        "stage', M^π is that of a full batch, and the statement with < in (14) is the corrected "
-        "one.",
-        verify=verify,
-    ),
-    Claim(
-        id="fluid.theorem4-memory",
-        source="fluid paper, Theorem 4 and (15) (section 7.2)",
-        title="Memory that suffices with merged segments",
-        statement="With thresholds that satisfy (14) and the memory of (15), memory is not "
-        "exceeded on [0, T] with probability at least 1 − δ.",
-        formula="M ≥ M^π + Σ_{j=2}^L (l + l'_{j−1})(n_j + θ_j^{−1}·ln(mS/δ))",
-        hypotheses=(
-            "l'_j = j, L divides m",
-            "n_{j−1} > n_j > n_{j−1}p_{j−1}, so that (16) has a root",
-            "M^π after (14)",
-        ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_merged_check,
-        summary="Before segment j prompts hold l + l'_{(j−1)ΔL} tokens; (15) has l'_{j−1}, the "
-        "length of type j − 1. And its M^π lacks much of a full batch (fluid.eq14). Either error "
-        "alone is enough.",
-        mutations=(
-            Mutation("an eighth of the deviation in the correction", buffer=0.125),
-            Mutation("the corrected memory as printed", exact=True),
-        ),
-        correction="Σ_j (l + l'_{(j−1)ΔL})(n_j + θ_j^{−1}·ln((L−1)S/δ)) and the memory of a full "
-        "batch: before segment j a prompt has passed stage l'_{(j−1)ΔL}.",
-        defect=Defect.FORMULA,
-        reading="S batches, few enough for [0, T]; arrivals slow enough for the first part of "
-        "(14). M^π as the sum after (14), which the figures repeat. By the words before it, "
-        "'n_i at each stage', it is the memory of a full batch. Either error alone makes (15) "
-        "fail: that sum, with l'_{(j−1)ΔL}; or a full batch, with l'_{j−1} as printed.",
-        verify=verify_merged,
-    ),
-)

@@ -13,11 +13,14 @@ from formulations.thresholds import (
     solve,
     threshold_violations,
 )
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.papers.fluid.cases import Case, random_cases
 from proofs_checks.papers.fluid.runs import canonical
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 #: A case and real thresholds.
 Choice = tuple[Case, tuple[Fraction, ...]]
@@ -44,7 +47,24 @@ def _choices(context: Context) -> Iterator[Choice]:
             yield case, tuple(factor * n * Fraction(int(rng.integers(1, 14)), 10) for n in ray)
 
 
+STABLE = ("d1·A < 1",)
+
+
+@CLAIMS.step(
+    "fluid.eq9-memory",
+    Mutation("(9) dropped", feasible=False),
+    hypotheses=(*STABLE, "real thresholds that satisfy (9)"),
+)
 def _memory_check(context: Context, *, feasible: bool = True) -> Outcome:
+    """No thresholds need less than the equilibrium.
+
+    Source: fluid paper, after the linear system of appendix B.0.2
+    Statement: Thresholds that satisfy (9) have M^π ≥ M*; with M^π = M* they are those of the
+        equilibrium.
+    Formula: d0 + d1·Σ n_i w_i ≤ n_j/λ_j ∀j  ⇒  Σ n_j w_j ≥ M*;  '=' ⇔ n_j = n_j*/(l'_j+1)
+    Summary: Multiply (9) by λ_j w_j and sum over j.
+    """
+
     def holds(choice: Choice) -> bool:
         case, thresholds = choice
         memory = sum(n * kind.work for kind, n in zip(case.classes, thresholds, strict=True))
@@ -61,7 +81,21 @@ def _memory_check(context: Context, *, feasible: bool = True) -> Outcome:
     )
 
 
+@CLAIMS.own(
+    "fluid.threshold-ray",
+    Mutation("(1 − ρ)² in place of 1 − ρ", slack=2),
+    hypotheses=STABLE,
+    kind=Kind.IDENTITY,
+)
 def _ray_check(context: Context, *, slack: int = 1) -> Outcome:
+    """Thresholds in proportion to the rates.
+
+    Source: Ours, from (9)
+    Statement: n = cλ satisfies (9) if and only if c ≥ ΔT*; its memory is cA.
+    Formula: n_j = cλ_j:  n_j/λ_j − ΔT(n) = (c − ΔT*)(1 − ρ),  M^π = cA
+    Summary: So (9) has solutions if and only if the load is below 1.
+    """
+
     def holds(pair: tuple[Case, Fraction]) -> bool:
         case, factor = pair
         thresholds = [factor * row[0] for row in case.rows]
@@ -123,7 +157,21 @@ def _is_least(problem: ThresholdProblem, method: str | None, looser: ThresholdPr
     return all(all(a >= n for a, n in zip(other, vector, strict=True)) for other in solutions)
 
 
+@CLAIMS.own(
+    "fluid.least-thresholds",
+    Mutation("the strict vector among non-strict solutions", enumerate_strict=False),
+    hypotheses=STABLE,
+)
 def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> Outcome:
+    """Least thresholds.
+
+    Source: Ours; the paper leaves the choice of parameters open (section 8)
+    Statement: The integer solutions of (9), and those of (10), have a least element, which
+        monotone iteration finds; it is the optimum of the integer program that minimises M^π.
+    Formula: n ← ⌈λ·ΔT(n)⌉ (or ⌊·⌋ + 1) from below  =  min{n : (9)}  =  argmin M^π
+    Summary: Solutions are closed under componentwise minima, so the least one minimises M^π, ΔT
+        and every threshold at once.
+    """
     method = context.choose(None, "cp-sat", "cp-sat")
 
     def pairs() -> Iterator[tuple[ThresholdProblem, ThresholdProblem]]:
@@ -148,54 +196,3 @@ def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> O
         for name, strict in (("non-strict", False), ("strict", True))
     }
     return Findings(seen, numbers=vectors)
-
-
-STABLE = ("d1·A < 1",)
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.eq9-memory",
-        source="fluid paper, after the linear system of appendix B.0.2",
-        title="No thresholds need less than the equilibrium",
-        statement="Thresholds that satisfy (9) have M^π ≥ M*; with M^π = M* they are those of the "
-        "equilibrium.",
-        formula="d0 + d1·Σ n_i w_i ≤ n_j/λ_j ∀j  ⇒  Σ n_j w_j ≥ M*;  '=' ⇔ n_j = n_j*/(l'_j+1)",
-        hypotheses=(*STABLE, "real thresholds that satisfy (9)"),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_memory_check,
-        summary="Multiply (9) by λ_j w_j and sum over j.",
-        mutations=(Mutation("(9) dropped", feasible=False),),
-    ),
-    Claim(
-        id="fluid.threshold-ray",
-        source="Ours, from (9)",
-        title="Thresholds in proportion to the rates",
-        statement="n = cλ satisfies (9) if and only if c ≥ ΔT*; its memory is cA.",
-        formula="n_j = cλ_j:  n_j/λ_j − ΔT(n) = (c − ΔT*)(1 − ρ),  M^π = cA",
-        hypotheses=STABLE,
-        kind=Kind.IDENTITY,
-        scope=Scope.OURS,
-        check=_ray_check,
-        summary="So (9) has solutions if and only if the load is below 1.",
-        mutations=(Mutation("(1 − ρ)² in place of 1 − ρ", slack=2),),
-    ),
-    Claim(
-        id="fluid.least-thresholds",
-        source="Ours; the paper leaves the choice of parameters open (section 8)",
-        title="Least thresholds",
-        statement="The integer solutions of (9), and those of (10), have a least element, which "
-        "monotone iteration finds; it is the optimum of the integer program that minimises M^π.",
-        formula="n ← ⌈λ·ΔT(n)⌉ (or ⌊·⌋ + 1) from below  =  min{n : (9)}  =  argmin M^π",
-        hypotheses=STABLE,
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_least_check,
-        summary="Solutions are closed under componentwise minima, so the least one minimises M^π, "
-        "ΔT and every threshold at once.",
-        mutations=(
-            Mutation("the strict vector among non-strict solutions", enumerate_strict=False),
-        ),
-    ),
-)

@@ -15,7 +15,7 @@ from bfio.wait.instance import StageInstance
 from bfio.wait.policy import StagePolicy, StageState
 from bfio.wait.run import StageRun
 from formulations.arrays import FloatArray
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.propositions import INSTANCE
 from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
@@ -28,8 +28,23 @@ from proofs_checks.papers.fluid.runs import (
 )
 from proofs_checks.search import examine
 
+CLAIMS = Claims()
 
+
+@CLAIMS.result(
+    "fluid.proposition2", Mutation("stages of restarted prompts counted", restarts_too=True)
+)
 def _proposition2_check(context: Context, *, restarts_too: bool = False) -> Outcome:
+    """No policy exceeds the fluid throughput.
+
+    Source: fluid paper, Proposition 2 (section 3.2)
+    Statement: With C ≥ M* the expected throughput of any online policy is at most Throughput*.
+    Formula: E[Thr^(T,π)] ≤ Thr*
+    Assumes: tokens of a prompt count when it completes
+    Summary: Path by path, for any policy and any memory; the mean of the right side is Thr*·T.
+    Reading: path by path and without C ≥ M*: what completes has arrived. In stages and in decode
+        tokens, each with its own Thr*.
+    """
     rng = context.rng
 
     def runs() -> Iterator[StageRun]:
@@ -57,9 +72,6 @@ def _proposition2_check(context: Context, *, restarts_too: bool = False) -> Outc
         runs(),
         holds,
     )
-
-
-_WORK = (3, 6)
 
 
 def least_backlog(
@@ -130,6 +142,27 @@ def _critical_maxima(context: Context, horizons: Sequence[int], load: float) -> 
     return np.maximum(walk[:, [h - 1 for h in horizons]], 0).astype(np.float64)
 
 
+@CLAIMS.result(
+    "fluid.proposition3",
+    Mutation("an engine half as fast in the bound", speed=2),
+    Mutation("four fifths of the load", load=0.8),
+    Mutation("a twentieth more load", load=1.05),
+    source="fluid paper, Proposition 3 (section 4.3)",
+    title="With memory M* latencies grow under any policy",
+    statement="There is an instance with C = M* on which latency and TTFT of any "
+    "non-predictive policy are Ω((ζT)^{1/2}).",
+    formula="C = M*  ⇒  E[Latency], E[TTFT] = Ω((ζT)^{1/2})",
+    hypotheses=INSTANCE,
+    summary="With C = M* the engine does at most 9 of work a second, as much as arrives: "
+    "what is left is at least a reflected walk without drift, whose mean grows as √T. This "
+    "proves the proposition, which the paper leaves without proof: each request has at most "
+    "6 of work left, and those that hold tokens are 9 at most, so as many wait for their "
+    "first token.",
+    reading="prompts that have not completed count with their age: a policy that never serves "
+    "some would otherwise hide them. TTFT for policies that remove nobody: one that gives "
+    "everybody a first token, and removes them again, has a bounded TTFT.",
+    proof="critical-memory",
+)
 def _proposition3_check(context: Context, *, speed: int = 1, load: float = 1.0) -> Outcome:
     """Check the pathwise bound, and the walk's mean in fractions."""
     rng, seconds = context.rng, context.choose(25, 60, 200)
@@ -181,6 +214,18 @@ def least_mean(seconds: int, load: float = 1.0) -> float:
     return float(3 * (total * np.maximum(np.arange(len(total)) - 3 * seconds, 0)).sum())
 
 
+@CLAIMS.own(
+    "fluid.proposition3-exponents",
+    Mutation("four fifths of the load", load=0.8),
+    source="fluid paper, Proposition 3 (section 4.3), the exponent measured",
+    title="How fast latencies grow with memory M*",
+    statement="On the instance with C = M* latency and TTFT of WAIT, and the least backlog of "
+    "any policy, grow with the horizon, the last as its root.",
+    formula="backlog ~ T^{1/2};  E[Latency], E[TTFT] of WAIT ~ T^a, a > 0.2",
+    hypotheses=INSTANCE,
+    kind=Kind.STATISTICAL,
+    summary="Regressions over T = 64, 256, 1024, beside the proof of fluid.proposition3.",
+)
 def _rates_check(context: Context, *, load: float = 1.0, memory: int = 9) -> Outcome:
     """Estimate the exponents; see `_proposition3_check` for what is proven."""
     horizons = [64, 256, 1024]
@@ -202,64 +247,3 @@ def _rates_check(context: Context, *, load: float = 1.0, memory: int = 9) -> Out
             )
         )  # fmt: skip
     return Findings(estimates=tuple(estimates))
-
-
-CLAIMS = (
-    Claim(
-        id="fluid.proposition2",
-        source="fluid paper, Proposition 2 (section 3.2)",
-        title="No policy exceeds the fluid throughput",
-        statement="With C ≥ M* the expected throughput of any online policy is at most "
-        "Throughput*.",
-        formula="E[Thr^(T,π)] ≤ Thr*",
-        hypotheses=("tokens of a prompt count when it completes",),
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
-        check=_proposition2_check,
-        summary="Path by path, for any policy and any memory; the mean of the right side is "
-        "Thr*·T.",
-        mutations=(Mutation("stages of restarted prompts counted", restarts_too=True),),
-        reading="path by path and without C ≥ M*: what completes has arrived. In stages and in "
-        "decode tokens, each with its own Thr*.",
-    ),
-    Claim(
-        id="fluid.proposition3",
-        source="fluid paper, Proposition 3 (section 4.3)",
-        title="With memory M* latencies grow under any policy",
-        statement="There is an instance with C = M* on which latency and TTFT of any "
-        "non-predictive policy are Ω((ζT)^{1/2}).",
-        formula="C = M*  ⇒  E[Latency], E[TTFT] = Ω((ζT)^{1/2})",
-        hypotheses=INSTANCE,
-        kind=Kind.FINITE,
-        scope=Scope.RESULT,
-        check=_proposition3_check,
-        summary="With C = M* the engine does at most 9 of work a second, as much as arrives: "
-        "what is left is at least a reflected walk without drift, whose mean grows as √T. This "
-        "proves the proposition, which the paper leaves without proof: each request has at most "
-        "6 of work left, and those that hold tokens are 9 at most, so as many wait for their "
-        "first token.",
-        mutations=(
-            Mutation("an engine half as fast in the bound", speed=2),
-            Mutation("four fifths of the load", load=0.8),
-            Mutation("a twentieth more load", load=1.05),
-        ),
-        reading="prompts that have not completed count with their age: a policy that never serves "
-        "some would otherwise hide them. TTFT for policies that remove nobody: one that gives "
-        "everybody a first token, and removes them again, has a bounded TTFT.",
-        proof="critical-memory",
-    ),
-    Claim(
-        id="fluid.proposition3-exponents",
-        source="fluid paper, Proposition 3 (section 4.3), the exponent measured",
-        title="How fast latencies grow with memory M*",
-        statement="On the instance with C = M* latency and TTFT of WAIT, and the least backlog of "
-        "any policy, grow with the horizon, the last as its root.",
-        formula="backlog ~ T^{1/2};  E[Latency], E[TTFT] of WAIT ~ T^a, a > 0.2",
-        hypotheses=INSTANCE,
-        kind=Kind.STATISTICAL,
-        scope=Scope.OURS,
-        check=_rates_check,
-        summary="Regressions over T = 64, 256, 1024, beside the proof of fluid.proposition3.",
-        mutations=(Mutation("four fifths of the load", load=0.8),),
-    ),
-)

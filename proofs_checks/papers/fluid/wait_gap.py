@@ -9,7 +9,7 @@ from math import sqrt
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, Mutation, Scope
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import poisson_law
 from proofs_checks.papers.fluid.runs import Setting, random_setting, reference
@@ -232,14 +232,13 @@ def _claim(name: str, title: str, statement: str, formula: str, *, critical: boo
     if not latency:
         mutations.append(Mutation("outputs of 1 only", outputs=(1,)))
     return Claim(
+        scope=Scope.STEP,
         id=f"fluid.{name}",
         source=_APPENDIX,
         title=title,
         statement=statement,
         formula=formula,
         hypotheses=("λ_j·ΔT = n_j" if critical else "λ_j·ΔT < n_j for all j", "d0, d1 > 0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
         check=check,
         summary="The display counts the prompts that wait for their prefill and forgets those "
         "under way.",

@@ -12,10 +12,12 @@ from math import isqrt
 
 from bfio.kvcache.lower_bounds import long_and_short
 from formulations.hindsight_latency import Convention, LatencyProblem, brute_force, total_latency
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,33 @@ def _agree(context: Context) -> Examination[Attack]:
 
 
 # Theorem 6.2.
+ADVERSARY = (
+    "arrivals may answer the algorithm",
+    "no clearing: a delayed request keeps its memory",
+)
+
+
+@CLAIMS.result(
+    "kv.theorem6.2",
+    Mutation("ten short requests whatever M", num=10),
+    Mutation("the long request may be cleared", clearing=True),
+    hypotheses=ADVERSARY,
+    kind=Kind.ASYMPTOTIC,
+)
 def _theorem_check(context: Context, *, num: int | None = None, clearing: bool = False) -> Outcome:
+    """No constant ratio without randomness.
+
+    Source: KV-cache paper, Theorem 6.2 (section 6)
+    Statement: Under adversarial arrivals no deterministic algorithm has a constant competitive
+        ratio independent of M.
+    Formula: for every c some M: sup_I TEL(I; A)/OPT(I) > c
+    Summary: While the long request runs, or is paused, no short one fits beside it. The printed
+        bound on OPT leaves out t′; for t′ ≥ εM the optimum runs the long request first instead. An
+        algorithm that may clear it, as the benchmarks of section 7 do, has a ratio near 1 here.
+    Reading: the rule of section 3 (C); the adversary releases the short requests once the long one
+        has run for (1 − 2ε)M rounds. A pause after that only delays it: no short one fits beside.
+    """
+
     def least_ratio(prompt: int) -> Fraction:
         ratios = []
         steps = 20
@@ -142,7 +170,22 @@ def square_root(memory: int, start: int) -> Attack:
     return Attack(memory, 1, memory // 2, start + memory - isqrt(memory) // 2)
 
 
+@CLAIMS.result(
+    "kv.square-root",
+    Mutation("ten short requests whatever M", short=10),
+    hypotheses=ADVERSARY,
+    kind=Kind.ASYMPTOTIC,
+)
 def _square_root_check(context: Context, *, short: int | None = None) -> Outcome:
+    """Ω(√n).
+
+    Source: KV-cache paper, later version, deterministic lower bound
+    Statement: Every deterministic algorithm has a competitive ratio of order √n at least.
+    Formula: sup_I TEL(I; A)/OPT(I) = Ω(√n)
+    Summary: The short requests wait √M/2 rounds each beside a long one that leaves no room; run
+        first they take one round.
+    Reading: s = 1, M/2 requests of one token at t′ + M − √M/2; constant 1/10; no pausing.
+    """
     memories = [4**k for k in range(3, context.choose(7, 9, 12))]
 
     def grows(memory: int) -> bool:
@@ -171,51 +214,3 @@ def _square_root_check(context: Context, *, short: int | None = None) -> Outcome
             / (largest.num + 1) ** 0.5,
         },
     )
-
-
-ADVERSARY = (
-    "arrivals may answer the algorithm",
-    "no clearing: a delayed request keeps its memory",
-)
-
-
-CLAIMS = (
-    Claim(
-        id="kv.theorem6.2",
-        source="KV-cache paper, Theorem 6.2 (section 6)",
-        title="No constant ratio without randomness",
-        statement="Under adversarial arrivals no deterministic algorithm has a constant "
-        "competitive ratio independent of M.",
-        formula="for every c some M: sup_I TEL(I; A)/OPT(I) > c",
-        hypotheses=ADVERSARY,
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
-        check=_theorem_check,
-        summary="While the long request runs, or is paused, no short one fits beside it. The "
-        "printed bound on OPT leaves out t′; for t′ ≥ εM the optimum runs the long request "
-        "first instead. An algorithm that may clear it, as the benchmarks of section 7 do, has "
-        "a ratio near 1 here.",
-        mutations=(
-            Mutation("ten short requests whatever M", num=10),
-            Mutation("the long request may be cleared", clearing=True),
-        ),
-        reading="the rule of section 3 (C); the adversary releases the short requests once the "
-        "long one has run for (1 − 2ε)M rounds. A pause after that only delays it: no short one "
-        "fits beside.",
-    ),
-    Claim(
-        id="kv.square-root",
-        source="KV-cache paper, later version, deterministic lower bound",
-        title="Ω(√n)",
-        statement="Every deterministic algorithm has a competitive ratio of order √n at least.",
-        formula="sup_I TEL(I; A)/OPT(I) = Ω(√n)",
-        hypotheses=ADVERSARY,
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
-        check=_square_root_check,
-        summary="The short requests wait √M/2 rounds each beside a long one that leaves no "
-        "room; run first they take one round.",
-        mutations=(Mutation("ten short requests whatever M", short=10),),
-        reading="s = 1, M/2 requests of one token at t′ + M − √M/2; constant 1/10; no pausing.",
-    ),
-)

@@ -6,10 +6,12 @@ from itertools import product
 
 from bfio.kvcache.lower_bounds import costs_6_2, long_and_short
 from formulations.hindsight_latency import Convention, total_latency
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
 
 
 def program_costs(steps: int, prompt: int) -> tuple[int, int, int]:
@@ -56,6 +58,14 @@ def _cost_cases(context: Context) -> Iterator[Data]:
         yield from ({"steps": steps, "multiple": m} for m in (1, 2, 10, 1000))
 
 
+@CLAIMS.step(
+    "kv.theorem6.2-costs",
+    Mutation("M/2 in the correction", share=Fraction(1, 2)),
+    Mutation("Equation (1) in place of B.1", rule=Convention.CLOSED),
+    Mutation("B.1 in place of Equation (1) and section 3", others=(Convention.PRINTED,)),
+    defect=Defect.FORMULA,
+    verify=verify_costs,
+)
 def _costs_check(
     context: Context,
     *,
@@ -63,6 +73,23 @@ def _costs_check(
     rule: Convention = Convention.PRINTED,
     others: Sequence[Convention] = (Convention.CLOSED, Convention.HALF_OPEN),
 ) -> Outcome:
+    """Costs of keeping, pausing, waiting.
+
+    Source: KV-cache paper, proof of Theorem 6.2 (section 6)
+    Statement: On the instance, keeping the long request costs at least (ε³/2 + ε²)M² + (1 − ε/2)M,
+        pausing it at least ε²M²/2 + (2 − ε/2)M, and waiting with it ε³M²/2 + (2 − 3ε/2)M.
+    Formula: TEL(A1) ≥ …, TEL(A2) ≥ …, TEL(A3) = ε³M²/2 + (2 − 3ε/2)M
+    Assumes: s = εM; t′ = 0; 1/ε short requests at a time: the rule of appendix B.1
+    Summary: One short request still fits in the round of the release; the long one, paused, ends
+        at M; after waiting it takes (2 − 3ε)M + ε²M, not (2 − 2ε)M.
+    Reading: with 1/ε short requests at a time, as the proof has it, only the rule of appendix B.1
+        (B) is left. Under Equation (1) (A) and section 3 (C) keeping costs as much as printed, no
+        short request fits beside the paused one, and the equality for waiting fails as well. The
+        theorem does not suffer: it rests on the terms in M².
+    Correction: Under the rule of B.1 the terms in M² are right, and the totals at most M off.
+        Under Equation (1) or section 3 a short request holds εM + 1 tokens, so 1/ε − 1 run at a
+        time, and for two rounds under (1): there the first inequality holds.
+    """
     cases = list(_cost_cases(context))
 
     def leading(case: Data) -> bool:
@@ -89,11 +116,9 @@ def _costs_check(
         printed = printed_costs(case["steps"], case["steps"] * case["multiple"])[0]
         return kept(case, convention) >= printed
 
-    made = "ε = 1/3, 1/4, ..., M = k/ε² for k = 1, 2, 10, 1000"
-    printed = refute("TEL(A1) ≥, TEL(A2) ≥, TEL(A3) = the printed sums", made, cases, verify_costs)
-    corrected = examine(
-        "they differ by at most M, so the terms in M² are right", made, cases, leading
-    )
+    domain = Domain("ε = 1/3, 1/4, ..., M = k/ε² for k = 1, 2, 10, 1000", cases)
+    printed = domain.refute("TEL(A1) ≥, TEL(A2) ≥, TEL(A3) = the printed sums", verify_costs)
+    corrected = domain.examine("they differ by at most M, so the terms in M² are right", leading)
     small = [c for c in cases if c["multiple"] == 1 and c["steps"] < 8]
     engine = examine("exact cost of keeping = Algorithm 2 under B.1", "k = 1", small, by_engine)
     first = examine(
@@ -125,65 +150,29 @@ def verify_ratio(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.theorem6.2-ratio",
+    Mutation("1.01/ε in the correction", goal=Fraction(101, 100)),
+    defect=Defect.FORMULA,
+    verify=verify_ratio,
+)
 def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Outcome:
+    """The ratio 1/ε.
+
+    Source: KV-cache paper, end of the proof of Theorem 6.2
+    Statement: For M large enough the ratio is at least min{2/ε, 1/ε} = 1/ε.
+    Formula: min{TEL(A1), TEL(A2)}/TEL(A3) ≥ 1/ε
+    Assumes: the printed formulas; 0 < ε < 1/2
+    Summary: It tends to 1/ε from below, which is enough for the theorem.
+    Correction: It tends to 1/ε from below as M grows: any smaller number is exceeded.
+    """
     cases = [
         {"steps": n, "prompt": q} for n in range(3, context.choose(12, 60, 300)) for q in (1, 10)
     ]
-    made = "ε = 1/3, 1/4, ..., printed formulas"
-    printed = refute("the ratio reaches 1/ε for M large", made, cases, verify_ratio)
-    corrected = examine(
+    domain = Domain("ε = 1/3, 1/4, ..., printed formulas", cases)
+    printed = domain.refute("the ratio reaches 1/ε for M large", verify_ratio)
+    corrected = domain.examine(
         "the ratio exceeds 0.99/ε for M large",
-        made,
-        cases,
         lambda c: printed_ratio(c["steps"], 10**9) > goal * c["steps"],
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="kv.theorem6.2-costs",
-        source="KV-cache paper, proof of Theorem 6.2 (section 6)",
-        title="Costs of keeping, pausing, waiting",
-        statement="On the instance, keeping the long request costs at least (ε³/2 + ε²)M² + (1 "
-        "− ε/2)M, pausing it at least ε²M²/2 + (2 − ε/2)M, and waiting with it ε³M²/2 + (2 − "
-        "3ε/2)M.",
-        formula="TEL(A1) ≥ …, TEL(A2) ≥ …, TEL(A3) = ε³M²/2 + (2 − 3ε/2)M",
-        hypotheses=("s = εM", "t′ = 0", "1/ε short requests at a time: the rule of appendix B.1"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_costs_check,
-        summary="One short request still fits in the round of the release; the long one, paused, "
-        "ends at M; after waiting it takes (2 − 3ε)M + ε²M, not (2 − 2ε)M.",
-        mutations=(
-            Mutation("M/2 in the correction", share=Fraction(1, 2)),
-            Mutation("Equation (1) in place of B.1", rule=Convention.CLOSED),
-            Mutation("B.1 in place of Equation (1) and section 3", others=(Convention.PRINTED,)),
-        ),
-        correction="Under the rule of B.1 the terms in M² are right, and the totals at most M "
-        "off. Under Equation (1) or section 3 a short request holds εM + 1 tokens, so 1/ε − 1 run "
-        "at a time, and for two rounds under (1): there the first inequality holds.",
-        defect=Defect.FORMULA,
-        reading="with 1/ε short requests at a time, as the proof has it, only the rule of "
-        "appendix B.1 (B) is left. Under Equation (1) (A) and section 3 (C) keeping costs as much "
-        "as printed, no short request fits beside the paused one, and the equality for waiting "
-        "fails as well. The theorem does not suffer: it rests on the terms in M².",
-        verify=verify_costs,
-    ),
-    Claim(
-        id="kv.theorem6.2-ratio",
-        source="KV-cache paper, end of the proof of Theorem 6.2",
-        title="The ratio 1/ε",
-        statement="For M large enough the ratio is at least min{2/ε, 1/ε} = 1/ε.",
-        formula="min{TEL(A1), TEL(A2)}/TEL(A3) ≥ 1/ε",
-        hypotheses=("the printed formulas", "0 < ε < 1/2"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_ratio_check,
-        summary="It tends to 1/ε from below, which is enough for the theorem.",
-        mutations=(Mutation("1.01/ε in the correction", goal=Fraction(101, 100)),),
-        correction="It tends to 1/ε from below as M grows: any smaller number is exceeded.",
-        defect=Defect.FORMULA,
-        verify=verify_ratio,
-    ),
-)

@@ -6,10 +6,12 @@ from fractions import Fraction
 from itertools import product
 from math import exp, log
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import ExactLaw, binomial, gathered, mean, of_sum
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -84,22 +86,40 @@ def verify_mean(data: Data) -> str | None:
     )
 
 
+_ROUNDS = "N is counted over C rounds. The interval [t, t + C], as printed, has C + 1."
+
+
+ARRIVALS = ("arrivals per round i.i.d. within [0, B]", "outputs i.i.d. with F")
+
+
+@CLAIMS.step(
+    "kv.lemma5.5-mean",
+    Mutation("F(ô) in the correction", up_to=0),
+    hypotheses=ARRIVALS,
+    reading=_ROUNDS,
+    defect=Defect.FORMULA,
+    verify=verify_mean,
+)
 def _mean_check(context: Context, *, up_to: int = 1) -> Outcome:
+    """Mean number of shorter arrivals.
+
+    Source: KV-cache paper, proof of Lemma 5.5 (appendix B.3)
+    Statement: The expected number of arrivals in [t, t + C] with outputs shorter than ô is λCF(ô).
+    Formula: E[N^{<ô}_{[t,t+C]}] = λ·C·F(ô)
+    Summary: Outputs are integers: shorter than ô means at most ô − 1.
+    Correction: It is λ·C·F(ô − 1) for C rounds.
+    """
     windows = list(_windows(context))
 
     def corrected(window: ArrivalWindow) -> bool:
         chance = Fraction(window.below - up_to, window.longest)
         return window.mean() == Fraction(window.most, 2) * window.rounds * chance
 
-    made = "arrivals 0..B and outputs 1..K uniform, small B, C, K, ô, exact laws"
-    printed = refute(
-        "E N over C rounds = λ·C·F(ô)",
-        made,
-        windows,
-        verify_mean,
-        lambda w: dict(vars(w)),
+    domain = Domain(
+        "arrivals 0..B and outputs 1..K uniform, small B, C, K, ô, exact laws", windows
     )
-    as_corrected = examine("E N over C rounds = λ·C·F(ô − 1)", made, windows, corrected)
+    printed = domain.refute("E N over C rounds = λ·C·F(ô)", verify_mean, lambda w: dict(vars(w)))
+    as_corrected = domain.examine("E N over C rounds = λ·C·F(ô − 1)", corrected)
     return printed, as_corrected
 
 
@@ -109,7 +129,21 @@ def tail(law: ExactLaw, least: Fraction) -> Fraction:
     return sum((p for n, p in law.items() if n >= least), Fraction(0))
 
 
+@CLAIMS.step(
+    "kv.lemma5.5-hoeffding",
+    Mutation("10 in place of 2", power=10.0),
+    hypotheses=ARRIVALS,
+    reading=f"{_ROUNDS} Over these the inequality fails: with C = 1, one arrival a round, "
+    "half of them short and δ = 1 the probability is 1/4, and the bound e⁻² = 0.135.",
+)
 def _hoeffding_check(context: Context, *, power: float = 2.0) -> Outcome:
+    """Hoeffding's inequality for shorter arrivals.
+
+    Source: KV-cache paper, proof of Lemma 5.5 (appendix B.3)
+    Statement: The number of shorter arrivals in C rounds exceeds (1 + δ) times its mean with
+        probability at most exp(−2δ²(E N)²/(C·B²)).
+    Formula: Pr(N ≥ (1+δ)·E N) ≤ exp(−2δ²(E N)²/(C·B²))
+    """
     cases = [(w, Fraction(d, 10)) for w in _windows(context) for d in (1, 5, 10, 20)]
 
     def bounded(case: tuple[ArrivalWindow, Fraction]) -> bool:
@@ -153,9 +187,33 @@ def verify_tail(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.lemma5.5-tail",
+    Mutation("a twentieth of the window in the correction", factor=0.05),
+    hypotheses=ARRIVALS,
+    defect=Defect.INFERENCE,
+    verify=verify_tail,
+)
 def _tail_check(
     context: Context, *, delta: Fraction = Fraction(1, 2), factor: float = 1
 ) -> Outcome:
+    """The choice δ = 1/T.
+
+    Source: KV-cache paper, proof of Lemma 5.5 (appendix B.3) and of Lemma 5.6 (appendix B.4)
+    Statement: With δ = 1/T Hoeffding's bound on Pr(N ≥ (1 + 1/T)λCF) is about 1 − O(1/T).
+        Consequently the optimum has served all of S_ON ∪ U by t + C with probability at least 1 −
+        O(1/T).
+    Formula: Pr(N ≥ (1+1/T)·λCF) = O(1/T) for a constant C
+    Summary: At δ = 1/T Hoeffding's bound is near 1, and so says nothing; the proof goes on as if
+        it bounded the probability of the opposite. N ≥ (1 + 1/T)·E N gets likelier as T grows.
+    Reading: the display bounds the bad event by a number near 1; that its probability is O(1/T)
+        for some constant C is implied by the conclusion, not printed. Refuted where for every C
+        tried the probability at T = 1000 is at least half of that at T = 10.
+    Correction: The conclusion needs that fewer shorter requests arrive with probability 1 −
+        O(1/T), and the displays do not give it. The bound on the bad event tends to 1 and says
+        nothing; its probability tends to a positive number. A fixed δ and a window C = B²·log
+        T/(2δ²λ²F²), which grows with T, give 1/T.
+    """
     cases = [{"tenths": p} for p in context.choose((5,), (2, 5, 8), range(1, 10))]
 
     def with_log(case: tuple[int, int]) -> bool:
@@ -177,71 +235,3 @@ def _tail_check(
         with_log,
     )
     return printed, corrected
-
-
-_55 = "KV-cache paper, proof of Lemma 5.5 (appendix B.3)"
-_ROUNDS = "N is counted over C rounds. The interval [t, t + C], as printed, has C + 1."
-ARRIVALS = ("arrivals per round i.i.d. within [0, B]", "outputs i.i.d. with F")
-
-
-CLAIMS = (
-    Claim(
-        id="kv.lemma5.5-mean",
-        source=_55,
-        title="Mean number of shorter arrivals",
-        statement="The expected number of arrivals in [t, t + C] with outputs shorter than ô is "
-        "λCF(ô).",
-        formula="E[N^{<ô}_{[t,t+C]}] = λ·C·F(ô)",
-        hypotheses=ARRIVALS,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_mean_check,
-        summary="Outputs are integers: shorter than ô means at most ô − 1.",
-        mutations=(Mutation("F(ô) in the correction", up_to=0),),
-        correction="It is λ·C·F(ô − 1) for C rounds.",
-        reading=_ROUNDS,
-        defect=Defect.FORMULA,
-        verify=verify_mean,
-    ),
-    Claim(
-        id="kv.lemma5.5-hoeffding",
-        source=_55,
-        title="Hoeffding's inequality for shorter arrivals",
-        statement="The number of shorter arrivals in C rounds exceeds (1 + δ) times its mean with "
-        "probability at most exp(−2δ²(E N)²/(C·B²)).",
-        formula="Pr(N ≥ (1+δ)·E N) ≤ exp(−2δ²(E N)²/(C·B²))",
-        hypotheses=ARRIVALS,
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_hoeffding_check,
-        reading=f"{_ROUNDS} Over these the inequality fails: with C = 1, one arrival a round, "
-        "half of them short and δ = 1 the probability is 1/4, and the bound e⁻² = 0.135.",
-        mutations=(Mutation("10 in place of 2", power=10.0),),
-    ),
-    Claim(
-        id="kv.lemma5.5-tail",
-        source=f"{_55} and of Lemma 5.6 (appendix B.4)",
-        title="The choice δ = 1/T",
-        statement="With δ = 1/T Hoeffding's bound on Pr(N ≥ (1 + 1/T)λCF) is about 1 − O(1/T). "
-        "Consequently the optimum has served all of S_ON ∪ U by t + C with probability at least 1 "
-        "− O(1/T).",
-        formula="Pr(N ≥ (1+1/T)·λCF) = O(1/T) for a constant C",
-        hypotheses=ARRIVALS,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_tail_check,
-        summary="At δ = 1/T Hoeffding's bound is near 1, and so says nothing; the proof goes on "
-        "as if it bounded the probability of the opposite. N ≥ (1 + 1/T)·E N gets likelier as T "
-        "grows.",
-        mutations=(Mutation("a twentieth of the window in the correction", factor=0.05),),
-        correction="The conclusion needs that fewer shorter requests arrive with probability 1 − "
-        "O(1/T), and the displays do not give it. The bound on the bad event tends to 1 and says "
-        "nothing; its probability tends to a positive number. A fixed δ and a window C = "
-        "B²·log T/(2δ²λ²F²), which grows with T, give 1/T.",
-        reading="the display bounds the bad event by a number near 1; that its probability is "
-        "O(1/T) for some constant C is implied by the conclusion, not printed. Refuted where for "
-        "every C tried the probability at T = 1000 is at least half of that at T = 10.",
-        defect=Defect.INFERENCE,
-        verify=verify_tail,
-    ),
-)

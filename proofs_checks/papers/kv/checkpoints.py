@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from bfio.kvcache import feasibility
 from formulations.hindsight_latency import Convention
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import (
     Jobs,
@@ -17,7 +18,9 @@ from proofs_checks.papers.kv.model import (
     used,
 )
 from proofs_checks.papers.kv.selection import COMMON, WorkerState, fits, random_state
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 # Checkpoints.
@@ -42,13 +45,29 @@ def at_last_completion(memory: int, running: Sequence[Load], new: Sequence[Load]
 def _agrees(test: Test) -> Callable[[WorkerState], bool]:
     def holds(state: WorkerState) -> bool:
         columns = state.memory, state.running, state.waiting
-        everywhere = fits(state.memory, [*state.running, *state.waiting])
-        return test(*columns) == everywhere == equation_1(*columns)
+        together = [*state.running, *state.waiting]
+        everywhere = fits(state.memory, together)
+        by_toolkit = feasibility.fits(together, state.memory)
+        return test(*columns) == everywhere == by_toolkit == equation_1(*columns)
 
     return holds
 
 
+@CLAIMS.remark(
+    "kv.checkpoints",
+    Mutation("without the candidate's", test=at_completions_of_others),
+    Mutation("the last completion only", test=at_last_completion),
+)
 def _checkpoint_check(context: Context, *, test: Test = at_completions) -> Outcome:
+    """Completion times suffice.
+
+    Source: KV-cache paper, text below Equation (2) (section 4)
+    Statement: (1) need only be checked at the completion times of ongoing or new requests.
+    Formula: (1) at t′ = p_j + o_j, j ∈ S ∪ U  ⇔  (1) at all t′
+    Assumes: what runs fits on its own; the candidate counts among the new requests
+    Summary: Between completions the memory only grows.
+    Reading: also for mixed prompts.
+    """
     states = (
         random_state(context.rng, "mixed") for _ in range(context.choose(1500, 10_000, 200_000))
     )
@@ -97,9 +116,30 @@ def _listed_states(context: Context) -> Iterator[Data]:
             yield data
 
 
+@CLAIMS.formula(
+    "kv.algorithm1-checkpoints",
+    Mutation("the candidate listed", printed=at_completions),
+    Mutation("not listed in the correction", corrected=at_completions_of_others),
+    hypotheses=COMMON,
+    defect=Defect.MISPRINT,
+    verify=verify_listed,
+)
 def _listed_check(
     context: Context, *, printed: Test = at_completions_of_others, corrected: Test = at_completions
 ) -> Outcome:
+    """The list of checkpoints as printed.
+
+    Source: KV-cache paper, Algorithms 1 and 2, list of times
+    Statement: Checking (1) at t′ = p_j + o_j for j ∈ S(t) ∪ U(t), before the candidate is in U(t),
+        keeps the memory.
+    Formula: (1) at p_j + o_j, j ∈ S ∪ U  ⇒  (1) for U ∪ {i} at all t′
+    Summary: The list is made before the candidate joins U, so its own peak is not looked at. On an
+        empty worker the list is empty, and anything passes.
+    Reading: the pseudo-code to the letter, with (1) as the memory rule: U(t) does not hold the
+        candidate yet when its list is made.
+    Correction: The candidate's own completion t + o_i belongs on the list, as the text below
+        Equation (2) has it: completion times of ongoing or new requests.
+    """
     states = list(islice(_listed_states(context), context.choose(1000, 10_000, 100_000)))
 
     def sound(test: Test) -> Callable[[Data], bool]:
@@ -110,13 +150,9 @@ def _listed_check(
 
         return holds
 
-    made = "random workers with one or two requests running, convention A"
-    as_printed = refute(
-        "what passes never exceeds M", made, states, verify_listed, holds=sound(printed)
-    )
-    as_corrected = examine(
-        "the same with the candidate's own completion", made, states, sound(corrected)
-    )
+    domain = Domain("random workers with one or two requests running, convention A", states)
+    as_printed = domain.refute("what passes never exceeds M", verify_listed, holds=sound(printed))
+    as_corrected = domain.examine("the same with the candidate's own completion", sound(corrected))
     return as_printed, as_corrected
 
 
@@ -162,7 +198,28 @@ def _equal(memory: int, prompt: int, output: int, num: int) -> Jobs:
     return Jobs(memory, (0,) * num, (prompt,) * num, (output + 1,) * num)
 
 
+@CLAIMS.result(
+    "kv.proposition4.1",
+    Mutation("finished requests kept in the correction", keep_finished=True),
+    defect=Defect.MISPRINT,
+    verify=verify_count,
+)
 def _count_check(context: Context, *, keep_finished: bool = False) -> Outcome:
+    """Work of Algorithm 1 per round.
+
+    Source: KV-cache paper, Proposition 4.1 (section 4) and its proof (appendix A.1)
+    Statement: Algorithm 1 takes O(M²) per round, whatever n is: O(M) requests are tried, each at
+        O(M) completion times.
+    Formula: inequalities per round ≤ c·M²
+    Assumes: a common prompt s ≥ 1; requests sorted beforehand
+    Summary: |S(t)| = O(M) needs finished requests to leave S, as the text has it and the
+        pseudo-code has not. Each inequality is a sum of O(M) terms; only with sums that are kept
+        up to date does the time follow the count.
+    Reading: the pseudo-code to the letter; c = 4; operations counted as inequalities looked at.
+    Correction: It holds for the number of inequalities if S(t) loses its finished requests, as the
+        text defines it (in progress, not completed): at most (⌊M/(s+1)⌋ + 1)(⌊M/s⌋ + ⌊M/(s+1)⌋ +
+        1). With S(t) = S(t−1) ∪ U(t−1) as the pseudo-code has it the list of times grows with n.
+    """
     runs = [
         jobs(
             random_problem(context.rng, most=30, memory=20, rounds=0, convention=Convention.CLOSED)
@@ -201,72 +258,3 @@ def _count_check(context: Context, *, keep_finished: bool = False) -> Outcome:
         counted,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="kv.checkpoints",
-        source="KV-cache paper, text below Equation (2) (section 4)",
-        title="Completion times suffice",
-        statement="(1) need only be checked at the completion times of ongoing or new requests.",
-        formula="(1) at t′ = p_j + o_j, j ∈ S ∪ U  ⇔  (1) at all t′",
-        hypotheses=("what runs fits on its own", "the candidate counts among the new requests"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_checkpoint_check,
-        summary="Between completions the memory only grows.",
-        mutations=(
-            Mutation("without the candidate's", test=at_completions_of_others),
-            Mutation("the last completion only", test=at_last_completion),
-        ),
-        reading="also for mixed prompts.",
-    ),
-    Claim(
-        id="kv.algorithm1-checkpoints",
-        source="KV-cache paper, Algorithms 1 and 2, list of times",
-        title="The list of checkpoints as printed",
-        statement="Checking (1) at t′ = p_j + o_j for j ∈ S(t) ∪ U(t), before the candidate is "
-        "in U(t), keeps the memory.",
-        formula="(1) at p_j + o_j, j ∈ S ∪ U  ⇒  (1) for U ∪ {i} at all t′",
-        hypotheses=COMMON,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_listed_check,
-        summary="The list is made before the candidate joins U, so its own peak is not looked at. "
-        "On an empty worker the list is empty, and anything passes.",
-        mutations=(
-            Mutation("the candidate listed", printed=at_completions),
-            Mutation("not listed in the correction", corrected=at_completions_of_others),
-        ),
-        correction="The candidate's own completion t + o_i belongs on the list, as the text below "
-        "Equation (2) has it: completion times of ongoing or new requests.",
-        defect=Defect.MISPRINT,
-        reading="the pseudo-code to the letter, with (1) as the memory rule: U(t) does not hold "
-        "the candidate yet when its list is made.",
-        verify=verify_listed,
-    ),
-    Claim(
-        id="kv.proposition4.1",
-        source="KV-cache paper, Proposition 4.1 (section 4) and its proof (appendix A.1)",
-        title="Work of Algorithm 1 per round",
-        statement="Algorithm 1 takes O(M²) per round, whatever n is: O(M) requests are tried, "
-        "each at O(M) completion times.",
-        formula="inequalities per round ≤ c·M²",
-        hypotheses=("a common prompt s ≥ 1", "requests sorted beforehand"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_count_check,
-        summary="|S(t)| = O(M) needs finished requests to leave S, as the text has it and the "
-        "pseudo-code has not. Each inequality is a sum of O(M) terms; only with sums that are "
-        "kept up to date does the time follow the count.",
-        mutations=(Mutation("finished requests kept in the correction", keep_finished=True),),
-        correction="It holds for the number of inequalities if S(t) loses its finished "
-        "requests, as the text defines it (in progress, not completed): at most "
-        "(⌊M/(s+1)⌋ + 1)(⌊M/s⌋ + ⌊M/(s+1)⌋ + 1). With S(t) = S(t−1) ∪ U(t−1) as the pseudo-code "
-        "has it the list of times grows with n.",
-        defect=Defect.MISPRINT,
-        reading="the pseudo-code to the letter; c = 4; operations counted as inequalities looked "
-        "at.",
-        verify=verify_count,
-    ),
-)

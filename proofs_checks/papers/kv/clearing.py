@@ -15,7 +15,7 @@ from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -26,6 +26,9 @@ from proofs_checks.papers.kv.model import (
     selected,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 _ALGORITHM_2 = LookAhead()
 LIMITS = CacheLimits(batches=3000, fruitless_clearings=300)
@@ -52,7 +55,20 @@ def _timed(context: Context) -> CacheInstance:
     )
 
 
+@CLAIMS.remark(
+    "kv.section7-durations",
+    Mutation("α-protection with α = 0 in place of Algorithm 2", policy=Protection(Fraction(0))),
+)
 def _durations_check(context: Context, *, policy: CachePolicy = _ALGORITHM_2) -> Outcome:
+    """Any batch durations.
+
+    Source: KV-cache paper, section 7.1
+    Statement: Counting tokens per batch keeps the memory limit whatever each batch's duration.
+    Formula: (1) per batch  ⇒  memory ≤ M in continuous time
+    Assumes: outputs known; a prompt s_i for each request
+    Summary: Each batch is a round for the memory; the checker of runs rebuilds it.
+    Reading: (1) where the paper refers to (2).
+    """
     instances = [_timed(context) for _ in range(context.choose(60, 600, 10_000))]
 
     def safe(instance: CacheInstance) -> bool:
@@ -89,7 +105,19 @@ def alpha_of(memory: int) -> Fraction:
     return 1 - Fraction(1, memory)
 
 
+@CLAIMS.remark("kv.alpha-loop", Mutation("α = 0.9 from the start", small=Fraction(9, 10)))
 def _loop_check(context: Context, *, small: Fraction = Fraction(0)) -> Outcome:
+    """Loops of α-protection greedy.
+
+    Source: KV-cache paper, section 7 (benchmark algorithms) and Figure 7
+    Statement: With a small α the greedy rule may repeat the same states for ever; a larger α
+        avoids it.
+    Formula: ∃ I: the run with small α never ends; with larger α it does
+    Assumes: first come first started up to (1 − α)M; an overflow clears everything
+    Summary: A loop is proven, not guessed: the state after a full clearing comes back without a
+        completion.
+    Reading: an empty worker starts the oldest request whatever its size.
+    """
     problems = _small(context)
     loops = [
         problem
@@ -112,7 +140,18 @@ def _loop_check(context: Context, *, small: Fraction = Fraction(0)) -> Outcome:
     return Findings(some, ends, numbers={"loops": len(loops), "instances": len(problems)})
 
 
+@CLAIMS.remark("kv.beta-clearing", Mutation("β = 1", tenths=10))
 def _clearing_check(context: Context, *, tenths: int = 3) -> Outcome:
+    """Random clearing ends loops.
+
+    Source: KV-cache paper, section 7 (benchmark algorithms)
+    Statement: Clearing each active request with probability β prevents infinite loops even for
+        small α.
+    Formula: 0 < β < 1  ⇒  every run ends (with probability 1)
+    Assumes: independent draws, repeated until the rest fits
+    Summary: After every overflow the same request survives each draw with positive probability and
+        completes, so a run ends with probability 1.
+    """
     share = Fraction(tenths, 10)
     problems = [
         problem
@@ -191,7 +230,28 @@ def _safe(context: Context, sign: int) -> bool:
     return run.is_finished and run.overflows == 0
 
 
+@CLAIMS.remark(
+    "kv.section8.1",
+    Mutation("ô − δ in the correction", sign=-1),
+    defect=Defect.MISPRINT,
+    verify=verify_margin,
+)
 def _margin_check(context: Context, *, sign: int = 1) -> Outcome:
+    """Safe margin for predictions.
+
+    Source: KV-cache paper, section 8.1
+    Statement: If |o − ô| ≤ δ, replacing o by ô − δ, the lower bound on the output length, is one
+        way to ensure that memory overflow is avoided.
+    Formula: (1) with ô_i − δ  ⇒  memory ≤ M
+    Assumes: |o_i − ô_i| ≤ δ; a common prompt s; o_i ≤ M − s
+    Summary: A lower bound on the output is a lower bound on the memory: the wrong side.
+    Reading: the sentence to the letter. A counterexample has ô − δ ≥ 1 and exceeds M under every
+        convention.
+    Correction: ô + δ, the upper bound, does. Its purpose (no overflow) and the next sentence
+        (overly conservative, inefficient for a large δ) fit ô + δ only, so that is what is meant;
+        the printed words, the lower bound on output length, speak against it, so the slip is in
+        both the sign and the word.
+    """
     cases = [_drawn(context) for _ in range(context.choose(300, 3000, 30_000))]
     runs = range(context.choose(60, 600, 5000))
     printed = refute(
@@ -207,79 +267,3 @@ def _margin_check(context: Context, *, sign: int = 1) -> Outcome:
         lambda _: _safe(context, sign),
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="kv.section7-durations",
-        source="KV-cache paper, section 7.1",
-        title="Any batch durations",
-        statement="Counting tokens per batch keeps the memory limit whatever each batch's "
-        "duration.",
-        formula="(1) per batch  ⇒  memory ≤ M in continuous time",
-        hypotheses=("outputs known", "a prompt s_i for each request"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_durations_check,
-        summary="Each batch is a round for the memory; the checker of runs rebuilds it.",
-        mutations=(
-            Mutation(
-                "α-protection with α = 0 in place of Algorithm 2", policy=Protection(Fraction(0))
-            ),
-        ),
-        reading="(1) where the paper refers to (2).",
-    ),
-    Claim(
-        id="kv.alpha-loop",
-        source="KV-cache paper, section 7 (benchmark algorithms) and Figure 7",
-        title="Loops of α-protection greedy",
-        statement="With a small α the greedy rule may repeat the same states for ever; a larger "
-        "α avoids it.",
-        formula="∃ I: the run with small α never ends; with larger α it does",
-        hypotheses=("first come first started up to (1 − α)M", "an overflow clears everything"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_loop_check,
-        summary="A loop is proven, not guessed: the state after a full clearing comes back "
-        "without a completion.",
-        mutations=(Mutation("α = 0.9 from the start", small=Fraction(9, 10)),),
-        reading="an empty worker starts the oldest request whatever its size.",
-    ),
-    Claim(
-        id="kv.beta-clearing",
-        source="KV-cache paper, section 7 (benchmark algorithms)",
-        title="Random clearing ends loops",
-        statement="Clearing each active request with probability β prevents infinite loops even "
-        "for small α.",
-        formula="0 < β < 1  ⇒  every run ends (with probability 1)",
-        hypotheses=("independent draws, repeated until the rest fits",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_clearing_check,
-        summary="After every overflow the same request survives each draw with positive "
-        "probability and completes, so a run ends with probability 1.",
-        mutations=(Mutation("β = 1", tenths=10),),
-    ),
-    Claim(
-        id="kv.section8.1",
-        source="KV-cache paper, section 8.1",
-        title="Safe margin for predictions",
-        statement="If |o − ô| ≤ δ, replacing o by ô − δ, the lower bound on the output length, is "
-        "one way to ensure that memory overflow is avoided.",
-        formula="(1) with ô_i − δ  ⇒  memory ≤ M",
-        hypotheses=("|o_i − ô_i| ≤ δ", "a common prompt s", "o_i ≤ M − s"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_margin_check,
-        summary="A lower bound on the output is a lower bound on the memory: the wrong side.",
-        mutations=(Mutation("ô − δ in the correction", sign=-1),),
-        correction="ô + δ, the upper bound, does. Its purpose (no overflow) and the next sentence "
-        "(overly conservative, inefficient for a large δ) fit ô + δ only, so that is what is "
-        "meant; the printed words, the lower bound on output length, speak against it, so the "
-        "slip is in both the sign and the word.",
-        defect=Defect.MISPRINT,
-        reading="the sentence to the letter. A counterexample has ô − δ ≥ 1 and exceeds M under "
-        "every convention.",
-        verify=verify_margin,
-    ),
-)

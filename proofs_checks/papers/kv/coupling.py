@@ -7,9 +7,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 from formulations.hindsight_latency import Convention, violations
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Context, Defect, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome, Verifier
-from proofs_checks.papers.kv.model import CONVENTIONS, Jobs, as_data, problem_of
+from proofs_checks.papers.kv.model import CONVENTIONS, as_data, present, problem_of
 from proofs_checks.papers.kv.moments import (
     FROM_STATE,
     PROOF,
@@ -19,21 +19,12 @@ from proofs_checks.papers.kv.moments import (
     rounds_to_see,
 )
 from proofs_checks.papers.kv.off_couple import Coupling
-from proofs_checks.search import examine
+from proofs_checks.search import Domain, examine
 
 #: A moment and the single optimum from there.
 Case = tuple[Moment, tuple[int, ...]]
 #: A condition on a moment and the optimum from there.
 Part = Callable[[Moment, Sequence[int]], bool]
-
-
-def tokens_at(data: Jobs, starts: Sequence[int], slot: int) -> int:
-    """Return the tokens in the cache at a slot."""
-    return sum(
-        data.first[job] + slot - start
-        for job, start in enumerate(starts)
-        if start <= slot < start + data.length[job]
-    )
 
 
 def within_memory(moment: Moment, offline: Sequence[int]) -> bool:
@@ -55,8 +46,8 @@ def no_more_memory(moment: Moment, offline: Sequence[int]) -> bool:
     coupled = moment.coupled(offline)
     # Under Equation (1) a request that completes at t̂ still holds its memory in that slot.
     after = coupled.copies_from + (moment.problem.convention is Convention.CLOSED)
-    mine = tokens_at(moment.data, coupled.starts, after)
-    return mine <= tokens_at(moment.data, offline, after)
+    mine, theirs = (present(moment.data, s, after) for s in (coupled.starts, offline))
+    return sum(mine) <= sum(theirs)
 
 
 def bounded_by_coupling(moment: Moment, offline: Sequence[int]) -> bool:
@@ -153,14 +144,13 @@ def _couple_check(
         "starts nothing else then, of random runs on 4 requests that are not optimal, s = 1; A "
         "and B with M = 6, C with M = 8, in turn"
     )
+    domain = Domain(made, cases)
     printed = examine("the statement", made, cases, lambda case: part(*case), keep=len(cases))
-    corrected = examine(
-        "the corrected statement", made, cases, lambda case: part(*case), lambda case: alike(*case)
+    corrected = domain.examine(
+        "the corrected statement", lambda case: part(*case), lambda case: alike(*case)
     )
-    by_text = examine(
+    by_text = domain.examine(
         "OC and t̂ by the tools of `bfio.kvcache` = Algorithm 3 written out again",
-        made,
-        cases,
         lambda case: couple(*case) == case[0].coupled(case[1]),
     )
     seen = Counter(moment.problem.convention for moment, _ in cases)
@@ -201,7 +191,6 @@ def _claim(*, part: Part, alike: Part, broken: str, reading: str = "", **texts: 
     verify = _verifier(part, broken)
     return Claim(
         hypotheses=(*FROM_STATE, "OFF starts at t only some of what Algorithm 2 starts"),
-        kind=Kind.COUNTEREXAMPLE,
         check=partial(_couple_check, part=part, verify=verify, alike=alike),
         summary="OC lags behind OFF where Algorithm 2 has started a request that OFF puts off.",
         mutations=(

@@ -111,9 +111,14 @@ def saturated_rate(kind: EqualRequests) -> Fraction:
     return Fraction(total - before, now - begin)
 
 
+def as_starts(counts: Sequence[int]) -> list[int]:
+    """Return the round of each request from how many there are in each round."""
+    return [now for now, count in enumerate(counts) for _ in range(count)]
+
+
 def stream(
     memory: int, prompt: int, output: int, convention: Convention, arrivals: Sequence[int]
 ) -> LatencyProblem:
     """Return the problem of a stream."""
-    rounds = [now for now, count in enumerate(arrivals) for _ in range(count)]
+    rounds = as_starts(arrivals)
     return problem_of(memory, [prompt] * len(rounds), [output] * len(rounds), convention, rounds)

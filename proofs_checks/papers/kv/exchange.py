@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency, violations
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import algorithm, jobs, optima, problem_of
 from proofs_checks.papers.kv.semi_online import (
@@ -14,7 +14,9 @@ from proofs_checks.papers.kv.semi_online import (
     small_instances,
     with_starts,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 # The exchange in the proof.
@@ -56,9 +58,29 @@ def verify_exchange(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.theorem4.2-exchange",
+    Mutation("o_k ≥ o_j in the correction", sign=-1),
+    hypotheses=(*SEMI_ONLINE, "S better than Algorithm 1"),
+    defect=Defect.SENTENCE,
+    verify=verify_exchange,
+)
 def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
+    """The exchange step.
+
+    Source: KV-cache paper, proof of Theorem 4.2 (appendix A.2), case 1
+    Statement: At the first time at which A and S differ, let S run j and not k, A run k and not j.
+        Swapping them leaves the completion of both: c_j(A) = c_k(S), and everything else as it is.
+    Formula: c_j(A) = c_k(S),  ΔC = o_k − o_j ≤ 0
+    Summary: The swap moves two requests and takes it for granted that everything else may stay.
+    Correction: Of the step, o_k ≤ o_j is true, and without pausing case 2 never occurs, since A
+        starts as many as possible. What fails is the equation: j and k need not take each other's
+        place, and a swap may exceed M later.
+    """
     cases = list(_disagreements(context))
-    made = f"every better schedule of every instance of 4 requests, {small_domain(context)}"
+    domain = Domain(
+        f"every better schedule of every instance of 4 requests, {small_domain(context)}", cases
+    )
 
     def equation(case: tuple[LatencyProblem, list[int], list[int]]) -> bool:
         problem, starts, other = case
@@ -77,20 +99,15 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
         ordered = all(sign * (outputs[j] - outputs[k]) >= 0 for j in theirs for k in ours)
         return bool(ours) and ordered
 
-    printed = refute(
+    printed = domain.refute(
         "some j, k of case 1 have c_j(A) = c_k(S)",
-        made,
-        cases,
         verify_exchange,
         lambda case: with_starts(case[0], case[2]),
         holds=equation,
         applies=case_1,
     )
-    corrected = examine(
-        "o_k ≤ o_j, and case 2 (S runs all that A runs, and more) does not occur",
-        made,
-        cases,
-        what_is_true,
+    corrected = domain.examine(
+        "o_k ≤ o_j, and case 2 (S runs all that A runs, and more) does not occur", what_is_true
     )
     return printed, corrected
 
@@ -142,7 +159,26 @@ def _delayed(problem: LatencyProblem) -> LatencyProblem:
     )
 
 
+@CLAIMS.remark(
+    "kv.figure4",
+    Mutation("P4 comes with the others in the correction", arrival=0),
+    defect=Defect.SENTENCE,
+    verify=verify_figure,
+)
 def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) -> Outcome:
+    """The optimum that waits.
+
+    Source: KV-cache paper, Figure 4 (section 5.1)
+    Statement: With one job at a time, P1, P2, P3 waiting (o_3 = 3 the least), P4 to come at t + 2
+        with o_4 = 1 and P5 at t + 6 with o_5 > o_3, the offline optimum waits for P4 and runs P3
+        after it; OC is in the same state at t + 8.
+    Formula: p_4 = t + 2 < p_3 in the offline optimum
+    Assumes: a prompt and o tokens take o + 1 rounds; one job at a time; no pausing
+    Summary: Waiting ends P4 three rounds earlier, P3 three later, and all after them one later: P3
+        and P4 are done by t + 7 without waiting, by t + 8 with.
+    Correction: P3 and P4 alone cost the same in both orders, and P3 first is done one round
+        earlier, so with anything else waiting the optimum does not wait.
+    """
     largest = context.choose(4, 5, 6)
     cases = [{"outputs": list(o)} for o in product(range(4, largest + 1), repeat=3)]
     alone = one_at_a_time([3, 1], [0, arrival])
@@ -162,48 +198,3 @@ def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) ->
         "P3 and P4 alone: both orders are optimal", "the two requests", [alone], tie
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="kv.theorem4.2-exchange",
-        source="KV-cache paper, proof of Theorem 4.2 (appendix A.2), case 1",
-        title="The exchange step",
-        statement="At the first time at which A and S differ, let S run j and not k, A run k "
-        "and not j. Swapping them leaves the completion of both: c_j(A) = c_k(S), and "
-        "everything else as it is.",
-        formula="c_j(A) = c_k(S),  ΔC = o_k − o_j ≤ 0",
-        hypotheses=(*SEMI_ONLINE, "S better than Algorithm 1"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_exchange_check,
-        summary="The swap moves two requests and takes it for granted that everything else may "
-        "stay.",
-        mutations=(Mutation("o_k ≥ o_j in the correction", sign=-1),),
-        correction="Of the step, o_k ≤ o_j is true, and without pausing case 2 never occurs, "
-        "since A starts as many as possible. What fails is the equation: j and k need not take "
-        "each other's place, and a swap may exceed M later.",
-        defect=Defect.SENTENCE,
-        verify=verify_exchange,
-    ),
-    Claim(
-        id="kv.figure4",
-        source="KV-cache paper, Figure 4 (section 5.1)",
-        title="The optimum that waits",
-        statement="With one job at a time, P1, P2, P3 waiting (o_3 = 3 the least), P4 to come "
-        "at t + 2 with o_4 = 1 and P5 at t + 6 with o_5 > o_3, the offline optimum waits for P4 "
-        "and runs P3 after it; OC is in the same state at t + 8.",
-        formula="p_4 = t + 2 < p_3 in the offline optimum",
-        hypotheses=("a prompt and o tokens take o + 1 rounds", "one job at a time", "no pausing"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_figure_check,
-        summary="Waiting ends P4 three rounds earlier, P3 three later, and all after them one "
-        "later: P3 and P4 are done by t + 7 without waiting, by t + 8 with.",
-        mutations=(Mutation("P4 comes with the others in the correction", arrival=0),),
-        correction="P3 and P4 alone cost the same in both orders, and P3 first is done one round "
-        "earlier, so with anything else waiting the optimum does not wait.",
-        defect=Defect.SENTENCE,
-        verify=verify_figure,
-    ),
-)

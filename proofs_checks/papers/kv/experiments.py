@@ -2,9 +2,12 @@
 
 from fractions import Fraction
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 # The size of the cache.
 _LAYERS, _HIDDEN, _BYTES = 80, 8192, 2
@@ -35,7 +38,24 @@ def verify_limit(data: Data) -> str | None:
     return f"with a GB of {data['gigabyte']} bytes: {tokens} tokens, not {_PUBLISHED}"
 
 
+@CLAIMS.remark(
+    "kv.memory-limit",
+    Mutation("64 layers in the correction", layers=64),
+    defect=Defect.FORMULA,
+    verify=verify_limit,
+)
 def _limit_check(context: Context, *, layers: int = _LAYERS) -> Outcome:
+    """16,492 tokens.
+
+    Source: KV-cache paper, section 7 (simulation setup)
+    Statement: For Llama2-70B on two A100 the limit is (160 GB − 140 GB) over 2·L·H·D = 2,621,440
+        bytes per token, 16,492 tokens.
+    Formula: (160 GB − 70·10⁹·2 B)/(2·80·8192·2 B) = 16,492
+    Assumes: P = 70 billion, L = 80, H = 8192, D = 2
+    Summary: No reading of GB gives 16,492; a token of half the size does not either (15,258).
+    Correction: The size per token is right; the quotient is 7,629 tokens (8,192 with GB of 2^30
+        bytes throughout, 12,130 with the model in bytes).
+    """
     del context
     cases = [{"gigabyte": g, "model_in_bytes": m} for g in (10**9, 2**30) for m in (0, 1)]
     printed = refute(
@@ -86,7 +106,28 @@ def verify_cap(data: Data) -> str | None:
     )
 
 
+@CLAIMS.experiment(
+    "kv.section8.2",
+    Mutation("1/3 for 1/2 in the correction", high=3),
+    defect=Defect.FORMULA,
+    verify=verify_cap,
+)
 def _slopes_check(context: Context, *, high: int = 2, low: int = 100) -> Outcome:
+    """Slopes and the latency cap.
+
+    Source: KV-cache paper, sections 7.1, 7.2 and 8.2
+    Statement: Under high demand average latency grows linearly in the arrivals, with slope 1/6 for
+        Algorithm 2 and 1/2 for the best benchmark; up to 10,000 arrivals Algorithm 2 stays below
+        200 s, which the benchmarks exceed. The slopes are in ratio 3, and 8 under low demand.
+    Formula: σ·10,000 ≤ 200 s < 3σ·10,000 for σ = 1/6;  (1/2)/(1/6) = 3;  (1/100)/(1/800) = 8
+    Assumes: lines through the origin; λ = 50 arrivals a second
+    Summary: The unit of the slopes is not given. What section 8.2 says needs a slope of Algorithm
+        2 between 1/150 and 1/50 s per arrival.
+    Reading: the paper names no unit; seconds per arrival (the axis of Figure 5) and seconds per
+        second of arrivals are tried, and both contradict section 8.2.
+    Correction: The ratios 3 and 8 are right; the slopes or their unit are not those of the figure
+        that section 8.2 reads.
+    """
     del context
     printed = refute(
         "Algorithm 2 below and the best benchmark above 200 s at 10,000 arrivals",
@@ -101,49 +142,3 @@ def _slopes_check(context: Context, *, high: int = 2, low: int = 100) -> Outcome
         lambda c: Fraction(c[0][1], c[0][0]) == c[1],
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="kv.memory-limit",
-        source="KV-cache paper, section 7 (simulation setup)",
-        title="16,492 tokens",
-        statement="For Llama2-70B on two A100 the limit is (160 GB − 140 GB) over 2·L·H·D = "
-        "2,621,440 bytes per token, 16,492 tokens.",
-        formula="(160 GB − 70·10⁹·2 B)/(2·80·8192·2 B) = 16,492",
-        hypotheses=("P = 70 billion, L = 80, H = 8192, D = 2",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_limit_check,
-        summary="No reading of GB gives 16,492; a token of half the size does not either "
-        "(15,258).",
-        mutations=(Mutation("64 layers in the correction", layers=64),),
-        correction="The size per token is right; the quotient is 7,629 tokens (8,192 with GB of "
-        "2^30 bytes throughout, 12,130 with the model in bytes).",
-        defect=Defect.FORMULA,
-        verify=verify_limit,
-    ),
-    Claim(
-        id="kv.section8.2",
-        source="KV-cache paper, sections 7.1, 7.2 and 8.2",
-        title="Slopes and the latency cap",
-        statement="Under high demand average latency grows linearly in the arrivals, with slope "
-        "1/6 for Algorithm 2 and 1/2 for the best benchmark; up to 10,000 arrivals Algorithm 2 "
-        "stays below 200 s, which the benchmarks exceed. The slopes are in ratio 3, and 8 under "
-        "low demand.",
-        formula="σ·10,000 ≤ 200 s < 3σ·10,000 for σ = 1/6;  (1/2)/(1/6) = 3;  (1/100)/(1/800) = 8",
-        hypotheses=("lines through the origin", "λ = 50 arrivals a second"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.EXPERIMENT,
-        check=_slopes_check,
-        summary="The unit of the slopes is not given. What section 8.2 says needs a slope of "
-        "Algorithm 2 between 1/150 and 1/50 s per arrival.",
-        mutations=(Mutation("1/3 for 1/2 in the correction", high=3),),
-        correction="The ratios 3 and 8 are right; the slopes or their unit are not those of the "
-        "figure that section 8.2 reads.",
-        defect=Defect.FORMULA,
-        reading="the paper names no unit; seconds per arrival (the axis of Figure 5) and seconds "
-        "per second of arrivals are tried, and both contradict section 8.2.",
-        verify=verify_cap,
-    ),
-)

@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.hindsight_latency import Convention
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Examination, Outcome
 from proofs_checks.papers.kv.bursts import ARRIVALS, Burst, verify
 from proofs_checks.papers.kv.model import (
@@ -18,9 +18,12 @@ from proofs_checks.papers.kv.model import (
     jobs,
     optima,
     peak,
+    present,
     random_problem,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 def _single(context: Context) -> Iterator[Burst]:
@@ -132,15 +135,6 @@ def largest_peak(data: Jobs) -> int:
     return max(f + n - 1 for f, n in zip(data.first, data.length, strict=True))
 
 
-def present(data: Jobs, starts: Sequence[int], slot: int) -> list[int]:
-    """Return the tokens of the requests that are there in a slot."""
-    return [
-        first + slot - start
-        for start, first, length in zip(starts, data.first, data.length, strict=True)
-        if start <= slot < start + length
-    ]
-
-
 def _side_by_side(data: Jobs, more: int) -> bool:
     """Whether ``⌊M/π⌋`` requests are there wherever one waits under Algorithm 2."""
     starts = algorithm(data)
@@ -191,7 +185,37 @@ def _sharing(context: Context, more: int) -> tuple[Examination[Jobs], Examinatio
     )
 
 
+@CLAIMS.result(
+    "kv.lemma5.5",
+    Mutation("room for one slot less in the correction", less=1),
+    Mutation("a tenth of the level of work in the correction", share=0.1),
+    Mutation("one request more side by side in the correction", more=1),
+    hypotheses=(*ARRIVALS, "λ < μ*, here in the form λ·ℓ < 1 with ℓ slots at most a request"),
+    defect=Defect.RESULT,
+    verify=verify,
+    proof="lemma5.5",
+)
 def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: int = 0) -> Outcome:
+    """OFF catches up in a stable system.
+
+    Source: KV-cache paper, Lemma 5.5 (section 5.1)
+    Statement: If λ < μ*, OFF completes S_ON ∪ U within a constant C_1 of rounds, with probability
+        1 − O(1/T).
+    Formula: λ < μ*  ⇒  Pr(t̂ − t ≤ C_1) ≥ 1 − O(1/T)
+    Summary: A burst of short requests right after a long one was started: the optimum starts the
+        long one after the burst. A burst longer than any constant has a positive probability that
+        does not depend on T.
+    Reading: the paper leaves μ* open; λ·ℓ < 1 makes every policy stable that does not idle. t̂ is
+        when OFF, optimal from Algorithm 2's state at t on, has completed S_ON ∪ U; the least over
+        all optima is taken where it is refuted, the largest where it is corrected.
+    Correction: C_1 = K·log T does, and no smaller order: if λ·ℓ < 1, every optimum has completed
+        S_ON ∪ U by t + K·log T with probability 1 − O(1/T), K depending on λ, B, ℓ and M. A
+        request that waits while d slots stand idle could use them, at the cost of d − 1 rounds for
+        each that starts between them; and idle slots come within O(log T). Where m = ⌊M/π⌋
+        requests of the largest peak π fit side by side, K·log T does if λ·(2ℓ − 1) < m, and K·(log
+        T)² if λ·ℓ < m and rounds without arrivals occur. From there up to μ* no proof is known to
+        us.
+    """
     printed = refute(
         "the optimum serves what Algorithm 2 has started before the end of a burst",
         "one request in round 0, then bursts of short ones; small M and outputs, conventions A, "
@@ -216,40 +240,3 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
         lambda case: _work_bounded(case, share),
     )
     return printed, move, work, *_sharing(context, more)
-
-
-CLAIMS = (
-    Claim(
-        id="kv.lemma5.5",
-        source="KV-cache paper, Lemma 5.5 (section 5.1)",
-        title="OFF catches up in a stable system",
-        statement="If λ < μ*, OFF completes S_ON ∪ U within a constant C_1 of rounds, with "
-        "probability 1 − O(1/T).",
-        formula="λ < μ*  ⇒  Pr(t̂ − t ≤ C_1) ≥ 1 − O(1/T)",
-        hypotheses=(*ARRIVALS, "λ < μ*, here in the form λ·ℓ < 1 with ℓ slots at most a request"),
-        kind=Kind.COUNTEREXAMPLE,
-        check=_lemma55_check,
-        summary="A burst of short requests right after a long one was started: the optimum starts "
-        "the long one after the burst. A burst longer than any constant has a positive "
-        "probability that does not depend on T.",
-        mutations=(
-            Mutation("room for one slot less in the correction", less=1),
-            Mutation("a tenth of the level of work in the correction", share=0.1),
-            Mutation("one request more side by side in the correction", more=1),
-        ),
-        correction="C_1 = K·log T does, and no smaller order: if λ·ℓ < 1, every optimum has "
-        "completed S_ON ∪ U by t + K·log T with probability 1 − O(1/T), K depending on λ, B, ℓ "
-        "and M. A request that waits while d slots stand idle could use them, at the cost of d − "
-        "1 rounds for each that starts between them; and idle slots come within O(log T). Where m "
-        "= ⌊M/π⌋ requests of the largest peak π fit side by side, K·log T does if λ·(2ℓ − 1) < m, "
-        "and K·(log T)² if λ·ℓ < m and rounds without arrivals occur. From there up to μ* no "
-        "proof is known to us.",
-        defect=Defect.RESULT,
-        reading="the paper leaves μ* open; λ·ℓ < 1 makes every policy stable that does not idle. "
-        "t̂ is when OFF, optimal from Algorithm 2's state at t on, has completed S_ON ∪ U; the "
-        "least over all optima is taken where it is refuted, the largest where it is corrected.",
-        verify=verify,
-        scope=Scope.RESULT,
-        proof="lemma5.5",
-    ),
-)

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from itertools import accumulate, product
 
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.kv.bursts import ARRIVALS, Burst, verify_queue
 from proofs_checks.papers.kv.model import algorithm, jobs, optima, problem_of
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 #: Convention, memory, prompt and unit of time where one request at a time fits; outputs that
 #: occupy one, two and three units.
@@ -66,9 +69,37 @@ def _outlasts(case: tuple[int, tuple[Round, ...]]) -> bool:
     return algorithm(data)[0] == 0 and all(starts[0] >= after for starts in optima(data))
 
 
+@CLAIMS.result(
+    "kv.lemma5.6",
+    Mutation("one other request in the queue", others=1),
+    Mutation("one round later in the correction", later=1),
+    Mutation("short ones may run out in the correction", behind=1),
+    hypotheses=(*ARRIVALS, "λ > μ*"),
+    defect=Defect.RESULT,
+    verify=verify_queue,
+    proof="lemma5.6",
+)
 def _lemma56_check(
     context: Context, *, others: int = 2, later: int = 0, behind: int = 0
 ) -> Outcome:
+    """OFF catches up in an overloaded system.
+
+    Source: KV-cache paper, Lemma 5.6 (section 5.1)
+    Statement: If λ > μ*, there is t_0 such that for t ≥ t_0 OFF completes S_ON ∪ U within a
+        constant C_2 of rounds, with probability 1 − O(1/T).
+    Formula: λ > μ*  ⇒  Pr(t̂ − t ≤ C_2) ≥ 1 − O(1/T) for t ≥ t_0
+    Summary: With a queue of long requests the optimum starts one of them that just fits the time
+        before a burst of short ones, and the shorter one that Algorithm 2 starts only after the
+        burst, however long it is.
+    Reading: for each fixed t, as T grows: so is the lemma printed, with constants t_0 and C_2. The
+        probability found falls with t; the printed proof argues with a backlog that grows with t.
+    Correction: For every t there is a positive probability, independent of T, of t̂ − t ≥ 5 + L,
+        for every L ≥ 3 (one request at a time; units of one, J of two, others of three rounds),
+        and, where short requests alone overload the worker, of t̂ − t > T − t: no C_2 = o(T) is
+        enough, K·log T neither. For t that grows with T it is open; among equal requests OFF must
+        then be taken to serve those first that Algorithm 2 has started, else t̂ − t is not bounded
+        at all.
+    """
     lengths = context.choose((3, 4), (3, 4, 5), (3, 4, 5))
     kinds = context.choose((0, 1), (0, 1, 2), (0, 1, 2))
     printed = refute(
@@ -99,39 +130,3 @@ def _lemma56_check(
         _outlasts,
     )
     return printed, corrected, never
-
-
-CLAIMS = (
-    Claim(
-        id="kv.lemma5.6",
-        source="KV-cache paper, Lemma 5.6 (section 5.1)",
-        title="OFF catches up in an overloaded system",
-        statement="If λ > μ*, there is t_0 such that for t ≥ t_0 OFF completes S_ON ∪ U within a "
-        "constant C_2 of rounds, with probability 1 − O(1/T).",
-        formula="λ > μ*  ⇒  Pr(t̂ − t ≤ C_2) ≥ 1 − O(1/T) for t ≥ t_0",
-        hypotheses=(*ARRIVALS, "λ > μ*"),
-        kind=Kind.COUNTEREXAMPLE,
-        check=_lemma56_check,
-        summary="With a queue of long requests the optimum starts one of them that just fits the "
-        "time before a burst of short ones, and the shorter one that Algorithm 2 starts only "
-        "after the burst, however long it is.",
-        mutations=(
-            Mutation("one other request in the queue", others=1),
-            Mutation("one round later in the correction", later=1),
-            Mutation("short ones may run out in the correction", behind=1),
-        ),
-        correction="For every t there is a positive probability, independent of T, of t̂ − t ≥ 5 "
-        "+ L, for every L ≥ 3 (one request at a time; units of one, J of two, others of three "
-        "rounds), and, where short requests alone overload the worker, of t̂ − t > T − t: no C_2 = "
-        "o(T) is enough, K·log T neither. For t that grows with T it is open; among equal "
-        "requests OFF must then be taken to serve those first that Algorithm 2 has started, else "
-        "t̂ − t is not bounded at all.",
-        defect=Defect.RESULT,
-        reading="for each fixed t, as T grows: so is the lemma printed, with constants t_0 and "
-        "C_2. The probability found falls with t; the printed proof argues with a backlog that "
-        "grows with t.",
-        verify=verify_queue,
-        scope=Scope.RESULT,
-        proof="lemma5.6",
-    ),
-)

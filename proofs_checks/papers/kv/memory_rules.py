@@ -5,10 +5,13 @@ from itertools import product
 from typing import TypeAlias
 
 from formulations.hindsight_latency import Convention, LatencyProblem, violations
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import Jobs, peak, problem_of
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 #: A problem and a start for each request.
 Schedule: TypeAlias = tuple[LatencyProblem, tuple[int, ...]]
@@ -27,9 +30,19 @@ def _pairs(largest: int, most: Callable[[int], int]) -> Iterator[tuple[int, int,
                     yield memory, prompt, first, second
 
 
+@CLAIMS.remark("kv.section2.3", Mutation("t_1 up to M", most=lambda memory: memory))
 def _together_check(
     context: Context, *, most: Callable[[int], int] = lambda memory: memory // 2
 ) -> Outcome:
+    """Growing requests fit together where fixed ones would not.
+
+    Source: KV-cache paper, section 2.3
+    Statement: Two requests of the same prompt s whose sizes grow to t_1 ≤ M/2 and t_2 ≤ M can be
+        processed at the same time even if t_1 + t_2 > M.
+    Formula: s ≤ t_1 ≤ M/2, t_1 ≤ t_2 ≤ M  ⇒  both started together never exceed M
+    Assumes: each grows by 1 per round; memory is freed on completion
+    Summary: Until t_1 − s both hold at most t_1 each; then P2 is alone.
+    """
     largest = context.choose(12, 24, 40)
 
     def fits(pair: tuple[int, int, int, int]) -> bool:
@@ -120,7 +133,31 @@ def verify_rules(data: Data) -> str | None:
     )
 
 
+@CLAIMS.own(
+    "kv.memory-rules",
+    Mutation("(1) taken for B.1 with the same o", longer=0),
+    Mutation("section 3 taken for B.1 with the same s", larger=0),
+    defect=Defect.INFERENCE,
+    verify=verify_rules,
+)
 def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outcome:
+    """Three statements of the memory limit.
+
+    Source: KV-cache paper, section 3, Equation (1) and appendix B.1, constraint 3
+    Statement: The limit of section 3, that of Equation (1) and that of the integer program are one
+        rule.
+    Formula: Σ_{S(t)} (s + a_i) ≤ M  ⇔  (1)  ⇔  Σ (s + t − p_i)·y_{i,t} ≤ M
+    Assumes: a common prompt s; requests that fit alone
+    Summary: Section 3 leaves out the prompts of the round, B.1 the last token; an algorithm under
+        one rule must not be compared with an optimum under another.
+    Reading: implied, not printed as a statement: the paper gives the limit three times, as one. A
+        schedule is allowed by a rule if it keeps M at every round.
+    Correction: They are three conventions: a request started at p holds s + t − p tokens for p ≤ t
+        ≤ p + o in (1), for p + 1 ≤ t ≤ p + o in section 3, for p ≤ t ≤ p + o − 1 in B.1. (1) for
+        (s, o) is B.1 for (s, o + 1), section 3 is B.1 for (s + 1, o), and OPT of B.1 ≤ OPT of
+        section 3 ≤ OPT of (1).
+    """
+
     def alike(schedule: Schedule) -> bool:
         return len({_allowed(schedule, rule) for rule in RULES}) == 1
 
@@ -175,47 +212,3 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
     )
     same = examine("conventions A, B, C of the checker", made, _schedules(context), ours)
     return printed, corrected, same
-
-
-CLAIMS = (
-    Claim(
-        id="kv.section2.3",
-        source="KV-cache paper, section 2.3",
-        title="Growing requests fit together where fixed ones would not",
-        statement="Two requests of the same prompt s whose sizes grow to t_1 ≤ M/2 and t_2 ≤ M "
-        "can be processed at the same time even if t_1 + t_2 > M.",
-        formula="s ≤ t_1 ≤ M/2, t_1 ≤ t_2 ≤ M  ⇒  both started together never exceed M",
-        hypotheses=("each grows by 1 per round", "memory is freed on completion"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_together_check,
-        summary="Until t_1 − s both hold at most t_1 each; then P2 is alone.",
-        mutations=(Mutation("t_1 up to M", most=lambda memory: memory),),
-    ),
-    Claim(
-        id="kv.memory-rules",
-        source="KV-cache paper, section 3, Equation (1) and appendix B.1, constraint 3",
-        title="Three statements of the memory limit",
-        statement="The limit of section 3, that of Equation (1) and that of the integer program "
-        "are one rule.",
-        formula="Σ_{S(t)} (s + a_i) ≤ M  ⇔  (1)  ⇔  Σ (s + t − p_i)·y_{i,t} ≤ M",
-        hypotheses=("a common prompt s", "requests that fit alone"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
-        check=_rules_check,
-        summary="Section 3 leaves out the prompts of the round, B.1 the last token; an algorithm "
-        "under one rule must not be compared with an optimum under another.",
-        mutations=(
-            Mutation("(1) taken for B.1 with the same o", longer=0),
-            Mutation("section 3 taken for B.1 with the same s", larger=0),
-        ),
-        reading="implied, not printed as a statement: the paper gives the limit three times, as "
-        "one. A schedule is allowed by a rule if it keeps M at every round.",
-        correction="They are three conventions: a request started at p holds s + t − p tokens "
-        "for p ≤ t ≤ p + o in (1), for p + 1 ≤ t ≤ p + o in section 3, for p ≤ t ≤ p + o − 1 in "
-        "B.1. (1) for (s, o) is B.1 for (s, o + 1), section 3 is B.1 for (s + 1, o), and OPT of "
-        "B.1 ≤ OPT of section 3 ≤ OPT of (1).",
-        defect=Defect.INFERENCE,
-        verify=verify_rules,
-    ),
-)

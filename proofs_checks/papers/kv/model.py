@@ -179,6 +179,15 @@ def running_loads(data: Jobs, starts: dict[int, int], now: int) -> list[Load]:
     ]
 
 
+def present(data: Jobs, starts: Sequence[int], slot: int) -> list[int]:
+    """Return the tokens of the requests that are there in a slot."""
+    return [
+        first + slot - start
+        for start, first, length in zip(starts, data.first, data.length, strict=True)
+        if start <= slot < start + length
+    ]
+
+
 def peak(data: Jobs, starts: Sequence[int]) -> int:
     """Return the most tokens in the cache at any slot."""
     tokens: dict[int, int] = {}

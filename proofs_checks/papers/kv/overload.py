@@ -6,10 +6,11 @@ from itertools import product
 from math import log
 
 from formulations.hindsight_latency import Convention, LatencyProblem, lower_bound, total_latency
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
 from proofs_checks.papers.kv.equal_streams import (
     EqualRequests,
+    as_starts,
     kinds_of,
     mean_wait,
     saturated_rate,
@@ -19,6 +20,9 @@ from proofs_checks.papers.kv.equal_streams import (
 from proofs_checks.papers.kv.model import algorithm, jobs, peak, problem_of, random_problem
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import slope_estimate
+
+CLAIMS = Claims()
+
 
 #: Horizons T at which streams are compared; each doubles the one before.
 _ROUNDS = (12, 24, 48)
@@ -47,7 +51,7 @@ def steady_keeps_memory(data: Data, convention: Convention) -> bool:
     arrivals = [data["per_round"]] * _ROUNDS[0]
     problem = stream(data["memory"], data["prompt"], data["output"], convention, arrivals)
     kind = kinds_of(data)[convention]
-    steady = _as_starts(started(kind, arrivals, most=kind.steady))
+    steady = as_starts(started(kind, arrivals, most=kind.steady))
     return peak(jobs(problem), steady) <= problem.memory
 
 
@@ -74,10 +78,6 @@ def verify_regret(data: Data) -> str | None:
     )
 
 
-def _as_starts(counts: Sequence[int]) -> list[int]:
-    return [now for now, count in enumerate(counts) for _ in range(count)]
-
-
 def _streams(context: Context, rates: Sequence[int]) -> Iterator[Data]:
     largest, longest, prompts = context.choose((20, 3, (1,)), (24, 4, (1, 2)), (40, 6, (1, 2)))
     for prompt, output, per_round in product(prompts, range(1, longest + 1), rates):
@@ -87,9 +87,37 @@ def _streams(context: Context, rates: Sequence[int]) -> Iterator[Data]:
                 yield data
 
 
+STREAM = ("arrivals per round i.i.d. with bounded support", "outputs i.i.d.", "a common prompt s")
+
+
+@CLAIMS.result(
+    "kv.theorem5.3",
+    Mutation("one arrival a round, which never overloads", rates=(1,)),
+    Mutation("a quarter of the bound in the correction", share=Fraction(1, 4)),
+    hypotheses=STREAM,
+    defect=Defect.RESULT,
+    verify=verify_regret,
+)
 def _regret_check(
     context: Context, *, rates: Sequence[int] = (1, 4, 6), share: Fraction = Fraction(1)
 ) -> Outcome:
+    """Constant regret.
+
+    Source: KV-cache paper, Theorem 5.3 (section 5.1)
+    Statement: The regret of Algorithm 2 is at most a constant independent of T, stable or
+        overloaded.
+    Formula: E[AEL(I; Algorithm 2) − OPT/n] ≤ C
+    Summary: Algorithm 2 starts as many as fit; they end together, and their memory stands idle. A
+        fixed number in every round is a distribution with bounded support, and the excess over any
+        feasible schedule is a lower bound on the regret. It does not go away as s/M → 0: see the
+        rates.
+    Reading: latency counted until all have completed; an excess of AEL over a feasible schedule
+        that doubles as T doubles refutes any constant. A counterexample is one under every
+        convention, A, B and C.
+    Correction: The regret is at most linear in T, since Algorithm 2 never idles, and linear it can
+        be: with equal requests it sustains as little as just over half the rate of other schedules
+        (kv.stability). The later version of the paper no longer claims constant regret.
+    """
     problems = (
         random_problem(context.rng, most=8) for _ in range(context.choose(150, 2000, 30_000))
     )
@@ -104,7 +132,7 @@ def _regret_check(
         columns = data["memory"], data["prompt"], data["output"]
         return all(
             algorithm(jobs(stream(*columns, convention, arrivals)))
-            == _as_starts(started(kind, arrivals))
+            == as_starts(started(kind, arrivals))
             for convention, kind in kinds_of(data).items()
         )
 
@@ -140,14 +168,31 @@ def _regret_check(
 
 
 # Remark 5.2 and the order of OPT.
+@CLAIMS.remark(
+    "kv.remark5.2",
+    Mutation("a thirtieth of the rounds with arrivals", every=30),
+    hypotheses=(*STREAM, "3 to 5 arrivals a round, outputs 1 to 3, M = 6, s = 1: overloaded"),
+    kind=Kind.STATISTICAL,
+)
 def _growth_check(context: Context, *, every: int = 1) -> Outcome:
+    """Latency in an overloaded system.
+
+    Source: KV-cache paper, Remark 5.2 and section 5 (overloaded systems)
+    Statement: In an overloaded system TEL of Algorithm 2 and OPT scale as O(T²), so AEL and OPT/n
+        are O(T).
+    Formula: TEL, OPT = O(T²);  AEL, OPT/n = O(T)
+    Summary: OPT lies between the two, so AEL of both is linear in T. That constant regret would
+        imply equal coefficients is arithmetic; it does not apply, since kv.theorem5.3 fails.
+    Reading: as an exact order, Θ(T²) and Θ(T): the remark goes on to compare leading coefficients
+        of T, and the upper bound alone holds in a stable system too.
+    """
     points: list[tuple[float, float, float]] = []
     for rounds in context.choose((10, 20, 40), (15, 30, 60), (20, 40, 80, 160, 320)):
         for _ in range(context.choose(12, 12, 20)):
             counts = context.rng.integers(3, 6, rounds) * (
                 context.rng.integers(every, size=rounds) == 0
             )
-            arrivals = [now for now, count in enumerate(counts) for _ in range(count)] or [0]
+            arrivals = as_starts(counts.tolist()) or [0]
             outputs = context.rng.integers(1, 4, len(arrivals)).tolist()
             problem = problem_of(6, [1] * len(arrivals), outputs, arrivals=arrivals)
             mine = total_latency(problem, algorithm(jobs(problem)))
@@ -170,9 +215,6 @@ def _square(name: str, x: Sequence[float], y: Sequence[float]) -> Estimate:
     )
 
 
-STREAM = ("arrivals per round i.i.d. with bounded support", "outputs i.i.d.", "a common prompt s")
-
-
 def verify_stability(data: Data) -> str | None:
     """Compare the rates that Algorithm 2 and a steady start sustain, under every convention."""
     kinds = kinds_of(data)
@@ -189,9 +231,32 @@ def verify_stability(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "kv.stability",
+    Mutation("three quarters in the correction", share=Fraction(3, 4)),
+    Mutation("half the rate of a steady start", asked=2),
+    hypotheses=STREAM,
+    defect=Defect.SENTENCE,
+    verify=verify_stability,
+)
 def _stability_check(
     context: Context, *, share: Fraction = Fraction(1, 2), asked: int = 1
 ) -> Outcome:
+    """Stable where the optimum is stable.
+
+    Source: KV-cache paper, text before Theorem 5.3
+    Statement: Algorithm 2 keeps the system stable whenever the hindsight optimum does.
+    Formula: λ < μ*  ⇒  the queue of Algorithm 2 stays bounded in the mean
+    Summary: Rates are exact: with a long queue the starts depend on the last o rounds only, so the
+        run is periodic. A queue with bounded arrivals that drifts up is unstable.
+    Reading: the hindsight optimum is stable where some schedule is: starting at most so many a
+        round as can go on for ever. Arrivals between the two rates come as nothing or as a burst,
+        which finds Algorithm 2 idle at times. A counterexample is one under every convention, A, B
+        and C.
+    Correction: With equal requests Algorithm 2 sustains more than half of M/area requests a round,
+        the most that any schedule can (area: tokens times rounds of a request); the half is nearly
+        reached for long outputs.
+    """
     largest, longest = context.choose((24, 4), (60, 8), (150, 12))
     cases = [
         {"memory": memory, "prompt": prompt, "output": output}
@@ -219,80 +284,3 @@ def _stability_check(
         over_half,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="kv.theorem5.3",
-        source="KV-cache paper, Theorem 5.3 (section 5.1)",
-        title="Constant regret",
-        statement="The regret of Algorithm 2 is at most a constant independent of T, stable or "
-        "overloaded.",
-        formula="E[AEL(I; Algorithm 2) − OPT/n] ≤ C",
-        hypotheses=STREAM,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_regret_check,
-        summary="Algorithm 2 starts as many as fit; they end together, and their memory stands "
-        "idle. A fixed number in every round is a distribution with bounded support, and the "
-        "excess over any feasible schedule is a lower bound on the regret. It does not go away as "
-        "s/M → 0: see the rates.",
-        mutations=(
-            Mutation("one arrival a round, which never overloads", rates=(1,)),
-            Mutation("a quarter of the bound in the correction", share=Fraction(1, 4)),
-        ),
-        correction="The regret is at most linear in T, since Algorithm 2 never idles, and "
-        "linear it can be: with equal requests it sustains as little as just over half the rate "
-        "of other schedules (kv.stability). The later version of the paper no longer claims "
-        "constant regret.",
-        reading="latency counted until all have completed; an excess of AEL over a feasible "
-        "schedule that doubles as T doubles refutes any constant. A counterexample is one under "
-        "every convention, A, B and C.",
-        defect=Defect.RESULT,
-        verify=verify_regret,
-    ),
-    Claim(
-        id="kv.remark5.2",
-        source="KV-cache paper, Remark 5.2 and section 5 (overloaded systems)",
-        title="Latency in an overloaded system",
-        statement="In an overloaded system TEL of Algorithm 2 and OPT scale as O(T²), so AEL and "
-        "OPT/n are O(T).",
-        formula="TEL, OPT = O(T²);  AEL, OPT/n = O(T)",
-        hypotheses=(*STREAM, "3 to 5 arrivals a round, outputs 1 to 3, M = 6, s = 1: overloaded"),
-        kind=Kind.STATISTICAL,
-        scope=Scope.REMARK,
-        check=_growth_check,
-        summary="OPT lies between the two, so AEL of both is linear in T. That constant regret "
-        "would imply equal coefficients is arithmetic; it does not apply, since kv.theorem5.3 "
-        "fails.",
-        mutations=(Mutation("a thirtieth of the rounds with arrivals", every=30),),
-        reading="as an exact order, Θ(T²) and Θ(T): the remark goes on to compare leading "
-        "coefficients of T, and the upper bound alone holds in a stable system too.",
-    ),
-    Claim(
-        id="kv.stability",
-        source="KV-cache paper, text before Theorem 5.3",
-        title="Stable where the optimum is stable",
-        statement="Algorithm 2 keeps the system stable whenever the hindsight optimum does.",
-        formula="λ < μ*  ⇒  the queue of Algorithm 2 stays bounded in the mean",
-        hypotheses=STREAM,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_stability_check,
-        summary="Rates are exact: with a long queue the starts depend on the last o rounds only, "
-        "so the run is periodic. A queue with bounded arrivals that drifts up is unstable.",
-        mutations=(
-            Mutation("three quarters in the correction", share=Fraction(3, 4)),
-            Mutation("half the rate of a steady start", asked=2),
-        ),
-        correction="With equal requests Algorithm 2 sustains more than half of M/area requests "
-        "a round, the most that any schedule can (area: tokens times rounds of a request); the "
-        "half is nearly reached for long outputs.",
-        reading="the hindsight optimum is stable where some schedule is: starting at most so many "
-        "a round as can go on for ever. Arrivals between the two rates come as nothing or as a "
-        "burst, which finds Algorithm 2 idle at times. A counterexample is one under every "
-        "convention, A, B and C.",
-        defect=Defect.SENTENCE,
-        verify=verify_stability,
-    ),
-)

@@ -11,11 +11,14 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.claim import Claim, Context, Defect, Effort, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.memory_rules import Schedule
 from proofs_checks.papers.kv.model import as_data, from_data, problem_of
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: Longest output and largest prompt: quick, normal, deep.
 _SIZES = ((2, 2), (3, 3), (4, 4))
@@ -90,7 +93,24 @@ def verify_objective(data: Data) -> str | None:
     )
 
 
+@CLAIMS.formula(
+    "kv.appendix-b1-objective",
+    Mutation("Σ a_i taken off twice", share=2),
+    defect=Defect.FORMULA,
+    verify=verify_objective,
+)
 def _objective_check(context: Context, *, share: int = 1) -> Outcome:
+    """The objective of the program.
+
+    Source: KV-cache paper, appendix B.1
+    Statement: The objective Σ (p_i + o_i) is the total end-to-end latency.
+    Formula: Σ_i (Σ_t t·x_{i,t} + o_i) = Σ_i (c_i − a_i)
+    Assumes: c_i = p_i + o_i; o_i ≤ M − s
+    Summary: A constant of the instance: the optimal schedules are the same, ratios are not.
+    Correction: It exceeds the total latency by Σ a_i, a constant of the instance: what minimizes
+        the one minimizes the other.
+    """
+
     def latency(schedule: Schedule) -> bool:
         return printed_objective(schedule) == total_latency(*schedule)
 
@@ -99,15 +119,11 @@ def _objective_check(context: Context, *, share: int = 1) -> Outcome:
         return printed_objective(schedule) - share * arrivals == total_latency(*schedule)
 
     schedules = list(_program_schedules(context))
-    printed = refute(
-        "objective = total latency",
-        _made(context),
-        schedules,
-        verify_objective,
-        _with_starts,
-        holds=latency,
+    domain = Domain(_made(context), schedules)
+    printed = domain.refute(
+        "objective = total latency", verify_objective, _with_starts, holds=latency
     )
-    corrected = examine("objective − Σ a_i = total latency", _made(context), schedules, shifted)
+    corrected = domain.examine("objective − Σ a_i = total latency", shifted)
     return printed, corrected
 
 
@@ -138,28 +154,58 @@ def verify_round_0(data: Data) -> str | None:
     )
 
 
+@CLAIMS.formula(
+    "kv.appendix-b1-round0",
+    Mutation("rows from round 1 on in the correction", first=1),
+    defect=Defect.MISPRINT,
+    verify=verify_round_0,
+)
 def _round_0_check(context: Context, *, first: int = 0) -> Outcome:
+    """Memory rows for t in [T].
+
+    Source: KV-cache paper, appendix B.1, constraint 3
+    Statement: With constraint 3 for every t ∈ [T] the memory is never exceeded.
+    Formula: Σ_i (s + t − p_i)·y_{i,t} ≤ M for t = 1..T
+    Assumes: starts from round 0 on, as p_i = Σ_{t=0}^T t·x_{i,t} has them; o_i ≤ M − s
+    Summary: Requests that start at 0 with o = 1 are gone by round 1, so no row limits them.
+    Correction: Rows are needed from t = 0 on. That is what is meant: the same appendix sums p_i
+        from t = 0, and the requests of the semi-online model arrive at 0.
+    """
     schedules = list(_program_schedules(context))
 
     def legal(schedule: Schedule) -> bool:
         return not violations(*schedule)
 
-    printed = refute(
+    domain = Domain(_made(context), schedules)
+    printed = domain.refute(
         "rows of rounds 1..T keep the memory",
-        _made(context),
-        schedules,
         verify_round_0,
         _with_starts,
         holds=legal,
         applies=lambda s: fits_from(s, 1),
     )
-    corrected = examine(
-        "rows of rounds 0..T do", _made(context), schedules, legal, lambda s: fits_from(s, first)
-    )
+    corrected = domain.examine("rows of rounds 0..T do", legal, lambda s: fits_from(s, first))
     return printed, corrected
 
 
+@CLAIMS.formula(
+    "kv.appendix-b1-running",
+    Mutation("nothing runs in its last round", late=1),
+    kind=Kind.IDENTITY,
+)
 def _running_check(context: Context, *, late: int = 0) -> Outcome:
+    """Running status and product.
+
+    Source: KV-cache paper, appendix B.1, constraints 2 to 4
+    Statement: Constraint 4 (nothing runs after its completion) follows from constraint 2, and the
+        product in constraint 3 is linear in x.
+    Formula: y_{i,t} = Σ_k x_{i,k}·1{t−k<o_i};  (s+t−p_i)·y_{i,t} = Σ_k (s+t−k)·1{t−k<o_i}·x_{i,k}
+    Assumes: each request starts once
+    Summary: x has a single 1, so the product of start and status in constraint 3 is linear in x,
+        and constraint 4 and the variables y can be left out.
+    Reading: the linear form is ours; it is what `formulations.hindsight_latency` states.
+    """
+
     def linear(schedule: Schedule) -> bool:
         problem, starts = schedule
         columns = zip(problem.prompt.tolist(), problem.output.tolist(), starts, strict=True)
@@ -179,7 +225,17 @@ def _running_check(context: Context, *, late: int = 0) -> Outcome:
     )
 
 
+@CLAIMS.formula("kv.appendix-b1", Mutation("rows from round 1 on", first=1))
 def _program_check(context: Context, *, first: int = 0) -> Outcome:
+    """The hindsight optimum as an integer program.
+
+    Source: KV-cache paper, appendix B.1
+    Statement: The integer program of appendix B.1 gives the hindsight optimum.
+    Formula: min Σ (Σ_t t·x_{i,t} + o_i) s.t. constraints 1 to 4
+    Assumes: no pausing; T large enough; rows from round 0 (kv.appendix-b1-round0)
+    Summary: Enumeration of all start vectors up to T = max a + Σ o, which no optimum exceeds.
+    Reading: less Σ a_i (kv.appendix-b1-objective); optimum under the convention of this program.
+    """
     problems = list(_program_problems(context))
 
     def enumerated(problem: LatencyProblem) -> bool:
@@ -211,80 +267,3 @@ def _program_check(context: Context, *, first: int = 0) -> Outcome:
         by_solver,
     )
     return literal, by_program
-
-
-_B1 = "KV-cache paper, appendix B.1"
-
-
-CLAIMS = (
-    Claim(
-        id="kv.appendix-b1",
-        source=_B1,
-        title="The hindsight optimum as an integer program",
-        statement="The integer program of appendix B.1 gives the hindsight optimum.",
-        formula="min Σ (Σ_t t·x_{i,t} + o_i) s.t. constraints 1 to 4",
-        hypotheses=("no pausing", "T large enough", "rows from round 0 (kv.appendix-b1-round0)"),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_program_check,
-        summary="Enumeration of all start vectors up to T = max a + Σ o, which no optimum "
-        "exceeds.",
-        mutations=(Mutation("rows from round 1 on", first=1),),
-        reading="less Σ a_i (kv.appendix-b1-objective); optimum under the convention of this "
-        "program.",
-    ),
-    Claim(
-        id="kv.appendix-b1-objective",
-        source=_B1,
-        title="The objective of the program",
-        statement="The objective Σ (p_i + o_i) is the total end-to-end latency.",
-        formula="Σ_i (Σ_t t·x_{i,t} + o_i) = Σ_i (c_i − a_i)",
-        hypotheses=("c_i = p_i + o_i", "o_i ≤ M − s"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_objective_check,
-        summary="A constant of the instance: the optimal schedules are the same, ratios are not.",
-        mutations=(Mutation("Σ a_i taken off twice", share=2),),
-        correction="It exceeds the total latency by Σ a_i, a constant of the instance: what "
-        "minimizes the one minimizes the other.",
-        defect=Defect.FORMULA,
-        verify=verify_objective,
-    ),
-    Claim(
-        id="kv.appendix-b1-round0",
-        source=f"{_B1}, constraint 3",
-        title="Memory rows for t in [T]",
-        statement="With constraint 3 for every t ∈ [T] the memory is never exceeded.",
-        formula="Σ_i (s + t − p_i)·y_{i,t} ≤ M for t = 1..T",
-        hypotheses=(
-            "starts from round 0 on, as p_i = Σ_{t=0}^T t·x_{i,t} has them",
-            "o_i ≤ M − s",
-        ),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.FORMULA,
-        check=_round_0_check,
-        summary="Requests that start at 0 with o = 1 are gone by round 1, so no row limits them.",
-        mutations=(Mutation("rows from round 1 on in the correction", first=1),),
-        correction="Rows are needed from t = 0 on. That is what is meant: the same appendix sums "
-        "p_i from t = 0, and the requests of the semi-online model arrive at 0.",
-        defect=Defect.MISPRINT,
-        verify=verify_round_0,
-    ),
-    Claim(
-        id="kv.appendix-b1-running",
-        source=f"{_B1}, constraints 2 to 4",
-        title="Running status and product",
-        statement="Constraint 4 (nothing runs after its completion) follows from constraint 2, "
-        "and the product in constraint 3 is linear in x.",
-        formula="y_{i,t} = Σ_k x_{i,k}·1{t−k<o_i};  (s+t−p_i)·y_{i,t} = Σ_k "
-        "(s+t−k)·1{t−k<o_i}·x_{i,k}",
-        hypotheses=("each request starts once",),
-        kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
-        check=_running_check,
-        summary="x has a single 1, so the product of start and status in constraint 3 is linear "
-        "in x, and constraint 4 and the variables y can be left out.",
-        mutations=(Mutation("nothing runs in its last round", late=1),),
-        reading="the linear form is ours; it is what `formulations.hindsight_latency` states.",
-    ),
-)

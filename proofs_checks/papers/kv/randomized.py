@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 # Yao's inequality.
@@ -18,7 +20,17 @@ def _mixtures(size: int, parts: int) -> Iterator[tuple[Fraction, ...]]:
             yield tuple(Fraction(c, parts) for c in (*counts, parts - sum(counts)))
 
 
+@CLAIMS.step("kv.eq8", Mutation("the worst deterministic one on the right", pick="worst"))
 def _yao_check(context: Context, *, pick: str = "least") -> Outcome:
+    """Yao's inequality for ratios.
+
+    Source: KV-cache paper, proof of Theorem 6.4 (section 6), Equation (8)
+    Statement: The worst ratio of any randomized algorithm is at least the least ratio of
+        expectations of a deterministic one under any law of instances.
+    Formula: inf_R sup_I E[TEL]/OPT ≥ sup_D inf_A E_D[TEL]/E_D[OPT]
+    Assumes: finitely many algorithms and instances
+    Summary: Exact fractions.
+    """
     size, parts = context.choose((2, 4), (3, 6), (3, 12))
     games = []
     for _ in range(context.choose(30, 100, 300)):
@@ -97,7 +109,26 @@ def verify_distribution(data: Data) -> str | None:
     return None if total == 1 else f"ε = 1/{steps}, c = {constant}: they add up to {total}"
 
 
+_LAW = ("ε = 1/3, 1/4, ...", "c a positive integer")
+
+
+@CLAIMS.step(
+    "kv.theorem6.4-distribution",
+    Mutation("ε/c in the correction", extra=0),
+    hypotheses=_LAW,
+    defect=Defect.FORMULA,
+    verify=verify_distribution,
+)
 def _distribution_check(context: Context, *, extra: int = 1) -> Outcome:
+    """The distribution of instances.
+
+    Source: KV-cache paper, proof of Theorem 6.4 (section 6)
+    Statement: Instance I_k comes with probability ε/c for k = 1 − 2ε, 1 − ε, ..., c + 1 − 2ε; this
+        is a probability distribution.
+    Formula: Σ_k ε/c = 1
+    Summary: Both ends count: there are c/ε + 1 values of k.
+    Correction: There are c/ε + 1 values, so each needs probability ε/(c + ε).
+    """
     cases = law_cases(context)
 
     def one(case: Data) -> bool:
@@ -125,7 +156,23 @@ def verify_conditional(data: Data) -> str | None:
     return f"ε = 1/{steps}, c = {constant}: {len(hit(steps, start))} values, probability {chance}"
 
 
+@CLAIMS.step(
+    "kv.theorem6.4-conditional",
+    Mutation("one value missing only", missing=1),
+    hypotheses=_LAW,
+    defect=Defect.FORMULA,
+    verify=verify_conditional,
+)
 def _conditional_check(context: Context, *, missing: int = 2) -> Outcome:
+    """Probability of a bad instance.
+
+    Source: KV-cache paper, proof of Theorem 6.4 (section 6)
+    Statement: One of the instances k = k′ + ε, ..., k′ + (1 − 2ε) comes with probability
+        (1/ε)·(ε/c) = 1/c.
+    Formula: Pr(k ∈ {k′+ε, …, k′+1−2ε}) = 1/c
+    Summary: There are 1/ε − 2 values, not 1/ε; for the last k′ fewer, since k ends at c + 1 − 2ε.
+    Correction: (1 − 2ε)/c, and less for k′ near the end.
+    """
     cases = law_cases(context)
 
     def corrected(case: Data) -> bool:
@@ -166,7 +213,23 @@ def verify_room(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.theorem6.4-room",
+    Mutation("without the prompt", prompts=0),
+    defect=Defect.MISPRINT,
+    verify=verify_room,
+)
 def _room_check(context: Context, *, prompts: int = 1) -> Outcome:
+    """Memory left beside the long request.
+
+    Source: KV-cache paper, proof of Theorem 6.4 (section 6)
+    Statement: At time kM the remaining memory is (k − k′)M.
+    Formula: M − (s + (k − k′)M) = (k − k′)M
+    Assumes: s = εM; the long request started at k′M
+    Summary: (k − k′)M is what it has generated. The later steps of the proof use (k′ + 1 − k)M.
+    Correction: (k′ + 1 − k)M − s. The next paragraphs of the proof have (k′ + 1 − k)M, which is a
+        safe bound, so that is what is meant.
+    """
     cases = [
         {"steps": n, "prompt": q, "later": j}
         for n in range(3, context.choose(9, 30, 80))
@@ -189,75 +252,3 @@ def _room_check(context: Context, *, prompts: int = 1) -> Outcome:
 
 
 PROOF = "KV-cache paper, proof of Theorem 6.4 (section 6)"
-_LAW = ("ε = 1/3, 1/4, ...", "c a positive integer")
-
-
-CLAIMS = (
-    Claim(
-        id="kv.eq8",
-        source=f"{PROOF}, Equation (8)",
-        title="Yao's inequality for ratios",
-        statement="The worst ratio of any randomized algorithm is at least the least ratio of "
-        "expectations of a deterministic one under any law of instances.",
-        formula="inf_R sup_I E[TEL]/OPT ≥ sup_D inf_A E_D[TEL]/E_D[OPT]",
-        hypotheses=("finitely many algorithms and instances",),
-        kind=Kind.FINITE,
-        scope=Scope.STEP,
-        check=_yao_check,
-        summary="Exact fractions.",
-        mutations=(Mutation("the worst deterministic one on the right", pick="worst"),),
-    ),
-    Claim(
-        id="kv.theorem6.4-distribution",
-        source=PROOF,
-        title="The distribution of instances",
-        statement="Instance I_k comes with probability ε/c for k = 1 − 2ε, 1 − ε, ..., c + 1 − "
-        "2ε; this is a probability distribution.",
-        formula="Σ_k ε/c = 1",
-        hypotheses=_LAW,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_distribution_check,
-        summary="Both ends count: there are c/ε + 1 values of k.",
-        mutations=(Mutation("ε/c in the correction", extra=0),),
-        correction="There are c/ε + 1 values, so each needs probability ε/(c + ε).",
-        defect=Defect.FORMULA,
-        verify=verify_distribution,
-    ),
-    Claim(
-        id="kv.theorem6.4-conditional",
-        source=PROOF,
-        title="Probability of a bad instance",
-        statement="One of the instances k = k′ + ε, ..., k′ + (1 − 2ε) comes with probability "
-        "(1/ε)·(ε/c) = 1/c.",
-        formula="Pr(k ∈ {k′+ε, …, k′+1−2ε}) = 1/c",
-        hypotheses=_LAW,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_conditional_check,
-        summary="There are 1/ε − 2 values, not 1/ε; for the last k′ fewer, since k ends at c + 1 "
-        "− 2ε.",
-        mutations=(Mutation("one value missing only", missing=1),),
-        correction="(1 − 2ε)/c, and less for k′ near the end.",
-        defect=Defect.FORMULA,
-        verify=verify_conditional,
-    ),
-    Claim(
-        id="kv.theorem6.4-room",
-        source=PROOF,
-        title="Memory left beside the long request",
-        statement="At time kM the remaining memory is (k − k′)M.",
-        formula="M − (s + (k − k′)M) = (k − k′)M",
-        hypotheses=("s = εM", "the long request started at k′M"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_room_check,
-        summary="(k − k′)M is what it has generated. The later steps of the proof use (k′ + 1 − "
-        "k)M.",
-        mutations=(Mutation("without the prompt", prompts=0),),
-        correction="(k′ + 1 − k)M − s. The next paragraphs of the proof have (k′ + 1 − k)M, which "
-        "is a safe bound, so that is what is meant.",
-        defect=Defect.MISPRINT,
-        verify=verify_room,
-    ),
-)

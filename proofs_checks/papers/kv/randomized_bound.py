@@ -8,12 +8,15 @@ from typing import TypeAlias
 
 from bfio.kvcache.lower_bounds import limit_6_4, printed_bound_6_4
 from formulations.hindsight_latency import lower_bound, total_latency
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.papers.kv.model import CONVENTIONS, algorithm, jobs
-from proofs_checks.papers.kv.randomized import PROOF, hit, read_law
-from proofs_checks.search import examine, refute
+from proofs_checks.papers.kv.randomized import hit, read_law
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
+
 
 #: The printed bound for ε and c.
 Bound: TypeAlias = Callable[[Fraction, int], Fraction]
@@ -43,7 +46,22 @@ def without_one(epsilon: Fraction, constant: int) -> Fraction:
     return printed_bound_6_4(epsilon, constant) + Fraction(1, constant)
 
 
+@CLAIMS.step(
+    "kv.theorem6.4-sum",
+    Mutation("H without −1 in the identity", terms=0),
+    Mutation("H without −1 in the bound", bound=without_one),
+    kind=Kind.IDENTITY,
+)
 def _sum_check(context: Context, *, terms: int = 1, bound: Bound = printed_bound_6_4) -> Outcome:
+    """The harmonic sum.
+
+    Source: KV-cache paper, proof of Theorem 6.4 (section 6)
+    Statement: ε·Σ_k 1/(k′ + 1 − k) tends to the integral of 1/x over (0, 1), so to infinity.
+    Formula: ε·Σ_{k=k′+ε}^{k′+1−2ε} 1/(k′+1−k) = H_{1/ε−1} − 1 → ∞
+    Assumes: 1/ε an integer
+    Summary: It grows like ln(1/ε) only: with c = 2 the bound is 1.41 at ε = 1/10 and 3.74 at
+        1/1000.
+    """
     largest, target = context.choose((60, 3), (400, 5), (4000, 7))
 
     def harmonic(steps: int) -> bool:
@@ -119,12 +137,36 @@ def verify_bound(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.theorem6.4-bound",
+    Mutation("ε = 1/10, where the bound is small", sizes=(10,)),
+    Mutation("1 + 1/c in the correction", short=Fraction(1, 2)),
+    defect=Defect.FORMULA,
+    verify=verify_bound,
+)
 def _bound_check(
     context: Context,
     *,
     sizes: Sequence[int] = (40,),
     short: Fraction = Fraction(1),
 ) -> Outcome:
+    """From some starts to every algorithm.
+
+    Source: KV-cache paper, proof of Theorem 6.4 (section 6), step from the last display to the
+        theorem
+    Statement: The last display bounds the ratio for a start at k′M, k′ ∈ {1 − 2ε, ..., c + 1 −
+        2ε}. So no deterministic algorithm has a constant ratio under the distribution.
+    Formula: E_D[TEL]/E_D[OPT] ≥ (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) for every k′ in [0, c]
+    Assumes: all instances equally likely; M large; c ≥ 2
+    Summary: The display is for k′ ≥ 1 − 2ε. An algorithm that starts at once is hit by one
+        instance of c/ε + 1 only.
+    Reading: it refutes the step, not the display. Conventions A, B and C for M large, C exactly;
+        optimum bounded below by the requests taken apart.
+    Correction: Starting the long request at once, k′ = 0, has a ratio of at most 1 + 2/c: it is
+        done before most instances release anything. The display leaves k′ < 1 − 2ε out. The
+        support of D is to blame: kv.theorem6.4 has one that hits every start, and proves the
+        theorem.
+    """
     constants = context.choose((2, 3), range(2, 6), range(2, 11))
     cases = [{"steps": n, "constant": c} for n in sizes for c in constants]
 
@@ -141,65 +183,15 @@ def _bound_check(
         exact = expected_ratio(case["steps"], case["constant"], 10_000)
         return max(exact, *limits(case).values()) <= most
 
-    made = f"1/ε in {list(sizes)}, c in {list(constants)}, conventions A, B, C"
+    domain = Domain(f"1/ε in {list(sizes)}, c in {list(constants)}, conventions A, B, C", cases)
     engine = examine(
         "the sums = Algorithm 2's total latency",
         "small instances",
         [(4, 2), (5, 3), (6, 4)],
         by_engine,
     )
-    printed = refute(
-        "starting at once has a ratio of (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) at least",
-        made,
-        cases,
-        verify_bound,
+    printed = domain.refute(
+        "starting at once has a ratio of (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) at least", verify_bound
     )
-    corrected = examine("it has a ratio of at most 1 + 2/c", made, cases, at_most)
+    corrected = domain.examine("it has a ratio of at most 1 + 2/c", at_most)
     return printed, corrected, engine
-
-
-CLAIMS = (
-    Claim(
-        id="kv.theorem6.4-sum",
-        source=PROOF,
-        title="The harmonic sum",
-        statement="ε·Σ_k 1/(k′ + 1 − k) tends to the integral of 1/x over (0, 1), so to infinity.",
-        formula="ε·Σ_{k=k′+ε}^{k′+1−2ε} 1/(k′+1−k) = H_{1/ε−1} − 1 → ∞",
-        hypotheses=("1/ε an integer",),
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_sum_check,
-        summary="It grows like ln(1/ε) only: with c = 2 the bound is 1.41 at ε = 1/10 and 3.74 at "
-        "1/1000.",
-        mutations=(
-            Mutation("H without −1 in the identity", terms=0),
-            Mutation("H without −1 in the bound", bound=without_one),
-        ),
-    ),
-    Claim(
-        id="kv.theorem6.4-bound",
-        source=f"{PROOF}, step from the last display to the theorem",
-        title="From some starts to every algorithm",
-        statement="The last display bounds the ratio for a start at k′M, k′ ∈ {1 − 2ε, ..., c + 1 "
-        "− 2ε}. So no deterministic algorithm has a constant ratio under the distribution.",
-        formula="E_D[TEL]/E_D[OPT] ≥ (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) for every k′ in [0, c]",
-        hypotheses=("all instances equally likely", "M large", "c ≥ 2"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_bound_check,
-        summary="The display is for k′ ≥ 1 − 2ε. An algorithm that starts at once is hit by one "
-        "instance of c/ε + 1 only.",
-        mutations=(
-            Mutation("ε = 1/10, where the bound is small", sizes=(10,)),
-            Mutation("1 + 1/c in the correction", short=Fraction(1, 2)),
-        ),
-        correction="Starting the long request at once, k′ = 0, has a ratio of at most 1 + 2/c: it "
-        "is done before most instances release anything. The display leaves k′ < 1 − 2ε out. The "
-        "support of D is to blame: kv.theorem6.4 has one that hits every start, and proves the "
-        "theorem.",
-        defect=Defect.FORMULA,
-        reading="it refutes the step, not the display. Conventions A, B and C for M large, C "
-        "exactly; optimum bounded below by the requests taken apart.",
-        verify=verify_bound,
-    ),
-)

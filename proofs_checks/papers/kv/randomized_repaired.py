@@ -14,12 +14,15 @@ from itertools import product
 from math import floor, log, sqrt
 from typing import TypeAlias
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.kv.adversary import Attack
 from proofs_checks.papers.kv.randomized import printed_values
 from proofs_checks.papers.kv.randomized_bound import riemann_sum
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 #: The values of k for 1/ε and c.
 Law: TypeAlias = Callable[[int, int], list[Fraction]]
@@ -103,9 +106,34 @@ def _costs_at(case: tuple[int, int, int]) -> bool:
     return attack.with_long_at(0) >= least and attack.wait() <= together / (steps - 1) + rest
 
 
+@CLAIMS.result(
+    "kv.theorem6.4",
+    Mutation("the printed values of k", law=printed_values),
+    Mutation("the long request may be cleared", growth=cleared),
+    kind=Kind.ASYMPTOTIC,
+    proof="randomized-starts",
+)
 def _theorem_check(
     context: Context, *, law: Law = every_release, growth: Growth = least_growth
 ) -> Outcome:
+    """No constant ratio with randomness.
+
+    Source: KV-cache paper, Theorem 6.4 (section 6)
+    Statement: Under adversarial arrivals no randomized algorithm has a constant competitive ratio
+        independent of M.
+    Formula: sup_M inf_R sup_I E[TEL(I; R)]/OPT(I) = ∞
+    Assumes: what has been processed is not cleared, as in Theorem 6.2
+    Summary: The theorem stands, with another distribution than the printed one, which fails
+        (kv.theorem6.4-distribution, kv.theorem6.4-bound). With chance ½ only the long request
+        comes, else k is uniform on ε, 2ε, ..., c + 1 − 2ε. Each k′ ≤ c meets, at 1/ε − 2 of the
+        releases, memory for 1, ..., 1/ε − 2 short requests at a time; k′ > c costs 1 + c where
+        nothing else arrives. By Yao's inequality for E[TEL/OPT] (kv.eq8) the ratio is at least ½ +
+        ½·[1 − 1/(c + 1) + (H_{1/ε−1} − 1)/(c + 1)] or 1 + c/2, unbounded with c about √ln(1/ε),
+        after M → ∞.
+    Reading: as Theorem 6.2, for algorithms that may pause, which keeps the memory, and do not
+        clear: cleared once, the long request costs O(M) more, and neither proof says anything.
+        Terms linear in M are left out, as in the paper.
+    """
     sizes, constants = context.choose(((8, 20), (1, 2)), ((8, 20, 50), (1, 2, 3)), ((200,), (3,)))
     cases = [
         (n, c, Fraction(k, 2 * n))
@@ -143,34 +171,3 @@ def _exceeds(goal: Fraction, steps: int) -> bool:
     """Whether `least_ratio` for c = 2·goal exceeds the goal, by H_n > ln n + ½."""
     constant = 2 * goal
     return 1 + (log(steps - 1) - 1.5) / (2 * (float(constant) + 1)) > goal
-
-
-CLAIMS = (
-    Claim(
-        id="kv.theorem6.4",
-        source="KV-cache paper, Theorem 6.4 (section 6)",
-        title="No constant ratio with randomness",
-        statement="Under adversarial arrivals no randomized algorithm has a constant competitive "
-        "ratio independent of M.",
-        formula="sup_M inf_R sup_I E[TEL(I; R)]/OPT(I) = ∞",
-        hypotheses=("what has been processed is not cleared, as in Theorem 6.2",),
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
-        check=_theorem_check,
-        summary="The theorem stands, with another distribution than the printed one, which fails "
-        "(kv.theorem6.4-distribution, kv.theorem6.4-bound). With chance ½ only the long request "
-        "comes, else k is uniform on ε, 2ε, ..., c + 1 − 2ε. Each k′ ≤ c meets, at 1/ε − 2 of the "
-        "releases, memory for 1, ..., 1/ε − 2 short requests at a time; k′ > c costs 1 + c where "
-        "nothing else arrives. By Yao's inequality for E[TEL/OPT] (kv.eq8) the ratio is at least "
-        "½ + ½·[1 − 1/(c + 1) + (H_{1/ε−1} − 1)/(c + 1)] or 1 + c/2, unbounded with c about "
-        "√ln(1/ε), after M → ∞.",
-        mutations=(
-            Mutation("the printed values of k", law=printed_values),
-            Mutation("the long request may be cleared", growth=cleared),
-        ),
-        reading="as Theorem 6.2, for algorithms that may pause, which keeps the memory, and do "
-        "not clear: cleared once, the long request costs O(M) more, and neither proof says "
-        "anything. Terms linear in M are left out, as in the paper.",
-        proof="randomized-starts",
-    ),
-)

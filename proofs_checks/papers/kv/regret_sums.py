@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.hindsight_latency import Convention, LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.model import (
     algorithm,
@@ -15,8 +15,10 @@ from proofs_checks.papers.kv.model import (
     prefix,
     problem_of,
 )
-from proofs_checks.papers.kv.moments import FROM_STATE, PROOF, Moment, small_problems
-from proofs_checks.search import examine, refute
+from proofs_checks.papers.kv.moments import FROM_STATE, Moment, small_problems
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 # Equations (3) and (4).
@@ -59,7 +61,23 @@ def _optimum(problem: LatencyProblem) -> list[int]:
 _MADE = "random instances of 4 requests, optima from each state by enumeration"
 
 
+@CLAIMS.step(
+    "kv.eq3",
+    Mutation("the second term from the state of Algorithm 2", consistent=False),
+    hypotheses=FROM_STATE[:2],
+    kind=Kind.IDENTITY,
+)
 def _offline_check(context: Context, *, consistent: bool = True) -> Outcome:
+    """The optimum as a telescoping sum.
+
+    Source: KV-cache paper, proof of Theorem 5.3 (section 5.1), Equation (3)
+    Statement: The total latency of the optimum is the sum over the rounds of L^OFF_t(S(t), R(t)) −
+        L^OFF_{t+1}(S(t+1), R(t+1)).
+    Formula: L^OFF_1(S(1), R(1)) = Σ_t (L^OFF_t(S(t), R(t)) − L^OFF_{t+1}(S(t+1), R(t+1)))
+    Summary: OFF from a state that it has reached goes on at the same total cost.
+    Reading: rounds until all have completed, so that the last term is 0; optima with the started
+        requests as they are.
+    """
     problems = _problems(context)
 
     def sums_up(problem: LatencyProblem) -> bool:
@@ -74,12 +92,25 @@ def _offline_check(context: Context, *, consistent: bool = True) -> Outcome:
         terms = differences(problem, path)
         return terms == [moment.pending(path, t) for t in range(len(terms))]
 
-    total = examine("L^OFF_1 = Σ_t (L^OFF_t − L^OFF_{t+1})", _MADE, problems, sums_up)
-    each = examine("along OFF's own path each term is |S ∪ R|", _MADE, problems, pending)
+    domain = Domain(_MADE, problems)
+    total = domain.examine("L^OFF_1 = Σ_t (L^OFF_t − L^OFF_{t+1})", sums_up)
+    each = domain.examine("along OFF's own path each term is |S ∪ R|", pending)
     return total, each
 
 
+@CLAIMS.step(
+    "kv.eq4", Mutation("three rounds only", last=3), hypotheses=FROM_STATE[:2], kind=Kind.IDENTITY
+)
 def _online_check(context: Context, *, last: int | None = None) -> Outcome:
+    """The same sum along the states of Algorithm 2.
+
+    Source: KV-cache paper, proof of Theorem 5.3 (section 5.1), Equation (4)
+    Statement: The states in (3) may be replaced by those of Algorithm 2.
+    Formula: L^OFF_1 = Σ_t (L^OFF_t(S_ON(t), R_ON(t)) − L^OFF_{t+1}(S_ON(t+1), R_ON(t+1)))
+    Summary: Exact, path by path.
+    Reading: rounds until all have completed under Algorithm 2.
+    """
+
     def sums_up(problem: LatencyProblem) -> bool:
         terms = differences(problem, algorithm(jobs(problem)))
         best = sum(_optimum(problem)) + int((problem.output - problem.arrival).sum())
@@ -126,7 +157,30 @@ def verify_decomposition(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.regret-decomposition",
+    Mutation("one arrival a round, where n = T", rate=1),
+    Mutation("without the first two rounds", from_round=2),
+    hypotheses=(*FROM_STATE, "arrivals per round i.i.d. with bounded support"),
+    defect=Defect.FORMULA,
+    verify=verify_decomposition,
+)
 def _decomposition_check(context: Context, *, rate: int = 2, from_round: int = 0) -> Outcome:
+    """Decomposition of the regret.
+
+    Source: KV-cache paper, proof of Theorem 5.3 (section 5.1), display after Equation (6)
+    Statement: The regret, the expected excess of AEL over OPT/n, is 1/T times the sum of the
+        compensated values of the T rounds.
+    Formula: E[AEL − OPT/n] = (1/T)·Σ_t E[L^OFF_{t+1}(S_ON, R_ON) − L^OFF_{t+1}(S̃_OFF, R̃_OFF)]
+    Summary: The terms add up to the excess of the total latency. AEL divides it by n, the printed
+        formula by T; with a fixed number λ of arrivals a round they differ by the factor λ.
+    Reading: a fixed number of arrivals in every round is a distribution with bounded support;
+        latencies counted until all have completed. The counterexample is under A; the factor n/T
+        is the same under B and C, where the identity of the correction is checked as well.
+    Correction: Path by path TEL − OPT = Σ_t CP_{t+1}, summed until all have completed. AEL divides
+        by n, which is about λT: the regret is 1/(λT) times the sum. For a bound that does not grow
+        with T the factor does not matter.
+    """
     memories, longest = context.choose(
         (range(3, 6), (2,)), (range(3, 8), (2, 3)), (range(3, 12), (2, 3))
     )
@@ -156,66 +210,3 @@ def _decomposition_check(context: Context, *, rate: int = 2, from_round: int = 0
         pathwise,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="kv.eq3",
-        source=f"{PROOF}, Equation (3)",
-        title="The optimum as a telescoping sum",
-        statement="The total latency of the optimum is the sum over the rounds of L^OFF_t(S(t), "
-        "R(t)) − L^OFF_{t+1}(S(t+1), R(t+1)).",
-        formula="L^OFF_1(S(1), R(1)) = Σ_t (L^OFF_t(S(t), R(t)) − L^OFF_{t+1}(S(t+1), R(t+1)))",
-        hypotheses=FROM_STATE[:2],
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_offline_check,
-        summary="OFF from a state that it has reached goes on at the same total cost.",
-        mutations=(Mutation("the second term from the state of Algorithm 2", consistent=False),),
-        reading="rounds until all have completed, so that the last term is 0; optima with the "
-        "started requests as they are.",
-    ),
-    Claim(
-        id="kv.eq4",
-        source=f"{PROOF}, Equation (4)",
-        title="The same sum along the states of Algorithm 2",
-        statement="The states in (3) may be replaced by those of Algorithm 2.",
-        formula="L^OFF_1 = Σ_t (L^OFF_t(S_ON(t), R_ON(t)) − L^OFF_{t+1}(S_ON(t+1), R_ON(t+1)))",
-        hypotheses=FROM_STATE[:2],
-        kind=Kind.IDENTITY,
-        scope=Scope.STEP,
-        check=_online_check,
-        summary="Exact, path by path.",
-        mutations=(Mutation("three rounds only", last=3),),
-        reading="rounds until all have completed under Algorithm 2.",
-    ),
-    Claim(
-        id="kv.regret-decomposition",
-        source=f"{PROOF}, display after Equation (6)",
-        title="Decomposition of the regret",
-        statement="The regret, the expected excess of AEL over OPT/n, is 1/T times the sum of the "
-        "compensated values of the T rounds.",
-        formula="E[AEL − OPT/n] = (1/T)·Σ_t E[L^OFF_{t+1}(S_ON, R_ON) − L^OFF_{t+1}(S̃_OFF, "
-        "R̃_OFF)]",
-        hypotheses=(*FROM_STATE, "arrivals per round i.i.d. with bounded support"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_decomposition_check,
-        summary="The terms add up to the excess of the total latency. AEL divides it by n, the "
-        "printed formula by T; with a fixed number λ of arrivals a round they differ by the "
-        "factor λ.",
-        mutations=(
-            Mutation("one arrival a round, where n = T", rate=1),
-            Mutation("without the first two rounds", from_round=2),
-        ),
-        correction="Path by path TEL − OPT = Σ_t CP_{t+1}, summed until all have completed. AEL "
-        "divides by n, which is about λT: the regret is 1/(λT) times the sum. For a bound that "
-        "does not grow with T the factor does not matter.",
-        defect=Defect.FORMULA,
-        reading="a fixed number of arrivals in every round is a distribution with bounded "
-        "support; latencies counted until all have completed. The counterexample is under A; the "
-        "factor n/T is the same under B and C, where the identity of the correction is checked "
-        "as well.",
-        verify=verify_decomposition,
-    ),
-)

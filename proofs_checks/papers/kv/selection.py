@@ -10,7 +10,7 @@ import numpy as np
 
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import LatencyProblem
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome, Verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -28,6 +28,8 @@ from proofs_checks.papers.kv.model import (
     used,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,19 @@ COMMON = ("a common prompt s", "outputs known")
 
 
 # Equation (1) keeps the memory.
+@CLAIMS.formula("kv.eq1", Mutation("only the coming slot is tested", test=now_only))
 def _safety_check(context: Context, *, test: Test = equation_1) -> Outcome:
+    """Look-ahead keeps the memory.
+
+    Source: KV-cache paper, Equation (1) (section 4)
+    Statement: If inequality (1) holds for all t′ up to t_max(U) whenever requests are added, the
+        KV cache never exceeds M.
+    Formula: (1) for all t′ ∈ [t, t_max(U)] at every t  ⇒  Σ (s + t − p_i) ≤ M at all times
+    Assumes: outputs known; each request fits alone
+    Summary: What starts later is tested against what runs, so testing up to the last new
+        completion is enough for all time.
+    Reading: also for mixed prompts, as the experiments use it.
+    """
     problems = [
         random_problem(context.rng, most=8, memory=20, rounds=6, mixed=bool(k % 2))
         for k in range(context.choose(120, 1000, 20_000))
@@ -107,7 +121,17 @@ def _safety_check(context: Context, *, test: Test = equation_1) -> Outcome:
     return kept, twins
 
 
+@CLAIMS.remark("kv.progress", Mutation("o up to M − s + 1", beyond=1), hypotheses=COMMON)
 def _progress_check(context: Context, *, beyond: int = 0) -> Outcome:
+    """An empty worker starts something.
+
+    Source: KV-cache paper, section 3 (o_i ∈ [1, M − s])
+    Statement: A request with o ≤ M − s can always be started on an empty worker.
+    Formula: S = ∅, R ≠ ∅, o_i ≤ M − s  ⇒  U ≠ ∅
+    Summary: So every run ends.
+    Reading: used, not stated, in the paper.
+    """
+
     def waits(data: Jobs) -> Iterator[bool]:
         for length in range(1, data.memory - data.first[0] + 2 + beyond):
             yield bool(selected(data.memory, (), [(data.first[0], length)]))
@@ -123,9 +147,23 @@ def _progress_check(context: Context, *, beyond: int = 0) -> Outcome:
 
 
 # Equation (2).
+@CLAIMS.formula(
+    "kv.eq2",
+    Mutation("each its own prompt", prompts="mixed"),
+    Mutation("descending order", backwards=True),
+    hypotheses=COMMON,
+)
 def _largest_check(
     context: Context, *, prompts: str = "common", backwards: bool = False
 ) -> Outcome:
+    """Ascending outputs start as many as possible.
+
+    Source: KV-cache paper, Equation (2) and the text below it (section 4)
+    Statement: Adding requests in ascending order of output while (1) holds solves (2).
+    Formula: |U_greedy| = max {|U| : (1) for all t′}
+    Summary: With a common prompt a shorter request needs no more at any slot than a longer one.
+    """
+
     def largest(state: WorkerState) -> bool:
         waiting = state.waiting[::-1] if backwards else state.waiting
         return len(selected(state.memory, state.running, waiting)) == most_together(state)
@@ -140,7 +178,15 @@ def _largest_check(
     )
 
 
+@CLAIMS.formula("kv.break", Mutation("each its own prompt", prompts="mixed"), hypotheses=COMMON)
 def _break_check(context: Context, *, prompts: str = "common") -> Outcome:
+    """Break and continue are one with a common prompt.
+
+    Source: KV-cache paper, Algorithms 1 and 2 (`Break the for loop`)
+    Statement: Once a request fails (1), no later one passes, so the loop may stop.
+    Formula: (1) fails for U ∪ {i}, o_j ≥ o_i  ⇒  (1) fails for U ∪ {j}
+    Summary: What comes after a request that does not fit is no shorter.
+    """
     states = (
         random_state(context.rng, prompts) for _ in range(context.choose(500, 5000, 100_000))
     )
@@ -253,8 +299,6 @@ def _check(
 def _claim(*, holds: Statement, verify: Verifier, what: str, **texts: Any) -> Claim:
     return Claim(
         hypotheses=("a prompt s_i for each request", "outputs known", "s_i + o_i ≤ M"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
         check=partial(_check, holds=holds, verify=verify, what=what),
         summary="A short output with a large prompt blocks longer ones with small prompts.",
         mutations=(
@@ -270,67 +314,7 @@ def _claim(*, holds: Statement, verify: Verifier, what: str, **texts: Any) -> Cl
     )
 
 
-CLAIMS = (
-    Claim(
-        id="kv.eq1",
-        source="KV-cache paper, Equation (1) (section 4)",
-        title="Look-ahead keeps the memory",
-        statement="If inequality (1) holds for all t′ up to t_max(U) whenever requests are "
-        "added, the KV cache never exceeds M.",
-        formula="(1) for all t′ ∈ [t, t_max(U)] at every t  ⇒  Σ (s + t − p_i) ≤ M at all times",
-        hypotheses=("outputs known", "each request fits alone"),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_safety_check,
-        summary="What starts later is tested against what runs, so testing up to the last new "
-        "completion is enough for all time.",
-        mutations=(Mutation("only the coming slot is tested", test=now_only),),
-        reading="also for mixed prompts, as the experiments use it.",
-    ),
-    Claim(
-        id="kv.progress",
-        source="KV-cache paper, section 3 (o_i ∈ [1, M − s])",
-        title="An empty worker starts something",
-        statement="A request with o ≤ M − s can always be started on an empty worker.",
-        formula="S = ∅, R ≠ ∅, o_i ≤ M − s  ⇒  U ≠ ∅",
-        hypotheses=COMMON,
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_progress_check,
-        summary="So every run ends.",
-        mutations=(Mutation("o up to M − s + 1", beyond=1),),
-        reading="used, not stated, in the paper.",
-    ),
-    Claim(
-        id="kv.eq2",
-        source="KV-cache paper, Equation (2) and the text below it (section 4)",
-        title="Ascending outputs start as many as possible",
-        statement="Adding requests in ascending order of output while (1) holds solves (2).",
-        formula="|U_greedy| = max {|U| : (1) for all t′}",
-        hypotheses=COMMON,
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_largest_check,
-        summary="With a common prompt a shorter request needs no more at any slot than a longer "
-        "one.",
-        mutations=(
-            Mutation("each its own prompt", prompts="mixed"),
-            Mutation("descending order", backwards=True),
-        ),
-    ),
-    Claim(
-        id="kv.break",
-        source="KV-cache paper, Algorithms 1 and 2 (`Break the for loop`)",
-        title="Break and continue are one with a common prompt",
-        statement="Once a request fails (1), no later one passes, so the loop may stop.",
-        formula="(1) fails for U ∪ {i}, o_j ≥ o_i  ⇒  (1) fails for U ∪ {j}",
-        hypotheses=COMMON,
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_break_check,
-        summary="What comes after a request that does not fit is no shorter.",
-        mutations=(Mutation("each its own prompt", prompts="mixed"),),
-    ),
+CLAIMS += (
     _claim(
         id="kv.eq2-mixed",
         source="KV-cache paper, Equation (2) with the prompts s_i of section 7",

@@ -10,7 +10,7 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Examination, Outcome
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -25,6 +25,9 @@ from proofs_checks.papers.kv.model import (
     shortest_first,
 )
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 #: Memory, common prompt and the outputs of requests that are all there at 0.
 Outputs: TypeAlias = tuple[int, int, tuple[int, ...]]
@@ -161,9 +164,37 @@ def small_instances(
         yield from all_at_once(memories, prompts, num, conventions)
 
 
+SEMI_ONLINE = ("everything arrives at 0", "a common prompt s", "no pausing")
+
+
+@CLAIMS.result(
+    "kv.theorem4.2",
+    Mutation("three requests only", size=3),
+    Mutation("four requests in the correction", few=4),
+    Mutation("longest first in the correction", key=longest_first),
+    hypotheses=SEMI_ONLINE,
+    defect=Defect.RESULT,
+    verify=verify_optimality,
+)
 def _theorem_check(
     context: Context, *, size: int = 5, few: int = 3, key: Key = shortest_first
 ) -> Outcome:
+    """Algorithm 1 is optimal.
+
+    Source: KV-cache paper, Theorem 4.2 (section 4)
+    Statement: Algorithm 1 is optimal in terms of average end-to-end latency.
+    Formula: AEL(I; Algorithm 1) = min_A AEL(I; A)
+    Summary: The shortest start together although one of them had better wait: a long request fits
+        beside requests that end at different times, not beside ones that end together. The
+        counterexample is one instance with a better schedule under each of A, B and C.
+    Reading: starts from round 0 for the algorithm and the optimum alike; with a pausing optimum
+        the claim would be stronger still. A counterexample is one under every convention, A, B and
+        C; four requests suffice for each of them alone (kv.theorem4.2-exchange), and that s/M is
+        small does not help (kv.theorem4.2-limit).
+    Correction: It is optimal for up to three requests wherever we enumerated: M up to 9 (19 at
+        deep effort), all s and outputs, under A, B and C. We have no proof for all M. The later
+        version of the paper no longer claims optimality.
+    """
     memories, prompts = context.choose(((7,), (1,)), (range(3, 9), (1,)), (range(3, 10), (1, 2)))
     instances = [
         (memory, prompt, outputs)
@@ -190,9 +221,6 @@ def _theorem_check(
         optimal,
     )
     return printed, corrected
-
-
-SEMI_ONLINE = ("everything arrives at 0", "a common prompt s", "no pausing")
 
 
 def least_for_equal(data: Jobs) -> list[int]:
@@ -234,7 +262,32 @@ def _equal(sizes: Sequence[int], longest: int, multiple: int) -> Iterator[Output
             yield memory, 1, (output,) * num
 
 
+@CLAIMS.own(
+    "kv.theorem4.2-equal",
+    Mutation("up to three requests only", sizes=(2, 3)),
+    Mutation("four requests in the correction", few=4),
+    hypotheses=(*SEMI_ONLINE, "equal outputs"),
+    defect=Defect.INFERENCE,
+    verify=verify_optimality,
+)
 def _equal_check(context: Context, *, sizes: Sequence[int] = (6, 7), few: int = 3) -> Outcome:
+    """Algorithm 1 with equal outputs.
+
+    Source: KV-cache paper, Theorem 4.2, for equal outputs
+    Statement: Where all outputs are equal, Algorithm 1 is optimal.
+    Formula: o_1 = … = o_n  ⇒  AEL(I; Algorithm 1) = min_A AEL(I; A)
+    Summary: As many as possible at once end at once, and all their memory stands idle in the round
+        after; a steady start of fewer each round fills it. With long outputs it costs up to half
+        the throughput (kv.theorem5.3).
+    Reading: implied, not printed: a special case of the theorem. Small experiments suggest that it
+        holds: with outputs up to 4 five requests are the least that break it. A counterexample is
+        one under every convention, A, B and C.
+    Correction: It is for up to three requests: if three overlap when the first holds its most, m
+        tokens, their delays add up to 3m − M at least, else the last waits until the first has
+        left; Algorithm 1 attains the lesser, two apart by no more than they must. Four break it
+        under (1) and the rule of appendix B.1: with M = 11, s = 1, o = 5 Algorithm 1 starts them
+        at 0, 1, 6, 7 under (1); 0, 2, 5, 6 is better.
+    """
     up_to = range(1, few + 1)
     longest, multiple = context.choose((4, 3), (4, 3), (5, 4))
     widest = context.choose(8, 10, 12)
@@ -258,63 +311,3 @@ def _equal_check(context: Context, *, sizes: Sequence[int] = (6, 7), few: int = 
         optimal,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="kv.theorem4.2",
-        source="KV-cache paper, Theorem 4.2 (section 4)",
-        title="Algorithm 1 is optimal",
-        statement="Algorithm 1 is optimal in terms of average end-to-end latency.",
-        formula="AEL(I; Algorithm 1) = min_A AEL(I; A)",
-        hypotheses=SEMI_ONLINE,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.RESULT,
-        check=_theorem_check,
-        summary="The shortest start together although one of them had better wait: a long request "
-        "fits beside requests that end at different times, not beside ones that end together. The "
-        "counterexample is one instance with a better schedule under each of A, B and C.",
-        mutations=(
-            Mutation("three requests only", size=3),
-            Mutation("four requests in the correction", few=4),
-            Mutation("longest first in the correction", key=longest_first),
-        ),
-        correction="It is optimal for up to three requests wherever we enumerated: M up to 9 (19 "
-        "at deep effort), all s and outputs, under A, B and C. We have no proof for all M. The "
-        "later version of the paper no longer claims optimality.",
-        reading="starts from round 0 for the algorithm and the optimum alike; with a pausing "
-        "optimum the claim would be stronger still. A counterexample is one under every "
-        "convention, A, B and C; four requests suffice for each of them alone "
-        "(kv.theorem4.2-exchange), and that s/M is small does not help (kv.theorem4.2-limit).",
-        defect=Defect.RESULT,
-        verify=verify_optimality,
-    ),
-    Claim(
-        id="kv.theorem4.2-equal",
-        source="KV-cache paper, Theorem 4.2, for equal outputs",
-        title="Algorithm 1 with equal outputs",
-        statement="Where all outputs are equal, Algorithm 1 is optimal.",
-        formula="o_1 = … = o_n  ⇒  AEL(I; Algorithm 1) = min_A AEL(I; A)",
-        hypotheses=(*SEMI_ONLINE, "equal outputs"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
-        check=_equal_check,
-        summary="As many as possible at once end at once, and all their memory stands idle in the "
-        "round after; a steady start of fewer each round fills it. With long outputs it costs up "
-        "to half the throughput (kv.theorem5.3).",
-        mutations=(
-            Mutation("up to three requests only", sizes=(2, 3)),
-            Mutation("four requests in the correction", few=4),
-        ),
-        correction="It is for up to three requests: if three overlap when the first holds its "
-        "most, m tokens, their delays add up to 3m − M at least, else the last waits until the "
-        "first has left; Algorithm 1 attains the lesser, two apart by no more than they must. "
-        "Four break it under (1) and the rule of appendix B.1: with M = 11, s = 1, o = 5 "
-        "Algorithm 1 starts them at 0, 1, 6, 7 under (1); 0, 2, 5, 6 is better.",
-        reading="implied, not printed: a special case of the theorem. Small experiments suggest "
-        "that it holds: with outputs up to 4 five requests are the least that break it. A "
-        "counterexample is one under every convention, A, B and C.",
-        defect=Defect.INFERENCE,
-        verify=verify_optimality,
-    ),
-)

@@ -5,12 +5,15 @@ from fractions import Fraction
 from itertools import product
 
 from formulations.hindsight_latency import Convention
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.equal_streams import EqualRequests, started
 from proofs_checks.papers.kv.model import CONVENTIONS
 from proofs_checks.papers.kv.semi_online import SEMI_ONLINE
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 #: M and n are multiplied by each, s and o stay.
 SCALES = (1, 10, 100, 1000)
@@ -57,9 +60,32 @@ def area_bound(kind: EqualRequests, num: int) -> Fraction:
     return sum((max(Fraction(kind.length), end) for end in ends), Fraction(0))
 
 
+@CLAIMS.result(
+    "kv.theorem4.2-limit",
+    Mutation("as many requests as fit at once", batches=(1,)),
+    Mutation("4/3 in the correction", factor=Fraction(4, 3)),
+    hypotheses=(*SEMI_ONLINE, "s/M → 0"),
+    kind=Kind.ASYMPTOTIC,
+    defect=Defect.RESULT,
+    verify=verify_limit,
+)
 def _check(
     context: Context, *, batches: Sequence[int] = (3, 20), factor: Fraction = Fraction(2)
 ) -> Outcome:
+    """Algorithm 1 is optimal as s/M → 0.
+
+    Source: KV-cache paper, Theorem 4.2 (section 4), with s/M → 0 (section 3)
+    Statement: Where the prompt is negligible, s/M = ε → 0, Algorithm 1 is optimal in terms of
+        average end-to-end latency.
+    Formula: AEL(I; Algorithm 1)/min_A AEL(I; A) → 1 as s/M → 0
+    Summary: As many as fit at once grow together, and the memory that all of them need at the end
+        stands idle before; a steady start of fewer fills it at all times.
+    Reading: the theorem in the regime that section 3 assumes. Refuted where a feasible schedule
+        takes 4/5 of its latency at most, however large M is, under each of A, B and C.
+    Correction: With equal outputs its total latency is at most 2·OPT + n on all instances tried:
+        Algorithm 1 starts requests at more than half of the rate that any schedule can
+        (kv.stability).
+    """
     longest, small_longest = context.choose((4, 2), (6, 4), (9, 9))
     cases = [
         {"memory": 60, "prompt": 1, "output": o, "requests": 60 * n // 3}
@@ -97,32 +123,3 @@ def _check(
         corrected,
         numbers={"total_at_M_600_s_1_o_2_n_2000": mine, "steady_start_there": steady},
     )
-
-
-CLAIMS = (
-    Claim(
-        id="kv.theorem4.2-limit",
-        source="KV-cache paper, Theorem 4.2 (section 4), with s/M → 0 (section 3)",
-        title="Algorithm 1 is optimal as s/M → 0",
-        statement="Where the prompt is negligible, s/M = ε → 0, Algorithm 1 is optimal in terms "
-        "of average end-to-end latency.",
-        formula="AEL(I; Algorithm 1)/min_A AEL(I; A) → 1 as s/M → 0",
-        hypotheses=(*SEMI_ONLINE, "s/M → 0"),
-        kind=Kind.ASYMPTOTIC,
-        scope=Scope.RESULT,
-        check=_check,
-        summary="As many as fit at once grow together, and the memory that all of them need at "
-        "the end stands idle before; a steady start of fewer fills it at all times.",
-        mutations=(
-            Mutation("as many requests as fit at once", batches=(1,)),
-            Mutation("4/3 in the correction", factor=Fraction(4, 3)),
-        ),
-        correction="With equal outputs its total latency is at most 2·OPT + n on all instances "
-        "tried: Algorithm 1 starts requests at more than half of the rate that any schedule can "
-        "(kv.stability).",
-        defect=Defect.RESULT,
-        reading="the theorem in the regime that section 3 assumes. Refuted where a feasible "
-        "schedule takes 4/5 of its latency at most, however large M is, under each of A, B and C.",
-        verify=verify_limit,
-    ),
-)

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import isqrt
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.kv.adversary import ADVERSARY, Attack
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, refute
+
+CLAIMS = Claims()
 
 
 def attack(steps: int, prompt: int, num: int) -> Attack:
@@ -28,9 +30,32 @@ def ratio(steps: int, prompt: int, num: int) -> Fraction:
 
 
 # The ends.
+_READING = (
+    "the rule of section 3 (C), Algorithm 2, which starts at once and is the best answer here: "
+    "after the release no short request fits beside the long one, paused or not."
+)
+
+
+@CLAIMS.remark(
+    "kv.remark6.3",
+    Mutation("M/5 for far more", far=Fraction(1, 5)),
+    Mutation("√M for far fewer", few=isqrt),
+    hypotheses=ADVERSARY,
+    reading="the remark gives no figures; too few: one; too many: 1000·M, for which 1.01 is "
+    f"near enough to 1; {_READING}",
+)
 def _ends_check(
     context: Context, *, far: Fraction = Fraction(1000), few: Callable[[int], int] = lambda M: 1
 ) -> Outcome:
+    """Too few or too many short requests.
+
+    Source: KV-cache paper, Remark 6.3 (section 6)
+    Statement: If the number of short requests is too small, the total delay is negligible; if it
+        is too large, the delay is dominated by the processing time and the ratio goes to 1.
+    Formula: ratio(1) ≤ 1 + 2ε,  ratio(m) → 1 as m/M → ∞
+    Summary: Both ends are as the remark says. How few is too few is another matter: with √M of
+        them the ratio is large (kv.remark6.3-balance, kv.square-root).
+    """
     sizes = context.choose((5, 10, 100), (5, 10, 20, 50, 100), range(3, 201))
 
     def negligible(steps: int) -> bool:
@@ -48,12 +73,9 @@ def _ends_check(
         )
 
     made = f"1/ε in {list(sizes)}"
-    least = examine(
-        "one short request: ratio at most 1 + 2ε", f"{made}, M = 10^6/ε", sizes, negligible
-    )
-    many = examine(
-        f"{far}·M short requests: ratio at most 1.01", f"{made}, M = 10^6/ε", sizes, near_one
-    )
+    domain = Domain(f"{made}, M = 10^6/ε", sizes)
+    least = domain.examine("one short request: ratio at most 1 + 2ε", negligible)
+    many = domain.examine(f"{far}·M short requests: ratio at most 1.01", near_one)
     sums = examine("the sums are those of the runs", f"{made}, small M", sizes, by_attack)
     return least, many, sums
 
@@ -74,9 +96,32 @@ def verify_balance(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "kv.remark6.3-balance",
+    Mutation("1/x² in the correction", power=2),
+    hypotheses=(*ADVERSARY, "M large, ε < 1/2"),
+    defect=Defect.SENTENCE,
+    reading="the remark gives no figure for `precisely balanced`; the thresholds are ours: "
+    "refuted where half the number gives at least 3/2 of the ratio, and twice the number at "
+    f"least half of it. {_READING[0].upper()}{_READING[1:]}",
+    verify=verify_balance,
+)
 def _balance_check(
     context: Context, *, largest: Fraction = Fraction(10), power: int = 1
 ) -> Outcome:
+    """Precise balance of the number.
+
+    Source: KV-cache paper, Remark 6.3 (section 6)
+    Statement: The choice of εM is crucial, as the number of short requests must be precisely
+        balanced: with too few of them the long one can go first at a negligible total delay, as
+        only few are put off.
+    Formula: ratio(m) is large for m ≈ εM only
+    Summary: The fewer short requests, the greater the ratio, down to some √M of them; there it
+        grows without bound in M even for a fixed ε (kv.square-root).
+    Correction: The number matters at its ends (kv.remark6.3), not in between. For M large, with
+        x·εM short requests the ratio tends to 1 + 2(1/ε − 1)/x: it is of order 1/ε for every fixed
+        x, and greater for fewer short requests.
+    """
     cases = [
         {"steps": n, "half": h}
         for n in range(5, context.choose(12, 40, 200))
@@ -103,58 +148,3 @@ def _balance_check(
         formula,
     )
     return printed, corrected
-
-
-_REMARK = "KV-cache paper, Remark 6.3 (section 6)"
-_READING = (
-    "the rule of section 3 (C), Algorithm 2, which starts at once and is the best answer here: "
-    "after the release no short request fits beside the long one, paused or not."
-)
-
-CLAIMS = (
-    Claim(
-        id="kv.remark6.3",
-        source=_REMARK,
-        title="Too few or too many short requests",
-        statement="If the number of short requests is too small, the total delay is negligible; "
-        "if it is too large, the delay is dominated by the processing time and the ratio goes "
-        "to 1.",
-        formula="ratio(1) ≤ 1 + 2ε,  ratio(m) → 1 as m/M → ∞",
-        hypotheses=ADVERSARY,
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_ends_check,
-        summary="Both ends are as the remark says. How few is too few is another matter: with "
-        "√M of them the ratio is large (kv.remark6.3-balance, kv.square-root).",
-        mutations=(
-            Mutation("M/5 for far more", far=Fraction(1, 5)),
-            Mutation("√M for far fewer", few=isqrt),
-        ),
-        reading="the remark gives no figures; too few: one; too many: 1000·M, for which 1.01 is "
-        f"near enough to 1; {_READING}",
-    ),
-    Claim(
-        id="kv.remark6.3-balance",
-        source=_REMARK,
-        title="Precise balance of the number",
-        statement="The choice of εM is crucial, as the number of short requests must be precisely "
-        "balanced: with too few of them the long one can go first at a negligible total delay, "
-        "as only few are put off.",
-        formula="ratio(m) is large for m ≈ εM only",
-        hypotheses=(*ADVERSARY, "M large, ε < 1/2"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_balance_check,
-        summary="The fewer short requests, the greater the ratio, down to some √M of them; there "
-        "it grows without bound in M even for a fixed ε (kv.square-root).",
-        mutations=(Mutation("1/x² in the correction", power=2),),
-        correction="The number matters at its ends (kv.remark6.3), not in between. For M large, "
-        "with x·εM short requests the ratio tends to 1 + 2(1/ε − 1)/x: it is of order 1/ε for "
-        "every fixed x, and greater for fewer short requests.",
-        defect=Defect.SENTENCE,
-        reading="the remark gives no figure for `precisely balanced`; the thresholds are ours: "
-        "refuted where half the number gives at least 3/2 of the ratio, and twice the number at "
-        f"least half of it. {_READING[0].upper()}{_READING[1:]}",
-        verify=verify_balance,
-    ),
-)

@@ -3,12 +3,14 @@
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.exact_laws import gathered
 from proofs_checks.papers.kv.arrivals import ARRIVALS
 from proofs_checks.papers.kv.model import Jobs, algorithm
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 # The shortest of those that wait.
@@ -63,9 +65,29 @@ def verify_minimum(data: Data) -> str | None:
     )
 
 
+@CLAIMS.step(
+    "kv.lemma5.6-minimum",
+    Mutation("round 0 only, when all are fresh", nows=(0,)),
+    Mutation("one draw more in the correction", shift=1),
+    hypotheses=ARRIVALS,
+    defect=Defect.SENTENCE,
+    verify=verify_minimum,
+)
 def _minimum_check(
     context: Context, *, nows: tuple[int, ...] = (0, 1, 2), shift: int = 0
 ) -> Outcome:
+    """The shortest waiting request.
+
+    Source: KV-cache paper, proof of Lemma 5.6 (appendix B.4)
+    Statement: The shortest of the waiting requests R(t) has output at most x with probability 1 −
+        (1 − F(x))^{|R(t)|}.
+    Formula: Pr(o_min^{(t)} ≤ x) = 1 − (1 − F(x))^{|R(t)|}
+    Summary: Algorithm 2 takes the shortest first, so those left over are longer than fresh draws.
+    Reading: given |R(t)|.
+    Correction: It holds for independent draws, so in the first round. Those that Algorithm 2
+        leaves over are longer; where short ones are served as they come, the shortest does not get
+        shorter as the queue grows.
+    """
     largest = context.choose(5, 8, 12)
     cases = [
         {"memory": m, "longest": k, "per_round": a, "now": t}
@@ -95,31 +117,3 @@ def _minimum_check(
         independent,
     )
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="kv.lemma5.6-minimum",
-        source="KV-cache paper, proof of Lemma 5.6 (appendix B.4)",
-        title="The shortest waiting request",
-        statement="The shortest of the waiting requests R(t) has output at most x with "
-        "probability 1 − (1 − F(x))^{|R(t)|}.",
-        formula="Pr(o_min^{(t)} ≤ x) = 1 − (1 − F(x))^{|R(t)|}",
-        hypotheses=ARRIVALS,
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.STEP,
-        check=_minimum_check,
-        summary="Algorithm 2 takes the shortest first, so those left over are longer than fresh "
-        "draws.",
-        mutations=(
-            Mutation("round 0 only, when all are fresh", nows=(0,)),
-            Mutation("one draw more in the correction", shift=1),
-        ),
-        correction="It holds for independent draws, so in the first round. Those that Algorithm "
-        "2 leaves over are longer; where short ones are served as they come, the shortest does "
-        "not get shorter as the queue grows.",
-        reading="given |R(t)|.",
-        defect=Defect.SENTENCE,
-        verify=verify_minimum,
-    ),
-)

@@ -8,9 +8,11 @@ from math import comb
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Examination, Findings, Outcome
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,27 @@ def _chances(context: Context, share: int) -> Examination[tuple[int, int, int]]:
     )
 
 
+@CLAIMS.own(
+    "own.blind-peaks",
+    Mutation("two long ones may start together", together=2),
+    Mutation("a quarter of the chance", share=4),
+    proof="blind-peaks",
+)
 def _check(context: Context, *, together: int = 1, share: int = 1) -> Outcome:
+    """The price of not knowing lengths is G.
+
+    Source: BF-IO and BalanceRoute papers, policies without predictions (our question)
+    Statement: No schedule has more than G times the least sum of peaks over a drained run, and no
+        policy that does not know output lengths, deterministic or randomized, has a smaller
+        constant.
+    Formula: Σ_k max_g L_g(k) ≤ G·OPT;  sup ratio of every blind policy = G
+    Assumes: G workers in lockstep, B slots each; decisions depend on arrivals, prompts and what
+        has ended only
+    Summary: Requests look alike until they end. An adversary lets the next one to start be long
+        whenever no long one runs, so that long ones never share a step, and hindsight runs them
+        side by side. A few long ones at random places among many short ones do the same to
+        randomized policies.
+    """
     ratios: dict[int, float] = {}
 
     def pays(case: tuple[Cluster, Blind]) -> bool:
@@ -165,32 +187,3 @@ def _check(context: Context, *, together: int = 1, share: int = 1) -> Outcome:
         _chances(context, share),
         numbers={f"least ratio at L = {k}, G = 2, B = 1": r for k, r in ratios.items()},
     )
-
-
-CLAIMS = (
-    Claim(
-        id="own.blind-peaks",
-        source="BF-IO and BalanceRoute papers, policies without predictions (our question)",
-        title="The price of not knowing lengths is G",
-        statement="No schedule has more than G times the least sum of peaks over a drained run, "
-        "and no policy that does not know output lengths, deterministic or randomized, has a "
-        "smaller constant.",
-        formula="Σ_k max_g L_g(k) ≤ G·OPT;  sup ratio of every blind policy = G",
-        hypotheses=(
-            "G workers in lockstep, B slots each",
-            "decisions depend on arrivals, prompts and what has ended only",
-        ),
-        kind=Kind.FINITE,
-        check=_check,
-        summary="Requests look alike until they end. An adversary lets the next one to start be "
-        "long whenever no long one runs, so that long ones never share a step, and hindsight runs "
-        "them side by side. A few long ones at random places among many short ones do the same "
-        "to randomized policies.",
-        mutations=(
-            Mutation("two long ones may start together", together=2),
-            Mutation("a quarter of the chance", share=4),
-        ),
-        scope=Scope.OURS,
-        proof="blind-peaks",
-    ),
-)

@@ -10,11 +10,13 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.ample_pool import Admission, Cell, level_sizes, mean_gaps, two_sizes
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Findings, Outcome
 from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 from proofs_checks.step_enumeration import gap
+
+CLAIMS = Claims()
 
 
 def longest_step(residues: tuple[int, ...], period: int) -> int:
@@ -92,9 +94,31 @@ def residue_imbalance(period: int, workers: int, rng: np.random.Generator) -> fl
     return float(np.mean(least) / ((workers - 1) * period))
 
 
+@CLAIMS.own(
+    "own.gap-floor",
+    Mutation("plenty of every size in place of two", admission=level_sizes),
+    Mutation("one token more", less=1),
+    Mutation("the floor doubled", factor=2),
+    kind=Kind.STATISTICAL,
+    proof="gap-floor",
+)
 def _check(
     context: Context, *, admission: Admission = two_sizes, factor: float = 1, less: int = 0
 ) -> Outcome:
+    """With two prompt sizes no policy has a gap far below s_max.
+
+    Source: BF-IO paper, Lemma 4 from below (our question)
+    Statement: If all prompts are s_min or s_max and the policy does not know the outputs, the mean
+        gap tends to at least m(1 − H_G/G) − 1 less a term that vanishes exponentially in B, where
+        m = s_max − s_min and H_G = 1 + 1/2 + … + 1/G.
+    Formula: liminf_k E[D(k)] ≥ μ(m, G) − mG·ε_B,  μ(m, G) ≥ m(1 − H_G/G) − 1
+    Assumes: outputs geometric with p < 1, not known in advance; prompts s_min and s_max only; all
+        slots filled at each step
+    Summary: Loads are fixed modulo s_max − s_min by the ages, which no policy can choose, and
+        nearly uniform there. So the bound s_max of own.lemma4-smax on the gap has the right order,
+        and for many workers the right constant. Its bound on the imbalance may be twice too large:
+        residues force less than half of (G − 1)·m.
+    """
     every = examine(
         "D ≥ m − λ for the residues of the loads modulo m",
         "all loads of 2 and 3 workers in a small range, m = 1, 2, 3, 5",
@@ -130,34 +154,3 @@ def _check(
             for G in (64, 256)
         },
     )
-
-
-CLAIMS = (
-    Claim(
-        id="own.gap-floor",
-        source="BF-IO paper, Lemma 4 from below (our question)",
-        title="With two prompt sizes no policy has a gap far below s_max",
-        statement="If all prompts are s_min or s_max and the policy does not know the outputs, "
-        "the mean gap tends to at least m(1 − H_G/G) − 1 less a term that vanishes exponentially "
-        "in B, where m = s_max − s_min and H_G = 1 + 1/2 + … + 1/G.",
-        formula="liminf_k E[D(k)] ≥ μ(m, G) − mG·ε_B,  μ(m, G) ≥ m(1 − H_G/G) − 1",
-        hypotheses=(
-            "outputs geometric with p < 1, not known in advance",
-            "prompts s_min and s_max only",
-            "all slots filled at each step",
-        ),
-        kind=Kind.STATISTICAL,
-        check=_check,
-        summary="Loads are fixed modulo s_max − s_min by the ages, which no policy can choose, "
-        "and nearly uniform there. So the bound s_max of own.lemma4-smax on the gap has the right "
-        "order, and for many workers the right constant. Its bound on the imbalance may be twice "
-        "too large: residues force less than half of (G − 1)·m.",
-        mutations=(
-            Mutation("plenty of every size in place of two", admission=level_sizes),
-            Mutation("one token more", less=1),
-            Mutation("the floor doubled", factor=2),
-        ),
-        scope=Scope.OURS,
-        proof="gap-floor",
-    ),
-)

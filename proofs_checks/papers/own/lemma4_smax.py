@@ -10,11 +10,13 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.ample_pool import Admission, Cell, blind_sizes, mean_gaps, two_sizes
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Examination, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import sufficient_slots
 from proofs_checks.search import examine
 from proofs_checks.statistics import bounded_mean
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,16 @@ def _measured(context: Context, admission: Admission, bound: float) -> tuple[Est
     )
 
 
+@CLAIMS.own(
+    "own.lemma4-smax",
+    Mutation("no truncation: the gap itself shrinks by 1 − p", truncated=False),
+    Mutation("(IO) without the added (G − 2)(s_max − s_min)", share=0),
+    Mutation("a tenth of the noise", factor=0.1),
+    Mutation("FCFS in place of BF-IO", admission=blind_sizes),
+    Mutation("a quarter of s_max", bound=0.25),
+    kind=Kind.STATISTICAL,
+    proof="lemma4-smax",
+)
 def _check(
     context: Context,
     *,
@@ -187,6 +199,26 @@ def _check(
     admission: Admission = two_sizes,
     bound: float = 1,
 ) -> Outcome:
+    """Lemma 4 with s_max in place of s_max/p.
+
+    Source: BF-IO paper, Lemmas 4 and 7 (appendix C; our sharpening)
+    Statement: With geometric outputs and an overloaded pool the mean gap of the policy that
+        minimises the gap tends to at most s_max − s_min + ρ, and the mean imbalance of (IO),
+        whatever breaks its ties, to at most G − 1 times that, if Bp is at least (4·s_max +
+        1)·(√(2p(1 − p)Bα) + α/3) + 4·√((1 − p)Bα/p) + 2α/p with α = 4·log(GB), for (IO) plus (G −
+        2)(s_max − s_min). There ρ = (√6/p)((s_max − s_min)/(G^{3/2}B) + √2/(pGB)) < 1/10.
+    Formula: limsup_k E[D(k)] ≤ s_max − s_min + ρ,  limsup_k E[Imb_IO(k)] ≤ (G − 1)(s_max − s_min +
+        ρ)
+    Assumes: outputs geometric with p, not known in advance, and ties broken without them;
+        overloaded pool (Definition 1); Bp at least as in the statement
+    Summary: On a good step D ≤ max{s_max − s_min, (1 − p)·D}; the paper replaces this maximum by a
+        sum and so loses 1/p. The excess contracts instead. So the bound of Theorem 2 is larger by
+        1/p, for (IO) with any tie-break, from batches on that are thousands of times smaller than
+        what (19) asks for. Theorem 3 gains nothing: its constant may depend on p. For the gap the
+        order cannot be improved (own.gap-floor).
+    Reading: for (IO) the imbalance is bounded and the gap is not: ties of one step can leave a gap
+        above s_max − s_min (the proof's section on one step of (IO)).
+    """
     pairs = list(_contractions(context, truncated=truncated, share=share))
     step = examine(
         "on a good step the excess over s_max − s_min, and over G − 1 times that, shrinks by 1 − "
@@ -207,42 +239,3 @@ def _check(
         estimates=_measured(context, admission, bound),
         numbers=numbers,
     )
-
-
-CLAIMS = (
-    Claim(
-        id="own.lemma4-smax",
-        source="BF-IO paper, Lemmas 4 and 7 (appendix C; our sharpening)",
-        title="Lemma 4 with s_max in place of s_max/p",
-        statement="With geometric outputs and an overloaded pool the mean gap of the policy that "
-        "minimises the gap tends to at most s_max − s_min + ρ, and the mean imbalance of (IO), "
-        "whatever breaks its ties, to at most G − 1 times that, if Bp is at least (4·s_max + "
-        "1)·(√(2p(1 − p)Bα) + α/3) + 4·√((1 − p)Bα/p) + 2α/p with α = 4·log(GB), for (IO) plus (G "
-        "− 2)(s_max − s_min). There ρ = (√6/p)((s_max − s_min)/(G^{3/2}B) + √2/(pGB)) < 1/10.",
-        formula="limsup_k E[D(k)] ≤ s_max − s_min + ρ,  "
-        "limsup_k E[Imb_IO(k)] ≤ (G − 1)(s_max − s_min + ρ)",
-        hypotheses=(
-            "outputs geometric with p, not known in advance, and ties broken without them",
-            "overloaded pool (Definition 1)",
-            "Bp at least as in the statement",
-        ),
-        kind=Kind.STATISTICAL,
-        check=_check,
-        summary="On a good step D ≤ max{s_max − s_min, (1 − p)·D}; the paper replaces this "
-        "maximum by a sum and so loses 1/p. The excess contracts instead. So the bound of "
-        "Theorem 2 is larger by 1/p, for (IO) with any tie-break, from batches on that are "
-        "thousands of times smaller than what (19) asks for. Theorem 3 gains nothing: its "
-        "constant may depend on p. For the gap the order cannot be improved (own.gap-floor).",
-        mutations=(
-            Mutation("no truncation: the gap itself shrinks by 1 − p", truncated=False),
-            Mutation("(IO) without the added (G − 2)(s_max − s_min)", share=0),
-            Mutation("a tenth of the noise", factor=0.1),
-            Mutation("FCFS in place of BF-IO", admission=blind_sizes),
-            Mutation("a quarter of s_max", bound=0.25),
-        ),
-        scope=Scope.OURS,
-        reading="for (IO) the imbalance is bounded and the gap is not: ties of one step can "
-        "leave a gap above s_max − s_min (the proof's section on one step of (IO)).",
-        proof="lemma4-smax",
-    ),
-)

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import imbalance, reachable_loads
+
+CLAIMS = Claims()
+
 
 #: Workers, slots per worker, and how many requests of each size are in the pool.
 Round = tuple[int, int, tuple[int, ...]]
@@ -70,12 +73,36 @@ def _generic(case: Round) -> list[int]:
     return [(slots + 1) ** j for j in range(len(counts))]
 
 
+@CLAIMS.own(
+    "own.overloaded-rounds",
+    Mutation("one slot per worker", slots=lambda sizes, workers: 1),
+    Mutation("B = T(K, G)", slots=threshold),
+    Mutation("one slot more in the pool without layers", more=1),
+    proof="overloaded-rounds",
+)
 def _check(
     context: Context,
     *,
     slots: Callable[[int, int], int] = lambda sizes, workers: threshold(sizes, workers) + 1,
     more: int = 0,
 ) -> Outcome:
+    """Overloaded rounds balance perfectly.
+
+    Source: BF-IO paper, Definition 1 and Theorem 1 (our consequence)
+    Statement: With equal outputs and an overloaded pool the program (IO) has no imbalance in any
+        round if B ≥ (s_max − 1)(s_max − 2); for pools of K sizes on G workers, if B > T(K, G) = (K
+        − 1)² − K⌈(K − 1)/G⌉. In K and G this is sharp.
+    Formula: B ≥ (s_max − 1)(s_max − 2)  ⇒  Imb(BF-IO) = 0, so IIR = ∞
+    Assumes: equal outputs, so all slots are free at once; overloaded pool (Definition 1); B ≥
+        (s_max − 1)(s_max − 2); prompt law of positive variance (for the ratio: FCFS then has an
+        imbalance)
+    Summary: Give G requests of one size to the G workers, one each, as often as it goes: what does
+        not divide by G is less than G of each size, and the pool has that much to spare. At B =
+        T(K, G) a pool of K equally numerous sizes is too small for it, and with sizes 1, B + 1, (B
+        + 1)², ... nothing else balances.
+    Reading: Theorem 1 is about IIR over overloaded pools; its proof is about a round of G·B given
+        prompts. In the former sense its ratio is infinite from this B on.
+    """
     layers = examine(
         "G requests of one size for the G workers, B times, so the least imbalance is 0",
         "all smallest overloaded pools of up to K sizes on G workers, K and G up to 3, K = 4 with "
@@ -114,37 +141,3 @@ def _check(
         lambda case: not is_perfect(case, _generic(case)),
     )
     return layers, perfect, sharp, imbalanced
-
-
-CLAIMS = (
-    Claim(
-        id="own.overloaded-rounds",
-        source="BF-IO paper, Definition 1 and Theorem 1 (our consequence)",
-        title="Overloaded rounds balance perfectly",
-        statement="With equal outputs and an overloaded pool the program (IO) has no imbalance in "
-        "any round if B ≥ (s_max − 1)(s_max − 2); for pools of K sizes on G workers, if B > T(K, "
-        "G) = (K − 1)² − K⌈(K − 1)/G⌉. In K and G this is sharp.",
-        formula="B ≥ (s_max − 1)(s_max − 2)  ⇒  Imb(BF-IO) = 0, so IIR = ∞",
-        hypotheses=(
-            "equal outputs, so all slots are free at once",
-            "overloaded pool (Definition 1)",
-            "B ≥ (s_max − 1)(s_max − 2)",
-            "prompt law of positive variance (for the ratio: FCFS then has an imbalance)",
-        ),
-        kind=Kind.FINITE,
-        check=_check,
-        summary="Give G requests of one size to the G workers, one each, as often as it goes: "
-        "what does not divide by G is less than G of each size, and the pool has that much to "
-        "spare. At B = T(K, G) a pool of K equally numerous sizes is too small for it, and with "
-        "sizes 1, B + 1, (B + 1)², ... nothing else balances.",
-        mutations=(
-            Mutation("one slot per worker", slots=lambda sizes, workers: 1),
-            Mutation("B = T(K, G)", slots=threshold),
-            Mutation("one slot more in the pool without layers", more=1),
-        ),
-        reading="Theorem 1 is about IIR over overloaded pools; its proof is about a round of "
-        "G·B given prompts. In the former sense its ratio is infinite from this B on.",
-        scope=Scope.OURS,
-        proof="overloaded-rounds",
-    ),
-)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.separation import (
     Step,
@@ -12,6 +12,8 @@ from proofs_checks.papers.balance.separation import (
 )
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import Loads, gap, imbalance, reachable_loads
+
+CLAIMS = Claims()
 
 
 def contraction(step: Step) -> int:
@@ -47,12 +49,33 @@ def _steps(context: Context) -> Iterator[Step]:
     yield from steps_apart(context)
 
 
+@CLAIMS.own(
+    "own.separation-levels",
+    Mutation("the overloaded pool dropped", applies=lambda step: True),
+    Mutation("one token less", sharper=1),
+    proof="separation-levels",
+)
 def _check(
     context: Context,
     *,
     applies: Callable[[Step], bool] = lambda step: step.overloaded,
     sharper: int = 0,
 ) -> Outcome:
+    """One step levels the loads.
+
+    Source: BF-IO paper, Lemmas 2 and 5 (appendix C) for both objectives (our sharpening)
+    Statement: With an overloaded pool some assignment leaves each worker q at most max{s_max −
+        s_min, d_q − Γ} below the largest load, where d_q is how far q was below the largest load
+        before admission, and Γ = s_max·c_min − (s_max − 1)·c_max ≥ γBp. So a minimiser of the gap
+        has at most the largest of these as its gap, and every minimiser of the imbalance at most
+        their sum as its imbalance.
+    Formula: max_h L_h − L_q ≤ max{s_max − s_min, max_h a_h − a_q − Γ} for all q
+    Assumes: overloaded pool (Definition 1); each worker has a free slot, all are filled
+    Summary: The assignment with the least maximum, then the fewest workers at it, then the largest
+        total does it: no waiting request may be smaller than one on the heaviest worker, nor
+        larger than one on a worker far below, and an overloaded pool has a second size. It needs
+        no δ, mends the proof of Lemma 2 and serves the program (IO) as well.
+    """
     solved = [(step, levelled(step)) for step in _steps(context) if applies(step)]
 
     def every_worker(case: tuple[Step, tuple[list[Loads], int, int]]) -> bool:
@@ -82,34 +105,3 @@ def _check(
             optima,
         ),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="own.separation-levels",
-        source="BF-IO paper, Lemmas 2 and 5 (appendix C) for both objectives (our sharpening)",
-        title="One step levels the loads",
-        statement="With an overloaded pool some assignment leaves each worker q at most max{s_max "
-        "− s_min, d_q − Γ} below the largest load, where d_q is how far q was below the largest "
-        "load before admission, and Γ = s_max·c_min − (s_max − 1)·c_max ≥ γBp. So a minimiser of "
-        "the gap has at most the largest of these as its gap, and every minimiser of the "
-        "imbalance at most their sum as its imbalance.",
-        formula="max_h L_h − L_q ≤ max{s_max − s_min, max_h a_h − a_q − Γ} for all q",
-        hypotheses=(
-            "overloaded pool (Definition 1)",
-            "each worker has a free slot, all are filled",
-        ),
-        kind=Kind.FINITE,
-        check=_check,
-        summary="The assignment with the least maximum, then the fewest workers at it, then the "
-        "largest total does it: no waiting request may be smaller than one on the heaviest "
-        "worker, nor larger than one on a worker far below, and an overloaded pool has a second "
-        "size. It needs no δ, mends the proof of Lemma 2 and serves the program (IO) as well.",
-        mutations=(
-            Mutation("the overloaded pool dropped", applies=lambda step: True),
-            Mutation("one token less", sharper=1),
-        ),
-        scope=Scope.OURS,
-        proof="separation-levels",
-    ),
-)

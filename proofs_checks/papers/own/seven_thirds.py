@@ -1,11 +1,11 @@
 """Algorithm 1 of the KV-cache paper is within 7/3 of the optimum: ``proofs/seven-thirds.md``."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
 
 from formulations.hindsight_latency import LatencyProblem
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.kv.model import (
     Jobs,
@@ -17,17 +17,14 @@ from proofs_checks.papers.kv.model import (
     random_problem,
     shortest_first,
 )
+from proofs_checks.papers.kv.semi_online import Key, longest_first
 from proofs_checks.search import examine
 
-#: Order in which an algorithm tries requests.
-Key = Callable[[Jobs, int], tuple[int, ...]]
+CLAIMS = Claims()
+
+
 #: Areas by ascending output, and starts in the same order.
 Run = tuple[Jobs, list[int], list[int]]
-
-
-def longest_first(data: Jobs, job: int) -> tuple[int, ...]:
-    """Sort key of the opposite order."""
-    return -data.length[job], job
 
 
 def areas(data: Jobs) -> list[int]:
@@ -81,9 +78,30 @@ def _large(context: Context) -> Iterator[LatencyProblem]:
         yield problem_of(drawn.memory, [s] * num, [o] * num, drawn.convention)
 
 
+@CLAIMS.own(
+    "own.seven-thirds",
+    Mutation("the longest request first", key=longest_first),
+    Mutation("the areas once, not twice", factor=1),
+    Mutation("10/9 in place of 7/3", limit=Fraction(10, 9)),
+    proof="seven-thirds",
+)
 def _check(
     context: Context, *, key: Key = shortest_first, factor: int = 2, limit: Fraction | None = None
 ) -> Outcome:
+    """Algorithm 1 is within 7/3 of the optimum.
+
+    Source: KV-cache paper, Algorithm 1 and Theorem 4.2 (our question)
+    Statement: With a common prompt and all requests there at 0 the total latency of Algorithm 1 is
+        below 7/3 times the least under conventions B and C; under A this holds for both totals
+        with n added.
+    Formula: p_i ≤ 2·V_{i−1}/M,  TEL(Algorithm 1) < (7/3)·OPT
+    Assumes: a common prompt s ≥ 1; all requests there at 0; each fits alone
+    Summary: When a request has to wait, those that keep it waiting fill the memory at some slot,
+        and each of them is at least as long as the one that started first: their areas make up
+        half of the memory since then. The optimum is at least what a memory filled with the
+        smallest areas first gives. Equal requests in a long queue reach ratios up to 2; between 2
+        and 7/3 it is open.
+    """
     most = Fraction(7, 3) if limit is None else limit
     worst = Fraction(0)
     sizes = " and ".join(
@@ -126,31 +144,3 @@ def _check(
         examine("total latency < 7/3 of the largest bound", "the same", large, far),
         numbers={"largest total over the largest bound": float(worst)},
     )
-
-
-CLAIMS = (
-    Claim(
-        id="own.seven-thirds",
-        source="KV-cache paper, Algorithm 1 and Theorem 4.2 (our question)",
-        title="Algorithm 1 is within 7/3 of the optimum",
-        statement="With a common prompt and all requests there at 0 the total latency of "
-        "Algorithm 1 is below 7/3 times the least under conventions B and C; under A this holds "
-        "for both totals with n added.",
-        formula="p_i ≤ 2·V_{i−1}/M,  TEL(Algorithm 1) < (7/3)·OPT",
-        hypotheses=("a common prompt s ≥ 1", "all requests there at 0", "each fits alone"),
-        kind=Kind.FINITE,
-        check=_check,
-        summary="When a request has to wait, those that keep it waiting fill the memory at some "
-        "slot, and each of them is at least as long as the one that started first: their areas "
-        "make up half of the memory since then. The optimum is at least what a memory filled with "
-        "the smallest areas first gives. Equal requests in a long queue reach ratios up to 2; "
-        "between 2 and 7/3 it is open.",
-        mutations=(
-            Mutation("the longest request first", key=longest_first),
-            Mutation("the areas once, not twice", factor=1),
-            Mutation("10/9 in place of 7/3", limit=Fraction(10, 9)),
-        ),
-        scope=Scope.OURS,
-        proof="seven-thirds",
-    ),
-)

@@ -1,15 +1,16 @@
-"""Our own claims on steps, rounds, runs and the cache."""
+"""Our own claims on steps, rounds and runs."""
 
-from collections.abc import Iterator
 from itertools import product
 
-from bfio.kvcache.feasibility import fits
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.balance.rounds import fewest_maximisers, least_maximum, optimal_rounds
 from proofs_checks.runs import random_requests, small_run
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import gap, imbalance, multisets, reachable_loads
+
+CLAIMS = Claims()
+
 
 _POLICIES = ("fcfs", "jsq", "jsq-tokens", "round-robin", "longest-first", "br-0")
 
@@ -17,7 +18,17 @@ _POLICIES = ("fcfs", "jsq", "jsq-tokens", "round-robin", "longest-first", "br-0"
 # Work.
 
 
+@CLAIMS.own("own.work", Mutation("runs stopped after three steps", steps=3))
 def _work_check(context: Context, *, steps: int | None = None) -> Outcome:
+    """Total work does not depend on the policy.
+
+    Source: BF-IO paper, section 3 (our consequence)
+    Statement: Summed over steps and workers, the load of a run that ends empty is the sum of the
+        profiles of all requests.
+    Formula: Σ_k Σ_g L_g(k) = Σ_i (s_i·o_i + o_i(o_i − 1)/2)
+    Assumes: the run drains
+    Summary: Exact in integers, whatever the policy.
+    """
     rng = context.rng
     cases = [
         (policy, random_requests(rng, 15, 20, 6), int(rng.integers(1, 4)), int(rng.integers(1, 4)))
@@ -42,7 +53,17 @@ def _work_check(context: Context, *, steps: int | None = None) -> Outcome:
 # Monotonicity.
 
 
+@CLAIMS.own("own.pool-monotone", Mutation("pools that leave slots empty", saturated=False))
 def _monotone_check(context: Context, *, saturated: bool = True) -> Outcome:
+    """A larger pool never hurts a step.
+
+    Source: BF-IO paper, (IO) (our consequence)
+    Statement: If the pool already fills all slots, one more waiting request does not raise the
+        optimum of (IO).
+    Formula: R ⊆ R′, |R| ≥ Σ cap_g  ⇒  J*(R′) ≤ J*(R)
+    Assumes: |R| ≥ Σ_g cap_g
+    Summary: With fewer requests than slots it is false: one more request must then be admitted.
+    """
     largest, spread = context.choose((3, 2), (4, 3), (5, 4))
     pools = [
         (base, slots, pool)
@@ -69,7 +90,23 @@ def _monotone_check(context: Context, *, saturated: bool = True) -> Outcome:
 # Lemma 1, sharper.
 
 
+@CLAIMS.own(
+    "own.sharp-balance",
+    Mutation("the tie-break dropped", tie_break=False),
+    Mutation("one token less", shift=1),
+)
 def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) -> Outcome:
+    """The spread of sizes bounds the gap.
+
+    Source: BF-IO paper, Lemma 1 (our sharpening)
+    Statement: For the optimum that is lexicographically smallest in (maximum load, number of
+        workers at it) the gap is at most s_max − s_min, and every optimum's imbalance at most G −
+        1 times that.
+    Formula: M − m ≤ s_max − s_min,  Imb ≤ (G − 1)(s_max − s_min)
+    Assumes: G workers with B slots each; a round of G·B sizes in s_min..s_max
+    Summary: A swap moves the difference of two sizes, so the spread of sizes takes the place of
+        the largest. Equal sizes give perfect balance.
+    """
     largest = context.choose(4, 5, 6)
     shapes = context.choose(
         ((2, 2), (2, 2, 2)), ((2, 2), (2, 2, 2), (3, 3)), ((2, 2, 2), (3, 3, 3))
@@ -95,107 +132,3 @@ def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) ->
 
 
 # Checkpoints of the KV cache.
-
-
-def _loads(context: Context) -> Iterator[tuple[tuple[tuple[int, int], ...], int]]:
-    rng = context.rng
-    for _ in range(context.choose(400, 5000, 100_000)):
-        count = int(rng.integers(1, 6))
-        loads = tuple((int(rng.integers(1, 8)), int(rng.integers(1, 8))) for _ in range(count))
-        yield loads, int(rng.integers(4, 40))
-
-
-def _checkpoint_check(context: Context, *, own: bool = True) -> Outcome:
-    def at_all_times(loads: tuple[tuple[int, int], ...], memory: int) -> bool:
-        last = max(batches for _, batches in loads)
-        return all(
-            sum(need + delay for need, batches in loads if batches > delay) <= memory
-            for delay in range(last)
-        )
-
-    def at_checkpoints(loads: tuple[tuple[int, int], ...], memory: int) -> bool:
-        if own:
-            return fits(loads, memory)
-        # As printed in Algorithm 1: the candidate's own completion is not among the checkpoints.
-        checked = {batches - 1 for _, batches in loads[:-1]}
-        return all(
-            sum(need + delay for need, batches in loads if batches > delay) <= memory
-            for delay in checked
-        )
-
-    return examine(
-        "the memory holds at all batches iff it holds at the last batch of each request",
-        "random sets of up to 5 requests with needs and remaining batches up to 7",
-        _loads(context),
-        lambda c: at_checkpoints(*c) == at_all_times(*c),
-    )
-
-
-CLAIMS = (
-    Claim(
-        id="own.work",
-        source="BF-IO paper, section 3 (our consequence)",
-        title="Total work does not depend on the policy",
-        statement="Summed over steps and workers, the load of a run that ends empty is the sum of "
-        "the profiles of all requests.",
-        formula="Σ_k Σ_g L_g(k) = Σ_i (s_i·o_i + o_i(o_i − 1)/2)",
-        hypotheses=("the run drains",),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_work_check,
-        summary="Exact in integers, whatever the policy.",
-        mutations=(Mutation("runs stopped after three steps", steps=3),),
-    ),
-    Claim(
-        id="own.pool-monotone",
-        source="BF-IO paper, (IO) (our consequence)",
-        title="A larger pool never hurts a step",
-        statement="If the pool already fills all slots, one more waiting request does not raise "
-        "the optimum of (IO).",
-        formula="R ⊆ R′, |R| ≥ Σ cap_g  ⇒  J*(R′) ≤ J*(R)",
-        hypotheses=("|R| ≥ Σ_g cap_g",),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_monotone_check,
-        summary="With fewer requests than slots it is false: one more request must then be "
-        "admitted.",
-        mutations=(Mutation("pools that leave slots empty", saturated=False),),
-    ),
-    Claim(
-        id="own.sharp-balance",
-        source="BF-IO paper, Lemma 1 (our sharpening)",
-        title="The spread of sizes bounds the gap",
-        statement="For the optimum that is lexicographically smallest in (maximum load, number of "
-        "workers at it) the gap is at most s_max − s_min, and every optimum's imbalance at most G "
-        "− 1 times that.",
-        formula="M − m ≤ s_max − s_min,  Imb ≤ (G − 1)(s_max − s_min)",
-        hypotheses=("G workers with B slots each", "a round of G·B sizes in s_min..s_max"),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_sharp_check,
-        summary="A swap moves the difference of two sizes, so the spread of sizes takes the place "
-        "of the largest. Equal sizes give perfect balance.",
-        mutations=(
-            Mutation("the tie-break dropped", tie_break=False),
-            Mutation("one token less", shift=1),
-        ),
-    ),
-    Claim(
-        id="own.checkpoints",
-        source="KV-cache paper, section 4, checkpoints (with the candidate's own)",
-        title="Completions are the only times to check",
-        statement="A set of requests stays within the memory at all times if and only if it does "
-        "in the last batch of each of its requests.",
-        formula="max_t memory(t) = max over completions of memory",
-        hypotheses=("memory per request grows by one a batch until it completes",),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
-        check=_checkpoint_check,
-        summary="Between completions the memory grows, so it peaks just before one of them.",
-        mutations=(
-            Mutation(
-                "the newest request's completion left out, as in the printed pseudocode", own=False
-            ),
-        ),
-    ),
-)

@@ -11,11 +11,14 @@ from itertools import combinations, product
 from typing import TypeVar
 
 from bfio.step.two_stage.fscore import ScoreWeights, score
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.probes import discounted
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import imbalance, vectors
+
+CLAIMS = Claims()
+
 
 T = TypeVar("T")
 
@@ -149,7 +152,16 @@ def _changed(values: tuple[T, ...], place: int, value: T) -> tuple[T, ...]:
 # Equation (1).
 
 
+@CLAIMS.formula("route.eq1", Mutation("G + 1 in place of G", penalty=1), kind=Kind.IDENTITY)
 def _eq1_check(context: Context, *, penalty: int = 0) -> Outcome:
+    """The F-score is the drop in imbalance.
+
+    Source: BalanceRoute paper, eq. (1) (section 3.1)
+    Statement: Admitting a set of total size Δ to worker g with safe margin m changes the imbalance
+        by −F; F is Δ up to the margin and falls by G − 1 per unit beyond it.
+    Formula: F(S, g) = Δ − G·max(0, Δ − m_g) = Imbalance(before) − Imbalance(after)
+    Summary: An identity; the two regimes meet at the margin.
+    """
     largest, most = context.choose((3, 6), (6, 12), (9, 25))
     cases = [
         (loads, g, added)
@@ -186,7 +198,25 @@ def slope(added: int, margins: Sequence[int], weights: ScoreWeights) -> int:
     return sum(weights.reward) - sum(overflown)
 
 
+@CLAIMS.remark(
+    "route.regimes",
+    Mutation("safe up to the current margin m_g(0)", safe="current"),
+    kind=Kind.IDENTITY,
+)
 def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
+    """Two regimes of the horizon F-score.
+
+    Source: BalanceRoute paper, section 4.1, on eq. (2)
+    Statement: F_H is piecewise linear in Δ with two regimes: horizon-safe, Δ ≤ min_h m_g(h), where
+        the penalty vanishes and F_H is linear; and overflow, where the penalty activates step by
+        step.
+    Formula: F_H = α·Δ·Σ_h γ^h for Δ ≤ min_h m_g(h);  beyond, slope α·Σ_h γ^h − β·Σ_{h: m_g(h) < Δ}
+        γ^h
+    Assumes: contributions constant over the window; α, β > 0
+    Summary: The second regime is not linear but concave, with a kink at each margin, as "step by
+        step" says and appendix D.4 counts: up to H + 1. For α = 1, β = G, F_H is the discounted
+        drop in imbalance (route.eq1 at each step).
+    """
     largest, steps = context.choose((4, 3), (6, 3), (8, 4))
     cases = [
         (margins, beta)
@@ -215,42 +245,3 @@ def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
         cases,
         holds,
     )
-
-
-_PAPER = "BalanceRoute paper"
-
-
-CLAIMS = (
-    Claim(
-        id="route.eq1",
-        source=f"{_PAPER}, eq. (1) (section 3.1)",
-        title="The F-score is the drop in imbalance",
-        statement="Admitting a set of total size Δ to worker g with safe margin m changes the "
-        "imbalance by −F; F is Δ up to the margin and falls by G − 1 per unit beyond it.",
-        formula="F(S, g) = Δ − G·max(0, Δ − m_g) = Imbalance(before) − Imbalance(after)",
-        hypotheses=(),
-        kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
-        check=_eq1_check,
-        summary="An identity; the two regimes meet at the margin.",
-        mutations=(Mutation("G + 1 in place of G", penalty=1),),
-    ),
-    Claim(
-        id="route.regimes",
-        source=f"{_PAPER}, section 4.1, on eq. (2)",
-        title="Two regimes of the horizon F-score",
-        statement="F_H is piecewise linear in Δ with two regimes: horizon-safe, Δ ≤ min_h m_g(h), "
-        "where the penalty vanishes and F_H is linear; and overflow, where the penalty activates "
-        "step by step.",
-        formula="F_H = α·Δ·Σ_h γ^h for Δ ≤ min_h m_g(h);  beyond, slope α·Σ_h γ^h − "
-        "β·Σ_{h: m_g(h) < Δ} γ^h",
-        hypotheses=("contributions constant over the window", "α, β > 0"),
-        kind=Kind.IDENTITY,
-        scope=Scope.REMARK,
-        check=_regimes_check,
-        summary="The second regime is not linear but concave, with a kink at each margin, as "
-        '"step by step" says and appendix D.4 counts: up to H + 1. For α = 1, β = G, F_H is the '
-        "discounted drop in imbalance (route.eq1 at each step).",
-        mutations=(Mutation("safe up to the current margin m_g(0)", safe="current"),),
-    ),
-)

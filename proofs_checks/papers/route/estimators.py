@@ -8,11 +8,11 @@ from itertools import product
 import numpy as np
 
 from bfio.decode.prediction.estimates import Estimates, expected_steps
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 
-SOURCE = "BalanceRoute paper, appendix"
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,25 @@ def _made(context: Context) -> str:
 
 
 # Equations (4) to (6).
+@CLAIMS.formula(
+    "route.eq5",
+    Mutation("H + 1 in place of H", more=1),
+    Mutation("clipped to [2, H]", clipped=False),
+    kind=Kind.IDENTITY,
+)
 def _composite_check(context: Context, *, more: int = 0, clipped: bool = True) -> Outcome:
+    """The two-stage estimate.
+
+    Source: BalanceRoute paper, appendix C.1, eq. (4) to (6)
+    Statement: The expected in-window contribution E min(R, H) is p·μ + (1 − p)·H, p = P(R ≤ H), μ
+        = E[R | R ≤ H]; the composite is this, clipped to [1, H].
+    Formula: y = E min(R, H) = p·μ + (1 − p)·H,  1 ≤ y ≤ H
+    Assumes: R ≥ 1 remaining steps; p and μ exact
+    Summary: With exact stages nothing is clipped; ŷ is p·(H − μ) below H, so it falls to μ as p
+        grows.
+    Reading: the text at hand has lost its formulas: (4) to (7) are those of the words.
+    """
+
     def decomposes(law: Remaining) -> bool:
         p, mean = law.stages()
         return p * mean + (1 - p) * (law.look_ahead + more) == law.estimand
@@ -107,7 +125,17 @@ def profile(size: int, steps: Fraction, look_ahead: int, *, late: bool = False) 
     return [size + h if h < steps or (late and h == steps) else 0 for h in range(look_ahead)]
 
 
+@CLAIMS.formula("route.eq7", Mutation("h ≤ ŷ", late=True), kind=Kind.IDENTITY)
 def _profile_check(context: Context, *, late: bool = False) -> Outcome:
+    """The projected contribution.
+
+    Source: BalanceRoute paper, appendix C.1, eq. (7)
+    Statement: An active request contributes its size, one token more each step, and nothing once
+        it has departed within the window.
+    Formula: w(h) = (s + a + h)·1{h < y}, h = 0..H − 1
+    Assumes: remaining steps known
+    Summary: With ŷ = min(R, H) it is the load itself.
+    """
     most = context.choose(4, 6, 10)
     cases = list(product(range(1, most), range(1, most), range(1, most)))
     return examine(
@@ -140,7 +168,27 @@ def verify_profile(data: Data) -> str | None:
     )
 
 
+@CLAIMS.own(
+    "route.eq7-mean",
+    Mutation("remaining steps known", known=True),
+    Mutation("one step more in the correction", until=1),
+    defect=Defect.INFERENCE,
+    verify=verify_profile,
+)
 def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Outcome:
+    """A projected profile is no expected profile.
+
+    Source: BalanceRoute paper, appendix C.1, on what the score consumes (our question)
+    Statement: Projected from the expected in-window contribution y, (7) is the expected load at
+        each step of the window.
+    Formula: (s + a + h)·1{h < y} = (s + a + h)·P(R > h)
+    Assumes: y = E min(R, H) exact
+    Summary: A request that ends now or late, with equal chances, is projected to end in between: y
+        tells how many steps are to be expected, not which.
+    Reading: the paper says that y is all that the score reads, not that (7) is a mean.
+    Correction: The expected number of steps is right: Σ_{h<H} P(R > h) = E min(R, H). The expected
+        load at h is (s + a + h)·P(R > h).
+    """
     cases = [law for law in laws(context) if not known or sum(map(bool, law.weights)) == 1]
     printed = refute(
         "(7) with ŷ = y is the expected load at every h", f"{_made(context)}; s + a = 1", cases,
@@ -159,7 +207,21 @@ def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Out
 
 
 # The gate.
+@CLAIMS.remark("route.gate", Mutation("a gate at 3/4", gate=Fraction(3, 4)))
 def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome:
+    """The gate at one half.
+
+    Source: BalanceRoute paper, appendix C.2.3, stage-1 confidence gate
+    Statement: Where p̂ < 1/2 the estimate is reset to H, at the natural decision boundary of the
+        two stages.
+    Formula: p < 1/2  ⇒  H = median of min(R, H),  H − y = p·(H − μ) ≤ (H − 1)/2
+    Assumes: p and μ exact; H ≥ 2
+    Summary: A closed gate replaces the mean of min(R, H) by its median, and errs to the late side
+        only.
+    Reading: what makes one half natural is ours to say; the paper argues by the sample that the
+        regressor sees.
+    """
+
     def errs_little(law: Remaining) -> bool:
         p, mean = law.stages()
         if p >= gate:
@@ -175,80 +237,3 @@ def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome
         errs_little,
         lambda law: law.look_ahead > 1,
     )
-
-
-CLAIMS = (
-    Claim(
-        id="route.eq5",
-        source=f"{SOURCE} C.1, eq. (4) to (6)",
-        title="The two-stage estimate",
-        statement="The expected in-window contribution E min(R, H) is p·μ + (1 − p)·H, p = P(R ≤ "
-        "H), μ = E[R | R ≤ H]; the composite is this, clipped to [1, H].",
-        formula="y = E min(R, H) = p·μ + (1 − p)·H,  1 ≤ y ≤ H",
-        hypotheses=("R ≥ 1 remaining steps", "p and μ exact"),
-        kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
-        check=_composite_check,
-        summary="With exact stages nothing is clipped; ŷ is p·(H − μ) below H, so it falls to μ "
-        "as p grows.",
-        mutations=(
-            Mutation("H + 1 in place of H", more=1),
-            Mutation("clipped to [2, H]", clipped=False),
-        ),
-        reading="the text at hand has lost its formulas: (4) to (7) are those of the words.",
-    ),
-    Claim(
-        id="route.eq7",
-        source=f"{SOURCE} C.1, eq. (7)",
-        title="The projected contribution",
-        statement="An active request contributes its size, one token more each step, and nothing "
-        "once it has departed within the window.",
-        formula="w(h) = (s + a + h)·1{h < y}, h = 0..H − 1",
-        hypotheses=("remaining steps known",),
-        kind=Kind.IDENTITY,
-        scope=Scope.FORMULA,
-        check=_profile_check,
-        summary="With ŷ = min(R, H) it is the load itself.",
-        mutations=(Mutation("h ≤ ŷ", late=True),),
-    ),
-    Claim(
-        id="route.eq7-mean",
-        source=f"{SOURCE} C.1, on what the score consumes (our question)",
-        title="A projected profile is no expected profile",
-        statement="Projected from the expected in-window contribution y, (7) is the expected load "
-        "at each step of the window.",
-        formula="(s + a + h)·1{h < y} = (s + a + h)·P(R > h)",
-        hypotheses=("y = E min(R, H) exact",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
-        check=_mean_check,
-        summary="A request that ends now or late, with equal chances, is projected to end in "
-        "between: y tells how many steps are to be expected, not which.",
-        mutations=(
-            Mutation("remaining steps known", known=True),
-            Mutation("one step more in the correction", until=1),
-        ),
-        correction="The expected number of steps is right: Σ_{h<H} P(R > h) = E min(R, H). The "
-        "expected load at h is (s + a + h)·P(R > h).",
-        defect=Defect.INFERENCE,
-        reading="the paper says that y is all that the score reads, not that (7) is a mean.",
-        verify=verify_profile,
-    ),
-    Claim(
-        id="route.gate",
-        source=f"{SOURCE} C.2.3, stage-1 confidence gate",
-        title="The gate at one half",
-        statement="Where p̂ < 1/2 the estimate is reset to H, at the natural decision boundary of "
-        "the two stages.",
-        formula="p < 1/2  ⇒  H = median of min(R, H),  H − y = p·(H − μ) ≤ (H − 1)/2",
-        hypotheses=("p and μ exact", "H ≥ 2"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_gate_check,
-        summary="A closed gate replaces the mean of min(R, H) by its median, and errs to the late "
-        "side only.",
-        mutations=(Mutation("a gate at 3/4", gate=Fraction(3, 4)),),
-        reading="what makes one half natural is ours to say; the paper argues by the sample that "
-        "the regressor sees.",
-    ),
-)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from formulations.arrays import IntArray
-from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Effort, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.br0 import (
     Key,
@@ -20,6 +20,9 @@ from proofs_checks.papers.route.br0 import (
     free_then_small_margin,
 )
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
+
 
 #: Decides on free slots, loads, sizes, weights of the window and parameters.
 Router = Callable[
@@ -106,7 +109,31 @@ def _routers(context: Context) -> Iterator[tuple[str, Router]]:
         yield "compiled", two_stage_compiled
 
 
+@CLAIMS.remark(
+    "route.family",
+    Mutation("β = G + 3", broken=Break(beta=3)),
+    Mutation("≥ θ in place of > θ", broken=Break(threshold=-1)),
+    Mutation("one candidate in stage 2", broken=Break(candidates=1)),
+    Mutation(
+        "the smallest margin first among workers with equally many free slots",
+        broken=Break(key=free_then_small_margin),
+    ),
+)
 def _family_check(context: Context, *, broken: Break = _INTACT) -> Outcome:
+    """BR-0 is BR-H with H = 0.
+
+    Source: BalanceRoute paper, sections 3.2 and 4, and contributions
+    Statement: With H = 0, α = 1 and β = G the two-stage algorithm of BR-H takes the decisions of
+        BR-0, whatever the discount.
+    Formula: F_0(S, g; α = 1, β = G) = F(S, g)
+    Assumes: the same threshold and candidates
+    Summary: With H = 0, α = 1, β = G the score of BR-H is that of BR-0. BR-0 is written from the
+        paper's text for this check and shares nothing with the toolkit's.
+    Reading: what the paper leaves open, as in the toolkit's description: the queue's key is free
+        slots, then margin, then index, in both stages; the candidates are the largest waiting
+        requests; where no subset has a positive score, the best single request of all that wait
+        goes. Requests of one size, and sets of equal score, are exchangeable.
+    """
     cases = list(_cases(context))
     seen = [
         examine(
@@ -120,34 +147,3 @@ def _family_check(context: Context, *, broken: Break = _INTACT) -> Outcome:
         for name, route in _routers(context)
     ]
     return tuple(seen)
-
-
-CLAIMS = (
-    Claim(
-        id="route.family",
-        source="BalanceRoute paper, sections 3.2 and 4, and contributions",
-        title="BR-0 is BR-H with H = 0",
-        statement="With H = 0, α = 1 and β = G the two-stage algorithm of BR-H takes the "
-        "decisions of BR-0, whatever the discount.",
-        formula="F_0(S, g; α = 1, β = G) = F(S, g)",
-        hypotheses=("the same threshold and candidates",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_family_check,
-        summary="With H = 0, α = 1, β = G the score of BR-H is that of BR-0. BR-0 is written from "
-        "the paper's text for this check and shares nothing with the toolkit's.",
-        mutations=(
-            Mutation("β = G + 3", broken=Break(beta=3)),
-            Mutation("≥ θ in place of > θ", broken=Break(threshold=-1)),
-            Mutation("one candidate in stage 2", broken=Break(candidates=1)),
-            Mutation(
-                "the smallest margin first among workers with equally many free slots",
-                broken=Break(key=free_then_small_margin),
-            ),
-        ),
-        reading="what the paper leaves open, as in the toolkit's description: the queue's key is "
-        "free slots, then margin, then index, in both stages; the candidates are the largest "
-        "waiting requests; where no subset has a positive score, the best single request of all "
-        "that wait goes. Requests of one size, and sets of equal score, are exchangeable.",
-    ),
-)

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import examine, refute
 from proofs_checks.step_enumeration import gap, imbalance
+
+CLAIMS = Claims()
 
 
 def verify_metric(data: Data) -> str | None:
@@ -22,9 +24,28 @@ def verify_metric(data: Data) -> str | None:
     )
 
 
+@CLAIMS.own(
+    "route.metric",
+    Mutation("two workers, for which they are one", workers=(2,)),
+    Mutation("twice the gap in the correction", factor=2),
+    defect=Defect.INFERENCE,
+    verify=verify_metric,
+)
 def _metric_check(
     context: Context, *, workers: Sequence[int] = (2, 3), factor: int = 1
 ) -> Outcome:
+    """The metric is not the objective.
+
+    Source: BalanceRoute paper, section 6.1 against section 3.1 (our question)
+    Statement: Where the objective, the sum of the distances to the largest load, is less, the
+        reported imbalance, max − min, is no more.
+    Formula: Σ_g(max − L_g) < Σ_g(max − L′_g)  ⇒  max − min ≤ max′ − min′
+    Assumes: loads of the same workers
+    Summary: One idle worker counts fully in max − min and once in the sum.
+    Reading: the paper calls max − min a proxy, and does not say that they agree.
+    Correction: They are within a factor of G − 1: max − min ≤ Σ(max − L_g) ≤ (G − 1)·(max − min).
+        What is lost at the barrier in a step is the sum.
+    """
     most = context.choose(3, 4, 6)
     loads = {G: list(product(range(most + 1), repeat=G)) for G in workers}
     made = f"all pairs of loads up to {most} of {' and '.join(map(str, workers))} workers"
@@ -42,29 +63,3 @@ def _metric_check(
         lambda x: factor * gap(x) <= imbalance(x) <= (len(x) - 1) * gap(x),
     )  # fmt: skip
     return printed, corrected
-
-
-CLAIMS = (
-    Claim(
-        id="route.metric",
-        source="BalanceRoute paper, section 6.1 against section 3.1 (our question)",
-        title="The metric is not the objective",
-        statement="Where the objective, the sum of the distances to the largest load, is less, "
-        "the reported imbalance, max − min, is no more.",
-        formula="Σ_g(max − L_g) < Σ_g(max − L′_g)  ⇒  max − min ≤ max′ − min′",
-        hypotheses=("loads of the same workers",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
-        check=_metric_check,
-        summary="One idle worker counts fully in max − min and once in the sum.",
-        mutations=(
-            Mutation("two workers, for which they are one", workers=(2,)),
-            Mutation("twice the gap in the correction", factor=2),
-        ),
-        correction="They are within a factor of G − 1: max − min ≤ Σ(max − L_g) ≤ (G − 1)·(max − "
-        "min). What is lost at the barrier in a step is the sum.",
-        defect=Defect.INFERENCE,
-        reading="the paper calls max − min a proxy, and does not say that they agree.",
-        verify=verify_metric,
-    ),
-)

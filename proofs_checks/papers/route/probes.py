@@ -6,9 +6,11 @@ from functools import partial
 from itertools import combinations, product
 
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claim, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
 
 
 def reachable_sums(sizes: Sequence[int], capacity: int) -> list[int]:
@@ -86,6 +88,21 @@ _MADE = (
 )
 
 
+_SOURCE = "BalanceRoute paper, appendix D.4"
+
+
+@CLAIMS.remark(
+    "route.two-probes",
+    Mutation("the lower probe alone", probes=1),
+    source=_SOURCE,
+    title="Two probes are exact for BR-0",
+    statement="For BR-0 the score has a single kink, and the better of the largest reachable "
+    "sum up to the margin and the smallest one above it is the best subset.",
+    formula="max_S F(S, g) = max{F(Δ⁻), F(Δ⁺)}",
+    hypotheses=("H = 0",),
+    summary="The score is concave in Δ: no sum below the largest one up to its peak is "
+    "better, none above the next one either.",
+)
 def two_probes_check(context: Context, *, probes: int = 2, look_ahead: int = 0) -> Outcome:
     """Compare the better of so many reachable sums next to the peak with all subsets."""
     return examine(
@@ -99,7 +116,21 @@ def two_probes_check(context: Context, *, probes: int = 2, look_ahead: int = 0) 
     )
 
 
+@CLAIMS.remark("route.margin-probes", Mutation("the smallest margin only", kept=1))
 def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
+    """Probing BR-H around every margin.
+
+    Source: BalanceRoute paper, appendix D.4
+    Statement: For BR-H the score has up to H + 1 kinks; a subset choice by reachable sums is exact
+        if it probes around every distinct horizon margin.
+    Formula: max_S F_H(S, g) = max over h of max{F_H(Δ⁻(h)), F_H(Δ⁺(h))},  Δ⁻(h) ≤ m_g(h) < Δ⁺(h)
+    Assumes: contributions constant over the window; β ≥ α
+    Summary: The score is piecewise linear with kinks at the margins only, so one of them is its
+        peak. Which one can be told beforehand: two probes do (own.two-probes).
+    Reading: with β ≥ α, as in all of the paper's settings: otherwise overflow is rewarded, and the
+        largest sum of all is best.
+    """
+
     def points(margins: Sequence[int]) -> list[int]:
         return sorted(set(margins))[:kept]
 
@@ -112,9 +143,6 @@ def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
             == best_by_enumeration(*c[:3], discounted(*c[2:]))
         ),
     )
-
-
-_SOURCE = "BalanceRoute paper, appendix D.4"
 
 
 # Two probes around the margin of the current step.
@@ -149,60 +177,46 @@ def _cases(context: Context, look_ahead: int) -> Iterator[tuple[list[int], list[
                     yield list(sizes), list(margins)
 
 
+@CLAIMS.own(
+    "own.kinks",
+    Mutation("one step only, H = 0", look_ahead=1),
+    Mutation("the lower probe alone in the correction", probes=1),
+    defect=Defect.INFERENCE,
+    verify=verify_kinks,
+)
 def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Outcome:
+    """Probing BR-H where BR-0 is probed.
+
+    Source: BalanceRoute paper, appendix D.4 (our question; the paper claims the rule for BR-0
+        only)
+    Statement: The two-probe rule that is exact for BR-0, around the margin of the current step, is
+        exact for BR-H.
+    Formula: max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)} around m_g(0)
+    Assumes: contributions constant over the window; margins m_g(h) ≥ 1
+    Summary: Several kinks leave the score concave; only the place to probe moves.
+    Correction: Around the right end D* of the maximising interval of F_H two probes are exact
+        (own.two-probes). The paper enumerates subsets for BR-H, or probes around every margin
+        (route.margin-probes); both are exact, neither is needed.
+    """
     cases = list(_cases(context, look_ahead))
-    made = (
-        f"up to two requests of small sizes, small margins over {look_ahead} steps, α = 1, β = 2"
-    )
-    printed = refute(
-        "probes around the first margin find the best subset",
-        made,
+    domain = Domain(
+        f"up to two requests of small sizes, small margins over {look_ahead} steps, α = 1, β = 2",
         cases,
+    )
+    printed = domain.refute(
+        "probes around the first margin find the best subset",
         verify_kinks,
         lambda c: {"sizes": c[0], "margins": c[1]},
     )
-    corrected = examine(
-        "probes around the right end of the maximising interval do", made, cases,
+    corrected = domain.examine(
+        "probes around the right end of the maximising interval do",
         lambda c: best_by_probes(c[0], len(c[0]), c[1], _unit(c[1]), probes)
-        == best_by_enumeration(c[0], len(c[0]), c[1], _unit(c[1])),
+        == best_by_enumeration(c[0], len(c[0]), c[1], _unit(c[1]))
     )  # fmt: skip
     return printed, corrected
 
 
-CLAIMS = (
-    Claim(
-        id="route.two-probes",
-        source=_SOURCE,
-        title="Two probes are exact for BR-0",
-        statement="For BR-0 the score has a single kink, and the better of the largest reachable "
-        "sum up to the margin and the smallest one above it is the best subset.",
-        formula="max_S F(S, g) = max{F(Δ⁻), F(Δ⁺)}",
-        hypotheses=("H = 0",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=two_probes_check,
-        summary="The score is concave in Δ: no sum below the largest one up to its peak is "
-        "better, none above the next one either.",
-        mutations=(Mutation("the lower probe alone", probes=1),),
-    ),
-    Claim(
-        id="route.margin-probes",
-        source=_SOURCE,
-        title="Probing BR-H around every margin",
-        statement="For BR-H the score has up to H + 1 kinks; a subset choice by reachable sums is "
-        "exact if it probes around every distinct horizon margin.",
-        formula="max_S F_H(S, g) = max over h of max{F_H(Δ⁻(h)), F_H(Δ⁺(h))},  "
-        "Δ⁻(h) ≤ m_g(h) < Δ⁺(h)",
-        hypotheses=("contributions constant over the window", "β ≥ α"),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_margins_check,
-        summary="The score is piecewise linear with kinks at the margins only, so one of them is "
-        "its peak. Which one can be told beforehand: two probes do (own.two-probes).",
-        mutations=(Mutation("the smallest margin only", kept=1),),
-        reading="with β ≥ α, as in all of the paper's settings: otherwise overflow is rewarded, "
-        "and the largest sum of all is best.",
-    ),
+CLAIMS += (
     Claim(
         id="own.two-probes",
         source=f"{_SOURCE} (our extension to BR-H)",
@@ -211,33 +225,9 @@ CLAIMS = (
         "the maximising interval of F_H find the best subset, for any horizon, discount, α and β.",
         formula="max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)},  Δ⁻ ≤ D* < Δ⁺ next to D*",
         hypotheses=("contributions constant over the window", "D* the right end of argmax F_H"),
-        kind=Kind.FINITE,
-        scope=Scope.OURS,
         check=partial(two_probes_check, look_ahead=4),
         summary="The score is concave in Δ: no sum below the largest one up to its peak is "
         "better, none above the next one either.",
         mutations=(Mutation("the lower probe alone", probes=1),),
-    ),
-    Claim(
-        id="own.kinks",
-        source=f"{_SOURCE} (our question; the paper claims the rule for BR-0 only)",
-        title="Probing BR-H where BR-0 is probed",
-        statement="The two-probe rule that is exact for BR-0, around the margin of the current "
-        "step, is exact for BR-H.",
-        formula="max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)} around m_g(0)",
-        hypotheses=("contributions constant over the window", "margins m_g(h) ≥ 1"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.OURS,
-        check=_kink_check,
-        summary="Several kinks leave the score concave; only the place to probe moves.",
-        mutations=(
-            Mutation("one step only, H = 0", look_ahead=1),
-            Mutation("the lower probe alone in the correction", probes=1),
-        ),
-        correction="Around the right end D* of the maximising interval of F_H two probes are "
-        "exact (own.two-probes). The paper enumerates subsets for BR-H, or probes around every "
-        "margin (route.margin-probes); both are exact, neither is needed.",
-        defect=Defect.INFERENCE,
-        verify=verify_kinks,
     ),
 )

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Findings, Outcome
-from proofs_checks.search import examine
+from proofs_checks.search import Domain
 from proofs_checks.step_enumeration import multisets
+
+CLAIMS = Claims()
+
 
 #: Bits of a machine word.
 _WORD = 64
@@ -33,7 +36,25 @@ def word_operations(candidates: int, slots: int, largest: int) -> int:
     return candidates * slots * -(-(slots * largest + 1) // _WORD)
 
 
+@CLAIMS.remark(
+    "route.subset-cost",
+    Mutation("scanned upwards, so that a candidate counts twice", upwards=True),
+    Mutation("one cardinality fewer in the cost", fewer=1),
+)
 def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcome:
+    """Reachable sums by bit sets.
+
+    Source: BalanceRoute paper, appendix D.4, recurrence and cost
+    Statement: One shift-OR per candidate and cardinality, scanned downwards, gives all reachable
+        sums; in word operations this is exponentially less than enumeration in K, and exact.
+    Formula: mask[c] |= mask[c − 1] << s, c = cap..1;  K·cap·⌈(cap·s_max + 1)/w⌉ words
+    Assumes: sizes are positive integers up to s_max
+    Summary: Exact, each candidate used once. The cost does not grow exponentially in K, but with
+        s_max: for 8 slots and prompts up to 4,096 tokens 2^K subsets are fewer up to K of about
+        16, where the paper enumerates indeed.
+    Reading: the printed formula of the cost is lost in the text at hand; this is the one of its
+        words.
+    """
     count, largest = context.choose((5, 4), (6, 5), (8, 6))
     cases = [
         (sizes, slots)
@@ -41,15 +62,17 @@ def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcom
         for sizes in multisets(n, largest)
         for slots in range(1, n + 1)
     ]
-    made = f"all pools of up to {count} sizes in 1..{largest}, all numbers of slots"
-    exact = examine(
-        "the bit sets hold the sums of all subsets, by cardinality", made, cases,
-        lambda case: masks(*case, upwards=upwards)[0] == enumerated(*case),
+    domain = Domain(
+        f"all pools of up to {count} sizes in 1..{largest}, all numbers of slots", cases
+    )
+    exact = domain.examine(
+        "the bit sets hold the sums of all subsets, by cardinality",
+        lambda case: masks(*case, upwards=upwards)[0] == enumerated(*case)
     )  # fmt: skip
-    cost = examine(
-        "K·cap shift-ORs, none on more than cap·s_max + 1 bits", made, cases,
+    cost = domain.examine(
+        "K·cap shift-ORs, none on more than cap·s_max + 1 bits",
         lambda case: masks(*case)[1] == len(case[0]) * (case[1] - fewer)
-        and max(mask.bit_length() for mask in masks(*case)[0]) <= case[1] * largest + 1,
+        and max(mask.bit_length() for mask in masks(*case)[0]) <= case[1] * largest + 1
     )  # fmt: skip
     numbers = {
         f"word operations over 2^K, K = {K}, cap = 8, s_max = 4096": word_operations(K, 8, 4096)
@@ -57,29 +80,3 @@ def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcom
         for K in (8, 16, 32, 64)
     }
     return Findings(exact, cost, numbers=numbers)
-
-
-CLAIMS = (
-    Claim(
-        id="route.subset-cost",
-        source="BalanceRoute paper, appendix D.4, recurrence and cost",
-        title="Reachable sums by bit sets",
-        statement="One shift-OR per candidate and cardinality, scanned downwards, gives all "
-        "reachable sums; in word operations this is exponentially less than enumeration in K, "
-        "and exact.",
-        formula="mask[c] |= mask[c − 1] << s, c = cap..1;  K·cap·⌈(cap·s_max + 1)/w⌉ words",
-        hypotheses=("sizes are positive integers up to s_max",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_check,
-        summary="Exact, each candidate used once. The cost does not grow exponentially in K, but "
-        "with s_max: for 8 slots and prompts up to 4,096 tokens 2^K subsets are fewer up to K of "
-        "about 16, where the paper enumerates indeed.",
-        mutations=(
-            Mutation("scanned upwards, so that a candidate counts twice", upwards=True),
-            Mutation("one cardinality fewer in the cost", fewer=1),
-        ),
-        reading="the printed formula of the cost is lost in the text at hand; this is the one of "
-        "its words.",
-    ),
-)

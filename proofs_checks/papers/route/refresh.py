@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.papers.route.estimators import SOURCE, profile
-from proofs_checks.search import examine, refute
+from proofs_checks.papers.route.estimators import profile
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
 
 
 # Refresh.
@@ -25,7 +27,28 @@ def verify_decrement(data: Data) -> str | None:
     )
 
 
+@CLAIMS.remark(
+    "route.refresh",
+    Mutation("requests that end within the window", inside=True),
+    Mutation("twice the shortfall in the correction", share=2),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_decrement,
+)
 def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) -> Outcome:
+    """One step less per token.
+
+    Source: BalanceRoute paper, appendix C.2.3, periodic refresh
+    Statement: Between refreshes ŷ falls by one per generated token, since each elapsed step is one
+        less step of in-window contribution.
+    Formula: min(R − j, H) = min(R, H) − j
+    Assumes: in-window: the next H steps, (4)
+    Summary: The window moves on as well: a request that outlasts it contributes to all of its next
+        H steps, and is projected to leave within it, up to q − 1 steps early.
+    Reading: R known, so that nothing hangs on the predictor. In the toolkit a request that is
+        predicted to outlast the window does so until it is predicted again.
+    Correction: It holds for requests that end within the window, R ≤ H, or for the window that was
+        current at the refresh. Else ŷ is min{j, R − H} too small after j tokens.
+    """
     most = context.choose(6, 10, 20)
     cases = [
         {"remaining": r, "horizon": h, "elapsed": j}
@@ -33,15 +56,18 @@ def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) 
         for j in range(1, min(r, h))
         if not inside or r <= h
     ]
-    made = f"remaining steps and windows below {most}, all elapsed steps before the end of either"
-    printed = refute("min(R − j, H) = min(R, H) − j", made, cases, verify_decrement)
+    domain = Domain(
+        f"remaining steps and windows below {most}, all elapsed steps before the end of either",
+        cases,
+    )
+    printed = domain.refute("min(R − j, H) = min(R, H) − j", verify_decrement)
 
     def short(case: Data) -> bool:
         r, h, j = case["remaining"], case["horizon"], case["elapsed"]
         return bool(min(r - j, h) - (min(r, h) - j) == share * min(j, max(0, r - h)))
 
-    corrected = examine(
-        "min(R − j, H) = min(R, H) − j + min{j, (R − H)^+}: exact where R ≤ H", made, cases, short
+    corrected = domain.examine(
+        "min(R − j, H) = min(R, H) − j + min{j, (R − H)^+}: exact where R ≤ H", short
     )
     return printed, corrected
 
@@ -63,7 +89,17 @@ def projected(remaining: int, told: int, refresh: int, floor: int) -> Iterator[i
         yield max(value, floor)
 
 
+@CLAIMS.remark("route.floor", Mutation("a floor of 0", floor=0))
 def _floor_check(context: Context, *, floor: int = 1) -> Outcome:
+    """The floor of one step.
+
+    Source: BalanceRoute paper, appendix C.2.3, floor
+    Statement: While a request is active ŷ is bounded below by 1, so that it is never dropped from
+        the projection while it consumes work.
+    Formula: y ≥ 1  ⇒  w(0) = s + a
+    Assumes: crossing the floor triggers a refresh
+    Summary: As it says; for predictions that are too early, too late or 0.
+    """
     most = context.choose(6, 9, 14)
     cases = list(product(range(1, most), range(most), range(1, most)))
     return examine(
@@ -74,45 +110,3 @@ def _floor_check(context: Context, *, floor: int = 1) -> Outcome:
             profile(1, Fraction(value), 1) == [1] for value in projected(*case, floor)
         ),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="route.refresh",
-        source=f"{SOURCE} C.2.3, periodic refresh",
-        title="One step less per token",
-        statement="Between refreshes ŷ falls by one per generated token, since each elapsed step "
-        "is one less step of in-window contribution.",
-        formula="min(R − j, H) = min(R, H) − j",
-        hypotheses=("in-window: the next H steps, (4)",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_decrement_check,
-        summary="The window moves on as well: a request that outlasts it contributes to all of "
-        "its next H steps, and is projected to leave within it, up to q − 1 steps early.",
-        mutations=(
-            Mutation("requests that end within the window", inside=True),
-            Mutation("twice the shortfall in the correction", share=2),
-        ),
-        correction="It holds for requests that end within the window, R ≤ H, or for the window "
-        "that was current at the refresh. Else ŷ is min{j, R − H} too small after j tokens.",
-        defect=Defect.HYPOTHESIS,
-        reading="R known, so that nothing hangs on the predictor. In the toolkit a request that "
-        "is predicted to outlast the window does so until it is predicted again.",
-        verify=verify_decrement,
-    ),
-    Claim(
-        id="route.floor",
-        source=f"{SOURCE} C.2.3, floor",
-        title="The floor of one step",
-        statement="While a request is active ŷ is bounded below by 1, so that it is never dropped "
-        "from the projection while it consumes work.",
-        formula="y ≥ 1  ⇒  w(0) = s + a",
-        hypotheses=("crossing the floor triggers a refresh",),
-        kind=Kind.FINITE,
-        scope=Scope.REMARK,
-        check=_floor_check,
-        summary="As it says; for predictions that are too early, too late or 0.",
-        mutations=(Mutation("a floor of 0", floor=0),),
-    ),
-)

@@ -10,12 +10,15 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
-from proofs_checks.claim import Claim, Context, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
 from proofs_checks.papers.route.br0 import f_score
 from proofs_checks.papers.route.estimators import profile
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import imbalance
+
+CLAIMS = Claims()
+
 
 #: Size now, ``s + a`` [tokens], and remaining steps of an active request.
 Active = tuple[int, int]
@@ -142,7 +145,25 @@ def _is_needed(part: str, sent: dict[Snapshot, frozenset[int]]) -> bool:
     return any(len(different) > 1 for different in without.values())
 
 
+@CLAIMS.formula(
+    "route.eq3",
+    Mutation("requests kept in their active set for a step after they end", late=True),
+    Mutation("a window of one step, which no prediction can change", steps=1),
+)
 def _snapshot_check(context: Context, *, late: bool = False, steps: int = 3) -> Outcome:
+    """The snapshot of the cluster.
+
+    Source: BalanceRoute paper, eq. (3) (section 5) and what section 5.1 says of it
+    Statement: The rule of BR-H runs once the snapshot is there: active sets, capacities and the
+        waiting set. A router without state cannot serve it, since the score needs a view across
+        workers.
+    Formula: ({A_g, cap_g}_{g = 1..G}, R_wait) determines L_g(h), m_g(h) and F_H
+    Assumes: remaining steps in the window known
+    Summary: The snapshot suffices, and none of its parts can be spared: a worker gets other
+        requests if another worker alone changes.
+    Reading: the text at hand has lost the formula: the parts are those that sections 2.2, 5 and
+        5.1 name. What is added counts as constant over the window, as in (2).
+    """
     sent = {snapshot: admitted(snapshot, steps) for snapshot in small_snapshots()}
     return (
         examine(
@@ -160,28 +181,3 @@ def _snapshot_check(context: Context, *, late: bool = False, steps: int = 3) -> 
             lambda part: _is_needed(part, sent),
         ),
     )
-
-
-CLAIMS = (
-    Claim(
-        id="route.eq3",
-        source="BalanceRoute paper, eq. (3) (section 5) and what section 5.1 says of it",
-        title="The snapshot of the cluster",
-        statement="The rule of BR-H runs once the snapshot is there: active sets, capacities and "
-        "the waiting set. A router without state cannot serve it, since the score needs a view "
-        "across workers.",
-        formula="({A_g, cap_g}_{g = 1..G}, R_wait) determines L_g(h), m_g(h) and F_H",
-        hypotheses=("remaining steps in the window known",),
-        kind=Kind.FINITE,
-        scope=Scope.FORMULA,
-        check=_snapshot_check,
-        summary="The snapshot suffices, and none of its parts can be spared: a worker gets other "
-        "requests if another worker alone changes.",
-        mutations=(
-            Mutation("requests kept in their active set for a step after they end", late=True),
-            Mutation("a window of one step, which no prediction can change", steps=1),
-        ),
-        reading="the text at hand has lost the formula: the parts are those that sections 2.2, 5 "
-        "and 5.1 name. What is added counts as constant over the window, as in (2).",
-    ),
-)

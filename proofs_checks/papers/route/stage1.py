@@ -7,11 +7,13 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.br0 import Rules, decision, decisions, f_score
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine
 from proofs_checks.step_enumeration import multisets
+
+CLAIMS = Claims()
 
 
 def emptiest(data: Data) -> int | None:
@@ -86,9 +88,34 @@ def _as_toolkit(data: Data, penalty: int | None) -> bool:
     return decision(assignment, waiting, len(free)) in by_hand
 
 
+@CLAIMS.remark(
+    "route.stage1",
+    Mutation("all requests of one size", alike=True),
+    Mutation("safe requests only in the correction", fits=True),
+    Mutation("the toolkit's BR-0 without a penalty", penalty=0),
+    defect=Defect.SENTENCE,
+    verify=verify_stage1,
+)
 def _stage1_check(
     context: Context, *, alike: bool = False, fits: bool = False, penalty: int | None = None
 ) -> Outcome:
+    """The safe regime of stage 1.
+
+    Source: BalanceRoute paper, section 3.2, stage 1
+    Statement: While more than θ slots are free, the worker with most free slots admits the single
+        request of highest score. Because it has the largest spare capacity it is in the safe
+        regime, F = s_i: the largest waiting request goes to the lightest worker with most free
+        slots.
+    Formula: g* = argmax_g cap_g  ⇒  s_i ≤ m_{g*},  i = argmax s_i,  L_{g*} = min_g L_g
+    Assumes: Σ_g cap_g > θ; BR-0
+    Summary: A worker with few but long requests can have most free slots and the highest load;
+        then its margin is 0, every request overflows, and the smallest does least harm. An empty
+        cluster is another case.
+    Reading: a counterexample breaks all three parts, and every worker in it is at work.
+    Correction: Free slots count requests, margins count tokens. Stage 1 sends the largest request
+        that fits the margin of g* or the smallest that does not, whichever scores higher; the
+        largest one if all fit, and the smallest one if none does.
+    """
     cases = [
         data
         for data in _states(context)
@@ -96,11 +123,9 @@ def _stage1_check(
         if not alike
         or len({size for row in (*data["active"], data["waiting"]) for size in row}) == 1
     ]
-    made = "two workers with a few active requests, two waiting, small sizes"
-    printed = refute(
+    domain = Domain("two workers with a few active requests, two waiting, small sizes", cases)
+    printed = domain.refute(
         "stage 1 sends a safe request, or the largest one, or to the lightest worker",
-        made,
-        cases,
         verify_stage1,
     )
 
@@ -113,45 +138,12 @@ def _stage1_check(
         sent = best_single(data["waiting"], margin, len(loads))
         return bool(candidates) and sent <= candidates and (bool(over) or sent == {max(safe)})
 
-    corrected = examine(
+    corrected = domain.examine(
         "it sends the largest request up to the margin or the smallest above; if all are up to "
-        "the margin, the largest",
-        made, cases, corrected_holds,
+        "the margin, the largest", corrected_holds
     )  # fmt: skip
     toolkit = examine(
         "the toolkit's BR-0 takes a decision of BR-0 by hand", "a part of the same",
         cases[:: context.choose(4, 2, 1)], lambda data: _as_toolkit(data, penalty),
     )  # fmt: skip
     return printed, corrected, toolkit
-
-
-CLAIMS = (
-    Claim(
-        id="route.stage1",
-        source="BalanceRoute paper, section 3.2, stage 1",
-        title="The safe regime of stage 1",
-        statement="While more than θ slots are free, the worker with most free slots admits the "
-        "single request of highest score. Because it has the largest spare capacity it is in the "
-        "safe regime, F = s_i: the largest waiting request goes to the lightest worker with most "
-        "free slots.",
-        formula="g* = argmax_g cap_g  ⇒  s_i ≤ m_{g*},  i = argmax s_i,  L_{g*} = min_g L_g",
-        hypotheses=("Σ_g cap_g > θ", "BR-0"),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.REMARK,
-        check=_stage1_check,
-        summary="A worker with few but long requests can have most free slots and the highest "
-        "load; then its margin is 0, every request overflows, and the smallest does least harm. "
-        "An empty cluster is another case.",
-        mutations=(
-            Mutation("all requests of one size", alike=True),
-            Mutation("safe requests only in the correction", fits=True),
-            Mutation("the toolkit's BR-0 without a penalty", penalty=0),
-        ),
-        correction="Free slots count requests, margins count tokens. Stage 1 sends the largest "
-        "request that fits the margin of g* or the smallest that does not, whichever scores "
-        "higher; the largest one if all fit, and the smallest one if none does.",
-        defect=Defect.SENTENCE,
-        reading="a counterexample breaks all three parts, and every worker in it is at work.",
-        verify=verify_stage1,
-    ),
-)

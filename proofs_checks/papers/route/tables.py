@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.printed_tables import (
     AZURE,
@@ -17,6 +17,9 @@ from proofs_checks.papers.route.printed_tables import (
     Row,
 )
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
 
 _TRACES = {"Proprietary Data": PROPRIETARY, "Azure-2024": AZURE}
 _OURS = ("BR-0", *ORACLE, *DEPLOYED)
@@ -32,7 +35,23 @@ def dominates(better: Row, worse: Row) -> bool:
 
 
 # "Every BR row dominates every baseline row on every metric."
+@CLAIMS.experiment(
+    "route.table1-order",
+    Mutation("the BR-0 row as a baseline too", below=(*BASELINES, "BR-0", "BR-H oracle, first")),
+)
 def _dominance_check(context: Context, *, below: Sequence[str] = BASELINES) -> Outcome:
+    """The order on both traces.
+
+    Source: BalanceRoute paper, section 6.2, on Table 1
+    Statement: The qualitative ordering is identical across datasets: every BR row dominates every
+        baseline row on every metric.
+    Formula: BR rows < baseline rows in imbalance and TPOT, > in throughput, both traces
+    Assumes: the numbers of Table 1
+    Summary: It follows from the printed rows. Within either group the order differs: round-robin
+        and power-of-two swap places, and so do the two deployed rows in throughput.
+    Reading: what follows the colon says which ordering is meant, so that of single rows is not.
+        The runs themselves, one replay each, are not public.
+    """
     del context
     return examine(
         "it dominates",
@@ -59,9 +78,28 @@ def _tenths(rows: Mapping[str, Row], names: Sequence[str]) -> int:
     return int(min(rows[name].tpot for name in names) * 10)
 
 
+@CLAIMS.experiment(
+    "route.table1-tpot",
+    Mutation("rows without an oracle", rivals=()),
+    Mutation("the oracle among the others in the correction", others=ORACLE),
+    defect=Defect.HYPOTHESIS,
+    verify=verify_lowest,
+)
 def _lowest_check(
     context: Context, *, rivals: Sequence[str] = ORACLE, others: Sequence[str] = BASELINES
 ) -> Outcome:
+    """The lowest TPOT of any method.
+
+    Source: BalanceRoute paper, section 6.2, last but one sentence
+    Statement: Deployed BR-H achieves the lowest TPOT P95 of any method on both datasets.
+    Formula: min TPOT P95 (Survival, ExactMatch) ≤ TPOT P95 of every row
+    Assumes: the numbers of Table 1
+    Summary: The oracle rows are lower: 78.0 against 78.7 ms, and 77.3 against 82.1 ms.
+    Reading: an oracle cannot be deployed, and the setup calls it a reference; the sentence does
+        not leave it out.
+    Correction: Of any method without an oracle: both deployed rows are lower than BR-0 and all
+        baselines, on both traces.
+    """
     del context
     cases = [
         {"deployed": _tenths(rows, DEPLOYED), "other": _tenths(rows, (name,))}
@@ -86,9 +124,25 @@ def advantage(rows: Mapping[str, Row], name: str, over: Sequence[str]) -> float:
     return float(rows[name].throughput / max(rows[other].throughput for other in over))
 
 
+@CLAIMS.experiment(
+    "route.scaling",
+    Mutation("G falling", order=(16, 8, 4)),
+    Mutation("BR-0 as the least", smallest="BR-0"),
+)
 def _scaling_check(
     context: Context, *, order: Sequence[int] = (4, 8, 16), smallest: str = "BR-H oracle"
 ) -> Outcome:
+    """The advantage rises with the cluster.
+
+    Source: BalanceRoute paper, section 6.3 on Table 2, appendix G on Tables 4 and 5
+    Statement: BR-H has the least imbalance and TPOT at every G; its throughput over that of the
+        strongest baseline rises with G, BR-0's rises less, and so does BR-H over BR-0.
+    Formula: Tput(BR-H)/max Tput(baselines), Tput(BR-0)/max, Tput(BR-H)/Tput(BR-0) rise in G
+    Assumes: the numbers of Tables 2, 4 and 5
+    Summary: The ratios are 1.13, 1.22, 1.35 for BR-H and 1.11, 1.11, 1.21 for BR-0. Three
+        clusters, one replay each; the third has fewer prefill nodes per worker, as the paper says.
+    Reading: what the printed numbers say; the runs are not public.
+    """
     del context
     curves: dict[str, list[float]] = {
         "BR-H over the best baseline": [
@@ -125,7 +179,19 @@ def _scaling_check(
 
 
 # The sweeps.
+@CLAIMS.experiment("route.sweep", Mutation("BR-0 among the baselines", over=(*BASELINES, "BR-0")))
 def _sweep_check(context: Context, *, over: Sequence[str] = BASELINES) -> Outcome:
+    """Robust in β and γ.
+
+    Source: BalanceRoute paper, section 6.4 and appendix H, on Tables 6 and 7
+    Statement: Every swept configuration improves on the strongest baseline; the relative spread is
+        tighter at G = 16 than at G = 8.
+    Formula: 7 configurations < baselines in imbalance and TPOT, > in throughput, G = 8, 16
+    Assumes: the numbers of Tables 2, 6 and 7
+    Summary: It follows from the tables. Against BR-0 it does not: β = 96 at G = 8 has a higher
+        TPOT (79.46 against 79.32 ms) and 0.3 % more throughput.
+    Reading: what the printed numbers say; oracle predictions, one replay each.
+    """
     del context
     wide = examine(
         "every configuration improves on every baseline on every metric",
@@ -151,7 +217,21 @@ def _sweep_check(context: Context, *, over: Sequence[str] = BASELINES) -> Outcom
 
 
 # Appendix E.
+@CLAIMS.experiment(
+    "route.appendix-e", Mutation("ExactMatch in place of BR-0", over="BR-H ExactMatch")
+)
 def _survival_check(context: Context, *, over: str = "BR-0") -> Outcome:
+    """Survival on proprietary data.
+
+    Source: BalanceRoute paper, appendix E
+    Statement: On every metric of Table 1 BR-H with the survival predictor improves on BR-0;
+        against ExactMatch it is behind in imbalance and tied in throughput.
+    Formula: 40,757 < 51,927, 78.7 < 79.3, 979 > 943;  40,757 > 36,277, 979 ≈ 977
+    Assumes: the numbers of Table 1
+    Summary: It follows from the table. That the weaker predictor should do worse end to end, as
+        the appendix expects, shows in imbalance only; TPOT and throughput are a bit better.
+    Reading: what the printed numbers say.
+    """
     del context
     mine, exact = PROPRIETARY["BR-H Survival"], PROPRIETARY["BR-H ExactMatch"]
     better = examine(
@@ -165,104 +245,3 @@ def _survival_check(context: Context, *, over: str = "BR-0") -> Outcome:
         and abs(pair[0].throughput / pair[1].throughput - 1) < 0.01,
     )  # fmt: skip
     return better, tied
-
-
-_PAPER = "BalanceRoute paper, section"
-
-CLAIMS = (
-    Claim(
-        id="route.table1-order",
-        source=f"{_PAPER} 6.2, on Table 1",
-        title="The order on both traces",
-        statement="The qualitative ordering is identical across datasets: every BR row dominates "
-        "every baseline row on every metric.",
-        formula="BR rows < baseline rows in imbalance and TPOT, > in throughput, both traces",
-        hypotheses=("the numbers of Table 1",),
-        kind=Kind.FINITE,
-        scope=Scope.EXPERIMENT,
-        check=_dominance_check,
-        summary="It follows from the printed rows. Within either group the order differs: "
-        "round-robin and power-of-two swap places, and so do the two deployed rows in throughput.",
-        mutations=(
-            Mutation(
-                "the BR-0 row as a baseline too", below=(*BASELINES, "BR-0", "BR-H oracle, first")
-            ),
-        ),
-        reading="what follows the colon says which ordering is meant, so that of single rows is "
-        "not. The runs themselves, one replay each, are not public.",
-    ),
-    Claim(
-        id="route.table1-tpot",
-        source=f"{_PAPER} 6.2, last but one sentence",
-        title="The lowest TPOT of any method",
-        statement="Deployed BR-H achieves the lowest TPOT P95 of any method on both datasets.",
-        formula="min TPOT P95 (Survival, ExactMatch) ≤ TPOT P95 of every row",
-        hypotheses=("the numbers of Table 1",),
-        kind=Kind.COUNTEREXAMPLE,
-        scope=Scope.EXPERIMENT,
-        check=_lowest_check,
-        summary="The oracle rows are lower: 78.0 against 78.7 ms, and 77.3 against 82.1 ms.",
-        mutations=(
-            Mutation("rows without an oracle", rivals=()),
-            Mutation("the oracle among the others in the correction", others=ORACLE),
-        ),
-        correction="Of any method without an oracle: both deployed rows are lower than BR-0 and "
-        "all baselines, on both traces.",
-        defect=Defect.HYPOTHESIS,
-        reading="an oracle cannot be deployed, and the setup calls it a reference; the sentence "
-        "does not leave it out.",
-        verify=verify_lowest,
-    ),
-    Claim(
-        id="route.scaling",
-        source=f"{_PAPER} 6.3 on Table 2, appendix G on Tables 4 and 5",
-        title="The advantage rises with the cluster",
-        statement="BR-H has the least imbalance and TPOT at every G; its throughput over that of "
-        "the strongest baseline rises with G, BR-0's rises less, and so does BR-H over BR-0.",
-        formula="Tput(BR-H)/max Tput(baselines), Tput(BR-0)/max, Tput(BR-H)/Tput(BR-0) rise in G",
-        hypotheses=("the numbers of Tables 2, 4 and 5",),
-        kind=Kind.FINITE,
-        scope=Scope.EXPERIMENT,
-        check=_scaling_check,
-        summary="The ratios are 1.13, 1.22, 1.35 for BR-H and 1.11, 1.11, 1.21 for BR-0. Three "
-        "clusters, one replay each; the third has fewer prefill nodes per worker, as the paper "
-        "says.",
-        mutations=(
-            Mutation("G falling", order=(16, 8, 4)),
-            Mutation("BR-0 as the least", smallest="BR-0"),
-        ),
-        reading="what the printed numbers say; the runs are not public.",
-    ),
-    Claim(
-        id="route.sweep",
-        source=f"{_PAPER} 6.4 and appendix H, on Tables 6 and 7",
-        title="Robust in β and γ",
-        statement="Every swept configuration improves on the strongest baseline; the relative "
-        "spread is tighter at G = 16 than at G = 8.",
-        formula="7 configurations < baselines in imbalance and TPOT, > in throughput, G = 8, 16",
-        hypotheses=("the numbers of Tables 2, 6 and 7",),
-        kind=Kind.FINITE,
-        scope=Scope.EXPERIMENT,
-        check=_sweep_check,
-        summary="It follows from the tables. Against BR-0 it does not: β = 96 at G = 8 has a "
-        "higher TPOT (79.46 against 79.32 ms) and 0.3 % more throughput.",
-        mutations=(Mutation("BR-0 among the baselines", over=(*BASELINES, "BR-0")),),
-        reading="what the printed numbers say; oracle predictions, one replay each.",
-    ),
-    Claim(
-        id="route.appendix-e",
-        source="BalanceRoute paper, appendix E",
-        title="Survival on proprietary data",
-        statement="On every metric of Table 1 BR-H with the survival predictor improves on BR-0; "
-        "against ExactMatch it is behind in imbalance and tied in throughput.",
-        formula="40,757 < 51,927, 78.7 < 79.3, 979 > 943;  40,757 > 36,277, 979 ≈ 977",
-        hypotheses=("the numbers of Table 1",),
-        kind=Kind.FINITE,
-        scope=Scope.EXPERIMENT,
-        check=_survival_check,
-        summary="It follows from the table. That the weaker predictor should do worse end to end, "
-        "as the appendix expects, shows in imbalance only; TPOT and throughput are a bit better.",
-        mutations=(Mutation("ExactMatch in place of BR-0", over="BR-H ExactMatch"),),
-        reading="what the printed numbers say.",
-    ),
-)

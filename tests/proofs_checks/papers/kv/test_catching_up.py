@@ -5,9 +5,9 @@ import pytest
 
 from formulations.hindsight_latency import Convention
 from proofs_checks.papers.kv.bursts import Burst, burst_of, verify, verify_queue
-from proofs_checks.papers.kv.lemma5_5 import idle_slots, largest_peak, moved, present, work_tail
+from proofs_checks.papers.kv.lemma5_5 import idle_slots, largest_peak, moved, work_tail
 from proofs_checks.papers.kv.lemma5_6 import overloaded, queued, stream
-from proofs_checks.papers.kv.model import Jobs, algorithm, jobs, optima
+from proofs_checks.papers.kv.model import Jobs, algorithm, jobs, optima, present
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
