@@ -12,6 +12,7 @@ from bfio.common.table_text import TableForm
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -129,6 +130,48 @@ def add_reading(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_trace(parser: argparse.ArgumentParser) -> None:
+    """Add a trace whose requests an engine serves, and how it is read."""
+    parser.add_argument("--trace", metavar="TRACE", help="requests of a trace (bfio traces)")
+    add_reading(parser)
+
+
+def add_policies(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the policies of an engine, one or several."""
+    text = f"name:option=value:... (default {default}); repeat it to compare"
+    parser.add_argument("--policy", action="append", metavar="NAME", help=text)
+
+
+def add_engine(parser: argparse.ArgumentParser, plotted: str) -> None:
+    """Add which implementation runs, and a plot of its runs."""
+    text = "auto (default: compiled where it pays), compiled, or reference; all agree"
+    parser.add_argument("--engine", default="auto", metavar="E", help=text)
+    parser.add_argument("--plot", metavar="FILE", help=f"draw {plotted} (.png, .pdf, .svg)")
+
+
+def policies_from(args: argparse.Namespace, default: str) -> list[str]:
+    """Return the names of the policies of an engine.
+
+    Raises
+    ------
+    InputError
+        If one occurs twice.
+    """
+    names: list[str] = args.policy or [default]
+    if len(set(names)) < len(names):
+        raise InputError("--policy", "a policy occurs twice", "name each once")
+    return names
+
+
+def trace_from(args: argparse.Namespace) -> "Workload | None":
+    """Return the requests of the trace of an engine, if there is one."""
+    from bfio.workloads import read_trace
+
+    if args.trace is None:
+        return None
+    return read_trace(args.trace, columns=args.columns, skip_bad_rows=args.skip_bad_rows)
+
+
 def add_simulation(parser: argparse.ArgumentParser) -> None:
     """Add everything a simulation takes: requests, machine, run, policy parameters."""
     requests = add_workload(parser)
@@ -239,7 +282,6 @@ def workload_from(args: argparse.Namespace) -> "Workload":
 def _requests(args: argparse.Namespace) -> "Workload":
     from bfio.workloads import read_trace, synthetic
     from formulations.arrays import integer
-    from formulations.errors import InputError
 
     if args.requests is not None:
         integer(args.requests, "--requests", minimum=1)

@@ -151,40 +151,29 @@ def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, 
 
 def _lines(answer: dict[str, Any]) -> list[str]:
     """Return what a person reads."""
+    from formulations.results import BoundKind, origin
+
     if answer["objective"] is None:
         why = answer.get("reason") or answer["termination"]
         return [f"{answer['method']}: no schedule ({why})"]
-    bound = "" if answer["bound"] is None else f", bound {answer['bound']} ({_trust(answer)})"
-    head = (
+    bound, is_proven = "", False
+    if answer["bound"] is not None:
+        is_proven = answer["bound_kind"] == BoundKind.INTEGER.value
+        trust = "proven in integers" if is_proven else "a float solver's word"
+        bound = f", bound {answer['bound']} ({trust})"
+    lines = [
         f"{answer['method']}: {answer['termination']}, total latency {answer['objective']} rounds"
         f"{bound}, convention {answer['convention']}"
-    )
+    ]
+    if "proof" in answer:
+        lines.append(origin(answer["solver"], answer["proof"], bounded=is_proven))
     starts = answer["starts"]
     shown = ", ".join(f"{i}@{start}" for i, start in enumerate(starts[:_SHOWN_STARTS]))
     more = f" and {len(starts) - _SHOWN_STARTS} more" if len(starts) > _SHOWN_STARTS else ""
-    lines = [head, f"request@start: {shown or 'none'}{more}"]
-    if "proof" in answer:
-        lines.insert(1, _origin(answer))
+    lines.append(f"request@start: {shown or 'none'}{more}")
     if answer.get("cleared"):
         lines.append(f"{answer['cleared']} starts cleared in {answer['overflows']} overflows")
     return lines
-
-
-def _origin(answer: dict[str, Any]) -> str:
-    from formulations.results import origin
-
-    return origin(answer["solver"], answer["proof"], bounded=_is_proven_bound(answer))
-
-
-def _trust(answer: dict[str, Any]) -> str:
-    """Return how far a bound is to be trusted."""
-    return "proven in integers" if _is_proven_bound(answer) else "a float solver's word"
-
-
-def _is_proven_bound(answer: dict[str, Any]) -> bool:
-    from formulations.results import BoundKind
-
-    return answer["bound"] is not None and answer["bound_kind"] == BoundKind.INTEGER.value
 
 
 def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
@@ -198,27 +187,22 @@ def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
     if last - first >= _DRAWN_ROUNDS:
         return []
     marks = _BLOCKS if can_print("".join(_BLOCKS)) else _ASCII
+    rows = [("round", "".join(f"{now:<10}" for now in range(first, last + 1, 10)).rstrip())]
+    age = problem.convention.first_age
+    for i, start in enumerate(starts):
+        arrival = int(problem.arrival[i])
+        lasts = problem.convention.last_age(int(problem.output[i])) + 1 - age
+        waits = marks.waiting * (start + age - arrival)
+        rows.append((f"request {i}", " " * (arrival - first) + waits + marks.running * lasts))
     levels = [
         -(-used.get(now, 0) * (len(marks.levels) - 1) // problem.memory)
         for now in range(first, last + 1)
     ]
-    rows = [
-        ("round", "".join(f"{now:<10}" for now in range(first, last + 1, 10)).rstrip()),
-        *((f"request {i}", _stay(problem, i, k, first, marks)) for i, k in enumerate(starts)),
-        ("memory", "".join(marks.levels[level] for level in levels)),
-    ]
+    rows.append(("memory", "".join(marks.levels[level] for level in levels)))
     width = max(len(label) for label, _ in rows) + 2
     legend = f"{marks.running} in the cache, {marks.waiting} waiting"
     peak = f"{legend}; peak {max(used.values())} of {problem.memory} tokens"
     return [*(f"{label:<{width}}{row}" for label, row in rows), peak]
-
-
-def _stay(problem: "LatencyProblem", i: int, start: int, first: int, marks: _Marks) -> str:
-    """Draw one request from round ``first`` on."""
-    arrival, age = int(problem.arrival[i]), problem.convention.first_age
-    lasts = problem.convention.last_age(int(problem.output[i])) + 1 - age
-    waits = marks.waiting * (start + age - arrival)
-    return " " * (arrival - first) + waits + marks.running * lasts
 
 
 COMMAND = Command(
