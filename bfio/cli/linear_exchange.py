@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND
 from bfio.cli.exchange import read_solution, said_by, violated_lines, write_program
