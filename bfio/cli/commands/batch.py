@@ -31,6 +31,7 @@ from bfio.common.options import add_options, from_namespace
 if TYPE_CHECKING:
     from bfio.batching.run import BatchRun
 
+_SUMMARY = "token-budget engines and networks of agents, simulated: queues, latencies, stability"
 _DESCRIPTION = """\
 Simulate engines with a token budget, slot by slot: who is in the next batch, how long do requests
 wait, does the queue stay bounded? FILE is the network of "bfio capacity" ("-" reads stdin):
@@ -176,10 +177,4 @@ def _run(args: argparse.Namespace) -> int:
     return INTERRUPTED if interrupted else DONE
 
 
-COMMAND = Command(
-    name="batch",
-    summary="token-budget engines and networks of agents, simulated: queues, latencies, stability",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("batch", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

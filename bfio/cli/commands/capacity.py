@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from formulations.stability import VirtualStation
 
 _METHODS = ("closed-form", "highs", "pyomo")
+_SUMMARY = "what token-budget engines and networks of agents carry: load, capacity, bottleneck"
 _DESCRIPTION = """\
 How many requests can an engine with a token budget serve, or a network of agents? A batch holds up
 to budget tokens, prompt and decode tokens mixed, and takes overhead + per_token*(tokens beyond
@@ -169,10 +170,4 @@ def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
     print(origin(answer["solver"], answer["proof"]))
 
 
-COMMAND = Command(
-    name="capacity",
-    summary="what token-budget engines and networks of agents carry: load, capacity, bottleneck",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("capacity", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

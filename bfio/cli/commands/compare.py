@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_POLICIES = "fcfs,jsq-tokens,br-0,br-h,bf-io"
 
+_SUMMARY = "compare policies on the same requests: table, trajectories, idle fractions"
 _DESCRIPTION = """\
 Run several policies on the same requests and print the table of BF-IO: imbalance, gap, idle
 share, throughput, time per output token (TPOT) and energy. The measured part is fixed before the
@@ -179,9 +180,5 @@ def _show(
 
 
 COMMAND = Command(
-    name="compare",
-    summary="compare policies on the same requests: table, trajectories, idle fractions",
-    description=f"{_DESCRIPTION}\n{options.POLICIES}",
-    add_arguments=_add_arguments,
-    run=run_and_show,
+    "compare", _SUMMARY, f"{_DESCRIPTION}\n{options.POLICIES}", _add_arguments, run_and_show
 )

@@ -11,6 +11,7 @@ from bfio.cli import options
 from bfio.cli.command import DONE, Command
 from bfio.cli.output import print_json, print_table
 
+_SUMMARY = "versions, solvers, kernels, and whether each part works"
 _DESCRIPTION = """\
 Show versions and commit, the machine, solvers, threads and compiled kernels, and solve, run and
 check something small with each part (kernels are compiled for it if need be). Exit status 1 if a
@@ -125,10 +126,4 @@ def _finding(part: str, try_it: Callable[[], str]) -> Finding:
         return Finding(part, _BROKEN, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
-COMMAND = Command(
-    name="doctor",
-    summary="versions, solvers, kernels, and whether each part works",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("doctor", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bfio.calibration.result import StepTimeFit, WorkerFit
 
 _KINDS = ("steps", "batches")
+_SUMMARY = "constants of the step time from measured steps, or of the batch time"
 _DESCRIPTION = """\
 Fit the constants of the step time to steps that were measured, so that simulations are of your
 machine and not of the published one:
@@ -130,10 +131,4 @@ def _print_own(own: "WorkerFit") -> None:
     print_table("", ("each worker's own", ""), [mean, *goodness_rows(own.goodness)])
 
 
-COMMAND = Command(
-    name="fit",
-    summary="constants of the step time from measured steps, or of the batch time",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("fit", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 #: Most notes and prices that the text shows.
 _MOST_LINES = 8
+_SUMMARY = "what an engine sustains: fluid equilibrium, admission, prices, WAIT thresholds"
 _DESCRIPTION = """\
 What can an engine sustain? Requests of each class arrive at a rate and need output + 1 iterations;
 an iteration on X tokens takes d0 + d1*X seconds; the KV cache holds memory tokens.
@@ -224,10 +225,4 @@ def _print_nested(nested: dict[str, Any]) -> None:
         print(f"with safety buffer {number(nested['safe_memory'])} tokens")
 
 
-COMMAND = Command(
-    name="fluid",
-    summary="what an engine sustains: fluid equilibrium, admission, prices, WAIT thresholds",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("fluid", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

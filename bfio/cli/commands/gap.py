@@ -28,6 +28,7 @@ _LINES = dict.fromkeys(("count", "share_optimal", "mean", "median", "p95", "p99"
 _LINES["share_optimal"] = percent
 #: Most steps that one run is asked for.
 _MOST_STEPS = 10_000
+_SUMMARY = "measure how far a policy's decisions are from the optimum of each step"
 _DESCRIPTION = """\
 Replay a policy and solve every step it decided to proven optimality. The regret of a step is what
 the decision costs minus the optimum over the same number of admitted requests, in tokens. Reports
@@ -286,10 +287,4 @@ def _counts(document: dict[str, Any]) -> str:
     )
 
 
-COMMAND = Command(
-    name="gap",
-    summary="measure how far a policy's decisions are from the optimum of each step",
-    description=f"{_DESCRIPTION}\n{options.POLICIES}",
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("gap", _SUMMARY, f"{_DESCRIPTION}\n{options.POLICIES}", _add_arguments, _run)

@@ -31,6 +31,7 @@ _BLOCKS = _Marks("█", "·", " ▁▂▃▄▅▆▇█")
 #: For streams that cannot write blocks.
 _ASCII = _Marks("#", ".", " .:-=+*%#")
 
+_SUMMARY = "least total latency under one KV cache, exactly or by an online algorithm"
 _DESCRIPTION = """\
 When should each request have started, had all been known? One worker holds at most M tokens; a
 request with prompt s and output o that starts at round p is never paused, grows by a token per
@@ -205,10 +206,4 @@ def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
     return [*(f"{label:<{width}}{row}" for label, row in rows), peak]
 
 
-COMMAND = Command(
-    name="hindsight",
-    summary="least total latency under one KV cache, exactly or by an online algorithm",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("hindsight", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 #: Exit status if an entry is not what it says.
 NOT_VERIFIED = 1
+_SUMMARY = "frozen instances with best known values and certificates; what is still open"
 _DESCRIPTION = """\
 Instances to try methods on: frozen problems with the best known solution, a proven bound, its
 certificate, and who found them. NAME may be a pattern such as 'step-32x72-*'.
@@ -200,9 +201,5 @@ def _check_solution(args: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    name="library",
-    summary="frozen instances with best known values and certificates; what is still open",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=lambda args: int(args.action(args)),
+    "library", _SUMMARY, _DESCRIPTION, _add_arguments, lambda args: int(args.action(args))
 )

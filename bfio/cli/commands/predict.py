@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from bfio.prediction.report import PredictorReport
 
+_SUMMARY = "measure how good predictors of output lengths are on a trace"
 _DESCRIPTION = """\
 Measure predictors of output lengths on a trace, as BalanceRoute's Table 3 does.
 
@@ -158,10 +159,4 @@ def _show(
         print(f"plot: {path}")
 
 
-COMMAND = Command(
-    name="predict",
-    summary="measure how good predictors of output lengths are on a trace",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("predict", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

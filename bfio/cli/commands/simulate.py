@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: Widths from which on a table has room for the meaning of each metric, and for its unit.
 _WITH_MEANING, _WITH_UNIT = 90, 70
 
+_SUMMARY = "simulate one policy on a trace or a synthetic workload"
 _DESCRIPTION = """\
 Simulate one policy on the barrier-synchronised decode engine and print every metric, over the
 whole run and over the part of it that is measured (docs/metrics.md).
@@ -131,9 +132,5 @@ def _print(
 
 
 COMMAND = Command(
-    name="simulate",
-    summary="simulate one policy on a trace or a synthetic workload",
-    description=f"{_DESCRIPTION}\n{options.POLICIES}",
-    add_arguments=_add_arguments,
-    run=_run,
+    "simulate", _SUMMARY, f"{_DESCRIPTION}\n{options.POLICIES}", _add_arguments, _run
 )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from formulations.deadline import TimeLimit
     from formulations.step import StepProblem, StepResult
 
+_SUMMARY = "solve one step problem (or a file of them) exactly or by heuristic"
 _DESCRIPTION = """\
 Solve one step: which waiting request goes to which worker, so that the imbalance (or the maximum
 load, or the gap) over the look-ahead window is least.
@@ -143,10 +144,4 @@ def _status(result: "StepResult") -> int:
     return DONE if found else NOTHING_FOUND
 
 
-COMMAND = Command(
-    name="solve",
-    summary="solve one step problem (or a file of them) exactly or by heuristic",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("solve", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -24,6 +24,7 @@ _KINDS = "list what rows can compute, or the values of one kind"
 #: Rows without a result that are shown.
 _MAX_SHOWN = 5
 
+_SUMMARY = "run sweeps that survive interruption, and report them"
 _DESCRIPTION = """\
 Run a study: a file that says what each row computes, and the grid of arguments it is computed for.
 
@@ -353,10 +354,4 @@ def _next(args: argparse.Namespace, results: "Results") -> str:
     return _command(args, "report") if results.done else f"{_command(args)} --retry"
 
 
-COMMAND = Command(
-    name="study",
-    summary="run sweeps that survive interruption, and report them",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_act,
-)
+COMMAND = Command("study", _SUMMARY, _DESCRIPTION, _add_arguments, _act)

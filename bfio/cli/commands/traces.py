@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     pass
 
+_SUMMARY = "list, inspect, convert and fetch traces"
 _DESCRIPTION = """\
 Work with traces of requests.
 
@@ -210,10 +211,4 @@ def _shown(value: object) -> str:
     return number(value) if isinstance(value, int | float) else str(value)
 
 
-COMMAND = Command(
-    name="traces",
-    summary="list, inspect, convert and fetch traces",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("traces", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

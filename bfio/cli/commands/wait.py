@@ -36,6 +36,7 @@ _FIELDS = ("classes", "rates", "outputs", "d0", "d1", "memory")
 #: Most stage events of a run that is replayed by the checker: more would fill the memory.
 _CHECKED_EVENTS = 10**7
 
+_SUMMARY = "WAIT, Nested WAIT and FCFS on one engine: throughput, latency, memory"
 _DESCRIPTION = """\
 Serve requests on one engine, stage by stage. A request with output o passes stages 0 (its prefill)
 to o; stage k counts prompt + k tokens, and a batch of X tokens lasts d0 + d1*X seconds. Who pauses
@@ -234,10 +235,4 @@ def _show(
                 print(f"{document['policy']}: {said}")
 
 
-COMMAND = Command(
-    name="wait",
-    summary="WAIT, Nested WAIT and FCFS on one engine: throughput, latency, memory",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("wait", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -11,6 +11,7 @@ from bfio.common.number_text import number
 if TYPE_CHECKING:
     from bfio.worst_cases.found import Found
 
+_SUMMARY = "search small instances on which a policy is worst beside the optimum"
 _DESCRIPTION = """\
 On which small instance is a policy worst beside the optimum in hindsight? Every instance of a
 bounded space is looked at, one of each class that is alike, and the worst one comes with both
@@ -163,10 +164,4 @@ def _columns(schedule: Any) -> list[str]:
     return [str(start) for start in schedule]
 
 
-COMMAND = Command(
-    name="worst",
-    summary="search small instances on which a policy is worst beside the optimum",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("worst", _SUMMARY, _DESCRIPTION, _add_arguments, _run)
