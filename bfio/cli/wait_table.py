@@ -16,7 +16,7 @@ from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsa
 from formulations.rationals import plain_number
 
 _ABOVE = (
-    "\nabove 100 %: thresholds do not look at the memory (batches beyond it are overflows), and "
+    "above 100 %: thresholds do not look at the memory (batches beyond it are overflows), and "
     "drawn requests differ from their rates"
 )
 
@@ -83,14 +83,30 @@ def wait_settings(
 
 def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] | None) -> None:
     """Print one row per run, the fluid limits and what does not fit below, if there are any."""
-    shares = [_share(document, fluid) for document in documents]
+    first = documents[0]
+    notes = [
+        f"{first['requests']:,} requests in {number(first['horizon_s'])} s; memory "
+        f"{first['memory']:,} tokens"
+    ]
+    shares = None if fluid is None else [d["throughput"] / fluid["throughput"] for d in documents]
+    if fluid is not None:
+        notes[0] += (
+            f", equilibrium {number(fluid['equilibrium_memory'])}, load {number(fluid['load'])} "
+            "of the engine's time"
+        )
+        notes.append(
+            f"fluid optimum: {number(fluid['throughput'])} stages/s, "
+            f"{number(fluid['decode_throughput'])} decode tokens/s"
+        )
+    if any(share > 1 for share in shares or ()):
+        notes.append(_ABOVE)
     columns = [run_cells("policy", documents), *METRICS.cells(documents)]
-    columns.insert(2, ("of fluid", [percent(share) for share in shares]))
+    columns.insert(
+        2, ("of fluid", [percent(share) for share in shares or [None] * len(documents)])
+    )
     columns.append(run_cells("verdict", documents))
-    above = any((share or 0) > 1 for share in shares)
-    note = _note(documents[0], fluid) + (_ABOVE if above else "")
     print_fitting("", columns)
-    for line in note.splitlines():
+    for line in notes:
         print_sentences(line)
     for document in documents:
         if document["overflows"]:
@@ -100,22 +116,3 @@ def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] 
                 f"up to {document['peak_memory']:,}. Each ran all the same and counts as an "
                 "overflow; its stages count in all figures."
             )
-
-
-def _share(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> float | None:
-    return None if fluid is None else float(document["throughput"] / fluid["throughput"])
-
-
-def _note(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> str:
-    shown = (
-        f"{document['requests']:,} requests in {number(document['horizon_s'])} s; memory "
-        f"{document['memory']:,} tokens"
-    )
-    if fluid is None:
-        return shown
-    return (
-        f"{shown}, equilibrium {number(fluid['equilibrium_memory'])}, "
-        f"load {number(fluid['load'])} of the engine's time\n"
-        f"fluid optimum: {number(fluid['throughput'])} stages/s, "
-        f"{number(fluid['decode_throughput'])} decode tokens/s"
-    )

@@ -45,7 +45,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     from bfio.common.provenance import machine, version_and_commit, versions
 
-    findings = [*_solvers(), *_engines(), _kernels(), _threads()]
+    findings = list(_findings())
     about = {"version": version_and_commit(), "versions": versions(), "machine": machine()}
     if args.json:
         print_json(about | {"findings": [asdict(finding) for finding in findings]})
@@ -59,18 +59,27 @@ def _run(args: argparse.Namespace) -> int:
     return _SOMETHING_IS_BROKEN if any(f.state == _BROKEN for f in findings) else DONE
 
 
-def _solvers() -> Iterator[Finding]:
-    """Yield every method of a step, asked for an optimum that is known."""
+def _findings() -> Iterator[Finding]:
+    """Try each part."""
+    from bfio.common.kernel_groups import groups
+    from bfio.common.kernels import cache_folders
+    from bfio.common.provenance import THREAD_VARIABLES
     from formulations.backends.pyomo_solver import installed_solvers
 
-    for method in ("exact", "highs", "cp-sat", "brute-force"):
-        yield _finding(f"solve --method {method}", partial(_solved, method))
-    for name, is_there in installed_solvers().items():
-        method = f"pyomo:{name}"
-        if is_there:
-            yield _finding(f"solve --method {method}", partial(_solved, method))
-        else:
-            yield Finding(f"solve --method {method}", _ABSENT, "")
+    methods = dict.fromkeys(("exact", "highs", "cp-sat", "brute-force"), True)
+    methods |= {f"pyomo:{name}": is_there for name, is_there in installed_solvers().items()}
+    for method, is_there in methods.items():
+        part = f"solve --method {method}"
+        yield _finding(part, partial(_solved, method)) if is_there else Finding(part, _ABSENT, "")
+    for engine in ("reference", "compiled"):
+        yield _finding(f"engine {engine}", partial(_replayed, engine))
+    counts = [group.num_compiled() for group in groups().values()]
+    done, of = (sum(column) for column in zip(*counts, strict=True))
+    advice = "" if done == of else "; bfio prepare compiles the others"
+    yield Finding("kernels", _OK, f"{done} of {of} compiled in {cache_folders()[0]}{advice}")
+    cores = f"{len(os.sched_getaffinity(0))} cores may be used"
+    given = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
+    yield Finding("threads", _OK, ", ".join([cores, *given]))
 
 
 def _solved(method: str) -> str:
@@ -83,11 +92,6 @@ def _solved(method: str) -> str:
     return f"{result.termination}, optimum {result.objective}"
 
 
-def _engines() -> Iterator[Finding]:
-    for engine in ("reference", "compiled"):
-        yield _finding(f"engine {engine}", partial(_replayed, engine))
-
-
 def _replayed(engine: str) -> str:
     import bfio
     from bfio.decode.replay import run_violations
@@ -98,24 +102,6 @@ def _replayed(engine: str) -> str:
     if violations:
         raise RuntimeError(f"the replay found {violations}")
     return f"{run.steps} steps, replayed"
-
-
-def _kernels() -> Finding:
-    from bfio.common.kernel_groups import groups
-    from bfio.common.kernels import cache_folders
-
-    counts = [group.num_compiled() for group in groups().values()]
-    done, of = (sum(column) for column in zip(*counts, strict=True))
-    advice = "" if done == of else "; bfio prepare compiles the others"
-    return Finding("kernels", _OK, f"{done} of {of} compiled in {cache_folders()[0]}{advice}")
-
-
-def _threads() -> Finding:
-    from bfio.common.provenance import THREAD_VARIABLES
-
-    cores = len(os.sched_getaffinity(0))
-    given = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
-    return Finding("threads", _OK, ", ".join([f"{cores} cores may be used", *given]))
 
 
 def _finding(part: str, try_it: Callable[[], str]) -> Finding:

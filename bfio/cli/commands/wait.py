@@ -87,10 +87,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     arrivals = checked_arrivals(args)
 
-    from bfio.cli.wait_table import fluid_limits, wait_settings
+    from bfio.cli.tables import print_sentences
+    from bfio.cli.wait_table import fluid_limits, print_runs, wait_settings
     from bfio.common.engine_choice import Engine
+    from bfio.common.provenance import citable_versions
     from bfio.common.users_code import call_check
     from bfio.wait.registry import build, check
+    from bfio.wait.replay import violations
     from bfio.wait.simulation import serve
     from formulations.problem_data import member
 
@@ -121,8 +124,29 @@ def _run(args: argparse.Namespace) -> int:
     runs: list[StageRun] = []
 
     def show(*, interrupted: bool, checked: bool = True) -> None:
-        documents = _documents(runs, checked=checked)
-        _show(args, fluid, workload, settings, documents, interrupted=interrupted)
+        documents = []
+        for run in runs:
+            is_checked = checked and int(run.batches.prompts.sum()) <= _CHECKED_EVENTS
+            broken = violations(run) if is_checked else None
+            documents.append(run.summary() | {"memory": data.memory, "violations": broken})
+        if args.json:
+            source = None if workload is None else dict(workload.provenance)
+            said = {"runs": documents, "fluid": fluid, "seed": args.seed, "workload": source}
+            print_json(said | {"versions": citable_versions()} | interruption(interrupted))
+            return
+        print_sentences(settings)
+        print_runs(documents, fluid)
+        if workload is not None and (skipped := workload.provenance["skipped_bad_rows"]):
+            print(f"{args.trace}: {skipped:,} damaged rows left out")
+        for document in documents:
+            if document["violations"] is None:
+                why = "not checked, interrupted" if interrupted else "too long for the checker"
+                print(f"{document['policy']}: {why}")
+            elif document["violations"]:
+                print(f"{document['policy']}: BROKEN RUN {document['violations']}")
+            for told in (document["reason"], document["statistics"].get("error")):
+                if told:
+                    print(f"{document['policy']}: {told}")
 
     with progress_bar() as bar:
         tasks = {name: bar.add_task(name, total=len(data)) for name in policies}
@@ -183,56 +207,6 @@ def _requests(
     if arrivals.arrivals == "even":
         return even_instance(problem, arrivals.horizon)
     return poisson_instance(problem, arrivals.horizon, seed=seed)
-
-
-def _documents(runs: "list[StageRun]", *, checked: bool = True) -> list[dict[str, Any]]:
-    """Return the figures of the runs and what the checker says; None where it was not asked."""
-    from bfio.wait.replay import violations
-
-    return [
-        run.summary()
-        | {
-            "memory": run.instance.memory,
-            "violations": violations(run)
-            if checked and int(run.batches.prompts.sum()) <= _CHECKED_EVENTS
-            else None,
-        }
-        for run in runs
-    ]
-
-
-def _show(
-    args: argparse.Namespace,
-    fluid: dict[str, Any] | None,
-    workload: "Workload | None",
-    settings: str,
-    documents: list[dict[str, Any]],
-    *,
-    interrupted: bool,
-) -> None:
-    from bfio.cli.tables import print_sentences
-    from bfio.cli.wait_table import print_runs
-
-    if args.json:
-        from bfio.common.provenance import citable_versions
-
-        source = None if workload is None else dict(workload.provenance)
-        run = {"runs": documents, "fluid": fluid, "seed": args.seed, "workload": source}
-        print_json(run | {"versions": citable_versions()} | interruption(interrupted))
-        return
-    print_sentences(settings)
-    print_runs(documents, fluid)
-    if workload is not None and (skipped := workload.provenance["skipped_bad_rows"]):
-        print(f"{args.trace}: {skipped:,} damaged rows left out")
-    for document in documents:
-        if document["violations"] is None:
-            why = "not checked, interrupted" if interrupted else "too long for the checker"
-            print(f"{document['policy']}: {why}")
-        elif document["violations"]:
-            print(f"{document['policy']}: BROKEN RUN {document['violations']}")
-        for said in (document["reason"], document["statistics"].get("error")):
-            if said:
-                print(f"{document['policy']}: {said}")
 
 
 COMMAND = Command("wait", _SUMMARY, _DESCRIPTION, _add_arguments, _run)
