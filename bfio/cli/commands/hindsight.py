@@ -80,49 +80,43 @@ def _run(args: argparse.Namespace) -> int:
             "--algorithm runs online; --method, --time-limit and files are for solving",
             "leave one of them out",
         )
-    from formulations.hindsight_latency import LatencyProblem, LatencyProgram
-
-    if is_exchanged:
-        problem = read_problem(args.file, LatencyProblem.from_json)
-        details = {"convention": problem.convention.value}
-        return exchange(args, LatencyProgram(problem), "hindsight", details)
-    if args.algorithm is None:
-        problem, answer = _solve(args)
-    else:
-        problem = read_problem(args.file, LatencyProblem.from_json)
-        answer = _simulate(problem, args)
-    if args.json:
-        print_json(answer)
-    else:
-        print("\n".join(_text(problem, answer)))
-    return NOTHING_FOUND if answer["objective"] is None else DONE
-
-
-def _solve(args: argparse.Namespace) -> "tuple[LatencyProblem, dict[str, Any]]":
     from bfio.hindsight.latency import solve_latency
-    from formulations.hindsight_latency import LatencyProblem, LatencyResult
+    from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
 
     def document(result: LatencyResult) -> dict[str, Any]:
         return result.to_mapping() | {"convention": problem.convention.value}
 
+    def text(answer: dict[str, Any]) -> list[str]:
+        return [*_lines(answer), *_drawing(problem, answer["starts"])]
+
+    method = args.method or "exact"
     view = View(
         args,
         document,
-        lambda result: _text(problem, document(result)),
+        lambda result: text(document(result)),
         lambda result: NOTHING_FOUND if result.objective is None else DONE,
     )
-    method = args.method or "exact"
-    deadline = begin(args, method, view)
+    is_solved = args.algorithm is None and not is_exchanged
+    deadline = begin(args, method, view) if is_solved else None
     problem = read_problem(args.file, LatencyProblem.from_json)
-    result = solve_latency(problem, method=method, time_limit=deadline, seed=args.seed)
-    return problem, document(result)
+    if is_exchanged:
+        details = {"convention": problem.convention.value}
+        return exchange(args, LatencyProgram(problem), "hindsight", details)
+    if deadline is None:
+        answer = _online(problem, args.algorithm, args.seed)
+    else:
+        answer = document(
+            solve_latency(problem, method=method, time_limit=deadline, seed=args.seed)
+        )
+    if args.json:
+        print_json(answer)
+    else:
+        print("\n".join(text(answer)))
+    return NOTHING_FOUND if answer["objective"] is None else DONE
 
 
-def _text(problem: "LatencyProblem", answer: dict[str, Any]) -> list[str]:
-    return [*_lines(answer), *_drawing(problem, answer["starts"])]
-
-
-def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, Any]:
+def _online(problem: "LatencyProblem", algorithm: str, seed: int) -> dict[str, Any]:
+    """Run an online algorithm, and return what became of it in the form of an answer."""
     from time import perf_counter
 
     from bfio.kvcache.simulation import serve
@@ -130,22 +124,19 @@ def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, 
     from formulations.results import Termination
 
     began = perf_counter()
-    run = serve(problem, args.algorithm, seed=args.seed)
+    run = serve(problem, algorithm, seed=seed)
     seconds = perf_counter() - began
-    starts = run.start.tolist()
+    starts = run.start.tolist() if run.is_finished else None
     return {
-        "method": args.algorithm,
+        "method": algorithm,
         "termination": (Termination.FEASIBLE if run.is_finished else Termination.FAILED).value,
         "objective": run.total_latency,
         "bound": None,
-        "starts": starts if run.is_finished else None,
+        "starts": starts,
         "convention": problem.convention.value,
-        "violations": violations(problem, starts, run.total_latency) if run.is_finished else {},
+        "violations": violations(problem, starts, run.total_latency) if starts is not None else {},
         "verdict": run.verdict.value,
-        "reason": run.reason,
-        "peak_memory": run.peak_memory,
-        "overflows": run.overflows,
-        "cleared": run.cleared,
+        **{name: getattr(run, name) for name in ("reason", "peak_memory", "overflows", "cleared")},
         "seconds": seconds,
     }
 

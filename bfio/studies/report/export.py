@@ -79,8 +79,6 @@ def _columns(records: Sequence[dict[str, Value]]) -> list[str]:
     ]
 
 
-
-
 def _parquet(columns: Sequence[str], records: Sequence[dict[str, Value]]) -> bytes:
     import pyarrow as arrow
     from pyarrow import parquet
@@ -108,9 +106,3 @@ def _array(values: Sequence[Value]) -> "pyarrow.Array[Any]":
     except (OverflowError, arrow.ArrowInvalid):
         pass
     return arrow.array([None if value is None else label(value) for value in values])
-
-
-
-
-
-

@@ -181,17 +181,3 @@ def hoisted(cell: Cell) -> tuple[Mapping[str, str], Cell]:
         return replace(piece, attributes=rest)
 
     return marks, [[without(piece) for piece in phrase] for phrase in cell] if marks else cell
-
-
-
-
-
-
-
-
-
-
-
-
-
-

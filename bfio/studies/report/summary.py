@@ -91,14 +91,6 @@ def reservations(results: Results) -> list[Count]:
     ]
 
 
-
-
-
-
-
-
-
-
 def _count(name: str, text: str, rows: Sequence[Row], is_bad: bool = False) -> Count:
     return Count(counted(keys_of(rows), name), text, is_bad and bool(rows))
 

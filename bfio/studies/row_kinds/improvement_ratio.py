@@ -40,7 +40,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         runs_digest(baseline, policy),
         partial(_compute, plans),
         draws,
-        policy.setting_beside(baseline),
+        policy.setting(baseline),
         *policy.told(baseline),
         (baseline.meaning, policy.meaning),
         {name: error for name, error in policy.unread.items() if name in baseline.unread},
