@@ -1,11 +1,11 @@
 """Rows as CSV and Parquet, one line per planned row."""
 
-from bfio.studies.matching import label
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bfio.studies.matching import label
 from bfio.studies.report.files import csv_text, write_all
 from bfio.studies.report.provenance import environment_id
 from bfio.studies.report.text import encodable, encodable_value

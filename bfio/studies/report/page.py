@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
@@ -19,10 +19,9 @@ from bfio.studies.report.files import csv_text, slug, write_all
 from bfio.studies.report.selection import conditions, matches
 from bfio.studies.report.tables import TableView, build
 from bfio.studies.report.text import printable
-from bfio.studies.report.traced import Cell, DataTable, Traced
+from bfio.studies.report.traced import Cell, Traced
 from bfio.studies.report_plan import Figure
 from bfio.studies.results import Results
-from bfio.studies.row_kind import Described
 from bfio.studies.settings import study_remarks, study_settings
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """What was run: counts of rows by their end, fixed arguments, the grid, and rows that failed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bfio.studies.report.selection import grouped, keys_of, label
