@@ -122,18 +122,21 @@ def _run(args: argparse.Namespace) -> int:
     sources = checked_sources(args)
     options = from_namespace(BatchOptions, args)
 
-    from bfio.batching.arrivals import ListedArrivals
-    from bfio.batching.simulation import simulate
-    from bfio.cli.batch_table import document_of, print_runs, print_theory, theory_of
-    from bfio.cli.tables import print_sentences
     from bfio.common.engine_choice import Engine
-    from bfio.common.provenance import citable_versions
     from formulations.problem_data import member
 
     member(Engine, args.engine, "engine")
     with redirect_stdout(sys.stderr):
         workload = trace_from(args)
         scenarios = scenarios_of(args, sources, workload)
+
+    # Not before: bad input is refused at once.
+    from bfio.batching.arrivals import ListedArrivals
+    from bfio.batching.simulation import simulate
+    from bfio.cli.batch_table import document_of, print_runs, print_theory, theory_of
+    from bfio.cli.tables import print_sentences
+    from bfio.common.provenance import citable_versions
+
     first = next(iter(scenarios.values()))
     known = theory_of(first)
     settings = batch_settings(args, sources, options, first, workload)

@@ -68,7 +68,6 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.calibration.fit import fit_step_time
     from bfio.calibration.reader import read_steps
     from bfio.calibration.result import goodness_rows
-    from bfio.cli.tables import print_sentences
     from bfio.common.provenance import citable_versions
     from bfio.common.regression import Loss
     from formulations.problem_data import member
@@ -88,6 +87,8 @@ def _run(args: argparse.Namespace) -> int:
         print_json({"file": args.file} | fit.to_mapping() | tail)
         plots.check()
         return DONE
+    from bfio.cli.tables import print_sentences
+
     title = f"{args.file}: {len(fit.steps):,} steps, loss {fit.loss}"
     print_table(title, ("", "estimate (95 %)"), fit.rows())
     if (own := fit.own) is not None:

@@ -142,7 +142,6 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _geometric(args: argparse.Namespace) -> None:
-    from bfio.cli.tables import print_sentences
     from bfio.prediction.geometric import geometric_fit
 
     place = picture_place(args.plot)
@@ -165,6 +164,8 @@ def _geometric(args: argparse.Namespace) -> None:
         print_json({"traces": documents, "plots": [str(path) for path in plots.found]})
         plots.check()
         return
+    from bfio.cli.tables import print_sentences
+
     for name, (_, fit) in found.items():
         print_table(
             f"{name}: {fit.count:,} outputs, mean {number(1 / fit.p)} tokens",
