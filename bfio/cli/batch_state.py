@@ -14,7 +14,6 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formulations.batch_composition import BatchProblem
     from formulations.batch_composition.greedy import Batch
 
 #: Those of section 3 of the paper.
@@ -35,8 +34,11 @@ def next_batches(
     add_arguments : callable
         Adds the arguments of the command to a parser.
     """
-    from formulations.batch_composition import BatchProblem
-    from formulations.batch_composition.solver import BatchProgram
+    from bfio.batching.program import batch_of
+    from bfio.batching.registry import build
+    from formulations.batch_composition import BatchProblem, solve, worth
+    from formulations.batch_composition.check import violations
+    from formulations.batch_composition.solver import WORDS, BatchProgram
 
     for name in given_options(args, add_arguments, besides=_OF_STATES):
         option = "FILE" if name == "file" else flag(name)
@@ -47,12 +49,54 @@ def next_batches(
             raise InputError("--policy", "the batch program knows no policy", "leave it out")
         named = argparse.Namespace(**vars(args) | {"file": args.state})
         return exchange(named, BatchProgram(problem), "batch --state", {})
-    answer = _answer(problem, args.policy or list(_POLICIES))
+
+    def told(batch: "Batch") -> dict[str, Any]:
+        prefill, decode = batch
+        return {
+            "tokens": sum(prefill) + sum(decode),
+            "worth": worth(problem, prefill, decode),
+            "prefill": {str(i): x for i, x in enumerate(prefill) if x},
+            "decode": [str(i) for i, y in enumerate(decode) if y],
+        }
+
+    best = solve(problem)
+    proof = {name: getattr(best, name) for name in ("objective", "method", "proof", "solver")}
+    answer: dict[str, Any] = {"budget": problem.budget, "requests": problem.num_requests}
+    answer["best"] = told(best.required_solution()) | proof
+    answer["policies"] = []
+    for name in dict.fromkeys(args.policy or _POLICIES):
+        batch = batch_of(build(name), problem, name)
+        broken = [WORDS.told(rule, by) for rule, by in violations(problem, *batch).items()]
+        entry = {"policy": name, **told(batch), "broken": broken}
+        entry["gap"] = None if broken else answer["best"]["worth"] - entry["worth"]
+        answer["policies"].append(entry)
     if args.json:
         print_json(answer)
     else:
         _print(answer)
     return DONE
+
+
+def _print(answer: dict[str, Any]) -> None:
+    from bfio.cli.batch_table import decoded, prompts
+    from bfio.common.number_text import number
+    from formulations.results import origin
+
+    rows = []
+    for entry in ({"policy": "the best", "gap": 0, **answer["best"]}, *answer["policies"]):
+        batch = prompts(entry["prefill"]), decoded(entry["decode"])
+        row = [entry["policy"], str(entry["tokens"]), *batch, number(entry["worth"])]
+        rows.append([*row, number(entry["gap"])])
+    columns = ["policy", "tokens", "prompt tokens", "decode tokens of", "worth", "gap"]
+    print_table("", columns, rows)
+    print(
+        f"{answer['requests']} requests, a budget of {answer['budget']:,} tokens; gap: how much "
+        "more the best batch is worth."
+    )
+    for entry in answer["policies"]:
+        for broken in entry["broken"]:
+            print(f"{entry['policy']}: not a batch of this program, {broken}")
+    print(origin(answer["best"]["solver"], answer["best"]["proof"]))
 
 
 def refuse_exchange(args: argparse.Namespace) -> None:
@@ -67,79 +111,3 @@ def refuse_exchange(args: argparse.Namespace) -> None:
         option = "--write" if args.write is not None else "--read-solution"
         remedy = "give --state FILE; bfio capacity has the program of a network"
         raise InputError(option, "a simulation is no program", remedy)
-
-
-def _answer(problem: "BatchProblem", names: list[str]) -> dict[str, Any]:
-    """Return what each policy loads, and how much more the best batch is worth."""
-    from bfio.batching.program import batch_of
-    from bfio.batching.registry import build
-    from formulations.batch_composition import solve, worth
-
-    best = solve(problem)
-    most = worth(problem, *best.required_solution())
-    policies = []
-    for name in dict.fromkeys(names):
-        batch = batch_of(build(name), problem, name)
-        entry = {"policy": name, **_told(problem, batch), "broken": _broken(problem, batch)}
-        entry["gap"] = None if entry["broken"] else most - entry["worth"]
-        policies.append(entry)
-    return {
-        "budget": problem.budget,
-        "requests": problem.num_requests,
-        "best": _told(problem, best.required_solution())
-        | {
-            "objective": best.objective,
-            "method": best.method,
-            "proof": best.proof,
-            "solver": best.solver,
-        },
-        "policies": policies,
-    }
-
-
-def _told(problem: "BatchProblem", batch: "Batch") -> dict[str, Any]:
-    from formulations.batch_composition import worth
-
-    prefill, decode = batch
-    return {
-        "tokens": sum(prefill) + sum(decode),
-        "worth": worth(problem, prefill, decode),
-        "prefill": {str(i): x for i, x in enumerate(prefill) if x},
-        "decode": [str(i) for i, y in enumerate(decode) if y],
-    }
-
-
-def _broken(problem: "BatchProblem", batch: "Batch") -> list[str]:
-    """Return what the program asks and the batch does not keep, in words."""
-    from formulations.batch_composition.check import violations
-    from formulations.batch_composition.solver import WORDS
-
-    return [WORDS.told(name, by) for name, by in violations(problem, *batch).items()]
-
-
-def _print(answer: dict[str, Any]) -> None:
-    from bfio.cli.batch_table import decoded, prompts
-    from bfio.common.number_text import number
-    from formulations.results import origin
-
-    rows = [
-        [
-            entry["policy"],
-            str(entry["tokens"]),
-            prompts(entry["prefill"]),
-            decoded(entry["decode"]),
-            number(entry["worth"]),
-            "–" if entry["gap"] is None else number(entry["gap"]),
-        ]
-        for entry in [{"policy": "the best", "gap": 0, **answer["best"]}, *answer["policies"]]
-    ]
-    columns = ["policy", "tokens", "prompt tokens", "decode tokens of", "worth", "gap"]
-    print_table("", columns, rows)
-    print(
-        f"{answer['requests']} requests, a budget of {answer['budget']:,} tokens; gap: how much "
-        "more the best batch is worth."
-    )
-    for entry in answer["policies"]:
-        for broken in entry["broken"]:
-            print(f"{entry['policy']}: not a batch of this program, {broken}")
-    print(origin(answer["best"]["solver"], answer["best"]["proof"]))

@@ -152,27 +152,42 @@ def _read(
     from formulations.exchange.judge import judge
     from formulations.results import own_solver
 
-    file = read_solution(args.read_solution)
-    with naming(args.read_solution):
+    name, file = args.read_solution, read_solution(args.read_solution)
+    with naming(name):
         judged = judge(program, file)
     result = judged.result
-    is_feasible = result.objective is not None and not judged.in_words
-    status = _status(is_feasible=is_feasible, is_optimal=result.is_optimal)
-    answer = result.to_mapping() | dict(details)
+    status = "infeasible"
+    if result.objective is not None and not judged.in_words:
+        status = "optimal" if result.is_optimal else "feasible, unproven"
+    answer: dict[str, Any] = result.to_mapping() | dict(details)
     answer |= {
         "status": status,
         "solver": own_solver(checked=True),
-        "read": said_by(args.read_solution, file) | {"objective": str(judged.file_objective)},
+        "read": said_by(name, file) | {"objective": str(judged.file_objective)},
         "violated": list(judged.in_words.values()),
         "notes": list(judged.notes),
     }
     if args.json:
         print_json(answer)
+        return NOTHING_FOUND if status == "infeasible" else DONE
+    print(f"{name} ({file.format}): {status}")
+    if status == "infeasible":
+        lines = violated_lines(answer["violated"])
     else:
-        print("\n".join(_lines(args.read_solution, file, answer, result)))
-        if status == "feasible, unproven":
-            print(f"bfio {command} {args.file} looks for a proof")
-    return DONE if is_feasible else NOTHING_FOUND
+        scaled = "" if result.scale == 1 else f", both scaled by {result.scale}"
+        why = "a solution proves nothing, and no bound of ours is as high"
+        if result.proof:
+            why = f"proven by {result.proof}"
+        lines = [
+            f"objective {result.objective}, bound {result.bound}{scaled}",
+            f"checked in integers; {why}",
+            result.solution_text(),
+        ]
+    lines += [f"note: {note}" for note in answer["notes"]]
+    if status == "feasible, unproven":
+        lines.append(f"bfio {command} {args.file} looks for a proof")
+    print("\n".join(lines))
+    return NOTHING_FOUND if status == "infeasible" else DONE
 
 
 def said_by(name: str, file: "SolutionFile") -> dict[str, object]:
@@ -183,29 +198,6 @@ def said_by(name: str, file: "SolutionFile") -> dict[str, object]:
         "claimed_objective": file.claimed,
         "claimed_status": file.status,
     }
-
-
-def _status(*, is_feasible: bool, is_optimal: bool) -> str:
-    if not is_feasible:
-        return "infeasible"
-    return "optimal" if is_optimal else "feasible, unproven"
-
-
-def _lines(name: str, file: "SolutionFile", answer: Mapping[str, Any], result: Any) -> list[str]:
-    """Return what a person reads."""
-    lines = [f"{name} ({file.format}): {answer['status']}"]
-    if answer["status"] == "infeasible":
-        lines += violated_lines(answer["violated"])
-    else:
-        scaled = "" if result.scale == 1 else f", both scaled by {result.scale}"
-        lines.append(f"objective {result.objective}, bound {result.bound}{scaled}")
-        lines.append(
-            f"checked in integers; proven by {result.proof}"
-            if result.proof
-            else "checked in integers; a solution proves nothing, and no bound of ours is as high"
-        )
-        lines.append(result.solution_text())
-    return lines + [f"note: {note}" for note in answer["notes"]]
 
 
 #: Most violations that the text shows.

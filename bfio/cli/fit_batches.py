@@ -3,7 +3,7 @@
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bfio.cli.command import DONE
 from bfio.cli.options import given_options
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from bfio.batching.measured import BatchTimeFit
-    from formulations.batching import BatchTime
 
 #: A tenth of a millisecond, in which published constants are whole.
 _SLOT = "0.0001"
@@ -51,6 +49,8 @@ def fit_batches(
         Adds the arguments of the command to a parser.
     """
     from bfio.batching.measured import fit_batch_time, read_batches
+    from bfio.common.number_text import number
+    from bfio.common.provenance import citable_versions
     from formulations.rationals import exact_number
 
     for name in given_options(args, add_arguments, besides=_OF_BATCHES):
@@ -61,7 +61,7 @@ def fit_batches(
     place = picture_place(args.plot)
     tokens, durations = read_batches(Path(args.file))
     fit = fit_batch_time(tokens, durations, free_tokens=args.free_tokens)
-    time = fit.batch_time(slot)
+    time = fit.batch_time(slot).to_mapping()
 
     def figure() -> "Figure":
         from bfio.batching.figure import fit_figure
@@ -69,18 +69,40 @@ def fit_batches(
         return fit_figure(tokens, durations, fit)
 
     plots = drawn(place, figure)
-    answer = _answer(args.file, len(tokens), fit, time, str(slot))
+    rates = {budget: budget / fit.seconds(budget) for budget in _BUDGETS}
+    engine = {"slot": str(slot), "agents": [{"name": "engine", "budget": 512, **time}]}
+    warning = None
+    if fit.overhead_s < fit.per_token_s * fit.free_tokens:
+        warning = (
+            "c < a*b0: batches of b0 tokens are faster per token than full ones, and Theorem 1 "
+            "(b) does not apply (docs/capacity.md)"
+        )
     if args.json:
-        from bfio.common.provenance import citable_versions
-
-        names = [str(path) for path in plots.found]
-        print_json(answer | {"plots": names, "versions": citable_versions()})
+        answer = {"file": args.file, "batches": len(tokens)}
+        names = ("overhead_s", "per_token_s", "free_tokens", "r_squared")
+        answer |= {name: getattr(fit, name) for name in names}
+        answer["budgets"] = [
+            {"budget": budget, "duration_s": fit.seconds(budget), "tokens_per_s": rate}
+            for budget, rate in rates.items()
+        ]
+        answer |= {"warning": warning, "engine": engine}
+        files = [str(path) for path in plots.found]
+        print_json(answer | {"plots": files, "versions": citable_versions()})
         plots.check()
         return DONE
-    _print(answer)
+    rows = [
+        ["overhead c [ms]", number(1000 * fit.overhead_s)],
+        ["per token a [ms]", number(1000 * fit.per_token_s)],
+        ["free tokens b0", f"{fit.free_tokens:,}"],
+        ["R²", number(fit.r_squared)],
+        *([f"full batch of {b:,} [tokens/s]", number(rate)] for b, rate in rates.items()),
+    ]
+    print_table(f"{args.file}: {len(tokens):,} batches", ("", "estimate"), rows)
+    if warning:
+        print(f"warning: {warning}")
     for path in plots.found:
         print(f"plot: {path}")
-    print(json.dumps(answer["engine"]))
+    print(json.dumps(engine))
     plots.check()
     return DONE
 
@@ -95,52 +117,3 @@ def refuse_batches(args: argparse.Namespace) -> None:
     """
     for name in given_options(args, add_batches):
         raise InputError(flag(name), "steps have none", "add --kind batches, or leave it out")
-
-
-def _answer(
-    file: str, count: int, fit: "BatchTimeFit", time: "BatchTime", slot: str
-) -> dict[str, Any]:
-    return {
-        "file": file,
-        "batches": count,
-        "overhead_s": fit.overhead_s,
-        "per_token_s": fit.per_token_s,
-        "free_tokens": fit.free_tokens,
-        "r_squared": fit.r_squared,
-        "budgets": [
-            {"budget": b, "duration_s": fit.seconds(b), "tokens_per_s": b / fit.seconds(b)}
-            for b in _BUDGETS
-        ],
-        "warning": _warning(fit),
-        "engine": {
-            "slot": slot,
-            "agents": [{"name": "engine", "budget": 512, **time.to_mapping()}],
-        },
-    }
-
-
-def _warning(fit: "BatchTimeFit") -> str | None:
-    if fit.overhead_s >= fit.per_token_s * fit.free_tokens:
-        return None
-    return (
-        "c < a*b0: batches of b0 tokens are faster per token than full ones, and Theorem 1 (b) "
-        "does not apply (docs/capacity.md)"
-    )
-
-
-def _print(answer: dict[str, Any]) -> None:
-    from bfio.common.number_text import number
-
-    rows = [
-        ["overhead c [ms]", number(1000 * answer["overhead_s"])],
-        ["per token a [ms]", number(1000 * answer["per_token_s"])],
-        ["free tokens b0", f"{answer['free_tokens']:,}"],
-        ["R²", number(answer["r_squared"])],
-    ]
-    rows += [
-        [f"full batch of {row['budget']:,} [tokens/s]", number(row["tokens_per_s"])]
-        for row in answer["budgets"]
-    ]
-    print_table(f"{answer['file']}: {answer['batches']:,} batches", ("", "estimate"), rows)
-    if answer["warning"]:
-        print(f"warning: {answer['warning']}")

@@ -10,13 +10,6 @@ STATUSES = ("closed", "claimed", "open")
 LISTED = ("name", "status", "best known", "proven bound", "gap", "found by", "certificate, by")
 
 
-def version() -> int:
-    """Return the version of the library."""
-    from bfio.library import VERSION
-
-    return VERSION
-
-
 def counts(chosen: "list[Entry]") -> str:
     """Return in a line how many entries are closed, claimed and open."""
     number = {status: sum(e.status.value == status for e in chosen) for status in STATUSES}
@@ -70,8 +63,10 @@ def summary(e: "Entry") -> dict[str, Any]:
 
 def verified(verdicts: "list[Verdict]", seconds: float) -> dict[str, Any]:
     """Return what verifying found as JSON."""
+    from bfio.library import VERSION
+
     return {
-        "version": version(),
+        "version": VERSION,
         "sound": all(verdict.is_sound for verdict in verdicts),
         "certified": sum(verdict.is_certified for verdict in verdicts),
         "seconds": seconds,
@@ -136,8 +131,8 @@ def judged_lines(e: "Entry", verdict: "SolutionVerdict") -> list[str]:
     if verdict.objective is None:
         told = [f"{name} by {by}" for name, by in verdict.violations.items()]
         return [f"{e.name}: infeasible", *violated_lines(told)]
-    values = (verdict.objective, verdict.best_known)
-    objective, best = (value_text(value, e.scale) for value in values)
+    objective = value_text(verdict.objective, e.scale)
+    best = value_text(verdict.best_known, e.scale)
     lines = [f"{e.name}: feasible, objective {objective} {e.kind.unit}, best known {best}"]
     if verdict.closes:
         lines.append("optimal: it meets the certified bound")

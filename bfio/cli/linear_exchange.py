@@ -1,7 +1,7 @@
 """Linear programs for other solvers, and their solutions back, judged in fractions."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND
@@ -10,7 +10,6 @@ from bfio.cli.files import naming
 from bfio.cli.output import print_json
 
 if TYPE_CHECKING:
-    from formulations.exchange.judge_linear import JudgedLinear
     from formulations.linear.exact_linear import ExactLinear
     from formulations.words import Words
 
@@ -52,29 +51,27 @@ def exchange_linear(
 
     if args.read_solution is not None:
         return _read(args, name, linear, words, minimised)
+    families = {name.partition("[")[0] for name in linear.rows}
+    told = [
+        "dual prices: price of a row = value factor above * factor of the row (1 unless stated) * "
+        "dual of the row in this file (the derivative of its objective by the right-hand side)",
+        *(f"  {meaning}" for family, meaning in prices.items() if family in families),
+    ]
     return write_program(
         args,
         of_linear(linear, minimised=minimised),
         words,
         command,
         digest,
-        prices=_prices(linear, prices),
+        prices=told,
         options=options,
     )
-
-
-def _prices(linear: "ExactLinear", prices: Mapping[str, str]) -> Sequence[str]:
-    families = {name.partition("[")[0] for name in linear.rows}
-    return [
-        "dual prices: price of a row = value factor above * factor of the row (1 unless stated) * "
-        "dual of the row in this file (the derivative of its objective by the right-hand side)",
-        *(f"  {meaning}" for family, meaning in prices.items() if family in families),
-    ]
 
 
 def _read(
     args: argparse.Namespace, name: str, linear: "ExactLinear", words: "Words", minimised: bool
 ) -> int:
+    from bfio.common.number_text import number
     from formulations.exchange.judge_linear import judge_linear
     from formulations.fluid.proof import DUALITY
     from formulations.rationals import plain_number
@@ -83,9 +80,14 @@ def _read(
     file = read_solution(args.read_solution)
     with naming(args.read_solution):
         judged = judge_linear(linear, words, file, minimised=minimised)
-    answer = {
+    status = "feasible" if judged.largest_excess == 0 else "feasible within 1e-6"
+    if judged.violations:
+        status = "infeasible"
+    elif judged.is_exact_optimum:
+        status = "optimal"
+    answer: dict[str, Any] = {
         "program": name,
-        "status": _status(judged),
+        "status": status,
         "value": plain_number(judged.value),
         "optimum": plain_number(judged.optimum),
         "describes_optimum": judged.describes_optimum,
@@ -102,29 +104,16 @@ def _read(
     if args.json:
         print_json(answer)
     else:
-        print("\n".join(_lines(args.read_solution, file.format, answer)))
+        print(f"{args.read_solution} ({file.format}): {status}")
+        for line in violated_lines(answer["violated"]):
+            print(line)
+        if answer["optimum"] is None:
+            print(f"value {number(answer['value'])}; the program has no solution")
+        else:
+            print(
+                f"value {number(answer['value'])}, optimum {number(answer['optimum'])} "
+                f"= {judged.optimum}, proven by {DUALITY}"
+            )
+        if answer["optimum"] is not None and judged.describes_optimum:
+            print("the vertex that the values describe is, exactly, an optimum")
     return NOTHING_FOUND if judged.violations else DONE
-
-
-def _status(judged: "JudgedLinear") -> str:
-    if judged.violations:
-        return "infeasible"
-    if judged.is_exact_optimum:
-        return "optimal"
-    return "feasible" if judged.largest_excess == 0 else "feasible within 1e-6"
-
-
-def _lines(name: str, format_: str, answer: Mapping[str, Any]) -> list[str]:
-    """Return what a person reads."""
-    from bfio.common.number_text import number
-
-    lines = [f"{name} ({format_}): {answer['status']}", *violated_lines(answer["violated"])]
-    if answer["optimum"] is None:
-        return [*lines, f"value {number(answer['value'])}; the program has no solution"]
-    lines.append(
-        f"value {number(answer['value'])}, optimum {number(answer['optimum'])} "
-        f"= {answer['exact']['optimum']}, proven by {answer['proof']}"
-    )
-    if answer["describes_optimum"]:
-        lines.append("the vertex that the values describe is, exactly, an optimum")
-    return lines

@@ -13,11 +13,11 @@ from bfio.common.table_text import TableForm
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from bfio.common.options import Option
     from bfio.decode.own_metrics import MetricChoice
     from bfio.decode.policy_registry import ChosenPolicy
     from bfio.workloads.workload import Workload
@@ -135,6 +135,48 @@ def add_reading(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_trace(parser: argparse.ArgumentParser) -> None:
+    """Add a trace whose requests an engine serves, and how it is read."""
+    parser.add_argument("--trace", metavar="TRACE", help="requests of a trace (bfio traces)")
+    add_reading(parser)
+
+
+def add_policies(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the policies of an engine, one or several."""
+    text = f"name:option=value:... (default {default}); repeat it to compare"
+    parser.add_argument("--policy", action="append", metavar="NAME", help=text)
+
+
+def add_engine(parser: argparse.ArgumentParser, plotted: str) -> None:
+    """Add which implementation runs, and a plot of its runs."""
+    text = "auto (default: compiled where it pays), compiled, or reference; all agree"
+    parser.add_argument("--engine", default="auto", metavar="E", help=text)
+    parser.add_argument("--plot", metavar="FILE", help=f"draw {plotted} (.png, .pdf, .svg)")
+
+
+def policies_from(args: argparse.Namespace, default: str) -> list[str]:
+    """Return the names of the policies of an engine.
+
+    Raises
+    ------
+    InputError
+        If one occurs twice.
+    """
+    names: list[str] = args.policy or [default]
+    if len(set(names)) < len(names):
+        raise InputError("--policy", "a policy occurs twice", "name each once")
+    return names
+
+
+def trace_from(args: argparse.Namespace) -> "Workload | None":
+    """Return the requests of the trace of an engine, if there is one."""
+    from bfio.workloads import read_trace
+
+    if args.trace is None:
+        return None
+    return read_trace(args.trace, columns=args.columns, skip_bad_rows=args.skip_bad_rows)
+
+
 def add_simulation(parser: argparse.ArgumentParser) -> None:
     """Add everything a simulation takes: requests, machine, run, policy parameters."""
     requests = add_workload(parser)
@@ -160,54 +202,43 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_policy_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command have the options of policies, once it is known that they are needed.
-
-    Help lists those of the policies that are named beside ``--help``.
-    """
+    """Add the options of all policies, or only those of the policies named before --help."""
     group = parser.add_argument_group(
         "options of policies", "--help after --policy NAME or --policies A,B lists theirs"
     )
+    named_by = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("--policy", "--policies"):
+        named_by.add_argument(name, default="", nargs="?")
 
     def add_late(words: "Sequence[str]") -> None:
-        asks = not {"-h", "--help"}.isdisjoint(words)
-        named = _named_policies(words) if asks else None
+        named = None
+        if not {"-h", "--help"}.isdisjoint(words):
+            found, _ = named_by.parse_known_args(list(words))
+            texts = f"{found.policy or ''},{found.policies or ''}".split(",")
+            named = [name for text in texts if (name := text.partition(":")[0].strip())]
         if named == []:
             return
         from bfio.decode.policy_registry import all_options
 
-        for name, tables in all_options().items():
+        for option, tables in all_options().items():
             of = {who: entry for who, entry in tables.items() if named is None or who in named}
-            if of:
-                first = next(iter(of.values()))
+            meanings = []
+            for text in dict.fromkeys(entry.help for entry in of.values()):
+                names = [who for who, entry in of.items() if entry.help == text]
+                meanings.append(f"{', '.join(names)}: {text}")
+            for first in list(of.values())[:1]:
                 group.add_argument(
-                    flag(name),
+                    flag(option),
                     type=first.kind.from_text,
                     default=argparse.SUPPRESS,
                     metavar=first.metavar,
-                    help="; ".join(_meanings(of)),
+                    help="; ".join(meanings),
                 )
 
     if isinstance(parser, OneLineParser):
         parser.add_late = add_late
     else:
         add_late(())
-
-
-def _named_policies(words: "Sequence[str]") -> list[str]:
-    """Return the names of the policies that a command line names."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("--policy", "--policies"):
-        parser.add_argument(name, default="", nargs="?")
-    found, _ = parser.parse_known_args(list(words))
-    texts = f"{found.policy or ''},{found.policies or ''}".split(",")
-    return [name for text in texts if (name := text.partition(":")[0].strip())]
-
-
-def _meanings(tables: "Mapping[str, Option]") -> "Iterator[str]":
-    """Yield what an option means to policies, those together to which it means the same."""
-    for meaning in dict.fromkeys(entry.help for entry in tables.values()):
-        names = [name for name, entry in tables.items() if entry.help == meaning]
-        yield f"{', '.join(names)}: {meaning}"
 
 
 def add_repeat(parser: argparse._ActionsContainer, default: int | str) -> None:
@@ -228,9 +259,22 @@ def _repeat(text: str) -> int | str:
 
 def workload_from(args: argparse.Namespace) -> "Workload":
     """Read or draw the requests; with ``--train-share`` those after the first, their history."""
+    from bfio.workloads import read_trace, synthetic
     from bfio.workloads.workload import training_share
+    from formulations.arrays import integer
 
-    requests = _requests(args)
+    if args.requests is not None:
+        integer(args.requests, "--requests", minimum=1)
+    if args.trace is not None and args.synthetic is not None:
+        raise InputError("--synthetic", f"{args.trace} is given as well", "name one of the two")
+    if args.trace is None and args.columns is not None:
+        raise InputError("--columns", "there is no trace to read", "give --trace FILE as well")
+    if args.trace is None:
+        count = args.requests or _SYNTHETIC_REQUESTS
+        requests = synthetic(args.synthetic or "demo", count, args.seed)
+    else:
+        how = {"columns": args.columns, "skip_bad_rows": args.skip_bad_rows}
+        requests = read_trace(args.trace, **how, limit=args.requests)
     if (share := getattr(args, "train_share", None)) is not None:
         requests = requests.after(training_share(share, "--train-share"))
     if (law := getattr(args, "arrival_law", None)) is not None:
@@ -240,27 +284,6 @@ def workload_from(args: argparse.Namespace) -> "Workload":
         # As in studies: of those that are run, which begin as the law does.
         requests = with_arrivals(requests, parse_arrivals(law, "--arrival-law"), args.seed)
     return requests
-
-
-def _requests(args: argparse.Namespace) -> "Workload":
-    from bfio.workloads import read_trace, synthetic
-    from formulations.arrays import integer
-    from formulations.errors import InputError
-
-    if args.requests is not None:
-        integer(args.requests, "--requests", minimum=1)
-    if args.trace is not None and args.synthetic is not None:
-        raise InputError("--synthetic", f"{args.trace} is given as well", "name one of the two")
-    if args.trace is not None:
-        return read_trace(
-            args.trace,
-            columns=args.columns,
-            skip_bad_rows=args.skip_bad_rows,
-            limit=args.requests,
-        )
-    if args.columns is not None:
-        raise InputError("--columns", "there is no trace to read", "give --trace FILE as well")
-    return synthetic(args.synthetic or "demo", args.requests or _SYNTHETIC_REQUESTS, args.seed)
 
 
 def add_metrics(parser: argparse.ArgumentParser, default: str) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -197,6 +198,39 @@ def picture_place(file: str | None) -> Path | None:
     if not place.parent.is_dir():
         raise InputError("--plot", f"no folder {place.parent}", "make it, or use another")
     return place
+
+
+def check_plot_name(file: str | None) -> None:
+    """Refuse a ``--plot`` whose name says nothing of its format.
+
+    Raises
+    ------
+    InputError
+        If it does not.
+    """
+    if file is not None and Path(file).suffix not in _PICTURES:
+        what = f"{Path(file).name!r} is no plot's name"
+        raise InputError("--plot", what, f"end it with {', '.join(_PICTURES)}")
+
+
+def plot_runs(args: argparse.Namespace, module: str, runs: Sequence[Any]) -> None:
+    """Draw runs where ``--plot`` says, if it does, with the ``run_figure`` of a module.
+
+    Raises
+    ------
+    InputError
+        If they cannot be drawn, or the file cannot be written.
+    """
+    if args.plot is None:
+        return
+    from bfio.decode.plots import save
+
+    try:
+        save(import_module(module).run_figure(runs), Path(args.plot))
+    except InputError as error:
+        raise InputError("--plot", f"{args.plot} {error.what}", "name another file") from None
+    if not args.json:
+        print(f"plot: {args.plot}")
 
 
 def output_folder(args: argparse.Namespace) -> Path:

@@ -5,11 +5,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from bfio.common.options import RATIONAL, TEXT, flag, from_namespace, option
+from bfio.cli.output import check_plot_name
+from bfio.common.options import (
+    RATIONAL,
+    TEXT,
+    flag,
+    from_namespace,
+    option,
+)
 from formulations.errors import InputError
 from formulations.rationals import exact_rational
-
-_PLOT_FORMATS = (".png", ".pdf", ".svg")
 
 
 @dataclass(frozen=True)
@@ -66,8 +71,9 @@ def checked_arrivals(args: argparse.Namespace) -> ArrivalOptions:
     if wrong is not None:
         raise InputError("command line", *wrong)
     arrivals = from_namespace(ArrivalOptions, args)
+    check_plot_name(args.plot)
     if args.plot is not None:
-        _check_plot(Path(args.plot))
+        _check_writable(Path(args.plot))
     return arrivals
 
 
@@ -99,10 +105,7 @@ def _class_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
     return None
 
 
-def _check_plot(path: Path) -> None:
-    if path.suffix not in _PLOT_FORMATS:
-        formats = ", ".join(_PLOT_FORMATS)
-        raise InputError("--plot", f"{path.name!r} is no plot's name", f"end it with {formats}")
+def _check_writable(path: Path) -> None:
     # Only writing tells: rights say nothing of a full or virtual file system.
     try:
         is_new = not (path.exists() or path.is_symlink())
@@ -110,9 +113,6 @@ def _check_plot(path: Path) -> None:
         if is_new:
             path.unlink()
     except (OSError, ValueError) as error:
-        raise _unwritable(path, str(getattr(error, "strerror", None) or error)) from None
-
-
-def _unwritable(path: Path, reason: str) -> InputError:
-    remedy = "name a file in a folder that can be written"
-    return InputError("--plot", f"{path} cannot be written ({reason})", remedy)
+        what = f"{path} cannot be written ({getattr(error, 'strerror', None) or error})"
+        remedy = "name a file in a folder that can be written"
+        raise InputError("--plot", what, remedy) from None

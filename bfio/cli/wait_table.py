@@ -1,7 +1,9 @@
 """The table of ``bfio wait``, its settings, and what the fluid model says to compare with."""
 
+import argparse
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from bfio.cli.tables import print_fitting, print_sentences, run_cells
@@ -9,11 +11,13 @@ from bfio.cli.wait_arguments import ArrivalOptions
 from bfio.common.number_text import number, percent
 from bfio.common.provenance import version_and_commit
 from bfio.wait.run import METRICS
+from bfio.workloads.requests_used import requests_used
+from bfio.workloads.workload import Workload
 from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack
 from formulations.rationals import plain_number
 
 _ABOVE = (
-    "\nabove 100 %: thresholds do not look at the memory (batches beyond it are overflows), and "
+    "above 100 %: thresholds do not look at the memory (batches beyond it are overflows), and "
     "drawn requests differ from their rates"
 )
 
@@ -34,69 +38,76 @@ def fluid_limits(problem: FluidProblem) -> dict[str, Any]:
 
 
 def wait_settings(
-    requests: str,
+    args: argparse.Namespace,
     arrivals: ArrivalOptions,
     problem: FluidProblem,
-    *,
-    is_trace: bool,
-    drains: bool,
-    seed: int,
+    workload: Workload | None,
 ) -> str:
-    """Return one line that says what the runs are made of.
+    """Return one line that says what the runs are made of, but for their policies.
 
     Parameters
     ----------
-    requests : str
-        The classes or the trace.
+    args : argparse.Namespace
+        Arguments of the command.
     arrivals : ArrivalOptions
-        How they arrive.
+        What it read from them.
     problem : FluidProblem
-        The classes and the engine, scaled as asked for.
-    is_trace : bool
-        Whether they are those of a trace.
-    drains : bool
-        Whether runs end when all have completed.
-    seed : int
-        Seed of the arrivals.
+        The engine and its classes.
+    workload : Workload, optional
+        The requests of a trace.
     """
     worker, duration = problem.single_worker(), arrivals.duration
-    scale = "" if arrivals.scale is None else f"scaled by {plain_number(arrivals.scale)}"
-    parts = (
-        requests,
-        _arrivals(arrivals, is_trace=is_trace),
-        scale,
+    span = f"{number(plain_number(duration or Fraction(0)))} s"
+    if workload is None:
+        file = "stdin" if args.file == "-" else Path(args.file).name
+        parts = [f"{file}: {len(problem.classes)} classes"]
+    else:
+        parts = [requests_used(workload)]
+    if arrivals.rate is not None:
+        parts.append(f"Poisson arrivals of {plain_number(arrivals.rate)} requests/s")
+    elif workload is None:
+        parts.append(f"{arrivals.arrivals or 'poisson'} arrivals for {span}")
+    else:
+        scale = arrivals.rate_scale
+        faster = "" if scale is None else f" at {plain_number(scale)} times their rate"
+        parts.append(f"timed arrivals{faster}")
+    if arrivals.scale is not None:
+        parts.append(f"scaled by {plain_number(arrivals.scale)}")
+    is_drained = args.drain or duration is None
+    parts += [
         f"d0 {worker.d0} s and d1 {worker.d1} s a token",
         f"memory {worker.memory:,} tokens",
-        "until all have completed"
-        if drains or duration is None
-        else f"observed for {number(plain_number(duration))} s",
-        f"seed {seed}",
-        version_and_commit(),
-    )
-    return ", ".join(part for part in parts if part)
-
-
-def _arrivals(arrivals: ArrivalOptions, *, is_trace: bool) -> str:
-    if arrivals.rate is not None:
-        return f"Poisson arrivals of {plain_number(arrivals.rate)} requests/s"
-    if not is_trace:
-        duration = plain_number(arrivals.duration or Fraction(0))
-        return f"{arrivals.arrivals or 'poisson'} arrivals for {number(duration)} s"
-    scale = arrivals.rate_scale
-    faster = "" if scale is None else f" at {plain_number(scale)} times their rate"
-    return f"timed arrivals{faster}"
+        "until all have completed" if is_drained else f"observed for {span}",
+    ]
+    return ", ".join([*parts, f"seed {args.seed}", version_and_commit()])
 
 
 def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] | None) -> None:
     """Print one row per run, the fluid limits and what does not fit below, if there are any."""
-    shares = [_share(document, fluid) for document in documents]
+    first = documents[0]
+    notes = [
+        f"{first['requests']:,} requests in {number(first['horizon_s'])} s; memory "
+        f"{first['memory']:,} tokens"
+    ]
+    shares = None if fluid is None else [d["throughput"] / fluid["throughput"] for d in documents]
+    if fluid is not None:
+        notes[0] += (
+            f", equilibrium {number(fluid['equilibrium_memory'])}, load {number(fluid['load'])} "
+            "of the engine's time"
+        )
+        notes.append(
+            f"fluid optimum: {number(fluid['throughput'])} stages/s, "
+            f"{number(fluid['decode_throughput'])} decode tokens/s"
+        )
+    if any(share > 1 for share in shares or ()):
+        notes.append(_ABOVE)
     columns = [run_cells("policy", documents), *METRICS.cells(documents)]
-    columns.insert(2, ("of fluid", [percent(share) for share in shares]))
+    columns.insert(
+        2, ("of fluid", [percent(share) for share in shares or [None] * len(documents)])
+    )
     columns.append(run_cells("verdict", documents))
-    above = any((share or 0) > 1 for share in shares)
-    note = _note(documents[0], fluid) + (_ABOVE if above else "")
     print_fitting("", columns)
-    for line in note.splitlines():
+    for line in notes:
         print_sentences(line)
     for document in documents:
         if document["overflows"]:
@@ -106,22 +117,3 @@ def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] 
                 f"up to {document['peak_memory']:,}. Each ran all the same and counts as an "
                 "overflow; its stages count in all figures."
             )
-
-
-def _share(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> float | None:
-    return None if fluid is None else float(document["throughput"] / fluid["throughput"])
-
-
-def _note(document: Mapping[str, Any], fluid: Mapping[str, Any] | None) -> str:
-    shown = (
-        f"{document['requests']:,} requests in {number(document['horizon_s'])} s; memory "
-        f"{document['memory']:,} tokens"
-    )
-    if fluid is None:
-        return shown
-    return (
-        f"{shown}, equilibrium {number(fluid['equilibrium_memory'])}, "
-        f"load {number(fluid['load'])} of the engine's time\n"
-        f"fluid optimum: {number(fluid['throughput'])} stages/s, "
-        f"{number(fluid['decode_throughput'])} decode tokens/s"
-    )

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from formulations.errors import InputError, use_one_of
 from formulations.keywords import check_keywords
+from formulations.rationals import exact_number
 from formulations.scalars import integer
 
 T = TypeVar("T")
@@ -180,6 +181,10 @@ class CheckedOptions:
 def checked(kind: OptionKind, check: Check) -> OptionKind:
     """Return a kind whose values are checked."""
     return replace(kind, check=check)
+
+
+#: Exact numbers above 0.
+POSITIVE = checked(RATIONAL, partial(exact_number, positive=True))
 
 
 def whole(minimum: int = 0, maximum: int = 10**9) -> OptionKind:

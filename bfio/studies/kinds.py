@@ -4,12 +4,13 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, cast
 
 import bfio.studies.row_kinds
 from bfio.common.options import options_table
-from bfio.studies.row_kind import Described, RowKind
+from bfio.studies.row_kind import STEADY, Described, RowKind
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object
 
@@ -66,32 +67,29 @@ def module_of(name: str) -> str:
     return f"{bfio.studies.row_kinds.__name__}.{name.replace('-', '_')}"
 
 
-#: Prefixes that values of built-in kinds once had, and what took their place.
-_FORMER = {"saturated.": "steady."}
+_FORMER = "saturated."
 
 
 def present_name(computes: str, name: str) -> str:
+    # Values of built-in kinds once had another prefix.
     """Return what a value is called now, by its present or former name."""
-    for former, present in _FORMER.items():
-        if name.startswith(former) and ":" not in computes:
-            return present + name.removeprefix(former)
+    if name.startswith(_FORMER) and ":" not in computes:
+        return STEADY + name.removeprefix(_FORMER)
     return name
 
 
 def describe(computes: str, name: str) -> Described:
     """Return unit and text of a value of a kind; empty if the kind or the value is unknown."""
-    try:
+    with suppress(InputError):
         return find(computes).describe(name)
-    except InputError:
-        return Described(name)
+    return Described(name)
 
 
 def heading(computes: str, name: str) -> str:
     """Return what tables call a value of a kind, see `RowKind.heading`."""
-    try:
+    with suppress(InputError):
         return find(computes).heading(name)
-    except InputError:
-        return name
+    return name
 
 
 def tables() -> dict[str, str]:

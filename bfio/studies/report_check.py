@@ -1,11 +1,11 @@
 """Check a report against the rows of its study before any row is computed."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from bfio.studies import kinds
 from bfio.studies.matching import admits
-from bfio.studies.report_plan import Figure, ReportPlan, Table
+from bfio.studies.report_plan import ReportPlan, Table
 from bfio.studies.row import Row
 from bfio.studies.row_kind import MEASURED
 from formulations.errors import InputError, did_you_mean, use_one_of
@@ -29,16 +29,11 @@ def check_names(report: ReportPlan, names: Collection[str]) -> None:
     InputError
         With the title, the name, and the nearest argument there is.
     """
-    known = sorted(names)
-    plans: list[Table | Figure] = [*report.tables, *report.figures]
-    for asked in plans:
+    for asked in report.plans:
         for field, name in asked.arguments():
-            if name not in known:
-                raise InputError(
-                    f"{asked.place}: {field}",
-                    f"no row has an argument {name!r}",
-                    use_one_of(name, known),
-                )
+            if name not in names:
+                what, remedy = f"no row has an argument {name!r}", use_one_of(name, sorted(names))
+                raise InputError(f"{asked.place}: {field}", what, remedy)
 
 
 def check_values(report: ReportPlan, computes: str) -> None:
@@ -54,18 +49,13 @@ def check_values(report: ReportPlan, computes: str) -> None:
     if computes not in kinds.names():
         return
     kind = kinds.find(computes)
-    for place, name in _asked(report):
+    asked = [(f"{table.place}: values", name) for table in report.tables for name in table.values]
+    asked += [(f"{figure.place}: y", figure.y) for figure in report.figures]
+    for place, name in asked:
         if not kind.describe(name).text:
             close = did_you_mean(name, kind.value_names())
             remedy = f"{close}`bfio study kinds {computes}` shows the values"
             raise InputError(place, f"rows of kind {computes} have no value {name!r}", remedy)
-
-
-def _asked(report: ReportPlan) -> Iterator[tuple[str, str]]:
-    """Yield the place and the name of each value that a report shows."""
-    for table in report.tables:
-        yield from ((f"{table.place}: values", name) for name in table.values)
-    yield from ((f"{figure.place}: y", figure.y) for figure in report.figures)
 
 
 def check_present(place: str, names: Sequence[str], rows: Sequence[Row]) -> None:
@@ -102,8 +92,7 @@ def check_conditions(report: ReportPlan, values: Mapping[str, Sequence[Any]]) ->
     InputError
         With the title, the argument, and the values it takes.
     """
-    plans: list[Table | Figure] = [*report.tables, *report.figures]
-    for plan in plans:
+    for plan in report.plans:
         for name, wanted in plan.where.items():
             known = values.get(name, [])
             choices = wanted if isinstance(wanted, list | tuple) else [wanted]
@@ -120,7 +109,11 @@ def _nearest(wanted: Any, values: Sequence[Any]) -> str:
     """Return the remedy for a value that an argument does not take."""
     words = [value for value in values if isinstance(value, str) and value != wanted]
     close = did_you_mean(wanted, words) if isinstance(wanted, str) else ""
-    return f"{close}use one of {_listed(list(dict.fromkeys(values)))}"
+    known = list(dict.fromkeys(values))
+    listed = [repr(value) for value in known[:_MAX_LISTED]]
+    if len(known) > _MAX_LISTED:
+        listed.append(f"… {known[-1]!r}")
+    return f"{close}use one of {', '.join(listed)}"
 
 
 def check_baselines(report: ReportPlan, grids: Sequence[Mapping[str, Sequence[Any]]]) -> None:
@@ -139,28 +132,18 @@ def check_baselines(report: ReportPlan, grids: Sequence[Mapping[str, Sequence[An
         With the title, the argument, and the values it takes.
     """
     for table in report.tables:
-        if table.baseline:
-            _check_baseline(table, grids)
-
-
-def _check_baseline(table: Table, grids: Sequence[Mapping[str, Sequence[Any]]]) -> None:
-    names = {**table.baseline, **table.where}
-    # A grid is a product: if each argument has a fitting value, one cell has them all.
-    if any(all(_fitting(grid, table, name) for name in names) for grid in grids):
-        return
-    for name, wanted in table.baseline.items():
-        if not any(_fitting(grid, table, name) for grid in grids):
-            values = [value for grid in grids for value in grid.get(name, [None])]
-            raise InputError(
-                f"{table.place}: baseline",
-                f"no row of the table has {name} = {wanted!r}",
-                _nearest(wanted, values),
-            )
-    raise InputError(
-        f"{table.place}: baseline",
-        f"no row has {' and '.join(f'{n} = {v!r}' for n, v in names.items())}",
-        "name values that occur together in one grid",
-    )
+        names = {**table.baseline, **table.where} if table.baseline else {}
+        # A grid is a product: if each argument has a fitting value, one cell has them all.
+        if any(all(_fitting(grid, table, name) for name in names) for grid in grids):
+            continue
+        place = f"{table.place}: baseline"
+        for name, wanted in table.baseline.items():
+            if not any(_fitting(grid, table, name) for grid in grids):
+                values = [value for grid in grids for value in grid.get(name, [None])]
+                what = f"no row of the table has {name} = {wanted!r}"
+                raise InputError(place, what, _nearest(wanted, values))
+        what = f"no row has {' and '.join(f'{n} = {v!r}' for n, v in names.items())}"
+        raise InputError(place, what, "name values that occur together in one grid")
 
 
 def _fitting(grid: Mapping[str, Sequence[Any]], table: Table, name: str) -> list[Any]:
@@ -168,12 +151,3 @@ def _fitting(grid: Mapping[str, Sequence[Any]], table: Table, name: str) -> list
     wanted = [entries[name] for entries in (table.baseline, table.where) if name in entries]
     taken = grid.get(name, [None])
     return [value for value in taken if all(admits(choice, value) for choice in wanted)]
-
-
-def _listed(values: Sequence[Any]) -> str:
-    def words() -> Iterator[str]:
-        yield from (repr(value) for value in values[:_MAX_LISTED])
-        if len(values) > _MAX_LISTED:
-            yield f"… {values[-1]!r}"
-
-    return ", ".join(words())

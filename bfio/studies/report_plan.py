@@ -99,6 +99,7 @@ class Table:
     beside: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        """Validate what does not depend on the rows."""
         if not self.rows or not self.values:
             raise InputError(self.place, "rows or values empty", "name at least one each")
         if self.against:
@@ -106,11 +107,8 @@ class Table:
         named = [("baseline", name) for name in self.baseline]
         for what, name in [*named, *([("across", self.across)] if self.across else [])]:
             if name not in self.rows:
-                raise InputError(
-                    self.place,
-                    f"{what} argument {name} is not among its rows",
-                    use_one_of(name, self.rows),
-                )
+                wrong = f"{what} argument {name} is not among its rows"
+                raise InputError(self.place, wrong, use_one_of(name, self.rows))
         if self.show is Shown.RATIO and not self.baseline:
             raise InputError(self.place, "it has no ratios to show", "name a baseline")
         for name in self.ratios:
@@ -119,14 +117,11 @@ class Table:
                 raise InputError(f"{self.place}: ratios", f"{name!r} is no value of it", remedy)
         if self.ratios and not self.baseline:
             raise InputError(f"{self.place}: ratios", "it has no baseline", "name a baseline")
-        for entry in self.published:
-            for name in entry:
-                if name not in (*self.rows, *self.values, "source"):
-                    raise InputError(
-                        f"{self.place}: published",
-                        f"{name!r} is neither among its rows nor its values",
-                        use_one_of(name, [*self.rows, *self.values, "source"]),
-                    )
+        known = [*self.rows, *self.values, "source"]
+        for name in (name for entry in self.published for name in entry):
+            if name not in known:
+                wrong = f"{name!r} is neither among its rows nor its values"
+                raise InputError(f"{self.place}: published", wrong, use_one_of(name, known))
 
     def _check_exponents(self) -> None:
         if taken := [name for _, name in self._fitted() if name in self.rows]:
@@ -148,6 +143,11 @@ class Table:
     def divided(self) -> Sequence[str]:
         """Values whose ratio to the baseline is asked for."""
         return (self.ratios or self.values) if self.baseline else ()
+
+    @property
+    def statistic_name(self) -> str:
+        """What the numbers of its cells are."""
+        return "exponent" if self.against else self.statistic.value
 
     @property
     def key(self) -> str:
@@ -246,3 +246,8 @@ class ReportPlan:
 
     tables: Sequence[Table] = ()
     figures: Sequence[Figure] = ()
+
+    @property
+    def plans(self) -> "list[Table | Figure]":
+        """Tables and figures."""
+        return [*self.tables, *self.figures]

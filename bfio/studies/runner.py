@@ -1,7 +1,7 @@
 """Run a study: plan its rows, compute those that the store does not hold, keep each at once."""
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -83,39 +83,24 @@ def _planned(study: Study) -> list[Task]:
         try:
             planned = kind.planned(arguments, context)
         except InputError as error:
-            remedy = _REMEDY if _is_missing(error.where, study) else error.remedy
+            path, remedy = Path(error.where), error.remedy
+            is_data = study.folder != study.home and path.is_relative_to(study.folder)
+            if is_data and not path.exists():
+                remedy = _REMEDY
             raise InputError(f"{study.name}: {error.where}", error.what, remedy) from None
         read.update(name for name in arguments if name not in planned.unread)
         unread = {**planned.unread, **unread}
         key = row_key(study.computes, arguments, planned.instance, code)
         own = {name: f"{name} {label(value)}" for name, value in arguments.items()}
         setting = dict(planned.setting) or own
-        tasks.append(
-            Task(
-                key,
-                study.computes,
-                arguments,
-                planned.instance,
-                code,
-                planned.draws,
-                setting,
-                planned.remarks,
-                planned.refuted,
-                planned.meaning,
-            )
-        )
+        what = study.computes, arguments, planned.instance, code
+        told = planned.remarks, planned.refuted, planned.meaning
+        tasks.append(Task(key, *what, planned.draws, setting, *told))
     # A small size may lack the rows that read something.
     for name, wrong in unread.items():
         if name not in read and not study.is_small:
             raise InputError(f"{study.name}: {wrong.where}", wrong.what, wrong.remedy)
     return tasks
-
-
-def _is_missing(where: str, study: Study) -> bool:
-    """Return whether an error is about a file of a study's data folder that does not exist."""
-    path = Path(where)
-    apart = study.folder != study.home
-    return apart and path.is_relative_to(study.folder) and not path.exists()
 
 
 def run_study(
@@ -156,11 +141,20 @@ def run_study(
     tasks = plan(study)
     with open_for_writing(store) as opened:
         on_start(_results(study, tasks, opened, chosen.command))
+        statuses = opened.statuses(task.key for task in tasks)
+        settled = {Status.DONE} if chosen.retry else set(Status)
+        folder, home = str(study.folder.resolve()), str(study.home.resolve())
         orders = [
-            Order(task, str(study.folder.resolve()), chosen.want_logs, str(study.home.resolve()))
-            for task in _missing(tasks, opened, retry=chosen.retry)
+            Order(task, folder, chosen.want_logs, home)
+            for task in tasks
+            if statuses.get(task.key) not in settled
         ]
-        rows = _computed(orders, study, chosen, stop)
+        if chosen.cluster is None:
+            rows = compute_locally(orders, study.limits, chosen.num_processes(), stop)
+        else:
+            from bfio.studies.cluster import compute_on_cluster
+
+            rows = compute_on_cluster(orders, study.limits, chosen.cluster, stop)
         try:
             for row in rows:
                 opened.add(row)
@@ -181,22 +175,6 @@ def stored_results(study: Study, store: Path, command: str = "") -> Results:
     tasks = plan(study)
     with open_for_reading(store) as opened:
         return _results(study, tasks, opened, command)
-
-
-def _missing(tasks: list[Task], store: Store, *, retry: bool) -> list[Task]:
-    statuses = store.statuses(task.key for task in tasks)
-    settled = {Status.DONE} if retry else set(Status)
-    return [task for task in tasks if statuses.get(task.key) not in settled]
-
-
-def _computed(
-    orders: list[Order], study: Study, options: StudyRunOptions, stop: Callable[[], bool]
-) -> Generator[Row, None, None]:
-    if options.cluster is None:
-        return compute_locally(orders, study.limits, options.num_processes(), stop)
-    from bfio.studies.cluster import compute_on_cluster
-
-    return compute_on_cluster(orders, study.limits, options.cluster, stop)
 
 
 def _results(study: Study, tasks: list[Task], store: Store, command: str) -> Results:

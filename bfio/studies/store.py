@@ -60,6 +60,16 @@ _INSERT = (
 _CHUNK = 500
 
 
+#: What to do about complaints of SQLite that hold one of these words.
+_REMEDIES = {
+    ("full", "I/O"): "free some space and run again; the rows written so far are kept",
+    ("readonly", "unable to open"): (
+        "make the file and its folder writable, or name another --store"
+    ),
+    ("locked",): "close the program that holds it, or name another --store",
+}
+
+
 class Store:
     """An open store; see `open_for_reading` and `open_for_writing`."""
 
@@ -71,7 +81,11 @@ class Store:
 
     def statuses(self, keys: Iterable[str]) -> dict[str, Status]:
         """Return the status of each of the keys that has a row."""
-        return {key: _status(status) for key, status in self._select(keys, 'key, "status"')}
+        known = tuple(Status)
+        return {
+            key: Status(status) if status in known else Status.FAILED
+            for key, status in self._select(keys, 'key, "status"')
+        }
 
     def rows(self, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows with these keys, in the order of the keys; missing ones are left out."""
@@ -97,9 +111,11 @@ class Store:
             If it cannot be written (no space, no right, damaged file); earlier rows stay.
         """
         document = canonical(row.environment)
+        cells = {**vars(row.task), **vars(row)}
+        cells |= {name: canonical(cells[name]) for name in _JSON}
         with _translated(self.path), self._connection:
             environment = self._environment_id(document)
-            self._connection.execute(_INSERT, _record(row, environment))
+            self._connection.execute(_INSERT, (*(cells[name] for name in _COLUMNS), environment))
         # Only now: a transaction rolled back takes the number with it.
         self._environments[document] = environment
         if _identity(self.path) != self._identity:
@@ -142,10 +158,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _status(text: str) -> Status:
-    return Status(text) if text in tuple(Status) else Status.FAILED
 
 
 @contextmanager
@@ -269,45 +281,30 @@ def _translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        text = str(error)
-        raise InputError(str(path), text, _remedy(text)) from error
-
-
-def _remedy(complaint: str) -> str:
-    if "full" in complaint or "I/O" in complaint:
-        return "free some space and run again; the rows written so far are kept"
-    if "readonly" in complaint or "unable to open" in complaint:
-        return "make the file and its folder writable, or name another --store"
-    if "locked" in complaint:
-        return "close the program that holds it, or name another --store"
-    return "name another --store, or restore this file from a copy"
-
-
-def _record(row: Row, environment: int) -> tuple[Any, ...]:
-    cells = {**vars(row.task), **vars(row)}
-    cells |= {name: canonical(cells[name]) for name in _JSON}
-    return (*(cells[name] for name in _COLUMNS), environment)
+        remedy = "name another --store, or restore this file from a copy"
+        for words, other in _REMEDIES.items():
+            if any(word in str(error) for word in words):
+                remedy = other
+                break
+        raise InputError(str(path), str(error), remedy) from error
 
 
 def _parsed(record: tuple[Any, ...], path: Path) -> Row:
+    """Make a row of a record of the file."""
+    *cells, environment = record
+    cell: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=True))
     try:
-        return _row(record)
+        cell |= {name: _mapping(cell[name]) for name in _JSON}
+        cell["status"], cell["verdict"] = Status(cell["status"]), RowVerdict(cell["verdict"])
+        cell["stopped_by_clock"] = bool(cell["stopped_by_clock"])
+        task = Task(**{f.name: cell.pop(f.name) for f in fields(Task) if f.name in cell})
+        return Row(task, **cell, environment=_mapping(environment))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(
             f"{path}: row {record[0]}",
             f"damaged ({error})",
             "restore the store from a copy, or delete that row from it and run again",
         ) from None
-
-
-def _row(record: tuple[Any, ...]) -> Row:
-    *cells, environment = record
-    cell: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=True))
-    cell |= {name: _mapping(cell[name]) for name in _JSON}
-    cell["status"], cell["verdict"] = Status(cell["status"]), RowVerdict(cell["verdict"])
-    cell["stopped_by_clock"] = bool(cell["stopped_by_clock"])
-    task = Task(**{f.name: cell.pop(f.name) for f in fields(Task) if f.name in cell})
-    return Row(task, **cell, environment=_mapping(environment))
 
 
 def _mapping(text: str) -> dict[str, Any]:

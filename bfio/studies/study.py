@@ -42,7 +42,7 @@ class Grid:
                 raise InputError(f"grid.{name}", "no value", "give at least one")
 
     def count_rows(self) -> int:
-        """Return the number of different combinations."""
+        """Return how many different cells there are."""
         return math.prod(len(set(map(canonical, values))) for values in self.axes.values())
 
     def cells(self) -> Iterator[dict[str, Value]]:
@@ -114,66 +114,47 @@ class Study:
     is_small: bool = False
 
     def __post_init__(self) -> None:
+        """Validate, the report and the small size included."""
         if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():
             raise InputError(
                 "name", f"{self.name!r} is no name", "use letters, digits, - and _ only"
             )
         if not self.grids:
             raise InputError("grid", "none given", "write at least one [[grid]]")
-        for grid in self.grids:
-            for name in grid.axes:
-                if name in self.fixed:
-                    raise InputError(
-                        f"grid.{name}", "the argument is fixed as well", "remove one of the two"
-                    )
-        self._check_smoke()
-        self._check_size()
-        if not self.is_small:
-            check_names(self.report, {*self.axes(), *self.fixed, *self.smoke.fixed})
-            # The smoke size, or a part, may lack a baseline or an argument of a table, but must be
-            # a study as well.
-            fixed = {name: [value] for name, value in self.fixed.items()}
-            check_conditions(self.report, self._values())
-            check_baselines(self.report, [{**fixed, **grid.axes} for grid in self.grids])
-            self.small()
-
-    def _values(self) -> dict[str, list[Value]]:
-        """Return the values of each argument in some row, at either size."""
-        values: dict[str, list[Value]] = {}
-        for fixed in (self.fixed, self.smoke.fixed):
-            for name, value in fixed.items():
-                values.setdefault(name, []).append(value)
-        for axes in (*(grid.axes for grid in self.grids), self.smoke.grid):
-            for name, own in axes.items():
-                values.setdefault(name, []).extend(own)
-        return values
-
-    def _check_smoke(self) -> None:
         axes = self.axes()
+        for name in axes:
+            if name in self.fixed:
+                raise InputError(
+                    f"grid.{name}", "the argument is fixed as well", "remove one of the two"
+                )
         for name in self.smoke.grid:
             if name not in axes:
                 fixed = "write it in [smoke.fixed], or " if name in self.fixed else ""
-                raise InputError(
-                    f"smoke.grid.{name}",
-                    "no grid has this axis",
-                    f"{fixed}use one of {', '.join(axes)}",
-                )
+                remedy = f"{fixed}use one of {', '.join(axes)}"
+                raise InputError(f"smoke.grid.{name}", "no grid has this axis", remedy)
         for name in self.smoke.fixed:
             if name in axes:
                 raise InputError(
                     f"smoke.fixed.{name}", "it is an axis of a grid", "write it in [smoke.grid]"
                 )
-
-    def _check_size(self) -> None:
         # Cells that occur in several grids count once: only listing them tells how many.
         if sum(math.prod(map(len, grid.axes.values())) for grid in self.grids) > MAX_ROWS:
-            if any(grid.count_rows() > MAX_ROWS for grid in self.grids):
-                raise self._too_many()
             self.rows()
-
-    def _too_many(self) -> InputError:
-        size = " at smoke size" if self.is_small else ""
-        return InputError(f"grid{size}", f"more than {MAX_ROWS:,} rows", "take fewer values")
+        if self.is_small:
+            return
+        check_names(self.report, {*axes, *self.fixed, *self.smoke.fixed})
+        # The smoke size, or a part, may lack a baseline or an argument of a table, but must be a
+        # study as well.
+        fixed_axes = {name: [value] for name, value in self.fixed.items()}
+        small_axes = {name: [value] for name, value in self.smoke.fixed.items()}
+        values: dict[str, list[Value]] = {}
+        grids = [grid.axes for grid in self.grids]
+        for own in (fixed_axes, small_axes, *grids, self.smoke.grid):
+            for name, entries in own.items():
+                values.setdefault(name, []).extend(entries)
+        check_conditions(self.report, values)
+        check_baselines(self.report, [{**fixed_axes, **grid} for grid in grids])
+        self.small()
 
     def rows(self) -> list[dict[str, Value]]:
         """Return the arguments of every row, in the order they are planned.
@@ -183,13 +164,17 @@ class Study:
         InputError
             If there are more than a million.
         """
+        place = "grid at smoke size" if self.is_small else "grid"
+        too_many = InputError(place, f"more than {MAX_ROWS:,} rows", "take fewer values")
+        if any(grid.count_rows() > MAX_ROWS for grid in self.grids):
+            raise too_many
         seen: dict[str, dict[str, Value]] = {}
         for grid in self.grids:
             for cell in grid.cells():
                 arguments = {**self.fixed, **cell}
                 seen.setdefault(canonical(arguments), arguments)
                 if len(seen) > MAX_ROWS:
-                    raise self._too_many()
+                    raise too_many
         return list(seen.values())
 
     def small(self) -> "Study":
@@ -208,23 +193,18 @@ class Study:
         """
         if first == 0:
             return self
-        report = ReportPlan(
-            [
-                replace(
-                    table,
-                    baseline=_shifted(table.baseline, first),
-                    where=_shifted(table.where, first),
-                )
-                for table in self.report.tables
-            ],
-            [replace(plan, where=_shifted(plan.where, first)) for plan in self.report.figures],
-        )
+
+        def moved(plan: Any, *names: str) -> Any:
+            return replace(plan, **{name: _shifted(getattr(plan, name), first) for name in names})
+
+        tables = [moved(table, "baseline", "where") for table in self.report.tables]
+        figures = [moved(figure, "where") for figure in self.report.figures]
         return replace(
             self,
-            grids=[Grid(_shifted(grid.axes, first)) for grid in self.grids],
+            grids=[moved(grid, "axes") for grid in self.grids],
             fixed=_shifted(self.fixed, first),
-            smoke=Smoke(_shifted(self.smoke.fixed, first), _shifted(self.smoke.grid, first)),
-            report=report,
+            smoke=moved(self.smoke, "fixed", "grid"),
+            report=ReportPlan(tables, figures),
         )
 
     def axes(self) -> list[str]:
@@ -238,9 +218,6 @@ def _shifted(entries: Mapping[str, Any], first: int) -> dict[str, Any]:
     if "seed" in moved:
         seeds = moved["seed"]
         is_list = isinstance(seeds, Sequence) and not isinstance(seeds, str)
-        moved["seed"] = [_sum(seed, first) for seed in seeds] if is_list else _sum(seeds, first)
+        each = [s + first if isinstance(s, int) else s for s in (seeds if is_list else [seeds])]
+        moved["seed"] = each if is_list else each[0]
     return moved
-
-
-def _sum(seed: Value, first: int) -> Value:
-    return seed + first if isinstance(seed, int) else seed

@@ -93,34 +93,29 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
 
 
 def _report(entries: Any, present: Callable[[str], str]) -> ReportPlan:
-    """Read tables and figures, the names of their values as they are now."""
+    """Read tables and figures, values under their present names."""
     report = _mapping(entries, "report")
     _known(report, ("tables", "figures"), "report.")
+
+    def sections(name: str, kind: type[_Section], words: Mapping[str, Any]) -> list[_Section]:
+        found = _list(report.get(name, []), f"report.{name}", f"[[report.{name}]]")
+        return [_section(kind, e, f"report.{name}[{i}]", words) for i, e in enumerate(found)]
+
     tables = [
-        _section(Table, entry, f"report.tables[{i}]", _TABLE_READERS)
-        for i, entry in enumerate(_sections(report, "tables"))
+        replace(
+            table,
+            values=tuple(map(present, table.values)),
+            ratios=tuple(map(present, table.ratios)),
+            published=tuple({present(n): v for n, v in p.items()} for p in table.published),
+            labels={present(name): text for name, text in table.labels.items()},
+        )
+        for table in sections("tables", Table, _TABLE_READERS)
     ]
     figures = [
-        _section(Figure, entry, f"report.figures[{i}]", _FIGURE_READERS)
-        for i, entry in enumerate(_sections(report, "figures"))
+        replace(figure, y=present(figure.y))
+        for figure in sections("figures", Figure, _FIGURE_READERS)
     ]
-    return ReportPlan(
-        tuple(
-            replace(
-                table,
-                values=tuple(map(present, table.values)),
-                ratios=tuple(map(present, table.ratios)),
-                published=tuple({present(n): v for n, v in p.items()} for p in table.published),
-                labels={present(name): text for name, text in table.labels.items()},
-            )
-            for table in tables
-        ),
-        tuple(replace(figure, y=present(figure.y)) for figure in figures),
-    )
-
-
-def _sections(report: Mapping[str, Any], name: str) -> list[Any]:
-    return _list(report.get(name, []), f"report.{name}", f"[[report.{name}]]")
+    return ReportPlan(tuple(tables), tuple(figures))
 
 
 def _fixed(entries: Any, where: str) -> dict[str, Value]:
@@ -177,27 +172,20 @@ def _value(value: Any, where: str) -> Value:
 def _section(
     kind: type[_Section], entries: Any, where: str, words: Mapping[str, Callable[[Any, str], Any]]
 ) -> _Section:
-    """Make one dataclass from a TOML table, its names and types checked."""
+    """Read the fields of a section, each as its name or its declared type says."""
     given = _mapping(entries, where)
-    defaults = {field.name: field for field in fields(kind)}
-    _known(given, tuple(defaults), f"{where}.")
+    defaults = [field.name for field in fields(kind)]
+    _known(given, defaults, f"{where}.")
     values = {}
     for name, value in given.items():
-        place = f"{where}.{name}"
-        values[name] = (
-            words[name](value, place) if name in words else _plain(kind, name, value, place)
-        )
+        read = words[name] if name in words else _READERS[kind.__annotations__[name]]
+        values[name] = read(value, f"{where}.{name}")
     try:
         return kind(**values)
     except TypeError:
         missing = [name for name in ("title", "kind", "y", "rows", "values") if name in defaults]
         absent = ", ".join(name for name in missing if name not in given)
         raise InputError(where, f"{absent} missing", "add it") from None
-
-
-def _plain(kind: type[_Section], name: str, value: Any, where: str) -> Any:
-    """Read a value as the type that its field is declared with."""
-    return _READERS[kind.__annotations__[name]](value, where)
 
 
 def _number(value: Any, where: str) -> float:

@@ -96,14 +96,14 @@ def test_the_look_ahead_told_is_that_of_the_run(policy: str, horizon: int | None
     told = (
         "look-ahead 0" if run.look_ahead == 0 else f"look-ahead {run.look_ahead} (constant loads)"
     )
-    assert run.setting["look-ahead"] == told
+    assert run.setting()["look-ahead"] == told
 
 
 def test_constants_are_told_once_with_their_defaults() -> None:
     """Memory with its rule, the step time with the constants left as published, limits."""
     machine = {"memory": 900, "step_overhead": 0.25, "prefix_cache": 512, "slo": "ttft=2"}
     run = {"synthetic": "demo", "requests": 20, "workers": 2, "slots": 2, "policy": "fcfs"}
-    told = run_plan(Arguments(run | machine, ARGUMENTS), RowContext(Path())).setting
+    told = run_plan(Arguments(run | machine, ARGUMENTS), RowContext(Path())).setting()
     assert told["memory"] == "memory 900 tokens (recompute)"
     assert told["step time"] == "step time 0.25 s + 1.00525e-07 s/token of the peak"
     assert told["service level"] == "service level TTFT <= 2 s"

@@ -4,31 +4,34 @@ import argparse
 import sys
 from contextlib import redirect_stdout
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.batching.options import BatchOptions
 from bfio.cli import so_far
-from bfio.cli.batch_arguments import SourceOptions, checked_sources
-from bfio.cli.batch_document import document_of, theory_of
-from bfio.cli.batch_settings import batch_settings, given_deadlines
+from bfio.cli.batch_scenario import (
+    SourceOptions,
+    batch_settings,
+    checked_sources,
+    given_deadlines,
+    scenarios_of,
+)
 from bfio.cli.batch_state import next_batches, refuse_exchange
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.exchange import add_exchange
-from bfio.cli.options import add_common, add_reading
-from bfio.cli.output import interruption, print_json, progress_bar
+from bfio.cli.options import (
+    add_common,
+    add_engine,
+    add_policies,
+    add_trace,
+    trace_from,
+)
+from bfio.cli.output import interruption, plot_runs, print_json, progress_bar
 from bfio.common.options import add_options, from_namespace
-from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from rich.progress import Progress, TaskID
-
     from bfio.batching.run import BatchRun
-    from bfio.batching.scenario import Scenario
-    from bfio.workloads.workload import Workload
 
+_SUMMARY = "token-budget engines and networks of agents, simulated: queues, latencies, stability"
 _DESCRIPTION = """\
 Simulate engines with a token budget, slot by slot: who is in the next batch, how long do requests
 wait, does the queue stay bounded? FILE is the network of "bfio capacity" ("-" reads stdin):
@@ -78,12 +81,7 @@ request's "weight"; a completed prompt its "finish_bonus". "max_requests", "mixi
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", nargs="?", help="agents, stages, routes (.json)")
-    parser.add_argument(
-        "--policy",
-        action="append",
-        metavar="NAME",
-        help="name:option=value:... (default sarathi); repeat it to compare",
-    )
+    add_policies(parser, "sarathi")
     add_options(parser, BatchOptions)
     add_options(parser, SourceOptions)
     parser.add_argument(
@@ -104,16 +102,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="STAGE=N",
         help="requests that are there when the run begins; repeat it",
     )
-    parser.add_argument("--trace", metavar="TRACE", help="requests of a trace (bfio traces)")
-    add_reading(parser)
+    add_trace(parser)
     parser.add_argument("--judge", action="store_true", help="judge stability by simulation")
-    parser.add_argument(
-        "--engine",
-        default="auto",
-        metavar="E",
-        help="auto (default: compiled where it pays), compiled, or reference; all agree",
-    )
-    parser.add_argument("--plot", metavar="FILE", help="draw the queues (.png, .pdf, .svg)")
+    add_engine(parser, "the queues")
     parser.add_argument(
         "--show-batches", type=int, metavar="N", help="the first N batches, who is in each"
     )
@@ -130,53 +121,38 @@ def _run(args: argparse.Namespace) -> int:
     refuse_exchange(args)
     sources = checked_sources(args)
     options = from_namespace(BatchOptions, args)
-    from bfio.cli.batch_scenario import scenarios_of
+
     from bfio.common.engine_choice import Engine
     from formulations.problem_data import member
 
     member(Engine, args.engine, "engine")
     with redirect_stdout(sys.stderr):
-        workload = _workload(args)
+        workload = trace_from(args)
         scenarios = scenarios_of(args, sources, workload)
-    first = next(iter(scenarios.values()))
-    known = theory_of(first)
-    said = batch_settings(args, sources, options, first, workload)
-    runs: list[BatchRun] = []
-    documents: list[dict[str, Any]] = []
-    show = partial(_show, args, said, given_deadlines(options), known, workload)
 
-    def keep() -> None:
-        so_far.keep_shown(lambda: show(documents, interrupted=True))
-
-    _simulate_all(args, scenarios, options, runs, documents, keep)
-    interrupted = len(runs) < len(scenarios)
-    show(documents, interrupted=interrupted)
-    if args.plot is not None:
-        _plot(runs, Path(args.plot))
-        if not args.json:
-            print(f"plot: {args.plot}")
-    return INTERRUPTED if interrupted else DONE
-
-
-def _workload(args: argparse.Namespace) -> "Workload | None":
-    from bfio.workloads import read_trace
-
-    if args.trace is None:
-        return None
-    return read_trace(args.trace, columns=args.columns, skip_bad_rows=args.skip_bad_rows)
-
-
-def _simulate_all(
-    args: argparse.Namespace,
-    scenarios: "Mapping[str, Scenario]",
-    options: BatchOptions,
-    runs: "list[BatchRun]",
-    documents: list[dict[str, Any]],
-    keep: "Callable[[], None]",
-) -> None:
-    """Run the policies under a progress bar; interrupted, keep those that are done."""
+    # Not before: bad input is refused at once.
     from bfio.batching.arrivals import ListedArrivals
     from bfio.batching.simulation import simulate
+    from bfio.cli.batch_table import document_of, print_runs, print_theory, theory_of
+    from bfio.cli.tables import print_sentences
+    from bfio.common.provenance import citable_versions
+
+    first = next(iter(scenarios.values()))
+    known = theory_of(first)
+    settings = batch_settings(args, sources, options, first, workload)
+    runs: list[BatchRun] = []
+    documents: list[dict[str, Any]] = []
+
+    def show(*, interrupted: bool) -> None:
+        if args.json:
+            source = None if workload is None else dict(workload.provenance)
+            whole = {"settings": settings, "runs": documents, "theory": known, "seed": args.seed}
+            whole |= {"workload": source, "versions": citable_versions()}
+            print_json(whole | interruption(interrupted))
+            return
+        print_sentences(settings)
+        print_theory(known)
+        print_runs(documents, given_deadlines(options))
 
     with progress_bar() as bar, redirect_stdout(sys.stderr):
         try:
@@ -185,62 +161,23 @@ def _simulate_all(
                 laws = scenario.arrival_laws
                 total = sum(len(law.slots) for law in laws if isinstance(law, ListedArrivals))
                 task = bar.add_task(name, total=duration or total)
-                tell = partial(_tell, bar, task, by_slot=duration is not None)
+
+                def tell(slot: int, departed: int, task: Any = task, end: Any = duration) -> None:
+                    bar.update(task, completed=departed if end is None else slot)
+
                 run = simulate(
                     scenario, seed=args.seed, engine=args.engine, tell=tell, options=options
                 )
                 documents.append(document_of(args, run))
                 runs.append(run)
-                keep()
+                so_far.keep_shown(partial(show, interrupted=True))
         except KeyboardInterrupt:
             if not runs:
                 raise
+    interrupted = len(runs) < len(scenarios)
+    show(interrupted=interrupted)
+    plot_runs(args, "bfio.batching.figure", runs)
+    return INTERRUPTED if interrupted else DONE
 
 
-def _tell(bar: "Progress", task: "TaskID", slot: int, departed: int, *, by_slot: bool) -> None:
-    bar.update(task, completed=slot if by_slot else departed)
-
-
-def _plot(runs: "list[BatchRun]", path: Path) -> None:
-    from bfio.batching.figure import run_figure
-    from bfio.decode.plots import save
-
-    try:
-        save(run_figure(runs), path)
-    except InputError as error:
-        raise InputError("--plot", f"{path} {error.what}", "name another file") from None
-
-
-def _show(
-    args: argparse.Namespace,
-    said: str,
-    deadlines: list[str],
-    known: dict[str, Any] | None,
-    workload: "Workload | None",
-    documents: list[dict[str, Any]],
-    *,
-    interrupted: bool,
-) -> None:
-    from bfio.cli.batch_table import print_runs, print_theory
-    from bfio.cli.tables import print_sentences
-
-    if args.json:
-        from bfio.common.provenance import citable_versions
-
-        source = None if workload is None else dict(workload.provenance)
-        whole = {"settings": said, "runs": documents, "theory": known, "seed": args.seed}
-        whole |= {"workload": source, "versions": citable_versions()}
-        print_json(whole | interruption(interrupted))
-        return
-    print_sentences(said)
-    print_theory(known)
-    print_runs(documents, deadlines)
-
-
-COMMAND = Command(
-    name="batch",
-    summary="token-budget engines and networks of agents, simulated: queues, latencies, stability",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("batch", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

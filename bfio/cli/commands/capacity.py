@@ -13,9 +13,10 @@ from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:
     from formulations.batching import AgentNetwork
-    from formulations.stability import CapacityResult, VirtualStation
+    from formulations.stability import VirtualStation
 
 _METHODS = ("closed-form", "highs", "pyomo")
+_SUMMARY = "what token-budget engines and networks of agents carry: load, capacity, bottleneck"
 _DESCRIPTION = """\
 How many requests can an engine with a token budget serve, or a network of agents? A batch holds up
 to budget tokens, prompt and decode tokens mixed, and takes overhead + per_token*(tokens beyond
@@ -70,36 +71,35 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from formulations.batching import AgentNetwork
+    from formulations.stability import capacity, named_priority, solve_capacity, virtual_stations
     from formulations.stability.answer import capacity_answer
 
-    limit = _slots(args.between_tokens)
+    limit, text = None, args.between_tokens
+    if text is not None:
+        if not text.isascii() or not text.isdigit() or len(text) > 12 or int(text) == 0:
+            what = f"{text!r} is no number of slots"
+            raise InputError("--between-tokens", what, "write one >= 1")
+        limit = int(text)
     network = read_problem(args.file, AgentNetwork.from_json)
-    stations = _stations(network, args.priority)
+    stations: tuple[VirtualStation, ...] = ()
+    if args.priority is not None:
+        order = named_priority(network, args.priority, "--priority")
+        stations = virtual_stations(network, order)
     if is_exchange(args):
         return _exchange(args, network, stations)
-    result = _solved(network, stations, args.method or "closed-form")
+    method = args.method or "closed-form"
+    if method not in _METHODS:
+        raise InputError("--method", f"{method!r} is unknown", use_one_of(method, _METHODS))
+    if method == "closed-form":
+        result = capacity(network, stations)
+    else:
+        result = solve_capacity(network, stations, backend=method)
     answer = capacity_answer(result, limit=limit)
     if args.json:
         print_json(answer)
     else:
         _print(answer, network)
     return DONE
-
-
-def _slots(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if text.isascii() and text.isdigit() and len(text) <= 12 and int(text) > 0:
-        return int(text)
-    raise InputError("--between-tokens", f"{text!r} is no number of slots", "write one >= 1")
-
-
-def _stations(network: "AgentNetwork", priority: str | None) -> "tuple[VirtualStation, ...]":
-    from formulations.stability import named_priority, virtual_stations
-
-    if priority is None:
-        return ()
-    return virtual_stations(network, named_priority(network, priority, "--priority"))
 
 
 def _exchange(
@@ -126,18 +126,6 @@ def _exchange(
         prices=PRICES,
         options="" if args.priority is None else f" --priority {args.priority}",
     )
-
-
-def _solved(
-    network: "AgentNetwork", stations: "tuple[VirtualStation, ...]", method: str
-) -> "CapacityResult":
-    from formulations.stability import capacity, solve_capacity
-
-    if method not in _METHODS:
-        raise InputError("--method", f"{method!r} is unknown", use_one_of(method, _METHODS))
-    if method == "closed-form":
-        return capacity(network, stations)
-    return solve_capacity(network, stations, backend=method)
 
 
 def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
@@ -167,31 +155,19 @@ def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
         )
     for pair in answer["virtual_stations"]:
         print(f"never served together: {pair['stages']}, load {percent(pair['load'])}")
-    _print_budgets(answer)
+    for row in answer["agents"]:
+        choices = {"shortest batch that carries the load": row["shortest_batch"]}
+        if "fastest_budget" in row:
+            choices["highest rate within the limit"] = row["fastest_budget"]
+        for name, choice in choices.items():
+            told = "none"
+            if choice is not None:
+                told = f"budget {choice['budget']:,}, {choice['slots']:,} slots"
+            print(f"{row['name']}, {name}: {told}")
     for label in ("warnings", "hypotheses"):
         for line in answer[label]:
             print(f"{label[:-1] if label == 'warnings' else 'provided that'}: {line}")
     print(origin(answer["solver"], answer["proof"]))
 
 
-def _print_budgets(answer: dict[str, Any]) -> None:
-    for row in answer["agents"]:
-        choices = {"shortest batch that carries the load": row["shortest_batch"]}
-        if "fastest_budget" in row:
-            choices["highest rate within the limit"] = row["fastest_budget"]
-        for name, choice in choices.items():
-            told = (
-                "none"
-                if choice is None
-                else f"budget {choice['budget']:,}, {choice['slots']:,} slots"
-            )
-            print(f"{row['name']}, {name}: {told}")
-
-
-COMMAND = Command(
-    name="capacity",
-    summary="what token-budget engines and networks of agents carry: load, capacity, bottleneck",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("capacity", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULT_POLICIES = "fcfs,jsq-tokens,br-0,br-h,bf-io"
 
+_SUMMARY = "compare policies on the same requests: table, trajectories, idle fractions"
 _DESCRIPTION = """\
 Run several policies on the same requests and print the table of BF-IO: imbalance, gap, idle
 share, throughput, time per output token (TPOT) and energy. The measured part is fixed before the
@@ -58,6 +59,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def run_and_show(args: argparse.Namespace) -> int:
     """Compare the policies asked for; print the table and write the plots."""
     from bfio.decode.comparison import MAX_JOBS
+    from bfio.decode.own_metrics import MetricChoice
 
     folder = plot_folder(args)
     metrics = options.metrics_from(args)
@@ -66,14 +68,28 @@ def run_and_show(args: argparse.Namespace) -> int:
     policies = [name.strip() for name in args.policies.split(",") if name.strip()]
     options.chosen_policies(args, policies)
     comparison, failure = _run_policies(args, workload, policies)
-    comparison, documents, unmeasured = _measured(replace(comparison, metrics=metrics))
+    comparison, unmeasured = replace(comparison, metrics=metrics), None
+    try:
+        documents = comparison.documents()
+    except InputError as error:
+        # What the built-in metrics say of the runs is not lost.
+        unmeasured, comparison = error, replace(comparison, metrics=MetricChoice())
+        documents = comparison.documents()
     # After a signal there is no time for plots.
     interrupted = failure is None and len(comparison.runs) < len(policies)
-    plots = Written[Path]() if folder is None or interrupted else _write_plots(folder, comparison)
+    plots = Written[Path]()
+    if folder is not None and not interrupted:
+        from bfio.decode.plots import idle_fraction_figure, power_figure, save, trajectory_figure
+
+        plots = Written(
+            lambda: save(trajectory_figure(comparison), folder / "load_trajectory.png"),
+            lambda: save(idle_fraction_figure(comparison), folder / "idle_fraction.png"),
+            lambda: save(power_figure(comparison), folder / "power.png"),
+        )
     _show(args, comparison, documents, plots.found, interrupted=interrupted)
     plots.check()
-    if (error := failure or unmeasured) is not None:
-        raise error
+    if failed := failure or unmeasured:
+        raise failed
     return INTERRUPTED if interrupted else DONE
 
 
@@ -126,19 +142,6 @@ def _run_policies(
     return comparison(), failure
 
 
-def _measured(
-    comparison: "Comparison",
-) -> "tuple[Comparison, list[dict[str, Any]], InputError | None]":
-    """Return it and its documents; without metrics of one's own if one of these fails."""
-    from bfio.decode.own_metrics import MetricChoice
-
-    try:
-        return comparison, comparison.documents(), None
-    except InputError as error:
-        without = replace(comparison, metrics=MetricChoice())
-        return without, without.documents(), error
-
-
 def _show(
     args: argparse.Namespace,
     comparison: "Comparison",
@@ -176,20 +179,6 @@ def _show(
         print(f"plot: {path}")
 
 
-def _write_plots(folder: Path, comparison: "Comparison") -> Written[Path]:
-    from bfio.decode.plots import idle_fraction_figure, power_figure, save, trajectory_figure
-
-    return Written(
-        lambda: save(trajectory_figure(comparison), folder / "load_trajectory.png"),
-        lambda: save(idle_fraction_figure(comparison), folder / "idle_fraction.png"),
-        lambda: save(power_figure(comparison), folder / "power.png"),
-    )
-
-
 COMMAND = Command(
-    name="compare",
-    summary="compare policies on the same requests: table, trajectories, idle fractions",
-    description=f"{_DESCRIPTION}\n{options.POLICIES}",
-    add_arguments=_add_arguments,
-    run=run_and_show,
+    "compare", _SUMMARY, f"{_DESCRIPTION}\n{options.POLICIES}", _add_arguments, run_and_show
 )

@@ -11,6 +11,7 @@ from bfio.cli.commands import compare
 _POLICIES = "fcfs,jsq-tokens,br-0,bf-io"
 _REQUESTS = 4000
 
+_SUMMARY = "the main job on an embedded default, explained (start here)"
 _DESCRIPTION = """\
 The main job on an embedded default, in under a minute: 4,000 generated requests on 16 workers of
 72 slots under four policies. Ends with what the numbers mean and what to try next.
@@ -80,10 +81,4 @@ def _run(args: argparse.Namespace) -> int:
     return status
 
 
-COMMAND = Command(
-    name="demo",
-    summary="the main job on an embedded default, explained (start here)",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("demo", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

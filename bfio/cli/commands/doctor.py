@@ -11,6 +11,7 @@ from bfio.cli import options
 from bfio.cli.command import DONE, Command
 from bfio.cli.output import print_json, print_table
 
+_SUMMARY = "versions, solvers, kernels, and whether each part works"
 _DESCRIPTION = """\
 Show versions and commit, the machine, solvers, threads and compiled kernels, and solve, run and
 check something small with each part (kernels are compiled for it if need be). Exit status 1 if a
@@ -44,7 +45,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     from bfio.common.provenance import machine, version_and_commit, versions
 
-    findings = [*_solvers(), *_engines(), _kernels(), _threads()]
+    findings = list(_findings())
     about = {"version": version_and_commit(), "versions": versions(), "machine": machine()}
     if args.json:
         print_json(about | {"findings": [asdict(finding) for finding in findings]})
@@ -58,18 +59,27 @@ def _run(args: argparse.Namespace) -> int:
     return _SOMETHING_IS_BROKEN if any(f.state == _BROKEN for f in findings) else DONE
 
 
-def _solvers() -> Iterator[Finding]:
-    """Yield every method of a step, asked for an optimum that is known."""
+def _findings() -> Iterator[Finding]:
+    """Try each part."""
+    from bfio.common.kernel_groups import groups
+    from bfio.common.kernels import cache_folders
+    from bfio.common.provenance import THREAD_VARIABLES
     from formulations.backends.pyomo_solver import installed_solvers
 
-    for method in ("exact", "highs", "cp-sat", "brute-force"):
-        yield _finding(f"solve --method {method}", partial(_solved, method))
-    for name, is_there in installed_solvers().items():
-        method = f"pyomo:{name}"
-        if is_there:
-            yield _finding(f"solve --method {method}", partial(_solved, method))
-        else:
-            yield Finding(f"solve --method {method}", _ABSENT, "")
+    methods = dict.fromkeys(("exact", "highs", "cp-sat", "brute-force"), True)
+    methods |= {f"pyomo:{name}": is_there for name, is_there in installed_solvers().items()}
+    for method, is_there in methods.items():
+        part = f"solve --method {method}"
+        yield _finding(part, partial(_solved, method)) if is_there else Finding(part, _ABSENT, "")
+    for engine in ("reference", "compiled"):
+        yield _finding(f"engine {engine}", partial(_replayed, engine))
+    counts = [group.num_compiled() for group in groups().values()]
+    done, of = (sum(column) for column in zip(*counts, strict=True))
+    advice = "" if done == of else "; bfio prepare compiles the others"
+    yield Finding("kernels", _OK, f"{done} of {of} compiled in {cache_folders()[0]}{advice}")
+    cores = f"{len(os.sched_getaffinity(0))} cores may be used"
+    given = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
+    yield Finding("threads", _OK, ", ".join([cores, *given]))
 
 
 def _solved(method: str) -> str:
@@ -80,11 +90,6 @@ def _solved(method: str) -> str:
     if result.objective != _OPTIMUM:
         raise RuntimeError(f"the optimum is {_OPTIMUM}, not {result.objective}")
     return f"{result.termination}, optimum {result.objective}"
-
-
-def _engines() -> Iterator[Finding]:
-    for engine in ("reference", "compiled"):
-        yield _finding(f"engine {engine}", partial(_replayed, engine))
 
 
 def _replayed(engine: str) -> str:
@@ -99,24 +104,6 @@ def _replayed(engine: str) -> str:
     return f"{run.steps} steps, replayed"
 
 
-def _kernels() -> Finding:
-    from bfio.common.kernel_groups import groups
-    from bfio.common.kernels import cache_folders
-
-    counts = [group.num_compiled() for group in groups().values()]
-    done, of = (sum(column) for column in zip(*counts, strict=True))
-    advice = "" if done == of else "; bfio prepare compiles the others"
-    return Finding("kernels", _OK, f"{done} of {of} compiled in {cache_folders()[0]}{advice}")
-
-
-def _threads() -> Finding:
-    from bfio.common.provenance import THREAD_VARIABLES
-
-    cores = len(os.sched_getaffinity(0))
-    given = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
-    return Finding("threads", _OK, ", ".join([f"{cores} cores may be used", *given]))
-
-
 def _finding(part: str, try_it: Callable[[], str]) -> Finding:
     try:
         return Finding(part, _OK, try_it())
@@ -125,10 +112,4 @@ def _finding(part: str, try_it: Callable[[], str]) -> Finding:
         return Finding(part, _BROKEN, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
-COMMAND = Command(
-    name="doctor",
-    summary="versions, solvers, kernels, and whether each part works",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("doctor", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -10,11 +10,10 @@ from bfio.cli.output import drawn, picture_place, print_json, print_table
 from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bfio.calibration.result import StepTimeFit, WorkerFit
+    pass
 
 _KINDS = ("steps", "batches")
+_SUMMARY = "constants of the step time from measured steps, or of the batch time"
 _DESCRIPTION = """\
 Fit the constants of the step time to steps that were measured, so that simulations are of your
 machine and not of the published one:
@@ -68,6 +67,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     from bfio.calibration.fit import fit_step_time
     from bfio.calibration.reader import read_steps
+    from bfio.calibration.result import goodness_rows
+    from bfio.common.provenance import citable_versions
     from bfio.common.regression import Loss
     from formulations.problem_data import member
 
@@ -81,59 +82,34 @@ def _run(args: argparse.Namespace) -> int:
     steps = read_steps(args.file, workers=args.workers, duration=args.duration)
     fit = fit_step_time(steps, loss=loss, with_mean=not args.no_mean, per_worker=args.per_worker)
     plots = drawn(place, fit.plot)
-    _show(args, fit, plots.found)
+    if args.json:
+        tail = {"plots": [str(path) for path in plots.found], "versions": citable_versions()}
+        print_json({"file": args.file} | fit.to_mapping() | tail)
+        plots.check()
+        return DONE
+    from bfio.cli.tables import print_sentences
+
+    title = f"{args.file}: {len(fit.steps):,} steps, loss {fit.loss}"
+    print_table(title, ("", "estimate (95 %)"), fit.rows())
+    if (own := fit.own) is not None:
+        rows = []
+        for worker in own.workers:
+            constants = (worker.overhead, worker.token_time)
+            told = ["–" if constant is None else str(constant) for constant in constants]
+            rows.append([str(worker.worker), f"{worker.critical_steps:,}", *told])
+        heading = ("worker", "slowest in", "overhead [s]", "token time [s/token]")
+        print_table("each worker", heading, rows)
+        mean = ("mean_time [s/token]", str(own.mean_time))
+        print_table("", ("each worker's own", ""), [mean, *goodness_rows(own.goodness)])
+    for note in fit.notes:
+        print_sentences(f"note: {note}.")
+    for path in plots.found:
+        print(f"plot: {path}")
+    print(fit.flags)
+    if own is not None and own.flags is not None:
+        print(f"or, each worker its own: {own.flags}")
     plots.check()
     return DONE
 
 
-def _show(args: argparse.Namespace, fit: "StepTimeFit", plots: "list[Path]") -> None:
-    from bfio.cli.tables import print_sentences
-    from bfio.common.provenance import citable_versions
-
-    if args.json:
-        names = [str(path) for path in plots]
-        print_json(
-            {"file": args.file}
-            | fit.to_mapping()
-            | {"plots": names, "versions": citable_versions()}
-        )
-        return
-    title = f"{args.file}: {len(fit.steps):,} steps, loss {fit.loss}"
-    print_table(title, ("", "estimate (95 %)"), fit.rows())
-    if fit.own is not None:
-        _print_own(fit.own)
-    for note in fit.notes:
-        print_sentences(f"note: {note}.")
-    for path in plots:
-        print(f"plot: {path}")
-    print(fit.flags)
-    if fit.own is not None and fit.own.flags is not None:
-        print(f"or, each worker its own: {fit.own.flags}")
-
-
-def _print_own(own: "WorkerFit") -> None:
-    from bfio.calibration.result import goodness_rows
-
-    print_table(
-        "each worker",
-        ("worker", "slowest in", "overhead [s]", "token time [s/token]"),
-        [
-            [
-                str(worker.worker),
-                f"{worker.critical_steps:,}",
-                *("–" if c is None else str(c) for c in (worker.overhead, worker.token_time)),
-            ]
-            for worker in own.workers
-        ],
-    )
-    mean = ("mean_time [s/token]", str(own.mean_time))
-    print_table("", ("each worker's own", ""), [mean, *goodness_rows(own.goodness)])
-
-
-COMMAND = Command(
-    name="fit",
-    summary="constants of the step time from measured steps, or of the batch time",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("fit", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

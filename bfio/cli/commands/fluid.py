@@ -15,10 +15,10 @@ from formulations.errors import CapabilityError, InputError
 
 if TYPE_CHECKING:
     from formulations.fluid import FluidProblem
-    from formulations.thresholds import NestedProblem
 
 #: Most notes and prices that the text shows.
 _MOST_LINES = 8
+_SUMMARY = "what an engine sustains: fluid equilibrium, admission, prices, WAIT thresholds"
 _DESCRIPTION = """\
 What can an engine sustain? Requests of each class arrive at a rate and need output + 1 iterations;
 an iteration on X tokens takes d0 + d1*X seconds; the KV cache holds memory tokens.
@@ -112,13 +112,17 @@ def _nested_wanted(args: argparse.Namespace) -> bool:
 
 
 def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]:
-    from formulations.thresholds import NestedProblem, best_plan, plan
+    from formulations.thresholds import NestedProblem, best_plan, equal_boundaries, plan
     from formulations.thresholds.answer import nested_answer, undecided_answer
 
     nested: NestedProblem = NestedProblem.from_fluid(problem)
-    if args.segments not in (None, "best"):
-        nested = _merged(nested, args.segments)
-    choose = best_plan if args.segments == "best" else plan
+    text = args.segments
+    if text not in (None, "best"):
+        if not text.isascii() or not text.isdigit() or len(text) > 9:
+            raise InputError("--segments", f"{text!r} is no number", "write one, or best")
+        ends = [equal_boundaries(group.outputs, int(text)) for group in nested.groups]
+        nested = nested.with_segments(ends)
+    choose = best_plan if text == "best" else plan
     try:
         if args.horizon is None:
             return nested_answer(nested)
@@ -127,14 +131,6 @@ def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]
     except CapabilityError as error:
         # What the fluid model says stands.
         return undecided_answer(nested, error)
-
-
-def _merged(nested: "NestedProblem", text: str) -> "NestedProblem":
-    from formulations.thresholds import equal_boundaries
-
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise InputError("--segments", f"{text!r} is no number", "write one, or best")
-    return nested.with_segments([equal_boundaries(g.outputs, int(text)) for g in nested.groups])
 
 
 def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
@@ -183,14 +179,12 @@ def _price(answer: dict[str, Any]) -> str:
     unit = "stages/s" if answer["objective"] == "stages" else "decode tokens/s"
     if not isinstance(prices, list):
         return f"{number(prices)} {unit}"
-    places = groupby(range(len(prices)), key=lambda g: prices[g])
-    shown = [f"{number(price)} {unit} on {_workers(list(group))}" for price, group in places]
+    shown = []
+    for price, group in groupby(range(len(prices)), key=lambda g: prices[g]):
+        first, *others = group
+        where = f"each of workers {first} to {others[-1]}" if others else f"worker {first}"
+        shown.append(f"{number(price)} {unit} on {where}")
     return ", ".join(_first(shown))
-
-
-def _workers(indices: list[int]) -> str:
-    first, last = indices[0], indices[-1]
-    return f"worker {first}" if first == last else f"each of workers {first} to {last}"
 
 
 def _first(lines: list[str]) -> list[str]:
@@ -231,10 +225,4 @@ def _print_nested(nested: dict[str, Any]) -> None:
         print(f"with safety buffer {number(nested['safe_memory'])} tokens")
 
 
-COMMAND = Command(
-    name="fluid",
-    summary="what an engine sustains: fluid equilibrium, admission, prices, WAIT thresholds",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("fluid", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -1,7 +1,6 @@
 """``bfio gap``: how far each decision of a policy is from the optimum of its step."""
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +18,17 @@ from bfio.cli.output import (
 from bfio.common.number_text import number, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bfio.common.table_text import TextTable
-    from bfio.decode.gap import GapObserver, GapReport
-    from bfio.decode.policies.bf_io import BFIOOptions
+    from bfio.decode.gap import GapReport
     from bfio.workloads.workload import Workload
 
 #: Options of policies that the gap is taken with.
 _OF_GAP = ("gamma", "objective", "work_limit", "time_limit")
+#: Lines of the table, and how their numbers are written.
+_LINES = dict.fromkeys(("count", "share_optimal", "mean", "median", "p95", "p99", "max"), number)
+_LINES["share_optimal"] = percent
 #: Most steps that one run is asked for.
 _MOST_STEPS = 10_000
+_SUMMARY = "measure how far a policy's decisions are from the optimum of each step"
 _DESCRIPTION = """\
 Replay a policy and solve every step it decided to proven optimality. The regret of a step is what
 the decision costs minus the optimum over the same number of admitted requests, in tokens. Reports
@@ -74,10 +73,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from bfio.decode.gap import measure_gap
+    from bfio.decode.observers import ProgressObserver
+    from bfio.decode.policy_registry import given_to
+
     folder = plot_folder(args)
     options.chosen_policies(args, [args.policy], _OF_GAP)
     workload = options.workload_from(args)
-    observer = _observer(args)
+    gap = _Gap(args, workload)
+    observer = gap.observer
     if args.dump_steps:
         output_folder(args)
     interrupted = False
@@ -85,220 +89,186 @@ def _run(args: argparse.Namespace) -> int:
     def tell(done: int) -> None:
         bar.update(task, completed=done)
         if observer.rows:
-            so_far.keep_shown(show)
-
-    def show() -> None:
-        # Steps are written once, when it is known which are the worst.
-        _show(args, workload, observer, observer.report(), [], [], interrupted=True)
+            # Steps are written once, when it is known which are the worst.
+            so_far.keep_shown(lambda: gap.show(observer.report(), [], [], interrupted=True))
 
     with progress_bar() as bar:
         task = bar.add_task(args.policy, total=len(workload))
         try:
-            report = _replay(args, workload, observer, tell)
+            report = measure_gap(
+                workload,
+                args.policy,
+                gap.cluster,
+                observer=observer,
+                observers=[ProgressObserver(lambda view: tell(view.completed), every=10)],
+                engine=args.engine,
+                options=gap.asked,
+                **given_to(args.policy, options.policy_options_from(args), gap.asked, gap.cluster),
+            )
+            tell(len(workload))
         except KeyboardInterrupt:
             if not observer.rows:
                 raise
             report, interrupted = observer.report(), True
-    dumped = Written(lambda: _dumped(args, workload, observer))
+    dumped = Written(gap.dumped)
     plots = Written[Path]()
     if folder is not None and report.regrets() and not interrupted:
-        plots = Written(lambda: _write_plot(folder, args.policy, report))
+        from bfio.decode.plots import regret_figure, save
+
+        place = folder / "regret.png"
+        plots = Written(lambda: save(regret_figure(report, args.policy), place))
     steps = [step for steps in dumped.found for step in steps]
-    _show(args, workload, observer, report, plots.found, steps, interrupted=interrupted)
+    gap.show(report, plots.found, steps, interrupted=interrupted)
     dumped.check()
     plots.check()
     return INTERRUPTED if interrupted else DONE
 
 
-def _observer(args: argparse.Namespace) -> "GapObserver":
-    from bfio.decode.gap import GapObserver
-    from formulations.arrays import integer
+class _Gap:
+    """What the command is asked, and what it says of the answer."""
 
-    program = _program(args)
-    return GapObserver(
-        method=args.method,
-        horizon=integer(args.gap_horizon, "--gap-horizon", maximum=5000),
-        gamma=program.gamma,
-        objective=program.objective,
-        work_limit=program.work_limit,
-        time_limit=program.time_limit,
-        every=integer(args.every, "--every", minimum=1),
-        keep=integer(args.dump_steps, "--dump-steps", maximum=_MOST_STEPS),
-    )
+    def __init__(self, args: argparse.Namespace, workload: "Workload") -> None:
+        from bfio.common.options import flag, with_values
+        from bfio.decode.gap import GapObserver
+        from bfio.decode.policies.bf_io import BFIOOptions
+        from formulations.arrays import integer
 
+        self.args, self.workload = args, workload
+        self.cluster, self.asked = options.cluster_from(args), options.run_options_from(args)
+        self.energy = options.energy_from(args)
+        given = options.policy_options_from(args)
+        own = {name: given[name] for name in _OF_GAP if name in given}
+        usual = BFIOOptions()
+        self.program = with_values(usual, own, {name: flag(name) for name in own})
+        in_program = {name: getattr(self.program, name) for name in _OF_GAP}
+        self.observer = GapObserver(
+            method=args.method,
+            horizon=integer(args.gap_horizon, "--gap-horizon", maximum=5000),
+            every=integer(args.every, "--every", minimum=1),
+            keep=integer(args.dump_steps, "--dump-steps", maximum=_MOST_STEPS),
+            **in_program,
+        )
+        names = ("work_limit", "time_limit")
+        self.limits = {name: getattr(self.observer, name) for name in names}
+        (chosen,) = options.chosen_policies(args, [args.policy], _OF_GAP)
+        self.in_force = chosen.in_force(self.asked, self.cluster)
+        if chosen.is_own:
+            self.in_force |= {"horizon": chosen.look_ahead()}
+        changed = {n: v for n, v in in_program.items() if v != getattr(usual, n)}
+        self.policies = [
+            (args.policy, self.in_force),
+            ("gap", {"horizon": self.observer.horizon} | changed),
+        ]
 
-def _program(args: argparse.Namespace) -> "BFIOOptions":
-    """Return the options of the program, which are those of `bf-io`."""
-    from bfio.common.options import flag, with_values
-    from bfio.decode.policies.bf_io import BFIOOptions
+    def settings(self) -> str:
+        """Return one line that says what the run and the gap are made of."""
+        from bfio.decode.settings import settings
 
-    given = options.policy_options_from(args)
-    own = {name: given[name] for name in _OF_GAP if name in given}
-    return with_values(BFIOOptions(), own, {name: flag(name) for name in own})
+        made_of = self.workload, self.cluster, [self.asked], [self.limits]
+        return settings(*made_of, self.energy, self.policies)
 
+    def dumped(self) -> list[dict[str, Any]]:
+        """Write the steps of the largest possible regret, and say where."""
+        from bfio.cli.step_files import write_steps
+        from bfio.decode.gap import RULE
 
-def _replay(
-    args: argparse.Namespace, workload: "Workload", observer: "GapObserver", tell: Any
-) -> "GapReport":
-    from bfio.decode.gap import measure_gap
-    from bfio.decode.observers import ProgressObserver
-    from bfio.decode.policy_registry import given_to
+        origin = {
+            "policy": self.args.policy,
+            "settings": self.settings(),
+            "workload": dict(self.workload.provenance),
+            "gap_horizon": self.observer.horizon,
+            "every": self.args.every,
+            "rule": RULE,
+        }
+        return write_steps(Path(self.args.output), self.observer.worst, origin)
 
-    cluster, asked = options.cluster_from(args), options.run_options_from(args)
-    report = measure_gap(
-        workload,
-        args.policy,
-        cluster,
-        observer=observer,
-        observers=[ProgressObserver(lambda view: tell(view.completed), every=10)],
-        engine=args.engine,
-        options=asked,
-        **given_to(args.policy, options.policy_options_from(args), asked, cluster),
-    )
-    tell(len(workload))
-    return report
+    def show(
+        self,
+        report: "GapReport",
+        plots: list[Path],
+        steps: list[dict[str, Any]],
+        *,
+        interrupted: bool,
+    ) -> None:
+        """Print the report, the plots and the steps that were written."""
+        from bfio.cli.tables import print_for_papers, print_sentences
+        from bfio.common.table_text import TableForm, TextTable
+        from bfio.decode.gap import COLUMNS
+        from bfio.decode.settings import by_the_clock, idle_features, unused
 
+        args, document = self.args, report.to_mapping()
+        if args.json:
+            print_json(self._document(document, plots, steps) | interruption(interrupted))
+            return
+        name = args.policy.partition(":")[0]
+        remarks = [
+            *unused(self.workload, self.asked, self.policies),
+            *idle_features([name], self.workload, self.cluster, self.asked),
+            *report.unseen,
+            *by_the_clock("gap", self.limits, document["clocked"], document["solved"]),
+        ]
+        window = args.gap_horizon and f", summed over {args.gap_horizon + 1} look-ahead steps"
+        kinds = ("regret_per_step", "regret_per_step_full_use", "certified_gap_per_step")
+        lines: list[list[str]] = [
+            [name, *(show(document[kind][name]) for kind in kinds)]
+            for name, show in _LINES.items()
+        ]
+        title = f"{args.policy}: regret per step [tokens{window or ''}]"
+        counts = (
+            f"decisions {document['decisions']}, solved {document['solved']}, "
+            f"proven {document['proven']} ({percent(document['proven_share'])}), "
+            f"bounded only {document['unproven']}"
+        )
+        if args.table != TableForm.TEXT:
+            table = TextTable(title, ("", *COLUMNS), lines, self.settings())
+            print_for_papers([table], TableForm(args.table), [*remarks, counts])
+            return
+        print_sentences(self.settings())
+        print_table(title, ("", *COLUMNS), lines)
+        print(counts)
+        print(
+            f"over the proven steps: mean objective {number(document['objective_mean'])}, "
+            f"mean optimum {number(document['optimum_mean'])}, worst step {document['worst_step']}"
+        )
+        if document["relative_certified_gap"] is not None:
+            share = percent(document["relative_certified_gap"])
+            print(f"over all solved steps: the certified gap is {share} of the objective")
+        for name, heading, factor, unit in (
+            ("solve_seconds", "solve time", 1e3, " ms"),
+            ("solve_ticks", "work [ticks]", 1, ""),
+        ):
+            if (spent := document[name])["count"]:
+                told = [f"{k} {number(spent[k] * factor)}{unit}" for k in ("median", "p99", "max")]
+                print(f"{heading}: {', '.join(told)}")
+        for remark in remarks:
+            print_sentences(remark)
+        for path in plots:
+            print(f"plot: {path}")
+        for step in steps:
+            most = step["regret_at_most"]
+            at_most = "unknown" if most is None else f"{number(most / report.scale)} tokens"
+            print(f"step {step['step']}, regret at most {at_most}: {step['file']}")
 
-def _show(
-    args: argparse.Namespace,
-    workload: "Workload",
-    observer: "GapObserver",
-    report: "GapReport",
-    plots: list[Path],
-    steps: list[dict[str, Any]],
-    *,
-    interrupted: bool,
-) -> None:
-    from bfio.cli.tables import print_for_papers, print_sentences
-    from bfio.common.table_text import TableForm
-    from bfio.decode.settings import by_the_clock, idle_features, unused
-
-    limits = _limits(observer)
-    document = report.to_mapping()
-    if args.json:
+    def _document(
+        self, document: dict[str, Any], plots: list[Path], steps: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         from bfio.common.provenance import citable_versions
+        from bfio.decode.prediction.registry import in_force
+        from bfio.decode.simulation import plain_options
 
+        args = self.args
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}
-        program = _program(args)
-        head |= {"objective": program.objective.value, "gamma": getattr(args, "gamma", "1")}
-        tail: dict[str, Any] = {"workload": dict(workload.provenance), "dumped": steps}
-        tail["plots"] = [str(path) for path in plots]
-        tail["run_options"] = _run_options(args) | limits
-        tail |= {"versions": citable_versions()} | interruption(interrupted)
-        print_json(head | document | limits | tail)
-        return
-    said = _settings(args, workload, observer)
-    name = args.policy.partition(":")[0]
-    cluster, asked = options.cluster_from(args), options.run_options_from(args)
-    told = list(unused(workload, asked, _policies(args, observer)))
-    told += [*idle_features([name], workload, cluster, asked), *report.unseen]
-    told += by_the_clock("gap", limits, document["clocked"], document["solved"])
-    table = replace(_table(args.policy, args.gap_horizon, document), settings=said)
-    if args.table != TableForm.TEXT:
-        print_for_papers([table], TableForm(args.table), [*told, _counts(document)])
-        return
-    print_sentences(said)
-    _print(table, document)
-    for remark in told:
-        print_sentences(remark)
-    for path in plots:
-        print(f"plot: {path}")
-    for step in steps:
-        print(f"step {step['step']}, regret at most {_regret(step, report.scale)}: {step['file']}")
-
-
-def _regret(step: dict[str, Any], scale: int) -> str:
-    at_most = step["regret_at_most"]
-    return "unknown" if at_most is None else f"{number(at_most / scale)} tokens"
-
-
-def _in_force(args: argparse.Namespace) -> dict[str, object]:
-    """Return the options of the policy with the values in force."""
-    (chosen,) = options.chosen_policies(args, [args.policy], _OF_GAP)
-    used = chosen.in_force(options.run_options_from(args), options.cluster_from(args))
-    return used | ({"horizon": chosen.look_ahead()} if chosen.is_own else {})
-
-
-def _run_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return every option of the run."""
-    from bfio.decode.prediction.registry import in_force
-    from bfio.decode.simulation import plain_options
-
-    return plain_options(
-        options.cluster_from(args),
-        options.run_options_from(args),
-        options.energy_from(args),
-        policy=_in_force(args),
-        predictor=in_force(args.predictor),
-    )
-
-
-def _policies(
-    args: argparse.Namespace, observer: "GapObserver"
-) -> "list[tuple[str, Mapping[str, object]]]":
-    """Return the policy and the program, with the options of each that are not usual."""
-    from bfio.decode.policies.bf_io import BFIOOptions
-
-    program, usual = _program(args), BFIOOptions()
-    changed = {n: getattr(program, n) for n in _OF_GAP if getattr(program, n) != getattr(usual, n)}
-    return [(args.policy, _in_force(args)), ("gap", {"horizon": observer.horizon} | changed)]
-
-
-def _limits(observer: "GapObserver") -> dict[str, float | None]:
-    """Return where solves stop."""
-    return {"work_limit": observer.work_limit, "time_limit": observer.time_limit}
-
-
-def _settings(args: argparse.Namespace, workload: "Workload", observer: "GapObserver") -> str:
-    from bfio.decode.settings import settings
-
-    return settings(
-        workload,
-        options.cluster_from(args),
-        [options.run_options_from(args)],
-        [_limits(observer)],
-        options.energy_from(args),
-        _policies(args, observer),
-    )
-
-
-def _dumped(
-    args: argparse.Namespace, workload: "Workload", observer: "GapObserver"
-) -> list[dict[str, Any]]:
-    """Write the steps that were asked for."""
-    from bfio.cli.step_files import write_steps
-    from bfio.decode.gap import RULE
-
-    origin = {
-        "policy": args.policy,
-        "settings": _settings(args, workload, observer),
-        "workload": dict(workload.provenance),
-        "gap_horizon": observer.horizon,
-        "every": args.every,
-        "rule": RULE,
-    }
-    return write_steps(Path(args.output), observer.worst, origin)
-
-
-def _window(horizon: int) -> str:
-    return f", summed over {horizon + 1} look-ahead steps" if horizon else ""
-
-
-def _table(policy: str, horizon: int, document: dict[str, Any]) -> "TextTable":
-    from bfio.common.table_text import TextTable
-    from bfio.decode.gap import COLUMNS
-
-    kinds = ("regret_per_step", "regret_per_step_full_use", "certified_gap_per_step")
-    names = ("count", "share_optimal", "mean", "median", "p95", "p99", "max")
-    show = {"share_optimal": percent}
-    return TextTable(
-        f"{policy}: regret per step [tokens{_window(horizon)}]",
-        ("", *COLUMNS),
-        [
-            [name, *(show.get(name, number)(document[kind][name]) for kind in kinds)]
-            for name in names
-        ],
-    )
+        head |= {"objective": self.program.objective.value, "gamma": getattr(args, "gamma", "1")}
+        run = plain_options(
+            self.cluster,
+            self.asked,
+            self.energy,
+            policy=self.in_force,
+            predictor=in_force(args.predictor),
+        )
+        tail: dict[str, Any] = {"workload": dict(self.workload.provenance), "dumped": steps}
+        tail |= {"plots": [str(path) for path in plots], "run_options": run | self.limits}
+        return head | document | self.limits | tail | {"versions": citable_versions()}
 
 
 def _counts(document: dict[str, Any]) -> str:
@@ -309,36 +279,4 @@ def _counts(document: dict[str, Any]) -> str:
     )
 
 
-def _print(table: "TextTable", document: dict[str, Any]) -> None:
-    print_table(table.title, table.heading, table.lines)
-    print(_counts(document))
-    print(
-        f"over the proven steps: mean objective {number(document['objective_mean'])}, "
-        f"mean optimum {number(document['optimum_mean'])}, worst step {document['worst_step']}"
-    )
-    if document["relative_certified_gap"] is not None:
-        share = percent(document["relative_certified_gap"])
-        print(f"over all solved steps: the certified gap is {share} of the objective")
-    seconds = document["solve_seconds"]
-    if seconds["count"]:
-        print(f"solve time: median {number(seconds['median'] * 1e3)} ms, ", end="")
-        print(f"p99 {number(seconds['p99'] * 1e3)} ms, max {number(seconds['max'] * 1e3)} ms")
-    ticks = document["solve_ticks"]
-    if ticks["count"]:
-        print(f"work [ticks]: median {number(ticks['median'])}, ", end="")
-        print(f"p99 {number(ticks['p99'])}, max {number(ticks['max'])}")
-
-
-def _write_plot(folder: Path, policy: str, report: "GapReport") -> Path:
-    from bfio.decode.plots import regret_figure, save
-
-    return save(regret_figure(report, policy), folder / "regret.png")
-
-
-COMMAND = Command(
-    name="gap",
-    summary="measure how far a policy's decisions are from the optimum of each step",
-    description=f"{_DESCRIPTION}\n{options.POLICIES}",
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("gap", _SUMMARY, f"{_DESCRIPTION}\n{options.POLICIES}", _add_arguments, _run)

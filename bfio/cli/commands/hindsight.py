@@ -31,6 +31,7 @@ _BLOCKS = _Marks("█", "·", " ▁▂▃▄▅▆▇█")
 #: For streams that cannot write blocks.
 _ASCII = _Marks("#", ".", " .:-=+*%#")
 
+_SUMMARY = "least total latency under one KV cache, exactly or by an online algorithm"
 _DESCRIPTION = """\
 When should each request have started, had all been known? One worker holds at most M tokens; a
 request with prompt s and output o that starts at round p is never paused, grows by a token per
@@ -79,49 +80,43 @@ def _run(args: argparse.Namespace) -> int:
             "--algorithm runs online; --method, --time-limit and files are for solving",
             "leave one of them out",
         )
-    from formulations.hindsight_latency import LatencyProblem, LatencyProgram
-
-    if is_exchanged:
-        problem = read_problem(args.file, LatencyProblem.from_json)
-        details = {"convention": problem.convention.value}
-        return exchange(args, LatencyProgram(problem), "hindsight", details)
-    if args.algorithm is None:
-        problem, answer = _solve(args)
-    else:
-        problem = read_problem(args.file, LatencyProblem.from_json)
-        answer = _simulate(problem, args)
-    if args.json:
-        print_json(answer)
-    else:
-        print("\n".join(_text(problem, answer)))
-    return NOTHING_FOUND if answer["objective"] is None else DONE
-
-
-def _solve(args: argparse.Namespace) -> "tuple[LatencyProblem, dict[str, Any]]":
     from bfio.hindsight.latency import solve_latency
-    from formulations.hindsight_latency import LatencyProblem, LatencyResult
+    from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
 
     def document(result: LatencyResult) -> dict[str, Any]:
         return result.to_mapping() | {"convention": problem.convention.value}
 
+    def text(answer: dict[str, Any]) -> list[str]:
+        return [*_lines(answer), *_drawing(problem, answer["starts"])]
+
+    method = args.method or "exact"
     view = View(
         args,
         document,
-        lambda result: _text(problem, document(result)),
+        lambda result: text(document(result)),
         lambda result: NOTHING_FOUND if result.objective is None else DONE,
     )
-    method = args.method or "exact"
-    deadline = begin(args, method, view)
+    is_solved = args.algorithm is None and not is_exchanged
+    deadline = begin(args, method, view) if is_solved else None
     problem = read_problem(args.file, LatencyProblem.from_json)
-    result = solve_latency(problem, method=method, time_limit=deadline, seed=args.seed)
-    return problem, document(result)
+    if is_exchanged:
+        details = {"convention": problem.convention.value}
+        return exchange(args, LatencyProgram(problem), "hindsight", details)
+    if deadline is None:
+        answer = _online(problem, args.algorithm, args.seed)
+    else:
+        answer = document(
+            solve_latency(problem, method=method, time_limit=deadline, seed=args.seed)
+        )
+    if args.json:
+        print_json(answer)
+    else:
+        print("\n".join(text(answer)))
+    return NOTHING_FOUND if answer["objective"] is None else DONE
 
 
-def _text(problem: "LatencyProblem", answer: dict[str, Any]) -> list[str]:
-    return [*_lines(answer), *_drawing(problem, answer["starts"])]
-
-
-def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, Any]:
+def _online(problem: "LatencyProblem", algorithm: str, seed: int) -> dict[str, Any]:
+    """Run an online algorithm, and return what became of it in the form of an answer."""
     from time import perf_counter
 
     from bfio.kvcache.simulation import serve
@@ -129,62 +124,48 @@ def _simulate(problem: "LatencyProblem", args: argparse.Namespace) -> dict[str, 
     from formulations.results import Termination
 
     began = perf_counter()
-    run = serve(problem, args.algorithm, seed=args.seed)
+    run = serve(problem, algorithm, seed=seed)
     seconds = perf_counter() - began
-    starts = run.start.tolist()
+    starts = run.start.tolist() if run.is_finished else None
     return {
-        "method": args.algorithm,
+        "method": algorithm,
         "termination": (Termination.FEASIBLE if run.is_finished else Termination.FAILED).value,
         "objective": run.total_latency,
         "bound": None,
-        "starts": starts if run.is_finished else None,
+        "starts": starts,
         "convention": problem.convention.value,
-        "violations": violations(problem, starts, run.total_latency) if run.is_finished else {},
+        "violations": violations(problem, starts, run.total_latency) if starts is not None else {},
         "verdict": run.verdict.value,
-        "reason": run.reason,
-        "peak_memory": run.peak_memory,
-        "overflows": run.overflows,
-        "cleared": run.cleared,
+        **{name: getattr(run, name) for name in ("reason", "peak_memory", "overflows", "cleared")},
         "seconds": seconds,
     }
 
 
 def _lines(answer: dict[str, Any]) -> list[str]:
     """Return what a person reads."""
+    from formulations.results import BoundKind, origin
+
     if answer["objective"] is None:
         why = answer.get("reason") or answer["termination"]
         return [f"{answer['method']}: no schedule ({why})"]
-    bound = "" if answer["bound"] is None else f", bound {answer['bound']} ({_trust(answer)})"
-    head = (
+    bound, is_proven = "", False
+    if answer["bound"] is not None:
+        is_proven = answer["bound_kind"] == BoundKind.INTEGER.value
+        trust = "proven in integers" if is_proven else "a float solver's word"
+        bound = f", bound {answer['bound']} ({trust})"
+    lines = [
         f"{answer['method']}: {answer['termination']}, total latency {answer['objective']} rounds"
         f"{bound}, convention {answer['convention']}"
-    )
+    ]
+    if "proof" in answer:
+        lines.append(origin(answer["solver"], answer["proof"], bounded=is_proven))
     starts = answer["starts"]
     shown = ", ".join(f"{i}@{start}" for i, start in enumerate(starts[:_SHOWN_STARTS]))
     more = f" and {len(starts) - _SHOWN_STARTS} more" if len(starts) > _SHOWN_STARTS else ""
-    lines = [head, f"request@start: {shown or 'none'}{more}"]
-    if "proof" in answer:
-        lines.insert(1, _origin(answer))
+    lines.append(f"request@start: {shown or 'none'}{more}")
     if answer.get("cleared"):
         lines.append(f"{answer['cleared']} starts cleared in {answer['overflows']} overflows")
     return lines
-
-
-def _origin(answer: dict[str, Any]) -> str:
-    from formulations.results import origin
-
-    return origin(answer["solver"], answer["proof"], bounded=_is_proven_bound(answer))
-
-
-def _trust(answer: dict[str, Any]) -> str:
-    """Return how far a bound is to be trusted."""
-    return "proven in integers" if _is_proven_bound(answer) else "a float solver's word"
-
-
-def _is_proven_bound(answer: dict[str, Any]) -> bool:
-    from formulations.results import BoundKind
-
-    return answer["bound"] is not None and answer["bound_kind"] == BoundKind.INTEGER.value
 
 
 def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
@@ -198,33 +179,22 @@ def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
     if last - first >= _DRAWN_ROUNDS:
         return []
     marks = _BLOCKS if can_print("".join(_BLOCKS)) else _ASCII
+    rows = [("round", "".join(f"{now:<10}" for now in range(first, last + 1, 10)).rstrip())]
+    age = problem.convention.first_age
+    for i, start in enumerate(starts):
+        arrival = int(problem.arrival[i])
+        lasts = problem.convention.last_age(int(problem.output[i])) + 1 - age
+        waits = marks.waiting * (start + age - arrival)
+        rows.append((f"request {i}", " " * (arrival - first) + waits + marks.running * lasts))
     levels = [
         -(-used.get(now, 0) * (len(marks.levels) - 1) // problem.memory)
         for now in range(first, last + 1)
     ]
-    rows = [
-        ("round", "".join(f"{now:<10}" for now in range(first, last + 1, 10)).rstrip()),
-        *((f"request {i}", _stay(problem, i, k, first, marks)) for i, k in enumerate(starts)),
-        ("memory", "".join(marks.levels[level] for level in levels)),
-    ]
+    rows.append(("memory", "".join(marks.levels[level] for level in levels)))
     width = max(len(label) for label, _ in rows) + 2
     legend = f"{marks.running} in the cache, {marks.waiting} waiting"
     peak = f"{legend}; peak {max(used.values())} of {problem.memory} tokens"
     return [*(f"{label:<{width}}{row}" for label, row in rows), peak]
 
 
-def _stay(problem: "LatencyProblem", i: int, start: int, first: int, marks: _Marks) -> str:
-    """Draw one request from round ``first`` on."""
-    arrival, age = int(problem.arrival[i]), problem.convention.first_age
-    lasts = problem.convention.last_age(int(problem.output[i])) + 1 - age
-    waits = marks.waiting * (start + age - arrival)
-    return " " * (arrival - first) + waits + marks.running * lasts
-
-
-COMMAND = Command(
-    name="hindsight",
-    summary="least total latency under one KV cache, exactly or by an online algorithm",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("hindsight", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -14,19 +14,17 @@ from bfio.cli.library_text import (
     summary,
     verified,
     verified_lines,
-    version,
 )
 from bfio.cli.options import add_json
 from bfio.cli.output import print_json, print_table
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from bfio.library import Entry
 
 #: Exit status if an entry is not what it says.
 NOT_VERIFIED = 1
+_SUMMARY = "frozen instances with best known values and certificates; what is still open"
 _DESCRIPTION = """\
 Instances to try methods on: frozen problems with the best known solution, a proven bound, its
 certificate, and who found them. NAME may be a pattern such as 'step-32x72-*'.
@@ -71,11 +69,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         add_json(action)
 
 
-def _run(args: argparse.Namespace) -> int:
-    status: int = args.action(args)
-    return status
-
-
 def _chosen(args: argparse.Namespace) -> "list[Entry]":
     """Return the entries that names, kind and status choose.
 
@@ -109,84 +102,64 @@ def _chosen(args: argparse.Namespace) -> "list[Entry]":
 
 
 def _list(args: argparse.Namespace) -> int:
+    from bfio.library import VERSION
+
     chosen = _chosen(args)
     if args.json:
-        print_json({"version": version(), "entries": [summary(e) for e in chosen]})
-        return DONE
-    title = f"Library of instances, version {version()}"
-    print_table(title, LISTED, listing(chosen), counts(chosen))
+        print_json({"version": VERSION, "entries": [summary(e) for e in chosen]})
+    else:
+        title = f"Library of instances, version {VERSION}"
+        print_table(title, LISTED, listing(chosen), counts(chosen))
     return DONE
 
 
 def _get(args: argparse.Namespace) -> int:
+    import json
     from pathlib import Path
 
+    from bfio.cli.exchange import exchange
+    from bfio.cli.fluid_exchange import exchange_fluid
     from bfio.library import entry
+    from bfio.workloads.files import atomic_file
 
     e = entry(args.name)
     if args.file is None:
-        return _print_problem(e, args)
+        if args.overwrite:
+            raise InputError("--overwrite", "there is nothing to write", "name a FILE")
+        known = None if e.best is None else e.best.to_mapping()
+        parts = {"problem": e.document, "best_known": known, "certificate": e.certificate}
+        print_json({**summary(e), **parts} if args.json else e.document)
+        return DONE
     path = Path(args.file)
     suffix = path.suffix.lower()
-    if suffix == ".json":
-        written = _write_json(e, path, args)
-    elif suffix in (".mps", ".lp"):
-        return _write_program(e, args)
-    else:
+    if suffix in (".mps", ".lp"):
+        options = argparse.Namespace(
+            write=args.file,
+            read_solution=None,
+            file=f"{e.name}.json",
+            program=e.kind.fluid_program,
+            overwrite=args.overwrite,
+            json=args.json,
+        )
+        if e.kind.fluid_program:
+            return exchange_fluid(options, e.problem, e.kind.fluid_objective)
+        program = e.kind.program(e.problem)
+        if program is None:
+            what = f"no program is written for kind {e.kind_name}"
+            raise InputError(e.name, what, "take the JSON")
+        return exchange(options, program, e.kind.command.removeprefix("bfio "), {})
+    if suffix != ".json":
         raise InputError(args.file, "no format that is written", "end it in .json, .mps or .lp")
-    if args.json:
-        print_json({"written": str(path), "digest": e.digest, "command": e.kind.command})
-    else:
-        print(f"{e.about}; written to {path} ({written:,} bytes)\n{_use(e, args.file)}")
-    return DONE
-
-
-def _use(e: "Entry", file: str) -> str:
-    command, _, options = e.kind.command.partition(" --")
-    return " ".join([command, file, *([f"--{options}"] if options else [])])
-
-
-def _print_problem(e: "Entry", args: argparse.Namespace) -> int:
-    if args.overwrite:
-        raise InputError("--overwrite", "there is nothing to write", "name a FILE")
-    if not args.json:
-        print_json(e.document)
-        return DONE
-    known = None if e.best is None else e.best.to_mapping()
-    parts = {"problem": e.document, "best_known": known, "certificate": e.certificate}
-    print_json({**summary(e), **parts})
-    return DONE
-
-
-def _write_json(e: "Entry", path: "Path", args: argparse.Namespace) -> int:
-    import json
-
-    from bfio.workloads.files import atomic_file
-
     content = f"{json.dumps(e.document)}\n".encode()
     with atomic_file(path, overwrite=args.overwrite) as (stream, _):
         stream.write(content)
-    return len(content)
-
-
-def _write_program(e: "Entry", args: argparse.Namespace) -> int:
-    from bfio.cli.exchange import exchange
-    from bfio.cli.fluid_exchange import exchange_fluid
-
-    options = argparse.Namespace(
-        write=args.file,
-        read_solution=None,
-        file=f"{e.name}.json",
-        program=e.kind.fluid_program,
-        overwrite=args.overwrite,
-        json=args.json,
-    )
-    if e.kind.fluid_program:
-        return exchange_fluid(options, e.problem, e.kind.fluid_objective)
-    program = e.kind.program(e.problem)
-    if program is None:
-        raise InputError(e.name, f"no program is written for kind {e.kind_name}", "take the JSON")
-    return exchange(options, program, e.kind.command.removeprefix("bfio "), {})
+    if args.json:
+        print_json({"written": str(path), "digest": e.digest, "command": e.kind.command})
+    else:
+        command, dashes, more = e.kind.command.partition(" --")
+        print(f"{e.about}; written to {path} ({len(content):,} bytes)")
+        print(f"{command} {args.file}{dashes}{more}")
+    return DONE
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -228,9 +201,5 @@ def _check_solution(args: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    name="library",
-    summary="frozen instances with best known values and certificates; what is still open",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
+    "library", _SUMMARY, _DESCRIPTION, _add_arguments, lambda args: int(args.action(args))
 )

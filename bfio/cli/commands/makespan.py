@@ -99,15 +99,16 @@ def _drawing(
     path = trajectory(problem, starts, workers)
     if len(path.steps) > _SHOWN_STEPS:
         return []
-    rows = [("step", path.steps.tolist())]
-    rows += [(f"worker {g}", path.loads[:, g].tolist()) for g in range(problem.workers)]
-    rows.append(("peak", path.peaks.tolist()))
-    width = max(len(str(value)) for _, values in rows for value in values) + 1
-    name = max(len(label) for label, _ in rows)
-    lines = [f"{'step':<{name}}" + "".join(f"{step:>{width}}" for step in path.steps.tolist())]
-    for label, values in rows[1:]:
-        lines.append(f"{label:<{name}}" + "".join(f"{load or '.':>{width}}" for load in values))
-    return lines
+    rows = {"step": [str(step) for step in path.steps.tolist()]}
+    loads = [(f"worker {g}", path.loads[:, g]) for g in range(problem.workers)]
+    for label, values in (*loads, ("peak", path.peaks)):
+        rows[label] = [str(load or ".") for load in values.tolist()]
+    width = max(len(text) for texts in rows.values() for text in texts) + 1
+    name = max(map(len, rows))
+    return [
+        f"{label:<{name}}" + "".join(f"{text:>{width}}" for text in texts)
+        for label, texts in rows.items()
+    ]
 
 
 COMMAND = problem_command(

@@ -8,6 +8,7 @@ from bfio.cli.options import add_common
 from bfio.cli.output import print_json, progress_bar
 from bfio.common.options import add_options, from_namespace
 
+_SUMMARY = "time decode steps of a GPU, for bfio fit"
 _DESCRIPTION = """\
 Time decode steps of a transformer with random weights over KV caches of chosen lengths, and write
 them as a file that bfio fit reads. Needs PyTorch: pip install 'bfio[gpu]'.
@@ -45,10 +46,4 @@ def _run(args: argparse.Namespace) -> int:
     return DONE
 
 
-COMMAND = Command(
-    name="measure",
-    summary="time decode steps of a GPU, for bfio fit",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("measure", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from bfio.common.table_text import TextTable
     from bfio.prediction.report import PredictorReport
 
+_SUMMARY = "measure how good predictors of output lengths are on a trace"
 _DESCRIPTION = """\
 Measure predictors of output lengths on a trace, as BalanceRoute's Table 3 does.
 
@@ -88,7 +88,13 @@ def _run(args: argparse.Namespace) -> int:
                 raise
             bar.advance(task)
             so_far.keep_shown(lambda: _show(args, reports, [], provenance, interrupted=True))
-    plots = drawn(place, lambda: _figure(reports))
+
+    def figure() -> "Figure":
+        from bfio.prediction.plots import evaluation_figure
+
+        return evaluation_figure(reports)
+
+    plots = drawn(place, figure)
     _show(args, reports, plots.found, provenance)
     plots.check()
     return DONE
@@ -113,12 +119,6 @@ def _predictors(args: argparse.Namespace) -> "Sequence[str]":
     return predictors
 
 
-def _figure(reports: "Sequence[PredictorReport]") -> "Figure":
-    from bfio.prediction.plots import evaluation_figure
-
-    return evaluation_figure(reports)
-
-
 def _show(
     args: argparse.Namespace,
     reports: "Sequence[PredictorReport]",
@@ -128,7 +128,8 @@ def _show(
     interrupted: bool = False,
 ) -> None:
     from bfio.cli.tables import print_fitting, print_for_papers, print_sentences
-    from bfio.common.table_text import TableForm
+    from bfio.common.table_text import TableForm, TextTable
+    from bfio.prediction.report import COLUMNS, cells
 
     documents = [report.to_mapping() for report in reports]
     if args.json:
@@ -141,40 +142,23 @@ def _show(
             | interruption(interrupted)
         )
         return
-    table = _table(reports, documents)
-    remarks = [remark for report in reports for remark in report.remarks()]
-    if args.table != TableForm.TEXT:
-        print_for_papers([table], TableForm(args.table), remarks)
-        return
-    print_sentences(table.settings)
-    print_fitting(
-        table.title, list(zip(table.heading, zip(*table.lines, strict=True), strict=True))
-    )
-    for remark in remarks:
-        print_sentences(remark)
-    for path in plots:
-        print(f"plot: {path}")
-
-
-def _table(
-    reports: "Sequence[PredictorReport]", documents: "Sequence[dict[str, Any]]"
-) -> "TextTable":
-    from bfio.common.table_text import TextTable
-    from bfio.prediction.report import COLUMNS, cells
-
     lines = [
         [f"{report.predictor}, H = {report.look_ahead}", *cells(document)]
         for report, document in zip(reports, documents, strict=True)
     ]
     heading = ["predictor", *COLUMNS.values()]
     title = "Does a request end within H steps, and how soon?"
-    return TextTable(title, heading, lines, reports[0].settings)
+    table = TextTable(title, heading, lines, reports[0].settings)
+    remarks = [remark for report in reports for remark in report.remarks()]
+    if args.table != TableForm.TEXT:
+        print_for_papers([table], TableForm(args.table), remarks)
+        return
+    print_sentences(table.settings)
+    print_fitting(title, list(zip(heading, zip(*lines, strict=True), strict=True)))
+    for remark in remarks:
+        print_sentences(remark)
+    for path in plots:
+        print(f"plot: {path}")
 
 
-COMMAND = Command(
-    name="predict",
-    summary="measure how good predictors of output lengths are on a trace",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("predict", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

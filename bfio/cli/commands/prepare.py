@@ -7,6 +7,7 @@ from bfio.cli import options
 from bfio.cli.command import DONE, Command
 from bfio.cli.output import print_json
 
+_SUMMARY = "compile the kernels once, so that no later command waits for it"
 _DESCRIPTION = """\
 Compile all kernels that are not compiled yet, and keep them on disk: half a minute, once per
 installation. Without it each is compiled when it is first needed, and small runs use plain Python.
@@ -31,10 +32,4 @@ def _run(args: argparse.Namespace) -> int:
     return DONE
 
 
-COMMAND = Command(
-    name="prepare",
-    summary="compile the kernels once, so that no later command waits for it",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("prepare", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

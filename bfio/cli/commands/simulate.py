@@ -10,16 +10,13 @@ from bfio.cli.output import console, print_json, print_table, progress_bar
 from bfio.common.number_text import number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bfio.common.metrics import MetricTable
-    from bfio.decode.metrics import RunPart
     from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
 
 #: Widths from which on a table has room for the meaning of each metric, and for its unit.
 _WITH_MEANING, _WITH_UNIT = 90, 70
 
+_SUMMARY = "simulate one policy on a trace or a synthetic workload"
 _DESCRIPTION = """\
 Simulate one policy on the barrier-synchronised decode engine and print every metric, over the
 whole run and over the part of it that is measured (docs/metrics.md).
@@ -43,7 +40,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from bfio.cli.tables import print_sentences
+    from bfio.cli.tables import measured_text, print_sentences
+    from bfio.common.metrics import Column
     from bfio.common.provenance import citable_versions
     from bfio.decode.measured import repeats
     from bfio.decode.observers import ProgressObserver, StepView
@@ -80,7 +78,9 @@ def _run(args: argparse.Namespace) -> int:
         run = run_on(workload, 0)
         measured = run if passes == 1 else run_on(workload.repeated(passes), run.completed)
         interrupted = stop()
-    document = describe_run(run, args.policy, energy_model, metrics.table, measured)
+    document: dict[str, Any] = describe_run(
+        run, args.policy, energy_model, metrics.table, measured
+    )
     document["interrupted"] = interrupted
     if args.json:
         print_json(
@@ -92,48 +92,30 @@ def _run(args: argparse.Namespace) -> int:
         print_sentences(
             settings(workload, run.cluster, [run.options], limits, energy_model, policies)
         )
-        _print(document, metrics.table, args.metrics and metrics.shown)
+        part: Any = document["measured"] or {}
+        widths = part.get("half_widths", {})
+        rows = []
+        for entry in metrics.table:
+            name = entry.name
+            if not args.metrics or name in (metrics.shown or [name]):
+                cell = Column(name).text(part.get(name), widths.get(name))
+                rows.append([name, number(document[name]), cell, entry.unit, entry.description])
+        # A narrow terminal has room for what cannot be looked up.
+        width = console().width
+        columns = 5 if width >= _WITH_MEANING else 4 if width >= _WITH_UNIT else 3
+        told = f"; measured: {measured_text([document])}, ± 95 %" if part else ""
+        print_table(
+            f"{document['policy']}: {number(document['wall_s'])} s of simulation{told}",
+            ("metric", "whole run", "measured", "unit", "meaning")[:columns],
+            [row[:columns] for row in rows],
+        )
+        if statistics := document["statistics"]:
+            print("policy:", ", ".join(f"{name} {value}" for name, value in statistics.items()))
         for remark in remarks(workload, [run], [measured]):
             print_sentences(remark)
     return INTERRUPTED if interrupted else DONE
 
 
-def _print(
-    document: dict[str, object], table: "MetricTable[RunPart]", shown: "Sequence[str] | None"
-) -> None:
-    from bfio.cli.tables import measured_text
-    from bfio.common.metrics import Column
-
-    measured: Any = document["measured"] or {}
-    widths = measured.get("half_widths", {})
-    rows = [
-        [
-            entry.name,
-            number(document[entry.name]),  # type: ignore[arg-type]
-            Column(entry.name).text(measured.get(entry.name), widths.get(entry.name)),
-            entry.unit,
-            entry.description,
-        ]
-        for entry in table
-        if not shown or entry.name in shown
-    ]
-    part = f"; measured: {measured_text([document])}, ± 95 %" if measured else ""
-    # A narrow terminal has room for what cannot be looked up.
-    width = console().width
-    columns = 5 if width >= _WITH_MEANING else 4 if width >= _WITH_UNIT else 3
-    print_table(
-        f"{document['policy']}: {number(document['wall_s'])} s of simulation{part}",  # type: ignore[arg-type]
-        ("metric", "whole run", "measured", "unit", "meaning")[:columns],
-        [row[:columns] for row in rows],
-    )
-    if document["statistics"]:
-        print("policy:", ", ".join(f"{k} {v}" for k, v in document["statistics"].items()))  # type: ignore[attr-defined]
-
-
 COMMAND = Command(
-    name="simulate",
-    summary="simulate one policy on a trace or a synthetic workload",
-    description=f"{_DESCRIPTION}\n{options.POLICIES}",
-    add_arguments=_add_arguments,
-    run=_run,
+    "simulate", _SUMMARY, f"{_DESCRIPTION}\n{options.POLICIES}", _add_arguments, _run
 )

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bfio.cli.clock import View, begin
 from bfio.cli.command import BAD_INPUT, DONE, NOTHING_FOUND, Command
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from formulations.deadline import TimeLimit
     from formulations.step import StepProblem, StepResult
 
+_SUMMARY = "solve one step problem (or a file of them) exactly or by heuristic"
 _DESCRIPTION = """\
 Solve one step: which waiting request goes to which worker, so that the imbalance (or the maximum
 load, or the gap) over the look-ahead window is least.
@@ -74,13 +75,13 @@ def _run(args: argparse.Namespace) -> int:
     is_exchanged, is_many = is_exchange(args), args.file.endswith(".jsonl")
     if is_exchanged and is_many:
         raise InputError(args.file, "holds many problems", "give a .json file with one of them")
+    # Loaded before the clock begins.
+    from formulations.step import StepProgram, StepResult
+
     if is_exchanged:
-        return _exchange(read_text(args.file), args)
+        return exchange(args, StepProgram(_problem(read_text(args.file), args.file)), "solve", {})
     if is_many:
         return _solve_lines(read_text(args.file), args)
-    # Loaded before the clock begins.
-    from formulations.step import StepResult
-
     view = View(args, StepResult.to_mapping, lambda result: [result.summary()], _status)
     deadline = begin(args, args.method or "exact", view)
     result = _solve(read_text(args.file), args.file, args, deadline)
@@ -89,12 +90,6 @@ def _run(args: argparse.Namespace) -> int:
     else:
         print(result.summary())
     return _status(result)
-
-
-def _exchange(text: str, args: argparse.Namespace) -> int:
-    from formulations.step import StepProgram
-
-    return exchange(args, StepProgram(_problem(text, args.file)), "solve", {})
 
 
 def _solve(text: str, where: str, args: argparse.Namespace, limit: "TimeLimit") -> "StepResult":
@@ -121,7 +116,7 @@ def _problem(text: str, where: str) -> "StepProblem":
 
 
 def _solve_lines(text: str, args: argparse.Namespace) -> int:
-    """Answer each line by a line as soon as it is solved, so that an interrupt loses nothing."""
+    """Answer every line, and go on after one that is no problem."""
     import json
 
     from bfio.cli.output import progress_bar
@@ -131,19 +126,15 @@ def _solve_lines(text: str, args: argparse.Namespace) -> int:
     with progress_bar() as bar:
         task = bar.add_task("solve", total=len(lines))
         for k, line in enumerate(lines):
-            answer, status = _answer(line, f"{args.file}: line {k + 1}", args)
+            try:
+                result = _solve(line, f"{args.file}: line {k + 1}", args, args.time_limit)
+                answer, status = result.to_mapping(), _status(result)
+            except InputError as error:
+                answer, status = {"error": str(error)}, BAD_INPUT
             print(json.dumps(answer, allow_nan=False), file=answers, flush=True)
             statuses.add(status)
             bar.advance(task)
     return BAD_INPUT if BAD_INPUT in statuses else max(statuses)
-
-
-def _answer(line: str, where: str, args: argparse.Namespace) -> tuple[dict[str, Any], int]:
-    try:
-        result = _solve(line, where, args, args.time_limit)
-    except InputError as error:
-        return {"error": str(error)}, BAD_INPUT
-    return result.to_mapping(), _status(result)
 
 
 def _status(result: "StepResult") -> int:
@@ -153,10 +144,4 @@ def _status(result: "StepResult") -> int:
     return DONE if found else NOTHING_FOUND
 
 
-COMMAND = Command(
-    name="solve",
-    summary="solve one step problem (or a file of them) exactly or by heuristic",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("solve", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 
 #: Where stores and reports go unless the user says otherwise.
 _FOLDER = Path("out") / "studies"
+_FORMATS = (
+    "html: page and all files; markdown, latex (booktabs) or csv: its tables, printed or as file "
+    "--output (markdown: of a README only what is between <!-- table NAME --> and <!-- end -->)"
+)
 _KINDS = "list what rows can compute, or the values of one kind"
 #: Rows without a result that are shown.
 _MAX_SHOWN = 5
 
+_SUMMARY = "run sweeps that survive interruption, and report them"
 _DESCRIPTION = """\
 Run a study: a file that says what each row computes, and the grid of arguments it is computed for.
 
@@ -49,75 +54,37 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         ("export", _export, "write the rows as CSV and Parquet"),
     ):
         action = chooser.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        _add_shared(action)
         action.set_defaults(act=act)
+        add = action.add_argument
+        add("file", metavar="FILE", help="study file (TOML), or module:NAME")
+        place = f"{_FOLDER}/NAME.sqlite"
+        add("--store", metavar="PATH", help=f"file of the rows (default {place})")
+        add("--smoke", action="store_true", help="the small size of the study")
+        add_json(action)
+        text = "add N to every argument called seed (0)"
+        add("--seed", type=int, default=0, metavar="N", help=text)
         if name == "run":
-            _add_run(action)
+            text = "processes, one thread each (default: one per core)"
+            add("--jobs", "--workers", type=int, dest="jobs", metavar="N", help=text)
+            text = "compute on a Dask cluster, e.g. tcp://host:8786"
+            add("--cluster", metavar="ADDRESS", help=text)
+            add("--retry", action="store_true", help="compute rows without a result once more")
+            add("--logs", action="store_true", help="keep what rows print and solvers log")
         if name in ("report", "export"):
-            action.add_argument(
-                "--output", metavar="PATH", help="folder (default STORE-report, beside the store)"
-            )
+            text = "folder (default STORE-report, beside the store)"
+            add("--output", metavar="PATH", help=text)
         if name == "report":
-            _add_formats(action)
-    _add_kinds(chooser.add_parser("kinds", help=_KINDS, description=_KINDS, allow_abbrev=False))
-
-
-def _add_shared(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="study file (TOML), or module:NAME")
-    parser.add_argument(
-        "--store", metavar="PATH", help=f"file of the rows (default {_FOLDER}/NAME.sqlite)"
-    )
-    parser.add_argument("--smoke", action="store_true", help="the small size of the study")
-    add_json(parser)
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="add N to every argument called seed (0)"
-    )
-
-
-def _add_kinds(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kind", metavar="KIND", nargs="?", help="one of them, or module:NAME: show its values"
-    )
-    parser.add_argument(
-        "--output", metavar="FILE", help="write the tables of values between marks of this file"
-    )
-    add_json(parser)
-    parser.set_defaults(act=_kinds)
-
-
-def _add_formats(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format",
-        choices=("html", "markdown", "latex", "csv"),
-        default="html",
-        help="html: page and all files; markdown, latex (booktabs) or csv: its tables, printed or "
-        "as file --output (markdown: of a README only what is between <!-- table NAME --> and "
-        "<!-- end -->)",
-    )
-    parser.add_argument(
-        "--from",
-        dest="records",
-        metavar="FILE",
-        help="with markdown or latex: what --format csv wrote, in the place of the store",
-    )
-
-
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--jobs",
-        "--workers",
-        type=int,
-        dest="jobs",
-        metavar="N",
-        help="processes, one thread each (default: one per core)",
-    )
-    parser.add_argument(
-        "--cluster", metavar="ADDRESS", help="compute on a Dask cluster, e.g. tcp://host:8786"
-    )
-    parser.add_argument(
-        "--retry", action="store_true", help="compute rows without a result once more"
-    )
-    parser.add_argument("--logs", action="store_true", help="keep what rows print and solvers log")
+            forms = ("html", "markdown", "latex", "csv")
+            add("--format", choices=forms, default="html", help=_FORMATS)
+            text = "with markdown or latex: what --format csv wrote, in the place of the store"
+            add("--from", dest="records", metavar="FILE", help=text)
+    action = chooser.add_parser("kinds", help=_KINDS, description=_KINDS, allow_abbrev=False)
+    action.set_defaults(act=_kinds)
+    text = "one of them, or module:NAME: show its values"
+    action.add_argument("kind", metavar="KIND", nargs="?", help=text)
+    text = "write the tables of values between marks of this file"
+    action.add_argument("--output", metavar="FILE", help=text)
+    add_json(action)
 
 
 def _act(args: argparse.Namespace) -> int:
@@ -162,6 +129,12 @@ def _status(args: argparse.Namespace) -> int:
     return DONE
 
 
+def _export(args: argparse.Namespace) -> int:
+    from bfio.studies.report.export import write_export
+
+    return _written(args, _stored(args), write_export)
+
+
 def _report(args: argparse.Namespace) -> int:
     if args.records is not None and args.format not in ("markdown", "latex"):
         remedy = "add one of them, or leave --from out"
@@ -179,36 +152,28 @@ def _report_text(args: argparse.Namespace) -> int:
     from bfio.studies.report.files import write_text
 
     output = Path(args.output) if args.output else None
+    texts = None
     if args.format == "csv":
         text = markdown.records_csv(_reported(args))
-        if output is not None:
-            write_text(output, text)
     else:
         if args.records is None:
             records = markdown.parsed_records(markdown.records_csv(_reported(args)))
         else:
             records = markdown.read_records(Path(args.records))
         tables = markdown.text_tables(_study(args), records)
-        if args.format == "latex":
-            text = "\n".join(table.latex() for table in tables.values())
-            if output is not None:
-                write_text(output, text)
-        else:
+        text = "\n".join(table.latex() for table in tables.values())
+        if args.format == "markdown":
             texts = {name: table.markdown() for name, table in tables.items()}
             text = markdown.whole(texts)
-            if output is not None:
-                markdown.write_markdown(texts, output)
+    if output is not None and texts is not None:
+        markdown.write_markdown(texts, output)
+    elif output is not None:
+        write_text(output, text)
     if args.json:
         print_json({"study": _study(args).name, "format": args.format, "text": text})
     else:
         print(output if output is not None else text, end="\n" if output is not None else "")
     return DONE
-
-
-def _export(args: argparse.Namespace) -> int:
-    from bfio.studies.report.export import write_export
-
-    return _written(args, _stored(args), write_export)
 
 
 def _kinds(args: argparse.Namespace) -> int:
@@ -318,6 +283,8 @@ def _document(results: "Results") -> dict[str, Any]:
 
 
 def _show(args: argparse.Namespace, results: "Results", *, interrupted: bool = False) -> None:
+    from bfio.studies.report.text import printable, shortened
+
     document = _document(results) | interruption(interrupted)
     if args.json:
         print_json(document)
@@ -329,34 +296,18 @@ def _show(args: argparse.Namespace, results: "Results", *, interrupted: bool = F
     print(f"rows with unproven optima: {results.unproven_rows}; store: {results.store}")
     failures = document["without_result"]
     for failure in failures[:_MAX_SHOWN]:
-        print(f"{failure['status']}: {_one_line(failure['error'])}  {failure['arguments']}")
+        error = shortened(printable(failure["error"]))
+        print(f"{failure['status']}: {error}  {failure['arguments']}")
     if len(failures) > _MAX_SHOWN:
         print(f"and {len(failures) - _MAX_SHOWN} more without a result")
     if results.other_rows:
         print(f"besides, {results.other_rows} rows of other code, data or arguments are in it")
     if failures and not results.done and not results.missing:
         print("no row has a result: the errors above say why; --json shows all of them")
-    print(f"next: {_next(args, results)}")
+    following = _command(args)
+    if not results.missing:
+        following = _command(args, "report") if results.done else f"{following} --retry"
+    print(f"next: {following}")
 
 
-def _one_line(error: str) -> str:
-    """Return an error as a terminal can take it; the store keeps it whole."""
-    from bfio.studies.report.text import printable, shortened
-
-    return shortened(printable(error))
-
-
-def _next(args: argparse.Namespace, results: "Results") -> str:
-    """Return the command that is likely to follow."""
-    if results.missing:
-        return _command(args)
-    return _command(args, "report") if results.done else f"{_command(args)} --retry"
-
-
-COMMAND = Command(
-    name="study",
-    summary="run sweeps that survive interruption, and report them",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_act,
-)
+COMMAND = Command("study", _SUMMARY, _DESCRIPTION, _add_arguments, _act)

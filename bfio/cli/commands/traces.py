@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
@@ -13,9 +12,9 @@ from bfio.common.number_text import number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from bfio.prediction.geometric import GeometricFit
-    from formulations.arrays import IntArray
+    pass
 
+_SUMMARY = "list, inspect, convert and fetch traces"
 _DESCRIPTION = """\
 Work with traces of requests.
 
@@ -87,8 +86,7 @@ def _add_geometric(actions: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    action = args.action
-    action(args)
+    args.action(args)
     return DONE
 
 
@@ -96,35 +94,26 @@ def _list(args: argparse.Namespace) -> None:
     from bfio.workloads import formats, synthetic_names
     from bfio.workloads.fetch import public_traces
 
-    known = formats()
+    known, drawn, public = formats(), dict(synthetic_names()), public_traces()
     if args.json:
-        print_json(
-            {
-                "formats": [
-                    {"name": f.name, "description": f.description, "columns": list(f.columns)}
-                    for f in known
-                ],
-                "synthetic": dict(synthetic_names()),
-                "public": [
-                    {"name": t.name, "url": t.url, "licence": t.licence} for t in public_traces()
-                ],
-            }
-        )
+        columns = [
+            {"name": f.name, "description": f.description, "columns": list(f.columns)}
+            for f in known
+        ]
+        sources = [{"name": t.name, "url": t.url, "licence": t.licence} for t in public]
+        print_json({"formats": columns, "synthetic": drawn, "public": sources})
         return
     print_table(
         "Formats (detected from the header)",
         ("name", "columns", "description"),
         [[f.name, ", ".join(f.columns), f.description] for f in known],
     )
-    print_table(
-        "Synthetic workloads (--synthetic NAME)",
-        ("name", "what it draws"),
-        [[name, text] for name, text in synthetic_names().items()],
-    )
+    title = "Synthetic workloads (--synthetic NAME)"
+    print_table(title, ("name", "what it draws"), [[name, text] for name, text in drawn.items()])
     print_table(
         "Published traces (bfio traces fetch NAME)",
         ("name", "licence", "what it is"),
-        [[t.name, t.licence, t.description] for t in public_traces()],
+        [[t.name, t.licence, t.description] for t in public],
     )
 
 
@@ -159,11 +148,10 @@ def _geometric(args: argparse.Namespace) -> None:
     found = {}
     for file in dict.fromkeys(args.traces or [None]):
         workload = options.workload_from(argparse.Namespace(**{**vars(args), "trace": file}))
+        fit = geometric_fit(workload.output_tokens, f"{workload.name}: outputs")
         # Files of one name in two folders are two traces.
-        found[workload.name if workload.name not in found else str(file)] = (
-            workload.output_tokens,
-            geometric_fit(workload.output_tokens, f"{workload.name}: outputs"),
-        )
+        name = workload.name if workload.name not in found else str(file)
+        found[name] = workload.output_tokens, fit
 
     def figure() -> "Figure":
         from bfio.prediction.geometric_plots import geometric_figure
@@ -171,21 +159,13 @@ def _geometric(args: argparse.Namespace) -> None:
         return geometric_figure(found)
 
     plots = drawn(place, figure)
-    _show_geometric(args, found, plots.found)
-    plots.check()
-
-
-def _show_geometric(
-    args: argparse.Namespace,
-    found: "Mapping[str, tuple[IntArray, GeometricFit]]",
-    plots: list[Path],
-) -> None:
-    from bfio.cli.tables import print_sentences
-
     if args.json:
         documents = [{"name": name} | fit.to_mapping() for name, (_, fit) in found.items()]
-        print_json({"traces": documents, "plots": [str(path) for path in plots]})
+        print_json({"traces": documents, "plots": [str(path) for path in plots.found]})
+        plots.check()
         return
+    from bfio.cli.tables import print_sentences
+
     for name, (_, fit) in found.items():
         print_table(
             f"{name}: {fit.count:,} outputs, mean {number(1 / fit.p)} tokens",
@@ -193,8 +173,9 @@ def _show_geometric(
             fit.cells(),
         )
         print_sentences(f"{name}: {fit.verdict}.")
-    for path in plots:
+    for path in plots.found:
         print(f"plot: {path}")
+    plots.check()
 
 
 def _convert(args: argparse.Namespace) -> None:
@@ -231,10 +212,4 @@ def _shown(value: object) -> str:
     return number(value) if isinstance(value, int | float) else str(value)
 
 
-COMMAND = Command(
-    name="traces",
-    summary="list, inspect, convert and fetch traces",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("traces", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

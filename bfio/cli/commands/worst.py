@@ -11,6 +11,7 @@ from bfio.common.number_text import number
 if TYPE_CHECKING:
     from bfio.worst_cases.found import Found
 
+_SUMMARY = "search small instances on which a policy is worst beside the optimum"
 _DESCRIPTION = """\
 On which small instance is a policy worst beside the optimum in hindsight? Every instance of a
 bounded space is looked at, one of each class that is alike, and the worst one comes with both
@@ -44,42 +45,32 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     systems = parser.add_subparsers(metavar="SYSTEM", required=True, title="systems")
     cache = systems.add_parser("cache", help="one worker with a KV cache (bfio hindsight)")
     cache.set_defaults(chosen=_cache)
-    cache.add_argument("--policy", default="semi-online", metavar="NAME", help="%(default)s")
-    cache.add_argument("--memory", type=int, default=6, metavar="M", help="largest memory (6)")
-    cache.add_argument("--least-memory", type=int, metavar="M", help="least memory (any)")
-    cache.add_argument("--prompt", type=int, default=1, metavar="S", help="common prompt (1)")
-    cache.add_argument("--longest", type=int, metavar="O", help="largest output (what fits)")
-    cache.add_argument(
-        "--last-arrival", type=int, default=0, metavar="A", help="latest arrival [round] (0)"
-    )
-    cache.add_argument("--convention", default="C", metavar="X", help="A, B or C (C)")
+    add = cache.add_argument
+    add("--policy", default="semi-online", metavar="NAME", help="%(default)s")
+    add("--memory", type=int, default=6, metavar="M", help="largest memory (6)")
+    add("--least-memory", type=int, metavar="M", help="least memory (any)")
+    add("--prompt", type=int, default=1, metavar="S", help="common prompt (1)")
+    add("--longest", type=int, metavar="O", help="largest output (what fits)")
+    add("--last-arrival", type=int, default=0, metavar="A", help="latest arrival [round] (0)")
+    add("--convention", default="C", metavar="X", help="A, B or C (C)")
     barrier = systems.add_parser("barrier", help="workers in lockstep (bfio makespan)")
     barrier.set_defaults(chosen=_barrier)
-    barrier.add_argument("--policy", default="fcfs", metavar="NAME", help="%(default)s")
-    barrier.add_argument("--workers", type=int, default=2, metavar="G", help="workers (2)")
-    barrier.add_argument("--slots", type=int, default=1, metavar="B", help="slots of each (1)")
-    barrier.add_argument("--prompt", type=int, default=3, metavar="S", help="largest prompt (3)")
-    barrier.add_argument("--longest", type=int, default=3, metavar="O", help="largest output (3)")
-    barrier.add_argument(
-        "--criterion", default="peaks", metavar="NAME", help="peaks, steps, imbalance or latency"
-    )
-    barrier.add_argument(
-        "--known",
-        default="nothing",
-        metavar="WHICH",
-        help="whose lengths a window shows: nothing (default), active or all",
-    )
-    barrier.add_argument(
-        "--dispatch", default="pooled", metavar="WHEN", help="pooled (default) or immediate"
-    )
+    add = barrier.add_argument
+    add("--policy", default="fcfs", metavar="NAME", help="%(default)s")
+    add("--workers", type=int, default=2, metavar="G", help="workers (2)")
+    add("--slots", type=int, default=1, metavar="B", help="slots of each (1)")
+    add("--prompt", type=int, default=3, metavar="S", help="largest prompt (3)")
+    add("--longest", type=int, default=3, metavar="O", help="largest output (3)")
+    criteria = "peaks, steps, imbalance or latency"
+    add("--criterion", default="peaks", metavar="NAME", help=criteria)
+    known = "whose lengths a window shows: nothing (default), active or all"
+    add("--known", default="nothing", metavar="WHICH", help=known)
+    add("--dispatch", default="pooled", metavar="WHEN", help="pooled (default) or immediate")
     for system in (cache, barrier):
-        system.add_argument("--requests", type=int, default=4, metavar="N", help="requests (4)")
-        system.add_argument(
-            "--method", default="exhaustive", metavar="NAME", help="see above (exhaustive)"
-        )
-        system.add_argument(
-            "--steps", type=int, default=2000, metavar="N", help="instances of local (2000)"
-        )
+        add = system.add_argument
+        add("--requests", type=int, default=4, metavar="N", help="requests (4)")
+        add("--method", default="exhaustive", metavar="NAME", help="see above (exhaustive)")
+        add("--steps", type=int, default=2000, metavar="N", help="instances of local (2000)")
         add_time_limit(system)
         add_common(system)
 
@@ -109,30 +100,18 @@ def _run(args: argparse.Namespace) -> int:
 def _cache(args: argparse.Namespace) -> tuple[Any, Any]:
     from bfio.worst_cases.cache import CacheSpace, CacheTarget
 
-    space = CacheSpace(
-        requests=args.requests,
-        memory=args.memory,
-        least_memory=args.least_memory,
-        prompt=args.prompt,
-        last_arrival=args.last_arrival,
-        longest=args.longest,
-        convention=args.convention,
-    )
-    return CacheTarget(args.policy), space
+    names = ("requests", "memory", "least_memory", "prompt", "last_arrival", "longest")
+    space = {name: getattr(args, name) for name in (*names, "convention")}
+    return CacheTarget(args.policy), CacheSpace(**space)
 
 
 def _barrier(args: argparse.Namespace) -> tuple[Any, Any]:
     from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget
 
-    space = BarrierSpace(
-        requests=args.requests,
-        workers=args.workers,
-        slots=args.slots,
-        prompt=args.prompt,
-        output=args.longest,
-        criterion=args.criterion,
-    )
-    return BarrierTarget(args.policy, args.known, args.dispatch), space
+    names = ("requests", "workers", "slots", "prompt", "criterion")
+    space = {name: getattr(args, name) for name in names}
+    target = BarrierTarget(args.policy, args.known, args.dispatch)
+    return target, BarrierSpace(**space, output=args.longest)
 
 
 def _print(found: "Found") -> None:
@@ -147,7 +126,12 @@ def _print(found: "Found") -> None:
     document = case.problem.to_mapping()
     if "memory" in document:
         print(f"memory {document['memory']}")
-    mine, other = _columns(case.schedule), _columns(case.other)
+    mine, other = (
+        [f"{start} on {worker}" for start, worker in zip(*schedule, strict=True)]
+        if schedule and isinstance(schedule[0], tuple)
+        else list(map(str, schedule))
+        for schedule in (case.schedule, case.other)
+    )
     rows = [
         [str(i), *(str(request[key]) for key in ("arrival", "prompt", "output")), a, b]
         for i, (request, a, b) in enumerate(zip(document["requests"], mine, other, strict=True))
@@ -156,17 +140,4 @@ def _print(found: "Found") -> None:
     print_table("starts" if mine and " " not in mine[0] else "starts and workers", head, rows)
 
 
-def _columns(schedule: Any) -> list[str]:
-    """Return the start of each request, and its worker behind it if there are several."""
-    if schedule and isinstance(schedule[0], tuple):
-        return [f"{start} on {worker}" for start, worker in zip(*schedule, strict=True)]
-    return [str(start) for start in schedule]
-
-
-COMMAND = Command(
-    name="worst",
-    summary="search small instances on which a policy is worst beside the optimum",
-    description=_DESCRIPTION,
-    add_arguments=_add_arguments,
-    run=_run,
-)
+COMMAND = Command("worst", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -1,10 +1,11 @@
 """Rows as CSV and Parquet, one line per planned row."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bfio.studies.matching import label
 from bfio.studies.report.files import csv_text, write_all
 from bfio.studies.report.provenance import environment_id
 from bfio.studies.report.text import encodable, encodable_value
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 #: Status of a planned row that was not computed.
 MISSING = "missing"
-#: Integers of larger magnitude are no doubles, and of still larger ones no 64-bit integers.
-_EXACT, _WIDE = 2**53, 2**63
 
 
 def write_export(results: Results, folder: Path) -> list[Path]:
@@ -71,14 +70,13 @@ _ORDER = (
 
 
 def _columns(records: Sequence[dict[str, Value]]) -> list[str]:
-    names = list(dict.fromkeys(name for record in records for name in record))
-    return [name for place in _ORDER for name in _at(place, names)]
-
-
-def _at(place: str, names: Sequence[str]) -> Iterator[str]:
-    for name in names:
-        if name == place or (place.endswith(".") and name.startswith(place)):
-            yield name
+    names = dict.fromkeys(name for record in records for name in record)
+    return [
+        name
+        for place in _ORDER
+        for name in names
+        if name == place or (place.endswith(".") and name.startswith(place))
+    ]
 
 
 def _parquet(columns: Sequence[str], records: Sequence[dict[str, Value]]) -> bytes:
@@ -96,24 +94,15 @@ def _array(values: Sequence[Value]) -> "pyarrow.Array[Any]":
     """Return a column of one type: truth, integers, doubles, or text where these would lose."""
     import pyarrow as arrow
 
-    known = [value for value in values if value is not None]
-    if known and all(isinstance(value, bool) for value in known):
-        return arrow.array(values, arrow.bool_())
-    if known and all(_is_integer(value, _WIDE) for value in known):
-        return arrow.array(values, arrow.int64())
-    if known and all(_is_double(value) for value in known):
-        doubles = [None if value is None else float(value) for value in values]
-        return arrow.array(doubles, arrow.float64())
-    return arrow.array([None if value is None else _text(value) for value in values])
-
-
-def _is_integer(value: Value, bound: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < bound
-
-
-def _is_double(value: Value) -> bool:
-    return isinstance(value, float) or _is_integer(value, _EXACT)
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    kinds = {type(value) for value in values if value is not None}
+    try:
+        if kinds == {bool}:
+            return arrow.array(values, arrow.bool_())
+        if kinds == {int}:
+            return arrow.array(values, arrow.int64())
+        if kinds and kinds <= {int, float}:
+            # Refused where an integer is no double.
+            return arrow.array(values, arrow.float64())
+    except (OverflowError, arrow.ArrowInvalid):
+        pass
+    return arrow.array([None if value is None else label(value) for value in values])

@@ -9,8 +9,8 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from bfio.common.statistics import CONFIDENCE
 from bfio.common.table_text import TextTable
@@ -42,7 +42,6 @@ _MARKS = {
 }
 
 _BLOCK = re.compile(r"(<!-- table (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
-_NUMBERS = (int, float)
 
 
 def records_csv(results: Results) -> str:
@@ -64,42 +63,37 @@ def records_csv(results: Results) -> str:
     names = dict.fromkeys(name for record in records for name in record if name != "coverage")
     # Arguments first, also those that only later tables have.
     columns = sorted(names, key=lambda name: name != "table" and not name.startswith("argument."))
-    lines = [[_short(record.get(name)) for name in columns] for record in records]
+    values = [[record.get(name) for name in columns] for record in records]
+    lines = [[f"{v:.{_DIGITS}g}" if isinstance(v, float) else v for v in line] for line in values]
     return csv_text(columns, lines).decode()
-
-
-def _short(value: Value) -> Value:
-    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else value
 
 
 def _rows(results: Results) -> Iterator[Mapping[str, Value]]:
     """Return how many rows and optima there were, and where they come from."""
-    environments = [row.environment for row in results.done]
+    done = results.done
     counts = {
         "planned": len(results.tasks),
-        "done": len(results.done),
+        "done": len(done),
         "rows_unproven": results.unproven_rows,
-        "solves": sum(row.solves for row in results.done),
-        "unproven": sum(row.unproven for row in results.done),
-        "cpu_s": round(sum(row.cpu_s for row in results.done)),
+        "solves": sum(row.solves for row in done),
+        "unproven": sum(row.unproven for row in done),
+        "cpu_s": round(sum(row.cpu_s for row in done)),
     }
+    made_by = [row.environment for row in done]
     origin = {
-        "commit": {_citable(e) for e in environments},
+        "commit": {
+            f"{str(e.get('commit'))[:7]}{' with changes' if e.get('dirty') else ''}"
+            for e in made_by
+        },
         # All planned rows are of one code: it is part of their keys.
         "code": {task.code for task in results.tasks},
-        "processor": {str(e.get("machine", {}).get("processor")) for e in environments},
-        "date": {max((row.finished_at[:10] for row in results.done), default="")},
+        "processor": {str(e.get("machine", {}).get("processor")) for e in made_by},
+        "date": {max((row.finished_at[:10] for row in done), default="")},
     }
     for name, count in counts.items():
         yield {"table": ROWS, "value": name, "estimate": count}
     for name, words in origin.items():
         yield {"table": ROWS, "value": name, "words": ", ".join(sorted(words))}
-
-
-def _citable(environment: Mapping[str, Any]) -> str:
-    """Return the commit of a row; sources that differed from it are in no commit."""
-    changed = " with changes" if environment.get("dirty") else ""
-    return f"{str(environment.get('commit'))[:7]}{changed}"
 
 
 def parsed_records(text: str) -> list[Record]:
@@ -212,22 +206,27 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
     numbers = [record for record in records if record["value"] != SETTINGS]
     settings = [r["words"] for r in records if r["value"] == SETTINGS]
     settings += _basis(plan, numbers)
+    baseline = {f"argument.{name}": label(value) for name, value in plan.baseline.items()}
     for record in numbers:
-        if plan.show is Shown.RATIO and _is_baseline(plan, record):
+        if plan.show is Shown.RATIO and baseline.items() <= record.items():
             continue
-        key = tuple(_labelled(plan, record.get(f"argument.{name}")) for name in heads)
-        line = lines.setdefault((*key, record.get("source") or ""), {})
+        labels = [_labelled(plan, record.get(f"argument.{name}")) for name in heads]
+        source = record.get("source") or ""
+        if source and labels:
+            labels[-1] += f" ({source})"
+        line = lines.setdefault((*labels, source), {})
         for column, text in _cells(plan, record, computes):
             columns.setdefault(column)
             line[column] = text
     body = [
-        [*_with_source(key), *(line.get(column, "") for column in columns)]
-        for key, line in lines.items()
+        [*labels, *(line.get(column, "") for column in columns)]
+        for (*labels, _), line in lines.items()
     ]
     headings = [*(_labelled(plan, name) for name in heads), *columns]
-    notes = tuple(_footnotes(plan, numbers))
     above = "; ".join(settings)
-    return TextTable(plan.title, headings, body, above[:1].upper() + above[1:], len(heads), notes)
+    settings_line = above[:1].upper() + above[1:]
+    notes = tuple(_footnotes(plan, numbers))
+    return TextTable(plan.title, headings, body, settings_line, len(heads), notes)
 
 
 def _basis(plan: Table, records: Sequence[Record]) -> Iterator[str]:
@@ -237,28 +236,16 @@ def _basis(plan: Table, records: Sequence[Record]) -> Iterator[str]:
             yield f"{prefix[:-1]} part of each run"
     values, ratios = plan.show is not Shown.RATIO, plan.show is not Shown.VALUE
     ends = [(values and r.get("lower")) or (ratios and r.get("ratio_lower")) for r in records]
-    if any(ends):
-        least, level = _level(plan, records), round(100 * CONFIDENCE)
-        covers = f"{level} % intervals" if least == level else f"intervals of {least} % or more"
-        yield f"in brackets {covers}"
-
-
-def _level(plan: Table, records: Sequence[Record]) -> int:
-    """Return the level of the intervals: of medians of few rows, what the least one covers [%]."""
-    if plan.statistic is not Statistic.MEDIAN:
-        return round(100 * CONFIDENCE)
-    rows = [int(r["rows_done"]) - int(r.get("undefined") or 0) for r in records if r.get("lower")]
-    return min([round(100 * CONFIDENCE), *(int(100 * median_rank(count)[1]) for count in rows)])
-
-
-def _is_baseline(plan: Table, record: Record) -> bool:
-    """Whether a record is of the line that others are divided by, which has no ratio itself."""
-    return all(record.get(f"argument.{k}") == label(v) for k, v in plan.baseline.items())
-
-
-def _with_source(key: Sequence[str]) -> list[str]:
-    *labels, source = key
-    return [*labels[:-1], f"{labels[-1]} ({source})"] if source and labels else labels
+    if not any(ends):
+        return
+    least = level = round(100 * CONFIDENCE)
+    if plan.statistic is Statistic.MEDIAN:
+        for record in records:
+            if record.get("lower"):
+                rows = int(record["rows_done"]) - int(record.get("undefined") or 0)
+                least = min(least, int(100 * median_rank(rows)[1]))
+    covers = f"{level} % intervals" if least == level else f"intervals of {least} % or more"
+    yield f"in brackets {covers}"
 
 
 def _labelled(plan: Table, text: str | None) -> str:
@@ -278,7 +265,10 @@ def _cells(plan: Table, record: Record, computes: str) -> Iterator[tuple[str, st
     if is_divided and record.get("source") in (None, ""):
         divided = name if is_labelled else heading(computes, value)
         baseline = [_labelled(plan, label(entry)) for entry in plan.baseline.values()]
-        yield _heading(plan, record, ratio_heading(divided, baseline)), _ratio_text(record)
+        # The baseline itself has none.
+        text = _estimated(record, "ratio", "ratio_lower", "ratio_upper")
+        told = _marked(record, text) if record.get("ratio") else ""
+        yield _heading(plan, record, ratio_heading(divided, baseline)), told
 
 
 def _heading(plan: Table, record: Record, name: str) -> str:
@@ -317,13 +307,6 @@ def _footnotes(plan: Table, records: Sequence[Record]) -> Iterator[str]:
             yield f"{mark} Rows in which {meaning}: {marked} of {done}."
 
 
-def _ratio_text(record: Record) -> str:
-    # The baseline itself has none.
-    if not record.get("ratio"):
-        return ""
-    return _marked(record, _estimated(record, "ratio", "ratio_lower", "ratio_upper"))
-
-
 def _estimated(record: Record, *names: str) -> str:
     value, lower, upper = (_number(record.get(name)) for name in names)
     if value is None:
@@ -337,9 +320,8 @@ def _estimated(record: Record, *names: str) -> str:
 
 
 def _number(text: str | None) -> int | float | None:
-    for kind in _NUMBERS:
-        try:
-            return kind(text) if text else None
-        except ValueError:
-            continue
+    with suppress(ValueError):
+        return int(text) if text else None
+    with suppress(ValueError):
+        return float(text or "")
     return None

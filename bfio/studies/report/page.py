@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
@@ -19,10 +19,9 @@ from bfio.studies.report.files import csv_text, slug, write_all
 from bfio.studies.report.selection import conditions, matches
 from bfio.studies.report.tables import TableView, build
 from bfio.studies.report.text import printable
-from bfio.studies.report.traced import Cell, DataTable, Traced
+from bfio.studies.report.traced import Cell, Traced
 from bfio.studies.report_plan import Figure
 from bfio.studies.results import Results
-from bfio.studies.row_kind import Described
 from bfio.studies.settings import study_remarks, study_settings
 
 if TYPE_CHECKING:
@@ -71,17 +70,29 @@ def write_report(results: Results, folder: Path) -> list[Path]:
         written.
     """
     summary.check_some_done(results)
-    tables = [build(plan, results) for plan in results.study.report.tables]
-    drawn = [
-        _figure(number, plan, results)
-        for number, plan in enumerate(results.study.report.figures, start=1)
-    ]
+    plan = results.study.report
+    tables = [build(table, results) for table in plan.tables]
+    drawn = [_figure(number, each, results) for number, each in enumerate(plan.figures, start=1)]
     contents = export_files(results)
-    contents |= dict(_table_files(tables))
-    contents |= dict(_figure_files(drawn))
+    for number, table in enumerate(tables, start=1):
+        columns = list(dict.fromkeys(name for record in table.records for name in record))
+        lines = [[record.get(name) for name in columns] for record in table.records]
+        contents[f"tables/{slug(number, table.plan.title)}.csv"] = csv_text(columns, lines)
+    for view in drawn:
+        if view.svg:
+            data = view.drawing.table
+            exact = [["".join(map(_exact, cell[0])) for cell in line.cells] for line in data.lines]
+            contents[f"figures/{view.name}.svg"] = view.svg.encode()
+            contents[f"figures/{view.name}.png"] = view.png
+            headings = [column.label for column in data.columns]
+            contents[f"figures/{view.name}.csv"] = csv_text(headings, exact)
     # Last, so that the page never speaks of files that are not there yet.
     contents["report.html"] = render(results, tables, drawn).encode()
     return write_all(folder, contents)
+
+
+def _exact(piece: str | Traced) -> str:
+    return piece.exact if isinstance(piece, Traced) else piece
 
 
 def _figure(number: int, plan: Figure, results: Results) -> FigureView:
@@ -100,7 +111,11 @@ def _figure(number: int, plan: Figure, results: Results) -> FigureView:
 
 def render(results: Results, tables: Sequence[TableView], drawn: Sequence[FigureView]) -> str:
     """Return the page."""
-    script = _resource("page.js")
+    resources = files("bfio.studies.report")
+    style, script = (resources.joinpath(f"page.{end}").read_text("utf-8") for end in ("css", "js"))
+    plan = results.study.report
+    names = [name for table in plan.tables for name in table.values]
+    names += [figure.y for figure in plan.figures]
     page = _template().render(
         results=results,
         study=results.study,
@@ -115,12 +130,12 @@ def render(results: Results, tables: Sequence[TableView], drawn: Sequence[Figure
         figures=drawn,
         failed=summary.failed(results),
         max_failed=summary.MAX_FAILED,
-        glossary=list(_glossary(results)),
+        glossary=[describe(results.study.computes, name) for name in dict.fromkeys(names)],
         environments=provenance.environments(results),
         code_versions=provenance.code_versions(results),
         dates=provenance.dates(results),
         version=version("bfio"),
-        style=_resource("page.css"),
+        style=style,
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
@@ -156,53 +171,12 @@ def hoisted(cell: Cell) -> tuple[Mapping[str, str], Cell]:
     """Return a cell with long keys that its numbers share moved to the cell itself."""
     shared = next((p.attributes for phrase in cell for p in phrase if isinstance(p, Traced)), {})
     marks = {n: t for n, t in shared.items() if n.endswith("keys") and len(t) > _LONG_KEYS}
-    if not marks:
-        return {}, cell
-    return marks, [[_without(piece, marks) for piece in phrase] for phrase in cell]
 
+    def without(piece: str | Traced) -> str | Traced:
+        # A number of other rows, or of no baseline, must keep all it says.
+        if isinstance(piece, str) or not marks.items() <= piece.attributes.items():
+            return piece
+        rest = {name: text for name, text in piece.attributes.items() if name not in marks}
+        return replace(piece, attributes=rest)
 
-def _without(piece: str | Traced, marks: Mapping[str, str]) -> str | Traced:
-    # A number of other rows, or of no baseline, must keep all it says.
-    if isinstance(piece, str) or any(piece.attributes.get(n) != t for n, t in marks.items()):
-        return piece
-    rest = {name: text for name, text in piece.attributes.items() if name not in marks}
-    return replace(piece, attributes=rest)
-
-
-def _resource(name: str) -> str:
-    return (files("bfio.studies.report") / name).read_text(encoding="utf-8")
-
-
-def _glossary(results: Results) -> Iterator[Described]:
-    """Yield what is known of every value, series and timing that the tables and figures show."""
-    plan = results.study.report
-    names = [name for table in plan.tables for name in table.values]
-    names += [figure.y for figure in plan.figures]
-    for name in dict.fromkeys(names):
-        yield describe(results.study.computes, name)
-
-
-def _table_files(tables: Sequence[TableView]) -> Iterator[tuple[str, bytes]]:
-    for number, table in enumerate(tables, start=1):
-        columns = list(dict.fromkeys(name for record in table.records for name in record))
-        lines = [[record.get(name) for name in columns] for record in table.records]
-        yield f"tables/{slug(number, table.plan.title)}.csv", csv_text(columns, lines)
-
-
-def _figure_files(drawn: Sequence[FigureView]) -> Iterator[tuple[str, bytes]]:
-    for view in drawn:
-        if view.svg:
-            yield f"figures/{view.name}.svg", view.svg.encode()
-            yield f"figures/{view.name}.png", view.png
-            yield f"figures/{view.name}.csv", _data_file(view.drawing.table)
-
-
-def _data_file(table: DataTable) -> bytes:
-    lines = [[_exact(cell) for cell in line.cells] for line in table.lines]
-    return csv_text([column.label for column in table.columns], lines)
-
-
-def _exact(cell: Cell) -> str:
-    """Return the main line of a cell, numbers with all digits."""
-    parts = [piece.exact if isinstance(piece, Traced) else piece for piece in cell[0]]
-    return "".join(parts)
+    return marks, [[without(piece) for piece in phrase] for phrase in cell] if marks else cell

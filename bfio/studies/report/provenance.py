@@ -1,7 +1,7 @@
 """Where the rows come from: code, environments and dates."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,26 +33,22 @@ def environments(results: Results) -> list[Environment]:
     found: dict[str, list[Row]] = {}
     for row in results.rows.values():
         found.setdefault(canonical(row.environment), []).append(row)
-    return [
-        Environment(
-            environment_id(rows[0].environment) or "unknown",
-            counted(keys_of(rows), environment_id(rows[0].environment), "environment"),
-            list(_entries(rows[0].environment)),
-        )
-        for rows in found.values()
-    ]
-
-
-#: What readers may not guess.
-_NAMES = {"dirty": "uncommitted changes"}
-
-
-def _entries(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in environment.items():
-        if isinstance(value, Mapping):
-            yield name, ", ".join(f"{inner} {_text(item)}" for inner, item in value.items())
-        else:
-            yield _NAMES.get(name, name), _text(value)
+    environments = []
+    for rows in found.values():
+        own = rows[0].environment
+        entries = []
+        for name, value in own.items():
+            if isinstance(value, Mapping):
+                told = ", ".join(f"{inner} {_text(item)}" for inner, item in value.items())
+                entries.append((name, told))
+            else:
+                # What readers may not guess.
+                known = "uncommitted changes" if name == "dirty" else name
+                entries.append((known, _text(value)))
+        identifier = environment_id(own)
+        count = counted(keys_of(rows), identifier, "environment")
+        environments.append(Environment(identifier or "unknown", count, entries))
+    return environments
 
 
 def _text(value: Any) -> str:

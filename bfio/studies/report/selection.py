@@ -128,12 +128,11 @@ def keys_of(items: Iterable[Task | Row]) -> str:
 
 def conditions(wanted: Mapping[str, Any]) -> str:
     """Return conditions as a reader says them: ``policy = fcfs, seed = 0 or 1``."""
-    return ", ".join(f"{name} = {_choices(choice)}" for name, choice in wanted.items())
-
-
-def _choices(wanted: Any) -> str:
-    choices = wanted if isinstance(wanted, list | tuple) else [wanted]
-    return " or ".join(label(choice) for choice in choices)
+    told = []
+    for name, choice in wanted.items():
+        choices = choice if isinstance(choice, list | tuple) else [choice]
+        told.append(f"{name} = {' or '.join(map(label, choices))}")
+    return ", ".join(told)
 
 
 def varying(items: Sequence[Task | Row], but: Iterable[str]) -> list[str]:

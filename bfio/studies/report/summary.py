@@ -1,6 +1,6 @@
 """What was run: counts of rows by their end, fixed arguments, the grid, and rows that failed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bfio.studies.report.selection import grouped, keys_of, label
@@ -63,54 +63,36 @@ def check_some_done(results: Results) -> None:
 
 def counts(results: Results) -> list[Count]:
     """Return the counts of planned rows by how they ended; they add up to the planned ones."""
-    found = [
+    missing = keys_of(task for task in results.tasks if task.key not in results.rows)
+    rows = list(results.rows.values())
+    return [
         Count(counted(keys_of(results.tasks), "planned"), "planned"),
-        _count(results, "done", "done", lambda row: row.is_done),
+        _count("done", "done", results.done),
+        *(
+            _count(status.value, text, [row for row in rows if row.status is status], is_bad=True)
+            for status, text in ENDS.items()
+        ),
+        Count(counted(missing, "missing"), "not computed yet", is_bad=bool(missing)),
     ]
-    for status, text in ENDS.items():
-        found.append(_count(results, status.value, text, _ended(status), is_bad=True))
-    missing = [task for task in results.tasks if task.key not in results.rows]
-    number = counted(keys_of(missing), "missing")
-    return [*found, Count(number, "not computed yet", is_bad=bool(missing))]
 
 
 def reservations(results: Results) -> list[Count]:
     """Return the counts of what is to be known of rows that count."""
+    done = results.done
+    clocked = [row for row in results.rows.values() if row.stopped_by_clock]
+    passed = [row for row in done if row.verdict is RowVerdict.PASSED]
+    unchecked = [row for row in done if row.verdict is RowVerdict.NONE]
+    unproven = [row for row in done if row.unproven > 0]
     return [
-        _count(results, "unproven", "with an optimum unproven", _is_unproven, is_bad=True),
-        _count(
-            results,
-            "stopped-by-clock",
-            "stopped by a time limit",
-            lambda row: row.stopped_by_clock,
-            is_bad=True,
-        ),
-        _count(results, "passed", "passed by an independent checker", _passed),
-        _count(results, "unchecked", "with nothing to check", _is_unchecked),
+        _count("unproven", "with an optimum unproven", unproven, is_bad=True),
+        _count("stopped-by-clock", "stopped by a time limit", clocked, is_bad=True),
+        _count("passed", "passed by an independent checker", passed),
+        _count("unchecked", "with nothing to check", unchecked),
     ]
 
 
-def _is_unproven(row: Row) -> bool:
-    return row.is_done and row.unproven > 0
-
-
-def _passed(row: Row) -> bool:
-    return row.is_done and row.verdict is RowVerdict.PASSED
-
-
-def _is_unchecked(row: Row) -> bool:
-    return row.is_done and row.verdict is RowVerdict.NONE
-
-
-def _ended(status: Status) -> Callable[[Row], bool]:
-    return lambda row: row.status is status
-
-
-def _count(
-    results: Results, name: str, text: str, condition: Callable[[Row], bool], is_bad: bool = False
-) -> Count:
-    keys = keys_of(row for row in results.rows.values() if condition(row))
-    return Count(counted(keys, name), text, is_bad and bool(keys))
+def _count(name: str, text: str, rows: Sequence[Row], is_bad: bool = False) -> Count:
+    return Count(counted(keys_of(rows), name), text, is_bad and bool(rows))
 
 
 def effort(results: Results) -> Phrase:
@@ -172,18 +154,11 @@ class FailedRow:
 
 def failed(results: Results) -> list[FailedRow]:
     """Return all rows that were computed and are not done, in the order of the plan."""
-    varying = set(results.study.axes())
-    return [
-        FailedRow(
-            row.task.key,
-            row.status.value,
-            ", ".join(
-                f"{name} = {label(value)}"
-                for name, value in row.task.arguments.items()
-                if name in varying
-            ),
-            shortened(row.error),
-        )
-        for row in results.rows.values()
-        if not row.is_done
-    ]
+    varying, found = set(results.study.axes()), []
+    for row in results.rows.values():
+        own = [(name, value) for name, value in row.task.arguments.items() if name in varying]
+        told = ", ".join(f"{name} = {label(value)}" for name, value in own)
+        if not row.is_done:
+            error = shortened(row.error)
+            found.append(FailedRow(row.task.key, row.status.value, told, error))
+    return found

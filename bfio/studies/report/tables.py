@@ -164,28 +164,23 @@ def exponent_heading(value: str, against: str) -> str:
 
 
 def _lines(plan: Table, entries: Sequence[_Entry], divided: Sequence[str]) -> Iterator[Line]:
-    """Yield our lines, each followed by published ones about it alone; the others come last."""
-    homes = [
-        [index for index, entry in enumerate(entries) if _is_about(published, entry)]
-        for published in plan.published
-    ]
+    """Yield a line per group, published figures below the line that they are about."""
+    below: dict[int, list[Line]] = {}
+    for published in plan.published:
+        about = [
+            index
+            for index, entry in enumerate(entries)
+            if all(
+                name not in published or identity(published[name]) == identity(value)
+                for name, value in zip(plan.rows, entry.group.values, strict=True)
+            )
+        ]
+        place = about[0] if len(about) == 1 else len(entries)
+        below.setdefault(place, []).append(_published_line(plan, published, divided))
     for index, entry in enumerate(entries):
         yield Line(list(_cells(entry, divided)))
-        for published, home in zip(plan.published, homes, strict=True):
-            if home == [index]:
-                yield _published_line(plan, published, divided)
-    for published, home in zip(plan.published, homes, strict=True):
-        if len(home) != 1:
-            yield _published_line(plan, published, divided)
-
-
-def _is_about(published: Mapping[str, Any], entry: _Entry) -> bool:
-    """Return whether a published line has the arguments of ours, as far as it names them."""
-    return all(
-        identity(published[name]) == identity(value)
-        for name, value in zip(entry.plan.rows, entry.group.values, strict=True)
-        if name in published
-    )
+        yield from below.get(index, [])
+    yield from below.get(len(entries), [])
 
 
 def _cells(entry: _Entry, divided: Sequence[str]) -> Iterator[Cell]:
@@ -201,23 +196,18 @@ def _cells(entry: _Entry, divided: Sequence[str]) -> Iterator[Cell]:
 
 
 def _record(entry: _Entry, name: str) -> dict[str, Value]:
-    values = zip(entry.plan.rows, entry.group.values, strict=True)
-    reserved = {
-        "rows_unproven": sum(row.unproven > 0 for row in entry.done),
-        "rows_clocked": sum(row.stopped_by_clock for row in entry.done),
+    plan = entry.plan
+    record: dict[str, Value] = {
+        f"argument.{argument}": value
+        for argument, value in zip(plan.rows, entry.group.values, strict=True)
     }
-    return {
-        **{f"argument.{argument}": value for argument, value in values},
-        "value": name,
-        "statistic": _statistic(entry.plan),
-        "rows_planned": len(entry.group.items),
-        "rows_done": len(entry.done),
-        **{name: count for name, count in reserved.items() if count},
-    }
-
-
-def _statistic(plan: Table) -> str:
-    return "exponent" if plan.against else plan.statistic.value
+    record |= {"value": name, "statistic": plan.statistic_name}
+    record |= {"rows_planned": len(entry.group.items), "rows_done": len(entry.done)}
+    if unproven := sum(row.unproven > 0 for row in entry.done):
+        record["rows_unproven"] = unproven
+    if clocked := sum(row.stopped_by_clock for row in entry.done):
+        record["rows_clocked"] = clocked
+    return record
 
 
 def _rows_cell(entry: _Entry) -> Cell:
@@ -227,14 +217,10 @@ def _rows_cell(entry: _Entry) -> Cell:
         lines.append(("of\u00a0", counted(keys_of(entry.group.items), "planned"), "\u00a0planned"))
     if repeated := num_repeated(entry.done):
         lines.append((f"{repeated}\u00a0repeated",))
-    unproven = [row for row in entry.done if row.unproven]
-    if unproven:
-        lines.append((counted(keys_of(unproven), "unproven"), "\u00a0unproven"))
-    stopped = [row for row in entry.done if row.stopped_by_clock]
-    if stopped:
-        lines.append(
-            (counted(keys_of(stopped), "stopped-by-clock"), "\u00a0by\u00a0the\u00a0clock")
-        )
+    if unproven := keys_of(row for row in entry.done if row.unproven):
+        lines.append((counted(unproven, "unproven"), "\u00a0unproven"))
+    if stopped := keys_of(row for row in entry.done if row.stopped_by_clock):
+        lines.append((counted(stopped, "stopped-by-clock"), "\u00a0by\u00a0the\u00a0clock"))
     return lines
 
 
@@ -258,7 +244,7 @@ def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
     if estimate.interval is not None:
         record["lower"], record["upper"] = estimate.interval.lower, estimate.interval.upper
         record["coverage"] = estimate.interval.coverage
-    lines: list[Phrase] = list(estimated(estimate, _statistic(entry.plan), marks))
+    lines: list[Phrase] = list(estimated(estimate, entry.plan.statistic_name, marks))
     if fit is not None and fit.refused:
         lines.append((counted(keys_of(fit.refused), name, "not-positive"), " not positive"))
     elif estimate.undefined:
@@ -287,54 +273,47 @@ def _words(rows: Sequence[Row], name: str) -> list[tuple[str, Traced]]:
 def _ratio_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
     if entry.pairing is None:
         return (("baseline",),)
+
+    def marks(pairs: Sequence[tuple[Row, Row]]) -> Mapping[str, str]:
+        ours, theirs = (keys_of(pair[side] for pair in pairs) for side in (0, 1))
+        return origin(ours, name, baseline_keys=theirs)
+
     found = entry.ratios[name]
-    record["ratio"], record["pairs"] = found.estimate.value, len(found.pairs)
-    if found.estimate.why_none:
-        record["no_ratio_interval"] = found.estimate.why_none
-    if found.estimate.interval is not None:
-        interval = found.estimate.interval
-        record["ratio_lower"], record["ratio_upper"] = interval.lower, interval.upper
-    marks = _pair_marks(found.pairs, name)
-    lines: list[Phrase] = list(estimated(found.estimate, "ratio", marks))
-    word = " pair" if len(found.pairs) == 1 else " pairs"
-    lines.append((traced(len(found.pairs), "pairs", marks), word))
-    if entry.pairing.incomplete:
-        keys = keys_of(entry.pairing.incomplete)
-        incomplete = counted(keys, name, "pairs-incomplete", baseline_keys="")
-        lines.append((incomplete, " incomplete"))
+    estimate, pairs = found.estimate, len(found.pairs)
+    record["ratio"], record["pairs"] = estimate.value, pairs
+    if estimate.why_none:
+        record["no_ratio_interval"] = estimate.why_none
+    if estimate.interval is not None:
+        ends = estimate.interval.lower, estimate.interval.upper
+        record["ratio_lower"], record["ratio_upper"] = ends
+    own = marks(found.pairs)
+    lines: list[Phrase] = list(estimated(estimate, "ratio", own))
+    lines.append((traced(pairs, "pairs", own), " pair" if pairs == 1 else " pairs"))
+    if incomplete := keys_of(entry.pairing.incomplete):
+        count = counted(incomplete, name, "pairs-incomplete", baseline_keys="")
+        lines.append((count, " incomplete"))
     if found.unusable:
-        marks = _pair_marks(found.unusable, name)
-        refused = traced(len(found.unusable), "pairs-not-positive", marks)
+        refused = traced(len(found.unusable), "pairs-not-positive", marks(found.unusable))
         lines.append((refused, " not positive or undefined"))
     return lines
 
 
-def _pair_marks(pairs: Sequence[tuple[Row, Row]], name: str) -> Mapping[str, str]:
-    baseline = keys_of(theirs for _, theirs in pairs)
-    return origin(keys_of(ours for ours, _ in pairs), name, baseline_keys=baseline)
-
-
 def _published_line(plan: Table, published: Mapping[str, Any], divided: Sequence[str]) -> Line:
-    source = published.get(_NOT_VALUES, "published")
+    source = str(published.get(_NOT_VALUES, "published"))
     cells: list[Cell] = [
         ((label(published[name]) if name in published else "",),) for name in plan.rows
     ]
-    cells[-1] = (*cells[-1], (str(source),))
+    cells[-1] = (*cells[-1], (source,))
     cells.append((("published",),))
     for name in plan.values:
-        cells.append(_published_cell(published.get(name)))
+        value = published.get(name)
+        number = as_number(value)
+        # As printed in the paper: rounding it again would misquote it.
+        text = written(number) if isinstance(number, int) else str(value)
+        cells.append(EMPTY if value is None else ((text,),))
         if name in divided:
             cells.append((("",),))
     return Line(cells, is_published=True)
-
-
-def _published_cell(value: Value) -> Cell:
-    number = as_number(value)
-    if value is None:
-        return EMPTY
-    # As printed in the paper: rounding it again would misquote it.
-    text = str(value) if number is None or isinstance(number, float) else written(number)
-    return ((text,),)
 
 
 def _records_of(plan: Table, published: Mapping[str, Any]) -> Iterator[dict[str, Value]]:

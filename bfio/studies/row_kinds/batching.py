@@ -9,7 +9,6 @@ from typing import Any
 from bfio.batching.options import BatchOptions
 from bfio.batching.replay import violations
 from bfio.batching.run import METRICS, BatchRun
-from bfio.batching.scenario import Scenario
 from bfio.batching.simulation import simulate
 from bfio.batching.sizes import ListedSizes
 from bfio.batching.stability import judge
@@ -17,7 +16,7 @@ from bfio.common.options import from_mapping, names_of
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
-from bfio.studies.row_parts.batching_offer import BatchingOffer, offer_of
+from bfio.studies.row_parts.batching_offer import BatchingOffer
 from bfio.studies.row_parts.cache_arguments import algorithm_digest
 from bfio.studies.row_parts.workload_arguments import lengths_digest
 from formulations.errors import InputError
@@ -48,7 +47,7 @@ VALUES = [
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
-    scenario = offer_of(given).scenario(context)
+    scenario = from_mapping(BatchingOffer, arguments).scenario(context)
     options = from_mapping(BatchOptions, given.given)
     if options.horizon is None:
         raise InputError("argument horizon", "it is not given", "say how long to simulate")
@@ -58,9 +57,15 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     def compute() -> RowResult:
         run = simulate(scenario, seed=seed, options=options)
         values: dict[str, Value] = dict(METRICS.measure(run))
-        values |= _known(scenario) | dict.fromkeys(_JUDGED)
+        values |= {"load": 0.0, "theory": None} | dict.fromkeys(_JUDGED)
+        if any(stage.rate for stage in scenario.network.stages):
+            known = capacity(scenario.network)
+            values["load"] = plain_number(1 / known.factor)
+            values["theory"] = theory(known).verdict.value
         if judges:
-            values |= _judged(scenario, judge_slots, seed)
+            found = judge(scenario, horizon=judge_slots, seed=seed)
+            drift = found.empty.mean, found.empty.half_width
+            values |= zip(_JUDGED, (found.verdict.value, *drift, found.horizon), strict=True)
         series = {
             "time": (run.course.slot * run.slot).tolist(),
             "tokens": run.course.tokens.tolist(),
@@ -70,37 +75,12 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
     document = json.dumps(scenario.network.to_mapping(), sort_keys=True)
     source = algorithm_digest(scenario.serving.name)
-    return Planned(digest_of(f"{document}{source}", *_listed(scenario)), compute)
-
-
-def _listed(scenario: Scenario) -> list[str]:
-    """Return digests of the sizes that are drawn from a trace."""
     laws = [law for law in scenario.listed_sizes.values() if isinstance(law, ListedSizes)]
-    return [lengths_digest(law.prefill, law.decode).hexdigest() for law in laws]
+    listed = [lengths_digest(law.prefill, law.decode).hexdigest() for law in laws]
+    return Planned(digest_of(f"{document}{source}", *listed), compute)
 
 
 _JUDGED = ("judged", "drift", "drift_half_width", "judged_slots")
-
-
-def _known(scenario: Scenario) -> dict[str, Value]:
-    if not any(stage.rate for stage in scenario.network.stages):
-        return {"load": 0.0, "theory": None}
-    result = capacity(scenario.network)
-    return {
-        "load": plain_number(1 / result.factor),
-        "theory": theory(result).verdict.value,
-    }
-
-
-def _judged(scenario: Scenario, slots: int, seed: int) -> dict[str, Value]:
-    found = judge(scenario, horizon=slots, seed=seed)
-    measured = (
-        found.verdict.value,
-        found.empty.mean,
-        found.empty.half_width,
-        found.horizon,
-    )
-    return dict(zip(_JUDGED, measured, strict=True))
 
 
 def _violations(run: BatchRun) -> dict[str, int]:

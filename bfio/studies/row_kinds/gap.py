@@ -59,7 +59,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         runs_digest(run),
         lambda: _compute(run, make(), context.want_log),
         run.draws_with(look_ahead),
-        run.setting,
+        run.setting(),
         *run.told(look_ahead=look_ahead),
         unread=run.unread,
     )
@@ -79,6 +79,11 @@ def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
     )
     report, own = observer.report(), run_solves(run)
     unproven = sum(row.optimum is None for row in report.rows)
+    lines = (
+        f"step {row.step}: {row.admitted} of {row.waiting} admitted, objective {row.objective}, "
+        f"optimum {row.optimum}, bound {row.bound}, {row.seconds * 1e3:.3f} ms"
+        for row in report.rows
+    )
     return RowResult(
         values=gap_values(report, run.steady_mask(plan.warm_up), run.measured_steps),
         series={"regrets": [regret / report.scale for regret in report.regrets()]},
@@ -87,7 +92,7 @@ def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
         unproven=unproven + own.unproven,
         violations=run_violations(run, plan.workload, plan.cluster),
         stopped_by_clock=own.clocked > 0 or any(row.is_clocked for row in report.rows),
-        log="\n".join(map(_line, report.rows)) if want_log else "",
+        log="\n".join(lines) if want_log else "",
     )
 
 
@@ -116,7 +121,13 @@ def gap_values(
         under plain names, over those of measured steps under ``measured.``, of steady steps under
         ``steady.``. Regrets and optima are in tokens.
     """
-    first = report.rows[:1]
+    cold: dict[str, Value] = dict.fromkeys(("is_proven", "regret", "regret_at_most", "objective"))
+    for row in report.rows[:1]:
+        cold |= {"is_proven": row.optimum is not None, "objective": row.objective / report.scale}
+        if row.regret is not None:
+            cold["regret"] = row.regret / report.scale
+        if row.bound is not None:
+            cold["regret_at_most"] = (row.objective - row.bound) / report.scale
     later = [row for row in report.rows[1:] if row.optimum is not None]
     measured = set() if measured_steps is None else set(measured_steps.tolist())
     parts = {
@@ -140,7 +151,7 @@ def gap_values(
             for prefix, rows in parts.items()
             for name, value in _distribution(rows, report.scale).items()
         },
-        **{f"cold.{k}": v for k, v in _first(first, report.scale).items()},
+        **{f"cold.{name}": value for name, value in cold.items()},
     }
 
 
@@ -162,26 +173,6 @@ def _distribution(rows: Sequence[StepRegret], scale: int) -> dict[str, Value]:
         "optimum_mean": optimum / len(rows),
         "relative_regret": regret / optimum if optimum else None,
     }
-
-
-def _first(rows: Sequence[StepRegret], scale: int) -> dict[str, Value]:
-    """Describe the first decision, with the bound of its regret where it is unproven."""
-    if not rows:
-        return dict.fromkeys(("is_proven", "regret", "regret_at_most", "objective"))
-    (row,) = rows
-    return {
-        "is_proven": row.optimum is not None,
-        "regret": None if row.regret is None else row.regret / scale,
-        "regret_at_most": None if row.bound is None else (row.objective - row.bound) / scale,
-        "objective": row.objective / scale,
-    }
-
-
-def _line(row: StepRegret) -> str:
-    return (
-        f"step {row.step}: {row.admitted} of {row.waiting} admitted, objective {row.objective}, "
-        f"optimum {row.optimum}, bound {row.bound}, {row.seconds * 1e3:.3f} ms"
-    )
 
 
 def _observer(given: Arguments) -> GapObserver:

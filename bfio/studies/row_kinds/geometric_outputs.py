@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from bfio.prediction.geometric import GeometricFit, geometric_fit
-from bfio.studies.row import RowContext, RowResult
+from bfio.prediction.geometric import geometric_fit
+from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.workload_arguments import (
@@ -49,13 +49,9 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 def _compute(choice: WorkloadChoice) -> RowResult:
     fit = geometric_fit(chosen_workload(choice).output_tokens, "outputs")
-    return RowResult(_values(fit))
-
-
-def _values(fit: GeometricFit) -> dict[str, Any]:
     hazards = [entry.hazard / fit.p for entry in fit.ages]
-    residuals = dict(zip(("half", "mean", "twice"), fit.residuals, strict=True))
-    return {
+    half, mean, twice = fit.residuals
+    values: dict[str, Value] = {
         "lengths": fit.count,
         "output_mean": 1 / fit.p,
         "distance": fit.distance,
@@ -66,8 +62,11 @@ def _values(fit: GeometricFit) -> dict[str, Any]:
         "verdict": fit.verdict,
         "least_hazard": min(hazards),
         "most_hazard": max(hazards),
-        **{f"residual_{name}": value for name, value in residuals.items()},
+        "residual_half": half,
+        "residual_mean": mean,
+        "residual_twice": twice,
     }
+    return RowResult(values)
 
 
 KIND = planned_kind(

@@ -141,14 +141,9 @@ def _gap(bound: int, latency: int) -> float:
 
 def _exact(problem: LatencyProblem, limit: float) -> Enclosure:
     found = solve_hindsight(problem, limit, threads=1)
-    return Enclosure(
-        found.bound,
-        in_integers=True,
-        latency=found.objective,
-        violations=hindsight_violations(problem, found),
-        timings=solve_timings(found),
-        stopped_by_clock=found.stopped_by_time,
-    )
+    broken, timings = hindsight_violations(problem, found), solve_timings(found)
+    late = found.stopped_by_time
+    return Enclosure(found.bound, True, found.objective, broken, timings, late)
 
 
 def _relaxation(problem: LatencyProblem, limit: float) -> Enclosure:
@@ -162,30 +157,27 @@ def _relaxation(problem: LatencyProblem, limit: float) -> Enclosure:
 
 
 def _backend(
-    name: str, *, from_mc_sf: bool = False
-) -> Callable[[LatencyProblem, float], Enclosure]:
-    def enclose(problem: LatencyProblem, limit: float) -> Enclosure:
-        hint = tuple(serve(problem, "mc-sf").start.tolist()) if from_mc_sf else None
-        found = solve(problem, backend=name, time_limit=limit, hint=hint)
-        bound = lower_bound(problem) if found.bound is None else found.bound
-        return Enclosure(
-            bound,
-            found.bound_kind is BoundKind.INTEGER,
-            found.objective,
-            found.violations,
-            {"solve_s": found.seconds, "build_s": found.compile_seconds},
-            found.termination is Termination.TIME_LIMIT,
-        )
-
-    return enclose
+    name: str, problem: LatencyProblem, limit: float, *, from_mc_sf: bool = False
+) -> Enclosure:
+    """Solve the integer program with a backend, perhaps starting with MC-SF's schedule."""
+    hint = tuple(serve(problem, "mc-sf").start.tolist()) if from_mc_sf else None
+    found = solve(problem, backend=name, time_limit=limit, hint=hint)
+    return Enclosure(
+        lower_bound(problem) if found.bound is None else found.bound,
+        found.bound_kind is BoundKind.INTEGER,
+        found.objective,
+        found.violations,
+        {"solve_s": found.seconds, "build_s": found.compile_seconds},
+        found.termination is Termination.TIME_LIMIT,
+    )
 
 
 _METHODS: dict[str, Callable[[LatencyProblem, float], Enclosure]] = {
     "exact": _exact,
     "lp": _relaxation,
-    "highs": _backend("highs"),
-    "highs-from-mc-sf": _backend("highs", from_mc_sf=True),
-    "cp-sat": _backend("cp-sat"),
+    "highs": partial(_backend, "highs"),
+    "highs-from-mc-sf": partial(_backend, "highs", from_mc_sf=True),
+    "cp-sat": partial(_backend, "cp-sat"),
 }
 
 

@@ -148,12 +148,8 @@ def hindsight_violations(
 def solve_timings(hindsight: HindsightResult) -> dict[str, float]:
     """Return the time of each phase of a solve [s]."""
     seconds = hindsight.seconds
-    return {
-        "solve_s": seconds.total,
-        "schedule_s": seconds.schedule,
-        "prices_s": seconds.prices,
-        "search_s": seconds.search,
-    }
+    spent = (seconds.total, seconds.schedule, seconds.prices, seconds.search)
+    return dict(zip((entry.name for entry in TIMINGS), spent, strict=True))
 
 
 def problem_digest(problem: LatencyProblem, more: str = "") -> str:

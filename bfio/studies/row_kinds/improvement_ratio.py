@@ -1,11 +1,9 @@
 """Rows that set the imbalance of two policies against each other, as theorems on BF-IO do."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from bfio.common.metrics import Value
 from bfio.common.statistics import half_width
@@ -15,7 +13,6 @@ from bfio.studies.row_kind import MEASURED_PART, STEADY, Planned, descriptions, 
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import MEASURED_ARGUMENTS, RunPlan, run_plan, runs_digest
 from bfio.studies.row_parts.run_values import PARTS, RUN_VALUES, TIMINGS, run_solves, run_timings
-from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
 
 DEFAULT_BASELINE = "fcfs"
@@ -43,7 +40,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         runs_digest(baseline, policy),
         partial(_compute, plans),
         draws,
-        policy.setting_beside(baseline),
+        policy.setting(baseline),
         *policy.told(baseline),
         (baseline.meaning, policy.meaning),
         {name: error for name, error in policy.unread.items() if name in baseline.unread},
@@ -101,10 +98,15 @@ def ratio_values(
     slots = policy.cluster.alike("slots", "improvement-ratio")
     scale = math.sqrt(slots * math.log(policy.cluster.workers))
     values: dict[str, Value] = {"sqrt_b_log_g": scale}
-    for prefix, steps_of in _parts(warm_up).items():
-        runs = measured if measured and prefix == MEASURED_PART else (baseline, policy)
-        series = [_imbalances(run, steps_of(run)) for run in runs]
-        before, after = (None if steps is None else float(steps.mean()) for steps in series)
+    for prefix in ("", MEASURED_PART, STEADY):
+        series = []
+        for run in measured if measured and prefix == MEASURED_PART else (baseline, policy):
+            steps: Any = slice(None)
+            if prefix:
+                is_steady = prefix == STEADY
+                steps = run.steady_mask(warm_up) if is_steady else run.measured_steps
+            series.append(None if steps is None or run.steps == 0 else run.imbalance[steps])
+        before, after = (None if part is None else float(part.mean()) for part in series)
         ratio = _quotient(before, after)
         values |= {
             f"{prefix}iir": ratio,
@@ -114,38 +116,16 @@ def ratio_values(
             f"{prefix}policy.avg_imbalance": after,
         }
         if prefix:
-            values[f"{prefix}iir.half_width"] = _half_width(ratio, series)
+            relative = []
+            for part, mean in zip(series, (before, after), strict=True):
+                width = None if part is None else half_width(part)
+                relative.append(_quotient(width, mean))
+            known = [error for error in relative if error is not None]
+            error = None
+            if ratio is not None and len(known) == len(relative):
+                error = ratio * math.hypot(*known)
+            values[f"{prefix}iir.half_width"] = error
     return values
-
-
-def _parts(warm_up: int) -> Mapping[str, Callable[[Run], IntArray | BoolArray | None]]:
-    """Return how to find the steps of each part of a run, by the prefix of its values."""
-    return {
-        "": lambda run: np.arange(run.steps),
-        MEASURED_PART: lambda run: run.measured_steps,
-        STEADY: partial(Run.steady_mask, warm_up=warm_up),
-    }
-
-
-def _imbalances(run: Run, steps: IntArray | BoolArray | None) -> IntArray | None:
-    """Return the imbalance of some steps [tokens]; None without any."""
-    if steps is None or run.steps == 0:
-        return None
-    return run.imbalance[steps]
-
-
-def _half_width(ratio: Value, series: Sequence[IntArray | None]) -> float | None:
-    """Propagate the intervals of two means to their ratio: relative errors add as squares.
-
-    That takes the runs as independent. They serve the same requests, so it errs on the wide side.
-    """
-    relative = []
-    for imbalance in series:
-        width = None if imbalance is None else half_width(imbalance)
-        if imbalance is None or width is None or not imbalance.any():
-            return None
-        relative.append(width / float(imbalance.mean()))
-    return None if ratio is None else ratio * math.hypot(*relative)
 
 
 def _quotient(numerator: Value, denominator: Value) -> float | None:

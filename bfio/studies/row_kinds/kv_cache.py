@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from bfio.common.metrics import Metric
@@ -77,7 +76,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     _check_first(first, check_offer(offer))
 
     def compute() -> RowResult:
-        offered = _offered(offer)
+        offered = offered_instance(offer)
         instance = offered if first is None else first_requests(offered, first)
         run = serve(instance, algorithm, seed=seed, limits=limits)
         return RowResult(
@@ -135,11 +134,6 @@ def rate_per_second(instance: CacheInstance, load: Fraction) -> float | None:
     """Return the arrivals per second that offer a load; None for none."""
     units = instance.batch_time.units_per_second
     return float(arrival_rate(instance, load) * units) if load and units else None
-
-
-@lru_cache(maxsize=4)
-def _offered(offer: Offer) -> CacheInstance:
-    return offered_instance(offer)
 
 
 def _check_first(count: int | None, available: int) -> None:

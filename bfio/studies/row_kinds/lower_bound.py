@@ -1,8 +1,7 @@
 """Rows that run an algorithm on the instances with which lower bounds are proven."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -96,10 +95,10 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 
 def _compute(adversary: Adversary, algorithm: str, seed: int) -> RowResult:
-    runs = [_starts(problem, algorithm, adversary.wait, seed) for problem in adversary.problems]
     found: dict[str, int] = {}
     latency = reference = 0
-    for k, (problem, starts) in enumerate(zip(adversary.problems, runs, strict=True)):
+    for k, problem in enumerate(adversary.problems):
+        starts = _starts(problem, algorithm, adversary.wait, seed)
         candidates = [delayed_starts(problem, 0), delayed_starts(problem)]
         best = min(candidates, key=lambda other: total_latency(problem, other))
         for who, schedule in (("algorithm", starts), ("reference", best)):
@@ -135,64 +134,37 @@ def _starts(problem: LatencyProblem, algorithm: str, wait: int, seed: int) -> li
 
 
 def _adversary(given: Arguments) -> Adversary:
-    name = given.choice("instance", tuple(_MAKERS), default="")
+    """Return the instances that an argument names, refusing what is not theirs."""
+    name = given.choice("instance", tuple(_TAKES), default="")
     for other in _OWN:
         if given.has(other) and other not in _TAKES[name]:
             raise InputError(
                 f"argument {other}", f"{name} takes {', '.join(_TAKES[name])}", "remove it"
             )
-    return _MAKERS[name](given)
-
-
-def _theorem_6_2(given: Arguments) -> Adversary:
-    memory, epsilon = _memory(given), _epsilon(given)
     convention = convention_of(given)
-    problem = theorem_6_2(memory, epsilon, convention)
-    keep, pause, wait = costs_6_2(memory, epsilon)
-    limit = float(limit_6_2(epsilon, convention))
-    return Adversary([problem], float(min(keep, pause) / wait), limit)
-
-
-def _remark_6_3(given: Arguments) -> Adversary:
-    short = given.whole("short", 1, maximum=10**6)
-    problem = theorem_6_2(_memory(given), _epsilon(given), convention_of(given), short)
-    return Adversary([problem], None, None)
-
-
-def _theorem_6_4(given: Arguments) -> Adversary:
-    memory, epsilon = _memory(given), _epsilon(given)
+    if name == "square-root":
+        requests = given.whole("requests", 0, maximum=10**7)
+        if requests < 3:
+            raise InputError("argument requests", f"{requests}", "use 3 or more")
+        return Adversary([square_root_bound(2 * (requests - 1), convention)], None, None)
+    memory = given.whole("memory", 1000, minimum=1, maximum=10**9)
+    epsilon = exact_rational(given.rational("epsilon", "0.1"), "argument epsilon")
+    if name == "remark-6.3":
+        short = given.whole("short", 1, maximum=10**6)
+        return Adversary([theorem_6_2(memory, epsilon, convention, short)], None, None)
+    if name == "theorem-6.2":
+        problem = theorem_6_2(memory, epsilon, convention)
+        keep, pause, wait = costs_6_2(memory, epsilon)
+        limit = float(limit_6_2(epsilon, convention))
+        return Adversary([problem], float(min(keep, pause) / wait), limit)
     constant = given.whole("constant", 2, minimum=1, maximum=1000)
-    problems = theorem_6_4(memory, epsilon, constant, convention_of(given))
-    wait = exact_rational(given.rational("wait", "0"), "argument wait") * memory
-    if wait.denominator != 1:
-        raise InputError("argument wait", f"{wait} rounds", "use a multiple of 1/memory")
+    problems = theorem_6_4(memory, epsilon, constant, convention)
+    held = exact_rational(given.rational("wait", "0"), "argument wait") * memory
+    if held.denominator != 1:
+        raise InputError("argument wait", f"{held} rounds", "use a multiple of 1/memory")
     # Derived for an algorithm that starts at once.
-    limit = None if wait else float(limit_6_4(epsilon, constant, convention_of(given)))
-    return Adversary(problems, float(printed_bound_6_4(epsilon, constant)), limit, int(wait))
-
-
-def _square_root(given: Arguments) -> Adversary:
-    requests = given.whole("requests", 0, maximum=10**7)
-    if requests < 3:
-        raise InputError("argument requests", f"{requests}", "use 3 or more")
-    problem = square_root_bound(2 * (requests - 1), convention_of(given))
-    return Adversary([problem], None, None)
-
-
-_MAKERS: dict[str, Callable[[Arguments], Adversary]] = {
-    "theorem-6.2": _theorem_6_2,
-    "remark-6.3": _remark_6_3,
-    "theorem-6.4": _theorem_6_4,
-    "square-root": _square_root,
-}
-
-
-def _memory(given: Arguments) -> int:
-    return given.whole("memory", 1000, minimum=1, maximum=10**9)
-
-
-def _epsilon(given: Arguments) -> Fraction:
-    return exact_rational(given.rational("epsilon", "0.1"), "argument epsilon")
+    bound = None if held else float(limit_6_4(epsilon, constant, convention))
+    return Adversary(problems, float(printed_bound_6_4(epsilon, constant)), bound, int(held))
 
 
 KIND = planned_kind(

@@ -12,7 +12,6 @@ from bfio.decode.prediction import registry as predictors
 from bfio.prediction.check import report_violations
 from bfio.prediction.evaluation import evaluate_predictor, split
 from bfio.prediction.options import EvaluationOptions
-from bfio.prediction.report import PredictorReport
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Described, Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
@@ -76,20 +75,16 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     predictors.find(predictor)
     look_ahead = given.whole("horizon", 20, minimum=1, maximum=MAX_SHOWN)
     facts = request_facts(choice)
+    told = {"horizon": look_ahead} | {n: getattr(how, n) for n in names_of(EvaluationOptions)}
     own = users_digest(predictor) if predictors.is_own(predictor) else ""
     return Planned(
         digest_of(facts.digest, own) if own else facts.digest,
         partial(_compute, choice, predictor, look_ahead, how),
         draws=predictors.draws(predictor),
         setting={"requests": facts.used, "predictor": f"predictor {predictor}"}
-        | {name: f"{name} {value}" for name, value in _told(how, look_ahead).items()},
+        | {name: f"{name} {value}" for name, value in told.items() if value},
         meaning=(predictors.spelt_out(predictor), choice, how, look_ahead),
     )
-
-
-def _told(how: EvaluationOptions, look_ahead: int) -> dict[str, Any]:
-    told = {name: getattr(how, name) for name in names_of(EvaluationOptions)}
-    return {"horizon": look_ahead} | {name: value for name, value in told.items() if value}
 
 
 def _compute(
@@ -98,20 +93,17 @@ def _compute(
     requests = chosen_workload(choice)
     report = evaluate_predictor(requests, predictor, look_ahead, options=how)
     _, evaluated = split(requests, how)
+    errors = [entry.conditional_mae for entry in report.by_age]
     return RowResult(
         {entry.name: getattr(report, entry.name) for entry in VALUES},
-        _series(report),
+        {
+            "stated": [entry.mean_probability for entry in report.calibration],
+            "true": [entry.share_positive for entry in report.calibration],
+            "mae_by_age": [error for error in errors if error is not None],
+        },
         {"call_s": report.call_us * 1e-6, "request_s": report.request_us * 1e-6},
         violations=report_violations(report, evaluated.output_tokens),
     )
-
-
-def _series(report: PredictorReport) -> dict[str, list[float]]:
-    return {
-        "stated": [entry.mean_probability for entry in report.calibration],
-        "true": [entry.share_positive for entry in report.calibration],
-        "mae_by_age": [e.conditional_mae for e in report.by_age if e.conditional_mae is not None],
-    }
 
 
 KIND = planned_kind(

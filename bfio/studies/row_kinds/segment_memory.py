@@ -78,21 +78,19 @@ def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         raised=given.flag("raised"),
     )
     digest = digest_of(json.dumps(file.to_mapping()))
-    return Planned(digest, lambda: _result(problem, solve()))
 
+    def compute() -> RowResult:
+        found = solve()
+        values: dict[str, Value] = dict.fromkeys(entry.name for entry in _OF_PLANS)
+        # The segments are those of the plan: `best_plan` chooses them.
+        chosen = problem if found is None else found.problem
+        values |= {"keeps_up": found is not None, "segment_load": float(chosen.load)}
+        if found is None:
+            return RowResult(values, violations={})
+        broken = nested_violations(chosen, found.thresholds)
+        return RowResult(values | plan_values(chosen, found), violations=broken)
 
-def _result(problem: NestedProblem, found: SegmentPlan | None) -> RowResult:
-    """Return the row of thresholds with their memory; None if none keep up."""
-    values: dict[str, Value] = dict.fromkeys(entry.name for entry in _OF_PLANS)
-    values["keeps_up"] = found is not None
-    if found is None:
-        return RowResult({**values, "segment_load": float(problem.load)}, violations={})
-    # The segments are those of the plan: `best_plan` chooses them.
-    chosen = found.problem
-    return RowResult(
-        values={**values, **plan_values(chosen, found), "segment_load": float(chosen.load)},
-        violations=nested_violations(chosen, found.thresholds),
-    )
+    return Planned(digest, compute)
 
 
 def plan_values(problem: NestedProblem, found: SegmentPlan) -> dict[str, Value]:
@@ -100,35 +98,33 @@ def plan_values(problem: NestedProblem, found: SegmentPlan) -> dict[str, Value]:
 
     The printed formula takes segments of equal width; with others there is none.
     """
-    buffer, worker = found.buffer, problem.worker
-    printed = _printed(problem, found.thresholds)
-    total, rest = buffer.total, buffer.waiting + (buffer.deviation or 0)
-    known = total is not None
-    return {
+    buffer, worker, full = found.buffer, problem.worker, found.buffer.policy_memory
+    ends, prompt = problem.group.ends, problem.group.prompt
+    printed = None
+    if ends[0] and ends == tuple(range(ends[0], ends[-1] + 1, ends[0])):
+        printed = printed_segment_memory(prompt, ends[0], found.thresholds)
+    values: dict[str, Value] = {
         "num_segments": found.num_segments,
         "boundaries": ",".join(map(str, found.boundaries)),
         "thresholds": ",".join(map(str, found.thresholds)),
         "policy_batch_s": float(batch_time(worker, problem.weights, found.thresholds)),
-        "batch_memory": buffer.policy_memory,
+        "batch_memory": full,
         "waiting_memory": buffer.waiting,
         "deviation_memory": buffer.deviation,
-        "total_memory": total,
-        "total_memory_share": None if total is None else total / worker.memory,
-        "batch_share": None if total is None else buffer.policy_memory / total,
-        "printed_batch_memory": None if printed is None else float(printed),
-        "printed_total_memory": float(printed + rest) if known and printed is not None else None,
-        "printed_over_exact": (None if printed is None else float(printed / buffer.policy_memory)),
+        "total_memory": buffer.total,
         # An infinite exponent is that of a segment before which no queue builds up.
         "least_exponent": min((t for t in buffer.exponents if t < float("inf")), default=None),
     }
-
-
-def _printed(problem: NestedProblem, thresholds: tuple[int, ...]) -> Fraction | None:
-    ends = problem.group.ends
-    width = ends[0]
-    if ends != tuple(range(width, ends[-1] + 1, width)) or not width:
-        return None
-    return printed_segment_memory(problem.group.prompt, width, thresholds)
+    if buffer.total is not None:
+        values["total_memory_share"] = buffer.total / worker.memory
+        values["batch_share"] = full / buffer.total
+    if printed is not None:
+        values["printed_batch_memory"] = float(printed)
+        values["printed_over_exact"] = float(printed / full)
+    if printed is not None and buffer.total is not None:
+        rest = buffer.waiting + (buffer.deviation or 0)
+        values["printed_total_memory"] = float(printed + rest)
+    return values
 
 
 # Many rows differ in their segments only.

@@ -44,7 +44,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         runs_digest(run),
         partial(_compute, run, context.want_log),
         run.draws,
-        run.setting,
+        run.setting(),
         *run.told(),
         run.meaning,
         run.unread,

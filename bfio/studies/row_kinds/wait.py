@@ -50,12 +50,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     probability = probability_of(given)
 
     def compute() -> RowResult:
-        run = serve(
-            offer.draw(),
-            policy.policy,
-            name=policy.text,
-            options=options,
-        )
+        run = serve(offer.draw(), policy.policy, name=policy.text, options=options)
         facts = threshold_facts(policy)
         return RowResult(
             values={

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from bfio.decode.options import Dispatch
@@ -13,7 +12,6 @@ from bfio.studies.row_parts.cache_arguments import algorithm_digest, convention_
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
 from bfio.worst_cases.case import Case
-from bfio.worst_cases.found import Found
 from bfio.worst_cases.search import Method, worst_case
 from formulations.errors import InputError
 
@@ -49,14 +47,23 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
                 raise InputError(f"argument {name}", f"is of {other}", "remove it")
     target, space = _cache(given) if system == "cache" else _barrier(given)
     method = Method(given.choice("method", tuple(Method)))
-    compute = partial(
-        _compute,
-        target,
-        space,
-        method,
-        given.whole("steps", 2000, minimum=1),
-        given.whole("seed", 0),
-    )
+    steps, seed = given.whole("steps", 2000, minimum=1), given.whole("seed", 0)
+
+    def compute() -> RowResult:
+        found = worst_case(target, space, method, steps=steps, seed=seed)
+        case = found.case
+        values = {
+            "cost": case.cost,
+            "least": case.least,
+            "ratio": None if case.ratio is None else float(case.ratio),
+            "exact": "none" if case.ratio is None else str(case.ratio),
+            "instance": in_short(case),
+            "tried": found.tried,
+            "optima": found.solved,
+            "is_maximal": found.is_maximal,
+        }
+        return RowResult(values, violations=case.violations())
+
     source = algorithm_digest(given.text("policy", "fcfs"))
     return Planned(digest_of(f"{space}{source}"), compute, draws=method is Method.LOCAL)
 
@@ -86,31 +93,6 @@ def _barrier(given: Arguments) -> tuple[BarrierTarget, BarrierSpace]:
     known = Known(given.choice("known", tuple(Known)))
     dispatch = Dispatch(given.choice("dispatch", tuple(Dispatch)))
     return BarrierTarget(given.text("policy", "fcfs"), known, dispatch), space
-
-
-def _compute(
-    target: CacheTarget | BarrierTarget,
-    space: CacheSpace | BarrierSpace,
-    method: Method,
-    steps: int,
-    seed: int,
-) -> RowResult:
-    found = worst_case(target, space, method, steps=steps, seed=seed)
-    return RowResult(_values(found), violations=found.case.violations())
-
-
-def _values(found: Found) -> dict[str, Any]:
-    ratio = found.case.ratio
-    return {
-        "cost": found.case.cost,
-        "least": found.case.least,
-        "ratio": None if ratio is None else float(ratio),
-        "exact": "none" if ratio is None else str(ratio),
-        "instance": in_short(found.case),
-        "tried": found.tried,
-        "optima": found.solved,
-        "is_maximal": found.is_maximal,
-    }
 
 
 def in_short(case: Case) -> str:

@@ -1,6 +1,5 @@
 """The scenario of a row about engines with a token budget: its network, load and policy."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -10,19 +9,23 @@ from bfio.batching.registry import build
 from bfio.batching.scenario import Balancer, Scenario, Serving
 from bfio.batching.time_terms import TimeTerms, parse_terms
 from bfio.batching.trace import with_trace
-from bfio.common.options import RATIONAL, TEXT, WHOLE, from_mapping, option
+from bfio.common.options import (
+    POSITIVE,
+    TEXT,
+    WHOLE,
+    CheckedOptions,
+    option,
+)
 from bfio.studies.row import RowContext
-from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.workload_arguments import trace_requests
 from formulations.batching import AgentNetwork
 from formulations.errors import InputError
 from formulations.problem_data import member
-from formulations.rationals import exact_number
 from formulations.stability import capacity, named_priority
 
 
 @dataclass(frozen=True)
-class BatchingOffer:
+class BatchingOffer(CheckedOptions):
     """What is simulated.
 
     Raises
@@ -41,10 +44,10 @@ class BatchingOffer:
         None, TEXT, "NAME", "in its place: engines with published batch times, `bfio batch --help`"
     )
     prefill: Fraction | None = option(
-        None, RATIONAL, "M", "with `hardware`: mean prompt tokens (default 129)"
+        None, POSITIVE, "M", "with `hardware`: mean prompt tokens (default 129)"
     )
     decode: Fraction | None = option(
-        None, RATIONAL, "M", "with `hardware`: mean decode tokens (default 112)"
+        None, POSITIVE, "M", "with `hardware`: mean decode tokens (default 112)"
     )
     trace: str | None = option(
         None,
@@ -57,10 +60,10 @@ class BatchingOffer:
     )
     engines: int = option(1, WHOLE, "K", "with `hardware`: engines in parallel (default 1)")
     rate: Fraction | None = option(
-        None, RATIONAL, "R", "requests per second, or per slot, of all stages together"
+        None, POSITIVE, "R", "requests per second, or per slot, of all stages together"
     )
     load: Fraction | None = option(
-        None, RATIONAL, "X", "in the place of `rate`: load of the bottleneck"
+        None, POSITIVE, "X", "in the place of `rate`: load of the bottleneck"
     )
     policy: str = option(
         "sarathi", TEXT, "NAME", "`sarathi` (default) and others with options, or your own"
@@ -80,9 +83,7 @@ class BatchingOffer:
 
     def __post_init__(self) -> None:
         """Read numbers exactly."""
-        for name in ("prefill", "decode", "rate", "load"):
-            if (given := getattr(self, name)) is not None:
-                object.__setattr__(self, name, exact_number(given, name, positive=True))
+        super().__post_init__()
         if (self.network is None) == (self.hardware is None):
             raise InputError("network", "it or hardware is needed, not both", "give one of them")
         if self.trace is not None and self.hardware is None:
@@ -100,7 +101,7 @@ class BatchingOffer:
             what = f"{self.priority!r} is unknown"
             raise InputError("priority", what, "use none, last or first")
 
-    def scenario(self, folder: RowContext) -> Scenario:
+    def scenario(self, context: RowContext) -> Scenario:
         """Return the scenario.
 
         Raises
@@ -108,47 +109,44 @@ class BatchingOffer:
         InputError
             If the file cannot be read, or a value breaks its rule.
         """
-        offered = self._offered(folder)
-        balancer = member(Balancer, self.balancer, "balancer")
-        several = any(agent.engines > 1 for agent in offered.network.agents)
-        if balancer is not Balancer.RANDOM and not several:
-            raise InputError("balancer", "no agent has several engines", "leave it out")
-        serving = Serving(
-            build(self.policy),
-            self.policy,
-            balancer,
-            terms=TimeTerms() if self.terms is None else parse_terms(self.terms),
-        )
-        return replace(
-            offered,
-            serving=serving,
-            agents=self._agents(offered.network, serving),
-            initial=self._initial(offered.network),
-        )
-
-    def _offered(self, context: RowContext) -> Scenario:
-        """Return the scenario before anybody says how it is served."""
         network = self._network(context)
-        if self.trace is None:
-            return Scenario(self._at_rate(network), sizes=self.sizes, arrivals=self.arrivals)
-        unscaled = Scenario(network, sizes=self.sizes, arrivals=self.arrivals)
-        offered = with_trace(unscaled, trace_requests(context.folder / self.trace), drawn=True)
-        return replace(offered, network=self._at_rate(offered.network))
+        offered = Scenario(network, sizes=self.sizes, arrivals=self.arrivals)
+        if self.trace is not None:
+            offered = with_trace(offered, trace_requests(context.folder / self.trace), drawn=True)
+        network = self._at_rate(offered.network)
+        balancer = member(Balancer, self.balancer, "balancer")
+        if balancer is not Balancer.RANDOM and not any(a.engines > 1 for a in network.agents):
+            raise InputError("balancer", "no agent has several engines", "leave it out")
+        terms = TimeTerms() if self.terms is None else parse_terms(self.terms)
+        serving = Serving(build(self.policy), self.policy, balancer, terms=terms)
+        agents = {}
+        if self.priority != "none":
+            for agent, stages in named_priority(network, self.priority).items():
+                agents[agent] = replace(serving, priority=tuple(stages))
+        initial = {}
+        if self.initial:
+            first = next((stage.name for stage in network.stages if stage.rate), None)
+            if first is None:
+                raise InputError("initial", "nobody arrives at the network", "give a stage a rate")
+            initial[first] = self.initial
+        return replace(offered, network=network, serving=serving, agents=agents, initial=initial)
 
     def _network(self, context: RowContext) -> AgentNetwork:
         if self.network is None:
             assert self.hardware is not None
-            prefill, decode = self.prefill or 129, self.decode or 112
-            made = hardware(self.hardware)
-            budget = self.budget or 512
-            return made.network(1, prefill, decode, budget=budget, engines=self.engines)
+            means, budget = (self.prefill or 129, self.decode or 112), self.budget or 512
+            return hardware(self.hardware).network(1, *means, budget=budget, engines=self.engines)
         path = context.folder / self.network
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError("network", f"{path.name}: {error}"[:200], "name a file") from None
         network = AgentNetwork.from_json(text)
-        return network if self.budget is None else _with_budget(network, self.budget)
+        if self.budget is None:
+            return network
+        document: dict[str, Any] = network.to_mapping()
+        agents = [row | {"budget": self.budget} for row in document["agents"]]
+        return AgentNetwork.from_mapping(document | {"agents": agents})
 
     def _at_rate(self, network: AgentNetwork) -> AgentNetwork:
         if self.load is not None:
@@ -159,26 +157,3 @@ class BatchingOffer:
         if not total:
             raise InputError("rate", "nobody arrives at the network", "give a stage a rate")
         return network.scaled(self.rate / total)
-
-    def _agents(self, network: AgentNetwork, serving: Serving) -> Mapping[str, Serving]:
-        if self.priority == "none":
-            return {}
-        order = named_priority(network, self.priority)
-        return {agent: replace(serving, priority=tuple(stages)) for agent, stages in order.items()}
-
-    def _initial(self, network: AgentNetwork) -> Mapping[str, int]:
-        first = next((stage.name for stage in network.stages if stage.rate), None)
-        if self.initial and first is None:
-            raise InputError("initial", "nobody arrives at the network", "give a stage a rate")
-        return {first: self.initial} if self.initial and first is not None else {}
-
-
-def _with_budget(network: AgentNetwork, budget: int) -> AgentNetwork:
-    agents = [row | {"budget": budget} for row in network.to_mapping()["agents"]]
-    document: dict[str, Any] = network.to_mapping() | {"agents": agents}
-    return AgentNetwork.from_mapping(document)
-
-
-def offer_of(given: Arguments) -> BatchingOffer:
-    """Return what the arguments of a row ask for."""
-    return from_mapping(BatchingOffer, given.given)

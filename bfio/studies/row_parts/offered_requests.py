@@ -62,6 +62,7 @@ def check_offer(offer: Offer) -> int:
     return len(offered_instance(offer) if offer.arrivals == "trace" else _fitting(offer))
 
 
+@lru_cache(maxsize=16)
 def offered_instance(offer: Offer) -> CacheInstance:
     """Return the instance; the rate is that of all its requests together.
 
@@ -74,10 +75,19 @@ def offered_instance(offer: Offer) -> CacheInstance:
     """
     if offer.arrivals == "trace":
         requests = chosen_workload(offer.choice)
-        return _at(requests, offer, _rate_scale(requests, offer))
+        own = _at(requests, offer, Fraction(1))
+        if not offer.load:
+            return own
+        span = int(own.arrival.max(initial=0)) - int(own.arrival.min(initial=0))
+        if span == 0:
+            what = "all requests arrive at once"
+            raise InputError("argument load", what, 'use arrivals = "poisson"')
+        scale = arrival_rate(own, offer.load) * span / (len(own) - 1)
+        return _at(requests, offer, scale)
     fitting = _fitting(offer)
     rng = np.random.default_rng(np.random.SeedSequence(offer.seed, spawn_key=(_STREAM,)))
-    units = _units()
+    units = PUBLISHED.units_per_second
+    assert units is not None
     rate = float(arrival_rate(fitting, offer.load) * units)
     times = Poisson(rate).sample(len(fitting), rng)
     # Whole microseconds are whole nanoseconds: nothing is rounded here.
@@ -95,30 +105,11 @@ def _fitting(offer: Offer) -> CacheInstance:
     )
     if problem.num_requests == 0:
         raise InputError("argument memory", "no request fits", "raise it")
-    return CacheInstance(
-        offer.memory,
-        problem.arrival,
-        problem.prompt,
-        problem.output,
-        offer.convention,
-        PUBLISHED,
-        left_out,
-    )
+    columns = problem.arrival, problem.prompt, problem.output
+    return CacheInstance(offer.memory, *columns, offer.convention, PUBLISHED, left_out)
 
 
-def _rate_scale(requests: Workload, offer: Offer) -> Fraction:
-    if not offer.load:
-        return Fraction(1)
-    own = _at(requests, offer)
-    span = int(own.arrival.max(initial=0)) - int(own.arrival.min(initial=0))
-    if span == 0:
-        raise InputError(
-            "argument load", "all requests arrive at once", 'use arrivals = "poisson"'
-        )
-    return arrival_rate(own, offer.load) * span / (len(own) - 1)
-
-
-def _at(requests: Workload, offer: Offer, rate_scale: Fraction = Fraction(1)) -> CacheInstance:
+def _at(requests: Workload, offer: Offer, rate_scale: Fraction) -> CacheInstance:
     return CacheInstance.in_seconds(
         requests,
         offer.memory,
@@ -126,10 +117,3 @@ def _at(requests: Workload, offer: Offer, rate_scale: Fraction = Fraction(1)) ->
         rate_scale=rate_scale,
         leave_out_oversized=offer.skip_oversized,
     )
-
-
-def _units() -> int:
-    units = PUBLISHED.units_per_second
-    if units is None:
-        raise ValueError("the published batch times count parts of a second")
-    return units

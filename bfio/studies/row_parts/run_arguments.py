@@ -117,12 +117,7 @@ class RunPlan:
     unread: Mapping[str, InputError] = field(default_factory=dict)
     folder: Path = Path()
 
-    @property
-    def setting(self) -> dict[str, str]:
-        """What the run is made of, for reports."""
-        return self.setting_beside()
-
-    def setting_beside(self, *others: "RunPlan") -> dict[str, str]:
+    def setting(self, *others: "RunPlan") -> dict[str, str]:
         """Return what it and other runs of a row are made of, which differ in the policy only."""
         facts = request_facts(self.choice)
         options = [plan.options for plan in (self, *others)]
@@ -229,11 +224,6 @@ class RunPlan:
         return replace(self.options, **found)
 
     @property
-    def is_timed(self) -> bool:
-        """Whether requests come at their arrival times."""
-        return self.options.arrivals == "timed"
-
-    @property
     def draws(self) -> bool:
         """Whether the run may draw from the seed; its requests are another matter."""
         return self.draws_with(look_ahead=0)
@@ -274,11 +264,6 @@ class RunPlan:
         )
 
 
-def _repeat(arguments: Arguments) -> int | str:
-    given = arguments.given.get("repeat", 1)
-    return given if given == AUTO else arguments.whole("repeat", 1, minimum=1)
-
-
 def run_plan(
     arguments: Arguments,
     context: RowContext,
@@ -303,15 +288,30 @@ def run_plan(
     InputError
         If an argument is out of its domain or the policy does not exist.
     """
+
+    def place(name: str) -> str:
+        return f"argument {name}"
+
     text = policy or arguments.optional_text("policy")
     if text is None:
         raise InputError("argument policy", "missing", "name a policy")
     cluster = from_mapping(Cluster, arguments.given)
     given = policy_options(arguments)
-    options = _options(arguments, cluster)
-    chosen = choose(text, given, _place)
+    predictors.find(arguments.text("predictor", "none"))
+    arguments.exclude("pool", "pool_per_worker", "pool_per_slot")
+    pool = arguments.whole("pool", 128, minimum=1)
+    for name, units in (
+        ("pool_per_worker", cluster.workers),
+        ("pool_per_slot", cluster.total_slots),
+    ):
+        per_unit = arguments.optional_whole(name, minimum=1, maximum=10**6)
+        pool = pool if per_unit is None else per_unit * units
+    steps, seed = arguments.optional_whole("steps", minimum=1), arguments.whole("seed", 0)
+    options = from_mapping(RunOptions, arguments.given, pool=pool, steps=steps, seed=seed)
+    chosen = choose(text, given, place)
     check_options_are_read([chosen], {}, options, cluster)
     told = {name for name in ARGUMENTS if name not in (*_UNTOLD, *reads)}
+    repeat = arguments.given.get("repeat", 1)
     plan = RunPlan(
         policy=chosen,
         cluster=cluster,
@@ -320,10 +320,10 @@ def run_plan(
         options=options,
         energy=from_mapping(EnergyModel, arguments.given),
         warm_up=arguments.whole("warm_up", 0),
-        repeat=_repeat(arguments),
+        repeat=repeat if repeat == AUTO else arguments.whole("repeat", 1, minimum=1),
         choice=workload_choice(arguments, cluster.total_slots, context),
         others={n: v for n, v in arguments.given.items() if n not in told},
-        unread=unread_options([chosen], given, options, cluster, reads, _place),
+        unread=unread_options([chosen], given, options, cluster, reads, place),
         folder=context.folder,
     )
     check_together(Asked(chosen.name, chosen.spec, cluster, options), POLICIES)
@@ -333,14 +333,10 @@ def run_plan(
 def policy_options(arguments: Arguments) -> dict[str, Any]:
     """Return the options of policies that a row gives."""
     return {
-        name: next(iter(tables.values())).value(arguments.given[name], _place(name))
+        name: next(iter(tables.values())).value(arguments.given[name], f"argument {name}")
         for name, tables in all_options().items()
         if arguments.has(name)
     }
-
-
-def _place(name: str) -> str:
-    return f"argument {name}"
 
 
 @lru_cache(maxsize=1024)
@@ -367,13 +363,20 @@ def runs_digest(*plans: RunPlan) -> str:
         If the requests cannot be had, or lack the arrival times that a run asks for.
     """
     facts = request_facts(plans[0].choice)
-    if any(plan.is_timed for plan in plans) and not facts.has_arrival_times:
+    is_timed = any(plan.options.arrivals == "timed" for plan in plans)
+    if is_timed and not facts.has_arrival_times:
         raise InputError(
             "argument arrivals", "the requests have no arrival times", 'use arrivals = "pool"'
         )
     sources = [source for plan in plans for source in plan.sources]
-    files = [f"{name} {_file_digest(path, name)}" for name, path in plans[0].files.items()]
-    return with_sources(facts.digest, *sources, *files)
+    for name, path in plans[0].files.items():
+        try:
+            sources.append(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}")
+        except OSError as error:
+            what = f"cannot read {path.name!r}: {error.strerror}"
+            remedy = "name a file of the data folder"
+            raise InputError(f"argument {name}", what, remedy) from None
+    return with_sources(facts.digest, *sources)
 
 
 def with_sources(digest: str, *sources: str) -> str:
@@ -381,34 +384,3 @@ def with_sources(digest: str, *sources: str) -> str:
     if not any(sources):
         return digest
     return hashlib.sha256("".join((digest, *sources)).encode()).hexdigest()[:16]
-
-
-def _options(arguments: Arguments, cluster: Cluster) -> RunOptions:
-    predictors.find(arguments.text("predictor", "none"))
-    return from_mapping(
-        RunOptions,
-        arguments.given,
-        pool=_pool(arguments, cluster),
-        steps=arguments.optional_whole("steps", minimum=1),
-        seed=arguments.whole("seed", 0),
-    )
-
-
-def _file_digest(path: Path, argument: str) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        what = f"cannot read {path.name!r}: {error.strerror}"
-        raise InputError(f"argument {argument}", what, "name a file of the data folder") from None
-
-
-def _pool(arguments: Arguments, cluster: Cluster) -> int:
-    arguments.exclude("pool", "pool_per_worker", "pool_per_slot")
-    for name, units in (
-        ("pool_per_worker", cluster.workers),
-        ("pool_per_slot", cluster.total_slots),
-    ):
-        per_unit = arguments.optional_whole(name, minimum=1, maximum=10**6)
-        if per_unit is not None:
-            return per_unit * units
-    return arguments.whole("pool", 128, minimum=1)

@@ -3,22 +3,32 @@
 A study names a file as ``bfio fluid`` reads it; other arguments change its worker and its rates.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, names_of, option
+from bfio.common.options import (
+    POSITIVE,
+    RATIONAL,
+    TEXT,
+    CheckedOptions,
+    checked,
+    names_of,
+    option,
+    whole,
+)
 from bfio.studies.row import RowContext
-from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate
 from formulations.rationals import exact_number
+from formulations.scalars import MAX_TOKENS
 from formulations.thresholds.prompt_group import prompt_groups
+
+_EXACT = checked(RATIONAL, exact_number)
 
 
 @dataclass(frozen=True)
-class ClassOptions:
+class ClassOptions(CheckedOptions):
     """The file of classes, its worker, and how its classes are taken.
 
     Raises
@@ -30,9 +40,11 @@ class ClassOptions:
     fluid: str | None = option(
         None, TEXT, "FILE", "the file, relative to the study's `data` folder"
     )
-    d0: Fraction | None = option(None, RATIONAL, "S", "in the place of the file's [s]")
-    d1: Fraction | None = option(None, RATIONAL, "S", "in the place of the file's [s]")
-    memory: int | None = option(None, WHOLE, "C", "in the place of the file's [tokens]")
+    d0: Fraction | None = option(None, POSITIVE, "S", "in the place of the file's [s]")
+    d1: Fraction | None = option(None, _EXACT, "S", "in the place of the file's [s]")
+    memory: int | None = option(
+        None, whole(1, MAX_TOKENS), "C", "in the place of the file's [tokens]"
+    )
     spread: str | None = option(
         None,
         TEXT,
@@ -40,15 +52,6 @@ class ClassOptions:
         "`none`; `classes`: a class is a bin, outputs are uniform on l'_{j−1}+1 .. l'_j; "
         "`requests` (`wait` only): the same, but the policy knows the bins only",
     )
-
-    def __post_init__(self) -> None:
-        """Validate, and read numbers exactly."""
-        if self.d0 is not None:
-            object.__setattr__(self, "d0", exact_number(self.d0, "d0", positive=True))
-        if self.d1 is not None:
-            object.__setattr__(self, "d1", exact_number(self.d1, "d1"))
-        if self.memory is not None:
-            integer(self.memory, "memory", minimum=1)
 
     def worker(self, default: FluidWorker | None = None) -> FluidWorker:
         """Return the worker that ``d0``, ``d1`` and ``memory`` describe.
@@ -92,7 +95,7 @@ def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
 
 
 @dataclass(frozen=True)
-class WantedRate:
+class WantedRate(CheckedOptions):
     """What the rates are to be; those there are without either.
 
     The *load* is the work rate A over ``K = C/(d0 + d1·C)``: with 1 the equilibrium of all that
@@ -112,17 +115,15 @@ class WantedRate:
     """
 
     load: Fraction | None = option(
-        None, RATIONAL, "LOAD", "all rates are multiplied so that together they offer this load"
+        None, POSITIVE, "LOAD", "all rates are multiplied so that together they offer this load"
     )
-    rate: Fraction | None = option(None, RATIONAL, "R", "or so that together they are this [1/s]")
+    rate: Fraction | None = option(None, POSITIVE, "R", "or so that together they are this [1/s]")
 
     def __post_init__(self) -> None:
         """Validate, and read numbers exactly."""
         if self.load is not None and self.rate is not None:
             raise InputError("load", "rate is given as well", "remove one of the two")
-        for name in ("load", "rate"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, exact_number(value, name, positive=True))
+        super().__post_init__()
 
     def factor(self, rate: Fraction, load: Fraction) -> Fraction:
         """Return what rates that offer this together are multiplied by."""
@@ -169,7 +170,8 @@ def spread(problem: FluidProblem) -> FluidProblem:
     for group in prompt_groups(problem.classes):
         starts = (0, *group.outputs)
         for start, end, rate in zip(starts, group.outputs, group.rates, strict=False):
-            classes += _evenly(group.prompt, rate, range(min(start + 1, end), end + 1))
+            outputs = range(min(start + 1, end), end + 1)
+            classes += [RequestClass(rate / len(outputs), group.prompt, o) for o in outputs]
     return replace(problem, classes=tuple(classes))
 
 
@@ -180,7 +182,3 @@ def _text(path: Path) -> str:
         raise InputError("file", f"cannot be read ({error.strerror})", "check its name") from None
     except UnicodeDecodeError:
         raise InputError("file", "not UTF-8 text", "give a JSON text file") from None
-
-
-def _evenly(prompt: int, rate: Fraction, outputs: Sequence[int]) -> list[RequestClass]:
-    return [RequestClass(rate / len(outputs), prompt, output) for output in outputs]

@@ -8,7 +8,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, from_mapping, names_of, option
+from bfio.common.options import (
+    POSITIVE,
+    TEXT,
+    CheckedOptions,
+    from_mapping,
+    names_of,
+    option,
+    whole,
+)
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
 from bfio.studies.row_parts.wait_classes import (
@@ -31,14 +39,13 @@ from bfio.studies.row_parts.wait_trace import (
 from bfio.wait.arrivals import even_instance, poisson_instance, scaled, workload_instance
 from bfio.wait.instance import StageClock, StageInstance
 from bfio.workloads.workload import Workload
-from formulations.arrays import IntArray, integer
+from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, work_rate
-from formulations.rationals import exact_number
 
 
 @dataclass(frozen=True)
-class OfferOptions:
+class OfferOptions(CheckedOptions):
     """How requests arrive.
 
     Raises
@@ -56,24 +63,20 @@ class OfferOptions:
     )
     requests: int | None = option(
         None,
-        WHOLE,
+        whole(1, 10**7),
         "N",
         "of a trace: how many are drawn with replacement from the rest; without it all, in their "
         "order",
     )
     scale: Fraction = option(
-        Fraction(1), RATIONAL, "ZETA", "ζ: rates times ζ, d0 and d1 over ζ (1)"
+        Fraction(1), POSITIVE, "ZETA", "ζ: rates times ζ, d0 and d1 over ζ (1)"
     )
     seed: int = option(
-        0, WHOLE, "N", "of arrivals and of drawn requests; two streams that do not touch"
+        0,
+        whole(0, MAX_WHOLE),
+        "N",
+        "of arrivals and of drawn requests; two streams that do not touch",
     )
-
-    def __post_init__(self) -> None:
-        """Validate, and read the scale exactly."""
-        object.__setattr__(self, "scale", exact_number(self.scale, "scale", positive=True))
-        integer(self.seed, "seed", maximum=MAX_WHOLE)
-        if self.requests is not None:
-            integer(self.requests, "requests", minimum=1, maximum=10**7)
 
 
 OFFER_ARGUMENTS = (*CLASS_ARGUMENTS, *TRACE_ARGUMENTS, *names_of(OfferOptions))
@@ -150,9 +153,8 @@ def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
     file = fluid_of(classes, context)
     duration = needed_horizon(given, "say how long classes arrive")
     what = given.choice("spread", ("none", "requests", "classes"))
-    known, offered = _class_problems(
-        file, what, from_mapping(WantedRate, given.given), arrival.scale
-    )
+    wanted = from_mapping(WantedRate, given.given)
+    known, offered = _class_problems(file, what, wanted, arrival.scale)
     is_even = given.choice("arrivals", ("poisson", "even")) == "even"
 
     def draw() -> StageInstance:
@@ -160,6 +162,7 @@ def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
             return even_instance(offered, duration)
         return poisson_instance(offered, duration, arrival.seed)
 
+    lengths = np.array([(kind.prompt, kind.output) for kind in offered.classes]).T
     return StageOffer(
         known=known,
         offered=lambda: offered,
@@ -167,11 +170,7 @@ def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
         left_out=0,
         digest=json.dumps(file.to_mapping()),
         draw=draw,
-        samples=lambda: _at_once(
-            offered.single_worker(),
-            np.array([kind.prompt for kind in offered.classes], dtype=np.int64),
-            np.array([kind.output for kind in offered.classes], dtype=np.int64),
-        ),
+        samples=lambda: _at_once(offered.single_worker(), *lengths),
     )
 
 

@@ -1,11 +1,18 @@
 """The policy of a row about one engine, and what theory says of its thresholds."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, from_mapping, option
+from bfio.common.options import (
+    RATIONAL,
+    TEXT,
+    CheckedOptions,
+    checked,
+    from_mapping,
+    option,
+    whole,
+)
 from bfio.studies.row import Value
 from bfio.studies.row_kind import descriptions
 from bfio.studies.row_parts.arguments import Arguments
@@ -14,7 +21,6 @@ from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.policy import StagePolicy
 from bfio.wait.recipes import NoThresholdsError
 from bfio.wait.registry import BUILT_IN, build
-from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem
 from formulations.rationals import exact_number
@@ -42,8 +48,14 @@ THRESHOLD_VALUES = descriptions(
 )
 
 
+def _load(value: object, name: str) -> Fraction:
+    if (load := exact_number(value, name)) == 0:
+        raise InputError(name, "0 is out of range", "use a number > 0")
+    return load
+
+
 @dataclass(frozen=True)
-class StagePolicyOptions:
+class StagePolicyOptions(CheckedOptions):
     """The policy of a row, and what it is built for.
 
     Raises
@@ -60,25 +72,18 @@ class StagePolicyOptions:
         "or `module:function`",
     )
     limit: int | None = option(
-        None, WHOLE, "B", "prompts in a batch: the option of that name, as an axis of its own"
+        None,
+        whole(1, 10**9),
+        "B",
+        "prompts in a batch: the option of that name, as an axis of its own",
     )
     design_load: Fraction | None = option(
         None,
-        RATIONAL,
+        checked(RATIONAL, _load),
         "LOAD",
         "thresholds are derived for this load if more is offered: at `d1·A >= 1` none exist "
         "(without it such a row is refused)",
     )
-
-    def __post_init__(self) -> None:
-        """Validate, and read the load exactly."""
-        if self.limit is not None:
-            integer(self.limit, "limit", minimum=1, maximum=10**9)
-        if self.design_load is not None:
-            load = exact_number(self.design_load, "design_load")
-            object.__setattr__(self, "design_load", load)
-            if load == 0:
-                raise InputError("design_load", "0 is out of range", "use a number > 0")
 
 
 @dataclass(frozen=True)
@@ -187,22 +192,20 @@ class ThresholdFacts:
 
 def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
     """Return the thresholds of a plan; None for a policy without, or not for these classes."""
-    if not isinstance(plan.policy, ThresholdPolicy):
+    policy = plan.policy
+    if not isinstance(policy, ThresholdPolicy):
         return None
-    thresholds = [n for chain in plan.policy.chains for n in chain.thresholds]
-    ends = [chain.ends for chain in plan.policy.chains]
+    thresholds = [n for chain in policy.chains for n in chain.thresholds]
+    ends = [chain.ends for chain in policy.chains]
+    problem: ThresholdProblem
     try:
-        return ThresholdFacts(_conditions(plan, plan.policy, ends), tuple(thresholds))
+        if policy.kinds is not None:
+            problem = WaitProblem(plan.known, strict=True)
+        elif policy.prompts is not None:
+            problem = NestedProblem.from_fluid(plan.known).with_segments(ends)
+        else:
+            problem = NestedProblem.single_from_fluid(plan.known, ends[0])
     except InputError:
         # Segments written out fit no problem if prompts differ or outputs end elsewhere.
         return None
-
-
-def _conditions(
-    plan: PolicyPlan, policy: ThresholdPolicy, ends: Sequence[Sequence[int]]
-) -> ThresholdProblem:
-    if policy.kinds is not None:
-        return WaitProblem(plan.known, strict=True)
-    if policy.prompts is not None:
-        return NestedProblem.from_fluid(plan.known).with_segments(ends)
-    return NestedProblem.single_from_fluid(plan.known, ends[0])
+    return ThresholdFacts(problem, tuple(thresholds))

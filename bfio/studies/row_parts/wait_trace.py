@@ -152,11 +152,17 @@ def trace_parts(split: TraceSplit) -> TraceParts:
     InputError
         If a request is oversized and must not be left out, or a part is empty.
     """
-    halves = _halves(without_bins(split))
-    longest = int(max(half.output_tokens.max() for half in (halves.training, halves.rest)))
-    return TraceParts(
-        _bins(halves.training, split, longest), halves.rest, halves.kinds, halves.left_out
+    training, rest, kinds, left_out = _halves(without_bins(split))
+    outputs = training.output_tokens
+    longest = int(max(outputs.max(), rest.output_tokens.max()))
+    ends = bin_ends(outputs, split.bins, split.binning, longest)
+    prompt = -(-int(training.prompt_tokens.sum()) // len(training))
+    inside = np.bincount(np.searchsorted(ends, outputs), minlength=len(ends)).tolist()
+    bins = tuple(
+        RequestClass(Fraction(number, len(training)), prompt, end)
+        for number, end in zip(inside, ends, strict=True)
     )
+    return TraceParts(bins, rest, kinds, left_out)
 
 
 def without_bins(split: TraceSplit) -> TraceSplit:
@@ -164,19 +170,9 @@ def without_bins(split: TraceSplit) -> TraceSplit:
     return replace(split, bins=1, binning=Binning.WIDTH)
 
 
-@dataclass(frozen=True)
-class _Halves:
-    """A cut without bins: what they come from, and the rest as in `TraceParts`."""
-
-    training: Workload
-    rest: Workload
-    kinds: tuple[RequestClass, ...]
-    left_out: int
-
-
 # Fractions of thousands of different requests are slow, and many rows share them.
 @lru_cache(maxsize=16)
-def _halves(split: TraceSplit) -> _Halves:
+def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, ...], int]:
     whole = chosen_workload(split.choice)
     fitting = whole.prompt_tokens + whole.output_tokens <= split.memory
     left_out = int(np.count_nonzero(~fitting))
@@ -196,7 +192,12 @@ def _halves(split: TraceSplit) -> _Halves:
         )
     indices = np.arange(len(kept))
     training, rest = kept.part(indices < first), kept.part(indices >= first)
-    return _Halves(training, rest, _kinds(rest), left_out)
+    pairs = zip(rest.prompt_tokens.tolist(), rest.output_tokens.tolist(), strict=True)
+    kinds = tuple(
+        RequestClass(Fraction(number, len(rest)), prompt, output)
+        for (prompt, output), number in sorted(Counter(pairs).items())
+    )
+    return training, rest, kinds, left_out
 
 
 def drawn(rest: Workload, count: int | None, seed: int) -> Workload:
@@ -231,23 +232,3 @@ def bin_ends(outputs: IntArray, count: int, binning: str, longest: int) -> tuple
     upto = np.searchsorted(np.sort(outputs), ends, side="right")
     kept = ends[np.diff(upto, prepend=0) > 0]
     return (*kept[:-1].tolist(), longest)
-
-
-def _bins(training: Workload, split: TraceSplit, longest: int) -> tuple[RequestClass, ...]:
-    outputs = training.output_tokens
-    ends = bin_ends(outputs, split.bins, split.binning, longest)
-    prompt = -(-int(training.prompt_tokens.sum()) // len(training))
-    inside = np.bincount(np.searchsorted(ends, outputs), minlength=len(ends)).tolist()
-    return tuple(
-        RequestClass(Fraction(number, len(training)), prompt, end)
-        for number, end in zip(inside, ends, strict=True)
-    )
-
-
-def _kinds(rest: Workload) -> tuple[RequestClass, ...]:
-    pairs = zip(rest.prompt_tokens.tolist(), rest.output_tokens.tolist(), strict=True)
-    counted = sorted(Counter(pairs).items())
-    return tuple(
-        RequestClass(Fraction(number, len(rest)), prompt, output)
-        for (prompt, output), number in counted
-    )

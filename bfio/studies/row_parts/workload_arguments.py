@@ -8,7 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from bfio.common.options import FLAG, RATIONAL, TEXT, WHOLE, from_mapping, names_of, option
+from bfio.common.options import (
+    FLAG,
+    RATIONAL,
+    TEXT,
+    CheckedOptions,
+    checked,
+    from_mapping,
+    names_of,
+    option,
+    whole,
+)
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
 from bfio.workloads.generators import (
@@ -24,7 +34,7 @@ from bfio.workloads.rescaling import with_output_mean
 from bfio.workloads.synthetic_workloads import synthetic
 from bfio.workloads.windows import window
 from bfio.workloads.workload import Workload, training_share
-from formulations.arrays import IntArray, integer
+from formulations.arrays import IntArray
 from formulations.errors import InputError
 
 #: Requests that are drawn unless the arguments say otherwise.
@@ -36,8 +46,11 @@ _STREAM = 0x7265717565737473
 _SHUFFLE_STREAM = 0x73687566666C65
 
 
+_AT_LEAST_1 = whole(1, MAX_WHOLE)
+
+
 @dataclass(frozen=True)
-class RequestOptions:
+class RequestOptions(CheckedOptions):
     """The arguments that choose requests; one source, cut or drawn in their order.
 
     Raises
@@ -56,18 +69,18 @@ class RequestOptions:
     skip_bad_rows: bool = option(False, FLAG, "", "`true`: count damaged rows of the trace")
     output_mean: int | None = option(
         None,
-        WHOLE,
+        _AT_LEAST_1,
         "TOKENS",
         "scale the outputs of the whole trace to this mean, in integers [tokens]; with laws, the "
         "parameter `mean` of `outputs`",
     )
     window: int | None = option(
         None,
-        WHOLE,
+        whole(0, MAX_WHOLE),
         "K",
         "the part of the trace to take, from 0 on; times count from its first request",
     )
-    windows: int | None = option(None, WHOLE, "N", "how many contiguous parts there are")
+    windows: int | None = option(None, _AT_LEAST_1, "N", "how many contiguous parts there are")
     shuffle_outputs: bool = option(
         False,
         FLAG,
@@ -77,7 +90,7 @@ class RequestOptions:
     )
     train_share: Fraction | None = option(
         None,
-        RATIONAL,
+        checked(RATIONAL, training_share),
         "SHARE",
         "the first share of these is not run: predictors that learn have it as their past",
     )
@@ -105,10 +118,13 @@ class RequestOptions:
         "`geometric:mean=200`, `lognormal:median=800:sigma=1.1:maximum=9000`",
     )
     requests: int | None = option(
-        None, WHOLE, "N", "the first so many, or as many as are drawn (all; 4,000 of laws)"
+        None,
+        whole(1, 10**8),
+        "N",
+        "the first so many, or as many as are drawn (all; 4,000 of laws)",
     )
     requests_per_slot: int | None = option(
-        None, WHOLE, "N", "in its place: a multiple of all slots of the machine"
+        None, whole(1, 10**6), "N", "in its place: a multiple of all slots of the machine"
     )
     arrival_law: str | None = option(
         None,
@@ -119,7 +135,7 @@ class RequestOptions:
     )
     seed: int = option(
         0,
-        WHOLE,
+        whole(0, MAX_WHOLE),
         "N",
         "seed of what is drawn, of a policy that draws, and of `noisy-oracle`; three streams that "
         "do not touch",
@@ -127,14 +143,7 @@ class RequestOptions:
 
     def __post_init__(self) -> None:
         """Check that there is one source, and that all else fits it."""
-        for least, name in (
-            (1, "output_mean"), (0, "window"), (1, "windows"), (1, "requests"),
-            (1, "requests_per_slot"), (0, "seed"),
-        ):  # fmt: skip
-            if (value := getattr(self, name)) is not None:
-                integer(value, name, minimum=least, maximum=_MOST.get(name, MAX_WHOLE))
-        if self.train_share is not None:
-            object.__setattr__(self, "train_share", training_share(self.train_share))
+        super().__post_init__()
         self._check_source()
 
     def _check_source(self) -> None:
@@ -164,7 +173,6 @@ class RequestOptions:
 
 
 WORKLOAD_ARGUMENTS = names_of(RequestOptions)
-_MOST = {"requests": 10**8, "requests_per_slot": 10**6}
 
 
 @dataclass(frozen=True)

@@ -64,26 +64,24 @@ class Look:
             _MARKERS[index % len(_MARKERS)],
         )
 
+    @property
+    def line(self) -> dict[str, Any]:
+        """Colour and dashes, as Matplotlib takes them."""
+        return {"color": self.colour, "linestyle": self.dashes}
+
 
 def panels(plan: Figure, rows: Iterable[Row]) -> list[Panel]:
     """Return the panels of a figure; a curve that a panel lacks has no rows there."""
     chosen = list(rows)
-    curves = grouped(chosen, plan.group)
-    split = grouped(chosen, [plan.panel]) if plan.panel else [Group((), chosen)]
-    return [
-        Panel(
-            f"{plan.panel} = {part.label}" if plan.panel else "",
-            [Group(curve.values, _those(part.items, plan.group, curve)) for curve in curves],
-        )
-        for part in split
-    ]
-
-
-def _those(rows: Sequence[Row], names: Sequence[str], curve: Group[Row]) -> list[Row]:
-    wanted = [identity(value) for value in curve.values]
-    return [
-        row for row in rows if [identity(row.task.arguments.get(name)) for name in names] == wanted
-    ]
+    found = []
+    for part in grouped(chosen, [plan.panel]) if plan.panel else [Group((), chosen)]:
+        own = {tuple(map(identity, g.values)): g.items for g in grouped(part.items, plan.group)}
+        curves = [
+            Group(curve.values, own.get(tuple(map(identity, curve.values)), []))
+            for curve in grouped(chosen, plan.group)
+        ]
+        found.append(Panel(f"{plan.panel} = {part.label}" if plan.panel else "", curves))
+    return found
 
 
 def canvas(
@@ -214,11 +212,15 @@ class Places:
             return cls(sorted(numbers), True)
         return cls(values, False)
 
+    def place(self, value: Value) -> int:
+        """Return the place of a value among all of them."""
+        return [identity(v) for v in self.values].index(identity(value))
+
     def __getitem__(self, value: Value) -> float:
         """Return the place of a value."""
         if self.is_numeric and isinstance(value, int | float):
             return float(value)
-        return float([identity(v) for v in self.values].index(identity(value)))
+        return float(self.place(value))
 
     def cells(self, rows: Iterable[Row], name: str) -> list[Group[Row]]:
         """Return the rows by their value, in the order of the places."""

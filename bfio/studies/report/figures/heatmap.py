@@ -1,12 +1,11 @@
 """Heat map: how does a value depend on two arguments? Means, written into the cells."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
 
-from bfio.studies.matching import identity
 from bfio.studies.report.drawing import Drawing, look
 from bfio.studies.report.figures.common import (
     Places,
@@ -19,8 +18,9 @@ from bfio.studies.report.figures.common import (
     plain,
     short_number,
 )
-from bfio.studies.report.figures.points import MEANS, Point, columns, has_values, line, points
+from bfio.studies.report.figures.points import MEANS, columns, has_values, line, points
 from bfio.studies.report.selection import Group, label
+from bfio.studies.report.statistics import as_number
 from bfio.studies.report.traced import Body, DataTable
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
@@ -45,8 +45,15 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     found = [
         [list(points(plan, panel.curves[index], across)) for index in order] for panel in parts
     ]
-    means = [_means(panel, across) for panel in found]
-    norm = _norm(means, log="y" in plan.log)
+    means = [np.full((len(order), len(across.values)), np.nan) for _ in parts]
+    for field, shown in zip(means, found, strict=True):
+        for index, curve in enumerate(shown):
+            for point in curve:
+                if point.estimate.value is not None:
+                    field[index, across.place(point.x)] = point.estimate.value
+    values = np.concatenate([field[np.isfinite(field)] for field in means])
+    is_log = "y" in plan.log and values.min() > 0
+    norm = (LogNorm if is_log else Normalize)(values.min(), values.max())
     with look():
         lines = len(order)
         figure, grid = canvas(len(parts), height=max(1.6, 0.32 * lines + 0.9))
@@ -72,29 +79,11 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
 def _order(curves: Sequence[Group[Row]]) -> list[int]:
     """Return the order of the lines: numbers sorted, words as planned."""
     indices = list(range(len(curves)))
-    values = [curve.values[0] for curve in curves]
-    if len(curves[0].values) == 1 and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in values
-    ):
-        return sorted(indices, key=lambda index: float(str(values[index])))
+    numbers = [as_number(curve.values[0]) for curve in curves]
+    is_sorted = len(curves[0].values) == 1 and None not in numbers
+    if is_sorted and not any(isinstance(curve.values[0], bool) for curve in curves):
+        return sorted(indices, key=lambda index: numbers[index] or 0)
     return indices
-
-
-def _means(panel: Sequence[Sequence[Point]], across: Places) -> "FloatArray":
-    columns = {identity(value): index for index, value in enumerate(across.values)}
-    field = np.full((len(panel), len(columns)), np.nan)
-    for index, curve in enumerate(panel):
-        for point in curve:
-            if point.estimate.value is not None:
-                field[index, columns[identity(point.x)]] = point.estimate.value
-    return field
-
-
-def _norm(means: Sequence["FloatArray"], *, log: bool) -> Normalize:
-    values = np.concatenate([field[np.isfinite(field)] for field in means])
-    if log and values.min() > 0:
-        return LogNorm(values.min(), values.max())
-    return Normalize(values.min(), values.max())
 
 
 def _draw_panel(
@@ -112,15 +101,8 @@ def _draw_panel(
     if field.size <= _MAX_WRITTEN:
         for (low, high), value in np.ndenumerate(field):
             if np.isfinite(value):
-                dark = norm(value) < 0.55
                 text = short_number(float(f"{value:.3g}"))
-                axes.text(
-                    high + 0.5,
-                    low + 0.5,
-                    text,
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color="white" if dark else "black",
-                )
+                look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8}
+                colour = "white" if norm(value) < 0.55 else "black"
+                axes.text(high + 0.5, low + 0.5, text, color=colour, **look)
     return mesh

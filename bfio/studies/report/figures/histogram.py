@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,10 +26,8 @@ from bfio.studies.report.figures.common import (
     plain,
     short_number,
 )
-from bfio.studies.report.selection import Group
 from bfio.studies.report.traced import (
     Body,
-    Cell,
     Column,
     DataTable,
     Line,
@@ -40,7 +37,7 @@ from bfio.studies.report.traced import (
 )
 from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
-from formulations.arrays import FloatArray, IntArray
+from formulations.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,20 +45,6 @@ if TYPE_CHECKING:
 #: Bins at most, and how many a decade may have.
 _MAX_BINS = 40
 _PER_DECADE = (10, 5, 2, 1)
-
-
-@dataclass(frozen=True)
-class _Pool:
-    """Entries of the series of a group, counted: below zero, zero, and in each bin."""
-
-    negative: int
-    zero: int
-    bins: IntArray
-
-    @property
-    def total(self) -> int:
-        """All entries."""
-        return self.negative + self.zero + int(self.bins.sum())
 
 
 def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
@@ -84,7 +67,8 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
         f" pooled{per_panel(plan)}: left the share that is exactly 0, right that of each bin, bins"
         f" being equally wide in logarithms. Shares in percent; no intervals."
     )
-    return Drawing(figure, DataTable(_columns(plan, done), bodies), caption)
+    columns = [Column(drawn_value(plan, done)), Column("entries"), Column("share", "%")]
+    return Drawing(figure, DataTable([*key_columns(plan), *columns], bodies), caption)
 
 
 def _entries(rows: Sequence[Row], name: str) -> FloatArray:
@@ -111,13 +95,6 @@ def _edges(pools: Sequence[FloatArray]) -> list[float]:
     return edges[start : end + 1]
 
 
-def _count(values: FloatArray, edges: Sequence[float]) -> _Pool:
-    positive = values[values > 0]
-    places = np.searchsorted(np.array(edges), positive, side="right") - 1
-    bins = np.bincount(places, minlength=max(len(edges) - 1, 0)).astype(np.int64)
-    return _Pool(int((values < 0).sum()), int((values == 0).sum()), bins)
-
-
 def _canvas(num_panels: int) -> tuple[Canvas, list[tuple["Axes", "Axes"]]]:
     """Return a figure with a narrow and a wide part per panel."""
     columns = min(num_panels, 2)
@@ -137,18 +114,32 @@ def _canvas(num_panels: int) -> tuple[Canvas, list[tuple["Axes", "Axes"]]]:
 def _draw_panel(
     left: "Axes", right: "Axes", plan: Figure, panel: Panel, edges: Sequence[float]
 ) -> list[Body]:
+    """Draw a panel, and return the table of what is in it."""
     bodies = []
     for index, group in enumerate(panel.curves):
         if not group.items:
             continue
-        pool = _count(_entries(group.items, plan.y), edges)
-        style, whole = Look.of(index), max(pool.total, 1)
-        left.bar(index, 100 * pool.zero / whole, color=style.colour, alpha=0.85)
+        values = _entries(group.items, plan.y)
+        zeros, negatives = int((values == 0).sum()), int((values < 0).sum())
+        places = np.searchsorted(np.array(edges), values[values > 0], side="right") - 1
+        bins = np.bincount(places, minlength=max(len(edges) - 1, 0)).astype(np.int64)
+        style, whole = Look.of(index), max(len(values), 1)
+        left.bar(index, 100 * zeros / whole, color=style.colour, alpha=0.85)
         if edges:
-            shares = 100 * pool.bins / whole
-            name = curve_label(group)
+            shares, name = 100 * bins / whole, curve_label(group)
             right.stairs(shares, edges, color=style.colour, ls=style.dashes, lw=1.4, label=name)
-        bodies.append(_body(plan, group, edges, pool))
+        found = [("below 0", negatives, "-inf", "0")] if negatives else []
+        found.append(("0", zeros, "0", "0"))
+        for low, high, count in zip(edges, edges[1:], bins.tolist(), strict=False):
+            if count:
+                found.append((f"{written(low)} to {written(high)}", count, repr(low), repr(high)))
+        lines = []
+        for place, count, start, end in found:
+            share = traced_share(count / whole, "entries-percent", decimals=2)
+            numbers = ((traced(count, "entries"),),), ((share,),)
+            cells = [*key_cells(plan, group.items), ((place,),), *numbers]
+            lines.append(Line(cells, {"data-from": start, "data-to": end}))
+        bodies.append(Body(lines, marks(group.items, value=plan.y)))
     if edges:
         right.set_xscale("log")
     for axes in (left, right):
@@ -162,32 +153,3 @@ def _draw_panel(
     left.grid(visible=False, axis="x")
     name_panel(right, panel)
     return bodies
-
-
-def _body(plan: Figure, group: Group[Row], edges: Sequence[float], pool: _Pool) -> Body:
-    keys = key_cells(plan, group.items)
-    lines = []
-    if pool.negative:
-        lines.append(_line(keys, "below 0", pool.negative, pool.total, "-inf", "0"))
-    lines.append(_line(keys, "0", pool.zero, pool.total, "0", "0"))
-    for low, high, count in zip(edges, edges[1:], pool.bins.tolist(), strict=False):
-        if count:
-            place = f"{written(low)} to {written(high)}"
-            lines.append(_line(keys, place, count, pool.total, repr(low), repr(high)))
-    return Body(lines, marks(group.items, value=plan.y))
-
-
-def _line(keys: Sequence[Cell], place: str, count: int, total: int, low: str, high: str) -> Line:
-    share = count / total if total else 0.0
-    numbers = traced(count, "entries"), traced_share(share, "entries-percent", decimals=2)
-    cells = [*keys, ((place,),), *(((number,),) for number in numbers)]
-    return Line(cells, {"data-from": low, "data-to": high})
-
-
-def _columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
-    return [
-        *key_columns(plan),
-        Column(drawn_value(plan, rows)),
-        Column("entries"),
-        Column("share", "%"),
-    ]

@@ -32,7 +32,7 @@ from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 #: Curves over words stand this far apart, so that their bars do not hide each other.
 _DODGE = 0.06
@@ -53,7 +53,10 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
                 lines += [line(plan, point) for point in found]
                 found_points += found
                 shift = 0 if places.is_numeric else _DODGE * (index - (len(panel.curves) - 1) / 2)
-                _draw_curve(axes, found, places, shift, Look.of(index), curve_label(curve))
+                drawn = [point for point in found if point.estimate.value is not None]
+                x, style = [places[point.x] + shift for point in drawn], Look.of(index)
+                dashes = style.dashes if places.is_numeric else "none"
+                draw_bars(axes, x, bars(drawn), style, curve_label(curve), dashes)
             places.label(axes, plan.x, log="x" in plan.log)
         value_axes(grid, drawn_value(plan, done), log="y" in plan.log)
     caption = f"{drawn_value(plan, done)} against {plan.x}{per_panel(plan)}. {MEANS}."
@@ -79,11 +82,3 @@ def _said(plan: Figure, found: Sequence[Point], places: Places) -> list[Phrase]:
     keys = keys_of(row for point in hidden for row in point.rows)
     where = f"whose {plan.x} or mean {plan.y} is not positive, which a logarithmic axis lacks"
     return [("Rows not drawn: ", counted(keys, plan.y, "not-drawn"), f", in points {where}.")]
-
-
-def _draw_curve(
-    axes: "Axes", found: Sequence[Point], places: Places, shift: float, style: Look, name: str
-) -> None:
-    drawn = [point for point in found if point.estimate.value is not None]
-    x = [places[point.x] + shift for point in drawn]
-    draw_bars(axes, x, bars(drawn), style, name, style.dashes if places.is_numeric else "none")

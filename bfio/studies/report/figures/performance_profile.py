@@ -7,7 +7,6 @@ most τ times the best of all methods. A method that has no result is within no 
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bfio.studies.matching import identity
@@ -45,36 +44,52 @@ _EXPONENTS = range(-32, 81)
 _SLACK = 1e-9
 
 
-@dataclass(frozen=True)
-class _Profile:
-    """Factors of one method to the best, one per instance, infinite where it has no result."""
-
-    group: Group[Row]
-    factors: Sequence[float]
-
-
 def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     """Draw the share of instances on which each group is within a factor of the best.
 
     Rows of one instance are equal in the arguments that all rows have, groups and panel left out.
     """
-    if not has_values(plan, [row for row in rows if row.is_done]):
+    done = [row for row in rows if row.is_done]
+    if not has_values(plan, done):
         return nothing(rows, f"a value {plan.y}")
     names = instance_names(plan, rows)
     parts = panels(plan, rows)
-    found = [_profiles(plan, panel, names) for panel in parts]
-    grid_of_factors = _grid([profile for profiles in found for profile in profiles])
-    bodies, notes = [], _said(plan, rows)
+    found = [_factors(plan, panel, names) for panel in parts]
+    bounds = _bounds([factor for curves in found for factors in curves for factor in factors])
+    bodies = []
     with framed(plan, parts) as (figure, grid):
-        for (axes, panel), profiles in zip(grid, found, strict=True):
-            everyone = [row for curve in panel.curves for row in curve.items]
-            for index, profile in enumerate(profiles):
-                shares = [100 * _share(profile, factor) for factor in grid_of_factors]
-                _draw_curve(axes, grid_of_factors, shares, index, profile)
-                if profile.group.items:
-                    bodies.append(_body(plan, profile, grid_of_factors, everyone, names))
-            _label(axes, plan, grid_of_factors[-1])
-    return Drawing(figure, DataTable(_columns(plan), bodies), _caption(plan, rows, names), notes)
+        for (axes, panel), curves in zip(grid, found, strict=True):
+            everyone = keys_of(row for curve in panel.curves for row in curve.items)
+            for index, (curve, factors) in enumerate(zip(panel.curves, curves, strict=True)):
+                shares = [_share(factors, bound) for bound in bounds]
+                heights = [100 * share for share in shares]
+                name = curve_label(curve)
+                axes.step(bounds, heights, where="post", label=name, **Look.of(index).line)
+                if not curve.items:
+                    continue
+                lines = []
+                for bound, share in zip(bounds, shares, strict=True):
+                    cell = traced_share(share, "within-percent")
+                    cells = [*key_cells(plan, curve.items), ((f"{bound:.4g}",),), ((cell,),)]
+                    lines.append(Line(cells, {"data-factor": repr(bound)}))
+                more = {"instance": " ".join(names), "best": plan.best}
+                origin = marks(curve.items, value=plan.y, baseline_keys=everyone, **more)
+                bodies.append(Body(lines, origin))
+            _label(axes, plan, bounds[-1])
+    columns = [*key_columns(plan), Column("factor"), Column("instances within", "%")]
+    told = f" (one per {', '.join(names)})" if names else ""
+    caption = (
+        f"Share of instances{told} on which {drawn_value(plan, rows)} is within a factor τ of the"
+        f" best, that is the {'largest' if plan.best == 'max' else 'smallest'}, of all curves"
+        f"{per_panel(plan)}. Rows that failed are within no factor and count. No intervals."
+    )
+    notes: list[Phrase] = []
+    values = [(row, number_of(row, plan.y)) for row in done]
+    if keys := keys_of(row for row, value in values if value is not None and value <= 0):
+        count = counted(keys, plan.y, "not-positive")
+        why = "where the best is not, only values equal to it are within a factor"
+        notes.append(("Rows whose ", plan.y, " is not positive: ", count, f"; {why}."))
+    return Drawing(figure, DataTable(columns, bodies), caption, notes)
 
 
 def instance_names(plan: Figure, rows: Sequence[Row]) -> list[str]:
@@ -83,15 +98,19 @@ def instance_names(plan: Figure, rows: Sequence[Row]) -> list[str]:
     return [name for name in varying(rows, [*plan.group, plan.panel]) if name in shared]
 
 
-def _profiles(plan: Figure, panel: Panel, names: Sequence[str]) -> list[_Profile]:
+def _factors(plan: Figure, panel: Panel, names: Sequence[str]) -> list[list[float]]:
+    """Return for each curve how many times the best each of its instances is."""
     values = [_values(plan, curve, names) for curve in panel.curves]
     instances = list(dict.fromkeys(instance for found in values for instance in found))
-    best = {instance: _best(plan, [v.get(instance) for v in values]) for instance in instances}
+    choose = max if plan.best == "max" else min
+    best = {
+        instance: choose(known)
+        for instance in instances
+        if (known := [v for found in values if (v := found.get(instance)) is not None])
+    }
     return [
-        _Profile(
-            curve, [_factor(plan, found.get(instance), best[instance]) for instance in instances]
-        )
-        for curve, found in zip(panel.curves, values, strict=True)
+        [_factor(plan, found.get(instance), best.get(instance)) for instance in instances]
+        for found in values
     ]
 
 
@@ -111,13 +130,6 @@ def _values(
     return found
 
 
-def _best(plan: Figure, values: Sequence[Number | None]) -> Number | None:
-    known = [value for value in values if value is not None]
-    if not known:
-        return None
-    return max(known) if plan.best == "max" else min(known)
-
-
 def _factor(plan: Figure, value: Number | None, best: Number | None) -> float:
     if value is None or best is None:
         return math.inf
@@ -128,21 +140,9 @@ def _factor(plan: Figure, value: Number | None, best: Number | None) -> float:
     return worse / better if worse > 0 and better > 0 else math.inf
 
 
-def _said(plan: Figure, rows: Sequence[Row]) -> list[Phrase]:
-    """Return what is to be said of values that have no ratio."""
-    found = [(row, number_of(row, plan.y)) for row in rows if row.is_done]
-    keys = keys_of(row for row, value in found if value is not None and value <= 0)
-    if not keys:
-        return []
-    count = counted(keys, plan.y, "not-positive")
-    told = "where the best is not, only values equal to it are within a factor"
-    return [("Rows whose ", plan.y, " is not positive: ", count, f"; {told}.")]
-
-
-def _grid(profiles: Sequence[_Profile]) -> list[float]:
+def _bounds(found: Sequence[float]) -> list[float]:
     """Return the factors to evaluate at, up to the first that is above all finite ones."""
-    finite = [f for profile in profiles for f in profile.factors if f < math.inf]
-    largest = max(finite, default=1.0)
+    largest = max((factor for factor in found if factor < math.inf), default=1.0)
     factors = [1.0]
     for exponent in _EXPONENTS:
         factors.append(1 + 10 ** (exponent / 16))
@@ -151,23 +151,8 @@ def _grid(profiles: Sequence[_Profile]) -> list[float]:
     return factors
 
 
-def _share(profile: _Profile, factor: float) -> float:
-    within = sum(own <= factor * (1 + _SLACK) for own in profile.factors)
-    return within / len(profile.factors)
-
-
-def _draw_curve(
-    axes: "Axes", factors: Sequence[float], shares: Sequence[float], index: int, profile: _Profile
-) -> None:
-    style = Look.of(index)
-    axes.step(
-        factors,
-        shares,
-        where="post",
-        color=style.colour,
-        linestyle=style.dashes,
-        label=curve_label(profile.group),
-    )
+def _share(factors: Sequence[float], bound: float) -> float:
+    return sum(own <= bound * (1 + _SLACK) for own in factors) / len(factors)
 
 
 def _label(axes: "Axes", plan: Figure, largest: float) -> None:
@@ -182,41 +167,3 @@ def _label(axes: "Axes", plan: Figure, largest: float) -> None:
         chosen = ticks if largest <= 5 else [t for t in ticks if t not in (1.1, 1.2, 1.5)]
         axes.set_xticks(chosen, [short_number(tick) for tick in chosen])
         axes.minorticks_off()
-
-
-def _body(
-    plan: Figure,
-    profile: _Profile,
-    factors: Sequence[float],
-    everyone: Sequence[Row],
-    names: Sequence[str],
-) -> Body:
-    keys = key_cells(plan, profile.group.items)
-    lines = []
-    for factor in factors:
-        share = traced_share(_share(profile, factor), "within-percent")
-        lines.append(
-            Line([*keys, ((f"{factor:.4g}",),), ((share,),)], {"data-factor": repr(factor)})
-        )
-    attributes = marks(
-        profile.group.items,
-        value=plan.y,
-        baseline_keys=keys_of(everyone),
-        instance=" ".join(names),
-        best=plan.best,
-    )
-    return Body(lines, attributes)
-
-
-def _columns(plan: Figure) -> list[Column]:
-    return [*key_columns(plan), Column("factor"), Column("instances within", "%")]
-
-
-def _caption(plan: Figure, rows: Sequence[Row], names: Sequence[str]) -> str:
-    kind = "largest" if plan.best == "max" else "smallest"
-    told = f" (one per {', '.join(names)})" if names else ""
-    return (
-        f"Share of instances{told} on which {drawn_value(plan, rows)} is within a factor τ of the"
-        f" best, that is the {kind}, of all curves{per_panel(plan)}. Rows that failed are within"
-        " no factor and count. No intervals."
-    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bfio.studies.report.figures.common import (
     Look,
@@ -94,18 +94,9 @@ def draw_bars(
 ) -> None:
     """Draw means with their error bars at these places, joined by a line if one is named."""
     means, lengths = bars
-    axes.errorbar(
-        x,
-        means,
-        yerr=lengths,
-        color=style.colour,
-        linestyle=line,
-        marker=style.marker,
-        markersize=4,
-        capsize=2,
-        elinewidth=1,
-        label=name,
-    )
+    look: dict[str, Any] = {"linestyle": line, "marker": style.marker, "markersize": 4}
+    look |= {"color": style.colour, "capsize": 2, "elinewidth": 1}
+    axes.errorbar(x, means, yerr=lengths, label=name, **look)
 
 
 def without_interval(plan: Figure, found: Sequence[Point]) -> list[Phrase]:

@@ -20,7 +20,6 @@ from bfio.studies.report.figures.common import (
 )
 from bfio.studies.report.figures.points import (
     MEANS,
-    Point,
     bars,
     columns,
     draw_bars,
@@ -31,7 +30,6 @@ from bfio.studies.report.figures.points import (
 )
 from bfio.studies.report.power_laws import Fit, fitted
 from bfio.studies.report.selection import Group, keys_of
-from bfio.studies.report.statistics import PowerLaw
 from bfio.studies.report.traced import (
     Body,
     DataTable,
@@ -46,7 +44,7 @@ from bfio.studies.report_plan import Figure
 from bfio.studies.row import Row
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 
 def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
@@ -66,8 +64,20 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
             for index, curve in enumerate(panel.curves):
                 found = list(points(plan, curve, places))
                 fit = fitted(curve.items, plan.x, plan.y)
-                name = _name(curve, fit.law if len(parts) == 1 else None)
-                _draw_curve(axes, found, places, fit, Look.of(index), name)
+                name, style = curve_label(curve), Look.of(index)
+                if fit.law is not None and len(parts) == 1:
+                    name = f"{name}  ({fit.law.exponent:.2f})"
+                # A mean that is not positive has no place on a logarithmic axis; the data table
+                # has it.
+                drawn = [p for p in found if p.estimate.value is not None and p.estimate.value > 0]
+                if drawn:
+                    x = [places[point.x] for point in drawn]
+                    means, (below, above) = bars(drawn)
+                    below = [min(low, 0.999 * y) for low, y in zip(below, means, strict=True)]
+                    draw_bars(axes, x, (means, [below, above]), style, name)
+                if drawn and fit.law is not None:
+                    ends = np.array([min(x), max(x)])
+                    axes.plot(ends, fit.law.scale * ends**fit.law.exponent, lw=1, **style.line)
                 lines += [line(plan, point) for point in found]
                 notes += _said(plan, panel.label, curve, fit)
                 notes += without_interval(plan, found)
@@ -81,51 +91,24 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     return Drawing(figure, DataTable(columns(plan, done), [Body(lines)]), caption, notes)
 
 
-def _draw_curve(
-    axes: "Axes", found: Sequence[Point], places: Places, fit: Fit, style: Look, name: str
-) -> None:
-    # A mean that is not positive has no place on a logarithmic axis; the data table has it.
-    drawn = [p for p in found if p.estimate.value is not None and p.estimate.value > 0]
-    if not drawn:
-        return
-    x = [places[point.x] for point in drawn]
-    means, (below, above) = bars(drawn)
-    below = [min(length, 0.999 * mean) for length, mean in zip(below, means, strict=True)]
-    draw_bars(axes, x, (means, [below, above]), style, name)
-    if fit.law is not None:
-        ends = np.array([min(x), max(x)])
-        axes.plot(
-            ends, fit.law.scale * ends**fit.law.exponent, color=style.colour, ls=style.dashes, lw=1
-        )
-
-
-def _name(curve: Group[Row], law: PowerLaw | None) -> str:
-    name = curve_label(curve)
-    return name if law is None else f"{name}  ({law.exponent:.2f})"
-
-
 def _said(plan: Figure, panel: str, curve: Group[Row], fit: Fit) -> list[Phrase]:
-    """Return what is found of a curve: its exponent, or that there is none."""
+    """Return the exponent of a curve, and what its fit leaves out."""
     name = ", ".join(text for text in (panel, curve.label) if text) or plan.y
     sentences: list[Phrase] = []
     if fit.law is not None:
-        sentences.append((f"{name}: ", *_exponent(plan, fit, fit.law), "."))
+        keys = keys_of(fit.used)
+        attributes = origin(keys, plan.y, x=plan.x)
+        main, *interval = estimated(fit.exponent(), "exponent", attributes)
+        told: list[str | Traced] = [f"{name}: exponent ", *main]
+        if interval:
+            told += [" (", *interval[0], ")"]
+        elif fit.law.count > 2:
+            told.append(" (no interval: all on one line)")
+        scale = traced(fit.law.scale, "scale", attributes)
+        rows = counted(keys, plan.y, "defined")
+        sentences.append([*told, ", factor ", scale, ", ", rows, " rows."])
     if fit.refused:
         left_out = counted(keys_of(fit.refused), plan.y, "not-positive")
-        sentences.append(
-            (f"{name}: ", left_out, f" rows left out of the fit, {plan.y} not being positive.")
-        )
+        why = f" rows left out of the fit, {plan.y} not being positive."
+        sentences.append((f"{name}: ", left_out, why))
     return sentences
-
-
-def _exponent(plan: Figure, fit: Fit, law: PowerLaw) -> list[str | Traced]:
-    keys = keys_of(fit.used)
-    attributes = origin(keys, plan.y, x=plan.x)
-    cell = estimated(fit.exponent(), "exponent", attributes)
-    found: list[str | Traced] = ["exponent ", *cell[0]]
-    if len(cell) > 1:
-        found += [" (", *cell[1], ")"]
-    elif law.count > 2:
-        found.append(" (no interval: all on one line)")
-    scale = traced(law.scale, "scale", attributes)
-    return [*found, ", factor ", scale, ", ", counted(keys, plan.y, "defined"), " rows"]

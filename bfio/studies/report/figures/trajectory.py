@@ -40,7 +40,7 @@ from bfio.studies.row import Row
 from formulations.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 #: Points of a curve at most; longer series are averaged over blocks.
 _MAX_BLOCKS = 120
@@ -65,8 +65,11 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     done = [row for row in rows if row.is_done and row.series.get(plan.y)]
     if not done:
         return nothing(rows, f"a series {plan.y}")
-    edges = _edges(max(len(row.series[plan.y]) for row in done))
+    length = max(len(row.series[plan.y]) for row in done)
+    edges = np.unique(np.linspace(0, length, min(length, _MAX_BLOCKS) + 1).astype(np.int64))
+    middle = (edges[:-1] + edges[1:] - 1) / 2
     parts = panels(plan, done)
+    along = plan.x or "index"
     bodies, lowest = [], np.inf
     with framed(plan, parts) as (figure, grid):
         for axes, panel in grid:
@@ -75,25 +78,28 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
                     own = distinct(group.items, plan.y)
                     domain = domain_of(own, plan.y, log="y" in plan.log)
                     curve = _curve(_block_means(own, plan.y, edges), domain)
-                    _draw_curve(axes, edges, curve, Look.of(index), curve_label(group))
+                    style = Look.of(index)
+                    axes.plot(middle, curve.mean, label=curve_label(group), **style.line)
+                    # Of two rows the interval is so wide that it would set the scale.
+                    ends = np.where(curve.count > 2, (curve.lower, curve.upper), np.nan)
+                    axes.fill_between(middle, *ends, color=style.colour, alpha=0.2, linewidth=0)
                     lowest = min(lowest, float(np.nanmin(curve.mean, initial=np.inf)))
                     bodies.append(_body(plan, group, edges, curve))
-            axes.set_xlabel(plain(plan.x or "index"))
+            axes.set_xlabel(plain(along))
             axes.xaxis.set_major_formatter(lambda x, _: short_number(x))
             if "x" in plan.log and math.isfinite(axes.xaxis.get_minpos()):
                 axes.set_xscale("log")
         value_axes(grid, drawn_value(plan, done), log="y" in plan.log)
         if lowest >= 0 and grid[0][0].get_yscale() == "linear":
             grid[0][0].set_ylim(bottom=0)
-    return Drawing(
-        figure,
-        DataTable(mean_columns(plan, done, plan.x or "index"), bodies),
-        _caption(plan, done, edges),
+    is_whole = len(edges) - 1 == edges[-1]
+    blocks = "" if is_whole else f" Neighbouring values of {along} are averaged."
+    caption = (
+        f"{drawn_value(plan, done)} over {along}{per_panel(plan)}. Mean over rows, each as far as"
+        f" its series reaches; band: its 95 % Student-t interval (of logarithms for what is 0 or"
+        f" more, of log odds for shares), where three rows or more differ.{blocks}"
     )
-
-
-def _edges(length: int) -> IntArray:
-    return np.unique(np.linspace(0, length, min(length, _MAX_BLOCKS) + 1).astype(np.int64))
+    return Drawing(figure, DataTable(mean_columns(plan, done, along), bodies), caption)
 
 
 def _block_means(rows: Sequence[Row], name: str, edges: IntArray) -> FloatArray:
@@ -134,21 +140,6 @@ def _curve(means: FloatArray, domain: Domain) -> _Curve:
     return _Curve(mean, ends[0], ends[1], count.astype(np.int64))
 
 
-def _draw_curve(axes: "Axes", edges: IntArray, curve: _Curve, style: Look, name: str) -> None:
-    middle = (edges[:-1] + edges[1:] - 1) / 2
-    axes.plot(middle, curve.mean, color=style.colour, linestyle=style.dashes, label=name)
-    # Of two rows the interval is so wide that it would set the scale of the figure.
-    wide_enough = curve.count > 2
-    axes.fill_between(
-        middle,
-        np.where(wide_enough, curve.lower, np.nan),
-        np.where(wide_enough, curve.upper, np.nan),
-        color=style.colour,
-        alpha=0.2,
-        linewidth=0,
-    )
-
-
 def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: _Curve) -> Body:
     keys = key_cells(plan, group.items)
     lines = []
@@ -165,15 +156,3 @@ def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: _Curve) -> Bo
         cells.append(((traced(estimate.count, "series-rows"),),))
         lines.append(Line(cells, {"data-from": str(first), "data-to": str(end)}))
     return Body(lines, marks(distinct(group.items, plan.y), value=plan.y))
-
-
-def _caption(plan: Figure, rows: Sequence[Row], edges: IntArray) -> str:
-    index = plan.x or "index"
-    blocks = (
-        "" if len(edges) - 1 == edges[-1] else f" Neighbouring values of {index} are averaged."
-    )
-    return (
-        f"{drawn_value(plan, rows)} over {index}{per_panel(plan)}. Mean over rows, each as far as"
-        f" its series reaches; band: its 95 % Student-t interval (of logarithms for what is 0 or"
-        f" more, of log odds for shares), where three rows or more differ.{blocks}"
-    )
