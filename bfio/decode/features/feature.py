@@ -54,6 +54,8 @@ class Feature:
         Counts entries of these that no replay could follow.
     rules : mapping
         Rules of the replay of a run, by name.
+    rank : int
+        Where it is told of among the others: in ascending order, equal ones by name.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Feature:
     record: Callable[[State], Mapping[str, object]] = lambda state: {}
     malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    rank: int = 100
 
 
 def schedule_setting(name: str, given: str | Sequence[object]) -> str:

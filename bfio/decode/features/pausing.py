@@ -259,4 +259,4 @@ def _rests(replay: Replay) -> int:
     return wrong + number(end == run.finish_step[who] + 1)
 
 
-PAUSING = Feature("pausing", malformed=_malformed_rests, rules=RULES)
+FEATURE = Feature("pausing", malformed=_malformed_rests, rules=RULES, rank=12)

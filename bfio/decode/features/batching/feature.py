@@ -15,6 +15,11 @@ def _setting(cluster: Cluster, options: RunOptions) -> str:
     return f"token budget {per_worker_text(cluster.token_budget)} ({options.batching}{time}{free})"
 
 
-BATCHING = Feature(
-    "token budget", setting=_setting, after="speed", malformed=malformed_chunks, rules=RULES
+FEATURE = Feature(
+    "token budget",
+    setting=_setting,
+    after="speed",
+    malformed=malformed_chunks,
+    rules=RULES,
+    rank=3,
 )

@@ -118,7 +118,7 @@ def _idle(
         )
 
 
-MEMORY = Feature(
+FEATURE = Feature(
     "memory",
     {
         "overflow": lambda cluster, options: (
@@ -130,4 +130,5 @@ MEMORY = Feature(
     check=_check,
     idle=_idle,
     rules=RULES,
+    rank=1,
 )

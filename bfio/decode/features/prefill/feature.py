@@ -12,11 +12,12 @@ def _record(state: State) -> dict[str, object]:
     return {"ready_s": frozen(state.tier.ready_s), "held_s": frozen(state.tier.held_s)}
 
 
-PREFILL = Feature(
+FEATURE = Feature(
     "prefill",
     {"prefill": lambda _, options: options.prefill is not None},
     setting=lambda _, options: f"prefill tier {options.prefill.text}" if options.prefill else "",
     after="arrivals",
     record=_record,
     rules=RULES,
+    rank=4,
 )

@@ -109,7 +109,7 @@ def _malformed(run: Run, cluster: Cluster) -> int:
     return int(hits is not None and hits.shape != (run.steps,))
 
 
-PREFIXES = Feature(
+FEATURE = Feature(
     "prefix cache",
     {"prefixes": lambda cluster, _: cluster.prefix_cache is not None},
     setting=_setting,
@@ -119,4 +119,5 @@ PREFIXES = Feature(
     record=_record,
     malformed=_malformed,
     rules=RULES,
+    rank=2,
 )

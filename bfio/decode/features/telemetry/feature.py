@@ -43,7 +43,7 @@ def _record(state: State) -> dict[str, object]:
     return {} if state.reports.is_on else {"refused": None}
 
 
-TELEMETRY = Feature(
+FEATURE = Feature(
     "telemetry",
     {"telemetry": lambda _, options: options.telemetry is not None},
     setting=lambda _, options: f"telemetry {options.telemetry.text}" if options.telemetry else "",
@@ -51,4 +51,5 @@ TELEMETRY = Feature(
     check=_check,
     idle=_idle,
     record=_record,
+    rank=5,
 )
