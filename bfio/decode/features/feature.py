@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from bfio.common.metrics import Metric
     from bfio.decode.cluster import Cluster
     from bfio.decode.machine.state import State
+    from bfio.decode.metrics.part import RunPart
     from bfio.decode.options import RunOptions
     from bfio.decode.replay_table import Rule
     from bfio.decode.run import Run
@@ -54,6 +56,8 @@ class Feature:
         Counts entries of these that no replay could follow.
     rules : mapping
         Rules of the replay of a run, by name.
+    metrics : iterable of Metric
+        Metrics of its runs.
     rank : int
         Where it is told of among the others: in ascending order, equal ones by name.
     """
@@ -69,6 +73,7 @@ class Feature:
     record: Callable[[State], Mapping[str, object]] = lambda state: {}
     malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    metrics: Iterable[Metric[RunPart]] = ()
     rank: int = 100
 
 

@@ -85,5 +85,5 @@ class _Places:
 FEATURE = Feature(
     "ties",
     setting=lambda _, options: "" if options.ties is Ties.LOWEST else f"{options.ties} ties",
-    rank=6,
+    rank=5,
 )

@@ -2,6 +2,7 @@
 
 from bfio.common.number_text import exact
 from bfio.decode.cluster import Cluster, per_worker_text
+from bfio.decode.features.batching.metrics import METRICS
 from bfio.decode.features.batching.replay import RULES, malformed_chunks
 from bfio.decode.features.feature import Feature
 from bfio.decode.options import RunOptions
@@ -21,5 +22,6 @@ FEATURE = Feature(
     after="speed",
     malformed=malformed_chunks,
     rules=RULES,
-    rank=3,
+    metrics=METRICS,
+    rank=12,
 )

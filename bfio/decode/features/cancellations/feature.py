@@ -44,5 +44,5 @@ FEATURE = Feature(
     setting=lambda _, options: schedule_setting("cancellations", options.cancellations),
     unseen=_unseen,
     rules=RULES,
-    rank=10,
+    rank=9,
 )

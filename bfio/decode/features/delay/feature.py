@@ -38,5 +38,5 @@ FEATURE = Feature(
         f"decisions delayed by {options.delay} steps" if options.delay else ""
     ),
     rules=RULES,
-    rank=7,
+    rank=6,
 )

@@ -53,5 +53,5 @@ FEATURE = Feature(
     unseen=_unseen,
     record=_record,
     rules=RULES,
-    rank=9,
+    rank=8,
 )

@@ -1,6 +1,7 @@
 """The prefill tier around a run: its words, and its columns of the record."""
 
 from bfio.decode.features.feature import Feature
+from bfio.decode.features.prefill.metrics import METRICS
 from bfio.decode.features.prefill.replay import RULES
 from bfio.decode.machine.state import State
 from formulations.arrays import frozen
@@ -19,5 +20,6 @@ FEATURE = Feature(
     after="arrivals",
     record=_record,
     rules=RULES,
-    rank=4,
+    metrics=METRICS,
+    rank=3,
 )

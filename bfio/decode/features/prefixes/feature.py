@@ -7,6 +7,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.features.feature import Feature
+from bfio.decode.features.prefixes.metrics import METRICS
 from bfio.decode.machine.state import State
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import built_in
@@ -119,5 +120,6 @@ FEATURE = Feature(
     record=_record,
     malformed=_malformed,
     rules=RULES,
+    metrics=METRICS,
     rank=2,
 )

@@ -16,4 +16,4 @@ def _setting(cluster: Cluster, options: RunOptions) -> str:
     return f"service level {' and '.join(told)}"
 
 
-FEATURE = Feature("service level", setting=_setting, after="drift", rank=11)
+FEATURE = Feature("service level", setting=_setting, after="drift", rank=10)

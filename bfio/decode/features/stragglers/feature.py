@@ -29,5 +29,5 @@ FEATURE = Feature(
     setting=lambda _, options: schedule_setting("stragglers", options.stragglers),
     unseen=_unseen,
     record=_record,
-    rank=8,
+    rank=7,
 )

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.features.feature import Feature
+from bfio.decode.features.telemetry.metrics import METRICS
 from bfio.decode.machine.state import State
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import built_in
@@ -51,5 +52,6 @@ FEATURE = Feature(
     check=_check,
     idle=_idle,
     record=_record,
-    rank=5,
+    metrics=METRICS,
+    rank=4,
 )
