@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bfio.decode.machine.state import State
     from bfio.decode.metrics.part import RunPart
     from bfio.decode.options import RunOptions
+    from bfio.decode.replay_record import Replay
     from bfio.decode.replay_table import Rule
     from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
@@ -56,6 +57,8 @@ class Feature:
         Counts entries of these that no replay could follow.
     rules : mapping
         Rules of the replay of a run, by name.
+    worker_s : callable
+        What it adds to the times of workers in the replay of a run, shape (K, G) [s].
     metrics : iterable of Metric
         Metrics of its runs.
     rank : int
@@ -73,6 +76,7 @@ class Feature:
     record: Callable[[State], Mapping[str, object]] = lambda state: {}
     malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    worker_s: Callable[[Replay], FloatArray | float] = lambda replay: 0.0
     metrics: Iterable[Metric[RunPart]] = ()
     rank: int = 100
 
