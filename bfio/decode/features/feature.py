@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from bfio.common.metrics import Metric
     from bfio.decode.cluster import Cluster
     from bfio.decode.machine.state import State
-    from bfio.decode.metrics.part import RunPart
     from bfio.decode.options import RunOptions
     from bfio.decode.replay_record import Replay
     from bfio.decode.replay_table import Rule
     from bfio.decode.run import Run
+    from bfio.decode.run_part import RunPart
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray
 

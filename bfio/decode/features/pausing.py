@@ -5,9 +5,7 @@ afterwards they are taken back as they were, one step later. The phases of a ste
 (`bfio.decode.machine.phases`) know nothing of it, and compiled runs have nobody who rests.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,13 +22,11 @@ from bfio.decode.policy import Decision, shown
 from bfio.decode.replay_record import Replay
 from bfio.decode.replay_table import RuleTable, number
 from bfio.decode.run import Run
+from bfio.decode.run_part import RunPart
 from bfio.decode.state import ActiveRequests
 from bfio.decode.stints import stints_of
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
-
-if TYPE_CHECKING:
-    from bfio.decode.metrics.part import RunPart
 
 
 class _Rest(NamedTuple):

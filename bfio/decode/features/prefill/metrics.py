@@ -1,16 +1,10 @@
 """Metrics of the prefill tier."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bfio.common.metrics import NOTHING, Average, Column, MetricTable, Value, exact_sum
-
-if TYPE_CHECKING:
-    from bfio.decode.metrics.part import RunPart
-    from formulations.arrays import IntArray
+from bfio.decode.run_part import RunPart
+from formulations.arrays import IntArray
 
 METRICS: MetricTable[RunPart] = MetricTable()
 

@@ -1,13 +1,7 @@
 """The metric of reports that are late or lost."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from bfio.common.metrics import MetricTable, Value
-
-if TYPE_CHECKING:
-    from bfio.decode.metrics.part import RunPart
+from bfio.decode.run_part import RunPart
 
 METRICS: MetricTable[RunPart] = MetricTable()
 
