@@ -18,6 +18,12 @@ ADDITIONS = {
         '"pending-prefill"',
         "__import__('bfio.decode.policy_registry').decode.policy_registry.names()",
     ),
+    "a feature of the machine": (
+        "bfio/decode/features/ties.py",
+        '"ties"',
+        "[f.name for f in __import__('bfio.decode.features.registry')"
+        ".decode.features.registry.FEATURES]",
+    ),
     "a predictor": (
         "bfio/decode/prediction/predictors/learned.py",
         '"learned"',

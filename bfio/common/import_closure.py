@@ -123,11 +123,9 @@ def _imported(name: str, file: Path, changed: int, size: int) -> tuple[str, ...]
 
 
 def _modules_in(package: str, importer: str, file: Path) -> Iterator[str]:
-    """Yield the names of modules and packages in a package of the same root as its importer."""
+    """Yield the names of all modules below a package of the same root as its importer."""
     depth = importer.count(".") + (file.name == "__init__.py")
     folder = file.parents[depth].joinpath(*package.split("."))
-    for inner in sorted([*folder.glob("*.py"), *folder.glob("*/__init__.py")]):
-        if inner.parent == folder:
-            yield f"{package}.{inner.stem}" if inner.stem != "__init__" else package
-        else:
-            yield f"{package}.{inner.parent.name}"
+    for inner in sorted(folder.rglob("*.py")):
+        parts = inner.relative_to(folder).with_suffix("").parts
+        yield ".".join([package, *(part for part in parts if part != "__init__")])

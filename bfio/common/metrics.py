@@ -72,6 +72,10 @@ class Average:
         return total / float(self.denominator.sum())
 
 
+#: An average of nothing, where a record does not have what is averaged.
+NOTHING = Average(np.zeros(0, dtype=np.int64))
+
+
 class Domain(StrEnum):
     """The numbers that a quantity can be, as documents write them."""
 

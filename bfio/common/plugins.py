@@ -14,6 +14,7 @@ def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str,
     """Yield what the modules of a package add, each object with the name of its module.
 
     A module has one object called ``name``, or several in a tuple called ``name + "S"``, or none.
+    A folder has it in its module of that name, in lower case.
 
     Parameters
     ----------
@@ -26,7 +27,8 @@ def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str,
         Such as ``"SPEC"``.
     """
     for module in pkgutil.iter_modules(path, f"{package}."):
-        loaded = vars(importlib.import_module(module.name))
+        home = f"{module.name}.{name.lower()}" if module.ispkg else module.name
+        loaded = vars(importlib.import_module(home))
         found = loaded.get(f"{name}S", (loaded[name],) if name in loaded else ())
         yield from ((module.name, each) for each in found)
 

@@ -347,7 +347,7 @@ class Cluster:
         self,
         loads: IntArray,
         factors: FloatArray | None = None,
-        batches: IntArray | None = None,
+        more_s: FloatArray | None = None,
     ) -> float:
         """Duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
 
@@ -358,17 +358,16 @@ class Cluster:
         loads : IntArray
             Shape (G,) [tokens].
         factors : FloatArray, optional
-            Shape (G,): what ``C_g``, ``t_g`` and the time of a batch are multiplied by at this
-            step.
-        batches : IntArray, optional
-            Shape (G,): tokens of the batch of each worker, where they have token budgets.
+            Shape (G,): what all times of a worker are multiplied by at this step.
+        more_s : FloatArray, optional
+            Shape (G,): what is added to ``C_g``, such as the time of a batch [s].
         """
         slow = (1.0,) * self.workers if factors is None else factors
-        more = (0.0,) * self.workers if batches is None else self.batch_times(batches)
+        added = (0.0,) * self.workers if more_s is None else more_s
         busy = max(
-            step_time(factor * (overhead + batch), factor * token_time, 0.0, int(load), 0.0)
-            for overhead, token_time, load, factor, batch in zip(
-                *self._times(), loads, slow, more, strict=True
+            step_time(factor * (overhead + more), factor * token_time, 0.0, int(load), 0.0)
+            for overhead, token_time, load, factor, more in zip(
+                *self._times(), loads, slow, added, strict=True
             )
         )
         return float(busy + self.mean_time_s * (int(sum(map(int, loads))) / self.workers))

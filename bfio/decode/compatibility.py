@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from bfio.decode.drift import DriftReading
-from bfio.decode.machine.state import may_interrupt
-from bfio.decode.options import BATCHING, Dispatch, Ties
+from bfio.decode.options import BATCHING, Dispatch, Ties, may_interrupt
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource
 from formulations.errors import InputError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.options import (
     NUMBER,
@@ -23,6 +23,7 @@ from bfio.decode.cluster import MAX_TIME_S
 from bfio.decode.features.prefill.options import PREFILL
 from bfio.decode.features.service_levels.options import SLO
 from bfio.decode.features.telemetry.options import TELEMETRY
+from bfio.decode.machine.counters import NONE
 from bfio.decode.option_kinds import TIMED
 from formulations.errors import InputError
 from formulations.keywords import known_fields
@@ -33,6 +34,7 @@ from formulations.scalars import MAX_TOKENS, integer, real
 if TYPE_CHECKING:
     import numpy as np
 
+    from bfio.decode.cluster import Cluster
     from bfio.decode.drift import Drift
     from bfio.decode.features.prefill.options import PrefillTier
     from bfio.decode.features.service_levels.options import ServiceLevel
@@ -395,3 +397,91 @@ class RunOptions(CheckedOptions):
         return np.random.default_rng(
             np.random.SeedSequence(self.seed, spawn_key=(_POLICY_STREAM,))
         )
+
+
+class Settings(NamedTuple):
+    """What is fixed for a run, as its phases read it.
+
+    Parameters
+    ----------
+    timed, immediate : bool
+        Whether arrivals are timed, and requests bound when they are revealed.
+    margin : int
+        With that, how many more a worker may have in flight than slots; -1 for any number.
+    delay : int
+        Steps after which decisions take effect.
+    pool : int
+        ``R``.
+    steps : int
+        Most steps; -1 for no limit.
+    by_age : bool
+        Whether the growth of a request depends on its age, so that not all grow alike.
+    look_ahead : int
+        ``H``: steps of the ring of endings.
+    waiting_ends : bool
+        Whether waiting requests end within the window where they are known or predicted to.
+    mean_time_s : float
+        See `bfio.decode.cluster.Cluster`.
+    one_pace : bool
+        Whether all workers take as long for the same load at every step.
+    interrupts : bool
+        Whether requests may leave their worker before they are done.
+    overflow : int
+        What happens where memory is limited; NONE where it is not.
+    swap_time_s : float
+        Time for which a token swapped out is away [s/token].
+    caches : bool
+        Whether workers keep prefixes.
+    """
+
+    timed: bool
+    immediate: bool
+    margin: int
+    delay: int
+    pool: int
+    steps: int
+    by_age: bool
+    look_ahead: int
+    waiting_ends: bool
+    mean_time_s: float
+    one_pace: bool
+    interrupts: bool
+    overflow: int
+    swap_time_s: float
+    caches: bool
+
+
+def settings_of(cluster: Cluster, options: RunOptions, look_ahead: int) -> Settings:
+    """Return what phases read of a machine and its options, for a look-ahead of so many steps."""
+    from bfio.decode.drift import DriftReading
+
+    drift = options.drift
+    return Settings(
+        timed=options.arrivals is ArrivalMode.TIMED,
+        immediate=options.dispatch is Dispatch.IMMEDIATE,
+        margin=-1 if options.margin is None else options.margin,
+        delay=options.delay,
+        pool=options.pool,
+        steps=-1 if options.steps is None else options.steps,
+        by_age=drift.reading is DriftReading.AGE and not drift.is_uniform,
+        look_ahead=look_ahead,
+        waiting_ends=options.window_knows is WindowKnows.ALL,
+        mean_time_s=float(cluster.mean_time_s),
+        one_pace=keeps_one_pace(cluster, options),
+        interrupts=may_interrupt(cluster, options),
+        overflow=NONE if cluster.memory is None else list(Overflow).index(options.overflow),
+        swap_time_s=options.swap_time_s,
+        caches=cluster.prefix_cache is not None,
+    )
+
+
+def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
+    """Whether requests may leave their worker before they are done."""
+    overflows = cluster.memory is not None and options.overflow is not Overflow.RESERVE
+    return overflows or options.failures != NO_EVENTS or options.cancellations != NO_EVENTS
+
+
+def keeps_one_pace(cluster: Cluster, options: RunOptions) -> bool:
+    """Whether all workers take as long for the same load at every step."""
+    alike = cluster.keeps_one_pace and cluster.token_budget is None
+    return alike and options.stragglers == NO_EVENTS

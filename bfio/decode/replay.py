@@ -218,8 +218,8 @@ def _duration(replay: Replay) -> int:
     run, (loads, _) = replay.run, replay.trajectory
     schedule = stragglers_of(run.options.stragglers, replay.cluster.workers, run.options.seed)
     factors = schedule.factors(run.start_s, replay.cluster.workers)
-    batches = replay.tokens if replay.batches else [None] * run.steps
-    rows = zip(loads, factors, batches, strict=True)
+    more = np.zeros(loads.shape) + sum(feature.worker_s(replay) for feature in FEATURES)
+    rows = zip(loads, factors, more, strict=True)
     expected = np.array([replay.cluster.step_time(*row) for row in rows])
     wrong = number(np.abs(run.duration_s - expected) > ROUNDING * expected)
     if run.steps == 0:

@@ -20,7 +20,13 @@ from bfio.decode.features.service_levels.options import ServiceLevel
 from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part
-from bfio.decode.metrics import METRICS, RunPart, measure, measure_steady, measured_of
+from bfio.decode.metrics import (
+    METRICS,
+    measure,
+    measure_steady,
+    measured_of,
+)
+from bfio.decode.run_part import RunPart
 from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import bfio.studies.row_kinds
 from bfio.common.options import options_table
-from bfio.studies.row_kind import STEADY, Described, RowKind
+from bfio.studies.row_kind import STEADY, Described, RowKind, described_table
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object
 
@@ -97,11 +97,13 @@ def tables() -> dict[str, str]:
 
     ``requests`` are those that choose the requests of a row; ``evaluation`` those of predictors;
     ``classes``, ``stages`` and ``stage-trace`` those of rows about one engine in stages;
-    ``batching-arguments`` those of rows about engines with a token budget.
+    ``batching-arguments`` those of rows about engines with a token budget. ``metrics`` are those
+    of decode runs.
     """
     from bfio.batching.options import BatchOptions
     from bfio.prediction.options import EvaluationOptions
     from bfio.studies.row_parts.batching_offer import BatchingOffer
+    from bfio.studies.row_parts.run_values import RUN_VALUES
     from bfio.studies.row_parts.wait_classes import ClassOptions, WantedRate
     from bfio.studies.row_parts.wait_offer import OfferOptions
     from bfio.studies.row_parts.wait_policy import StagePolicyOptions
@@ -111,6 +113,7 @@ def tables() -> dict[str, str]:
 
     return {
         **{name: find(name).table() for name in names()},
+        "metrics": described_table(RUN_VALUES),
         "requests": options_table(RequestOptions),
         "evaluation": options_table(EvaluationOptions),
         "classes": options_table(ClassOptions, WantedRate),

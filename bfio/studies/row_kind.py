@@ -121,12 +121,9 @@ class RowKind:
 
     def table(self) -> str:
         """Return its values as a table in Markdown."""
-        lines = [("value", "unit", "meaning"), ("---", "---", "---")]
-        if self.metrics:
-            lines.append(("metrics of the run", "", "every one of its table"))
-        lines += [(f"`{v.name}`", _unit_and_domain(v), v.text) for v in self.values]
-        lines += [(f"`{part}` and these names", "", text) for part, text in self.parts.items()]
-        return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+        more = [(f"`{part}` and these names", "", text) for part, text in self.parts.items()]
+        metrics = [("metrics of the run", "", "every one of its table")] * bool(self.metrics)
+        return _table([*metrics, *_rows(self.values), *more])
 
     def value_names(self) -> list[str]:
         """Return the names of its values, those of parts of runs included."""
@@ -207,6 +204,20 @@ def descriptions(text: str) -> list[Described]:
 def described_metrics(table: MetricTable[Any]) -> list[Described]:
     """Return what the metrics of a simulator are."""
     return [Described(entry.name, entry.unit, entry.description, entry.domain) for entry in table]
+
+
+def described_table(values: Sequence[Described]) -> str:
+    """Return values as a table in Markdown."""
+    return _table(_rows(values))
+
+
+def _table(rows: Sequence[tuple[str, str, str]]) -> str:
+    lines = [("value", "unit", "meaning"), ("---", "---", "---"), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _rows(values: Sequence[Described]) -> list[tuple[str, str, str]]:
+    return [(f"`{value.name}`", _unit_and_domain(value), value.text) for value in values]
 
 
 def _unit_and_domain(value: Described) -> str:

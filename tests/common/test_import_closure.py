@@ -55,7 +55,10 @@ def test_a_change_elsewhere_does_not(tmp_path: Path, source: str) -> None:
 def test_a_searched_package_counts_whole(tmp_path: Path) -> None:
     """As registries find what lies in a folder."""
     _write(tmp_path, top="import package\nfor module in iter_modules(package.__path__): pass")
-    assert set(import_closure("top", root=tmp_path)) == {"package", "package.deep", "top"}
+    (tmp_path / "package" / "inner").mkdir()
+    (tmp_path / "package" / "inner" / "part.py").write_text("", encoding="utf-8")
+    found = set(import_closure("top", root=tmp_path))
+    assert found == {"package", "package.deep", "package.inner.part", "top"}
 
 
 def test_relative_imports_are_followed(tmp_path: Path) -> None:

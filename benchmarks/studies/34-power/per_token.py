@@ -1,6 +1,6 @@
 """Energy of a token, of a part of a run."""
 
-from bfio.decode.metrics import RunPart
+from bfio.decode.run_part import RunPart
 
 
 def energy_per_token(part: RunPart) -> float | None:

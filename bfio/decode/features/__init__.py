@@ -1,1 +1,1 @@
-"""The features of the machine, a folder each; `bfio.decode.features.registry` lists them."""
+"""The features of the machine: `bfio.decode.features.registry` finds each folder and module."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from bfio.common.metrics import Metric
     from bfio.decode.cluster import Cluster
     from bfio.decode.machine.state import State
     from bfio.decode.options import RunOptions
+    from bfio.decode.replay_record import Replay
     from bfio.decode.replay_table import Rule
     from bfio.decode.run import Run
+    from bfio.decode.run_part import RunPart
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray
 
@@ -54,6 +57,12 @@ class Feature:
         Counts entries of these that no replay could follow.
     rules : mapping
         Rules of the replay of a run, by name.
+    worker_s : callable
+        What it adds to the times of workers in the replay of a run, shape (K, G) [s].
+    metrics : iterable of Metric
+        Metrics of its runs.
+    rank : int
+        Where it is told of among the others: in ascending order, equal ones by name.
     """
 
     name: str
@@ -67,6 +76,9 @@ class Feature:
     record: Callable[[State], Mapping[str, object]] = lambda state: {}
     malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    worker_s: Callable[[Replay], FloatArray | float] = lambda replay: 0.0
+    metrics: Iterable[Metric[RunPart]] = ()
+    rank: int = 100
 
 
 def schedule_setting(name: str, given: str | Sequence[object]) -> str:

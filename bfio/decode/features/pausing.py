@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value
 from bfio.decode.cluster import Cluster
 from bfio.decode.features.feature import Feature
 from bfio.decode.features.memory.start_order import put_in_order
@@ -21,6 +22,7 @@ from bfio.decode.policy import Decision, shown
 from bfio.decode.replay_record import Replay
 from bfio.decode.replay_table import RuleTable, number
 from bfio.decode.run import Run
+from bfio.decode.run_part import RunPart
 from bfio.decode.state import ActiveRequests
 from bfio.decode.stints import stints_of
 from formulations.arrays import IntArray, frozen
@@ -259,4 +261,35 @@ def _rests(replay: Replay) -> int:
     return wrong + number(end == run.finish_step[who] + 1)
 
 
-PAUSING = Feature("pausing", malformed=_malformed_rests, rules=RULES)
+METRICS: MetricTable[RunPart] = MetricTable()
+
+
+@METRICS.metric("rests", "requests", "requests at rest, summed over steps")
+def _resting(part: RunPart) -> Value:
+    return None if part.run.rests is None else int(part.run.resting()[part.steps].sum())
+
+
+@METRICS.average(
+    "rest_share",
+    "1",
+    "share of active requests that rest, over steps",
+    Column("at rest", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _rest_share(part: RunPart) -> Average:
+    if part.run.rests is None:
+        return NOTHING
+    resting = part.run.resting()[part.steps]
+    return Average(resting, (resting + part.run.active[part.steps]).astype(np.float64))
+
+
+@METRICS.metric("longest_rest", "steps", "longest rest that began at these steps")
+def _longest_rest(part: RunPart) -> Value:
+    rests = part.run.rests
+    if rests is None:
+        return None
+    began = rests[np.isin(rests[:, 1], part.steps)]
+    return int((began[:, 2] - began[:, 1]).max(initial=0))
+
+
+FEATURE = Feature("pausing", malformed=_malformed_rests, rules=RULES, metrics=METRICS, rank=11)

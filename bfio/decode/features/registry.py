@@ -1,22 +1,12 @@
-"""The features of the machine: settings, checks, remarks, record and replay walk this list."""
+"""The features of the machine: settings, checks, remarks, record and replay walk their list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from bfio.decode.features.batching.feature import BATCHING
-from bfio.decode.features.cancellations.feature import CANCELLATIONS
-from bfio.decode.features.delay.feature import DELAY
-from bfio.decode.features.failures.feature import FAILURES
-from bfio.decode.features.memory.feature import MEMORY
-from bfio.decode.features.pausing import PAUSING
-from bfio.decode.features.prefill.feature import PREFILL
-from bfio.decode.features.prefixes.feature import PREFIXES
-from bfio.decode.features.service_levels.feature import SERVICE_LEVELS
-from bfio.decode.features.stragglers.feature import STRAGGLERS
-from bfio.decode.features.telemetry.feature import TELEMETRY
-from bfio.decode.features.ties import TIES
+import bfio.decode.features
+from bfio.common.plugins import members
 
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
@@ -24,11 +14,14 @@ if TYPE_CHECKING:
     from bfio.decode.options import RunOptions
     from bfio.decode.run import Run
 
+_PACKAGE = bfio.decode.features
 #: In the order in which settings, remarks and rules tell of them.
-FEATURES: tuple[Feature, ...] = (
-    MEMORY, PREFIXES, BATCHING, PREFILL, TELEMETRY, TIES, DELAY, STRAGGLERS, FAILURES,
-    CANCELLATIONS, SERVICE_LEVELS, PAUSING,
-)  # fmt: skip
+FEATURES: tuple[Feature, ...] = tuple(
+    sorted(
+        (found for _, found in members(_PACKAGE.__name__, _PACKAGE.__path__, "FEATURE")),
+        key=lambda feature: (feature.rank, feature.name),
+    )
+)
 
 
 def settings_after(part: str, cluster: Cluster, options: RunOptions) -> dict[str, str]:

@@ -82,7 +82,8 @@ class _Places:
         return self.prefixes.keys(num_blocks)
 
 
-TIES = Feature(
+FEATURE = Feature(
     "ties",
     setting=lambda _, options: "" if options.ties is Ties.LOWEST else f"{options.ties} ties",
+    rank=5,
 )

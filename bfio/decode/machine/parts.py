@@ -11,8 +11,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import DriftReading
 from bfio.decode.features.feature import Used
 from bfio.decode.features.registry import FEATURES
-from bfio.decode.machine.state import may_interrupt
-from bfio.decode.options import RunOptions
+from bfio.decode.options import RunOptions, may_interrupt
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.drift import Drift, DriftReading
+from bfio.decode.drift import Drift
 from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
 from bfio.decode.features.failures.schedule import Failures, failures_of
 from bfio.decode.features.memory.phases import Host, peaks
@@ -15,17 +15,18 @@ from bfio.decode.features.prefill.phases import Tier, new_tier
 from bfio.decode.features.prefixes.phases import PrefixCaches, new_caches
 from bfio.decode.features.stragglers.schedule import Stragglers, stragglers_of
 from bfio.decode.features.telemetry.phases import Reports, new_reports
-from bfio.decode.machine.counters import FURTHEST, NONE, SLOTS, TAKEN
+from bfio.decode.machine.counters import FURTHEST, SLOTS, TAKEN
 from bfio.decode.machine.prediction import Prediction, no_prediction
 from bfio.decode.offered_load import rate_factor
 from bfio.decode.options import (
-    NO_EVENTS,
     ArrivalMode,
     Dispatch,
     Overflow,
     Projection,
     RunOptions,
-    WindowKnows,
+    Settings,
+    may_interrupt,
+    settings_of,
 )
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
@@ -33,58 +34,6 @@ from formulations.arrays import FloatArray, IntArray
 #: Slots of the wheel of finishing steps: outputs up to this many tokens are met exactly once.
 MIN_WHEEL = 2**12
 MAX_WHEEL = 2**16
-
-
-class Settings(NamedTuple):
-    """What is fixed for a run.
-
-    Parameters
-    ----------
-    timed, immediate : bool
-        Whether arrivals are timed, and requests bound when they are revealed.
-    margin : int
-        With that, how many more a worker may have in flight than slots; -1 for any number.
-    delay : int
-        Steps after which decisions take effect.
-    pool : int
-        ``R``.
-    steps : int
-        Most steps; -1 for no limit.
-    by_age : bool
-        Whether the growth of a request depends on its age, so that not all grow alike.
-    look_ahead : int
-        ``H``: steps of the ring of endings.
-    waiting_ends : bool
-        Whether waiting requests end within the window where they are known or predicted to.
-    mean_time_s : float
-        See `bfio.decode.cluster.Cluster`.
-    one_pace : bool
-        Whether all workers take as long for the same load at every step.
-    interrupts : bool
-        Whether requests may leave their worker before they are done.
-    overflow : int
-        What happens where memory is limited; NONE where it is not.
-    swap_time_s : float
-        Time for which a token swapped out is away [s/token].
-    caches : bool
-        Whether workers keep prefixes.
-    """
-
-    timed: bool
-    immediate: bool
-    margin: int
-    delay: int
-    pool: int
-    steps: int
-    by_age: bool
-    look_ahead: int
-    waiting_ends: bool
-    mean_time_s: float
-    one_pace: bool
-    interrupts: bool
-    overflow: int
-    swap_time_s: float
-    caches: bool
 
 
 class RequestRows(NamedTuple):
@@ -353,7 +302,7 @@ def new_state(
     machine = _machine(cluster, workers.load.copy() if reserves else workers.load)
     now = (*workers[:4], machine.used)
     return State(
-        settings=_settings(cluster, options, look_ahead),
+        settings=settings_of(cluster, options, look_ahead),
         counters=counters,
         clock=np.zeros(2),
         sight=np.array([known and look_ahead > 0, options.projection is Projection.GROWING]),
@@ -409,12 +358,6 @@ def most_waiting(workload: Workload, cluster: Cluster, options: RunOptions) -> i
     return min(n, options.pool + min(n, cluster.total_slots) * may_interrupt(cluster, options))
 
 
-def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
-    """Whether requests may leave their worker before they are done."""
-    overflows = cluster.memory is not None and options.overflow is not Overflow.RESERVE
-    return overflows or options.failures != NO_EVENTS or options.cancellations != NO_EVENTS
-
-
 def _machine(cluster: Cluster, used: IntArray) -> Machine:
     now, own = cluster.worker_times(), cluster.worker_times()
     slots = cluster.worker_slots()
@@ -423,33 +366,6 @@ def _machine(cluster: Cluster, used: IntArray) -> Machine:
 
 def _filled(count: int, length: int, value: int) -> list[IntArray]:
     return [np.full(length, value, dtype=np.int64) for _ in range(count)]
-
-
-def _settings(cluster: Cluster, options: RunOptions, look_ahead: int) -> Settings:
-    drift = options.drift
-    return Settings(
-        timed=options.arrivals is ArrivalMode.TIMED,
-        immediate=options.dispatch is Dispatch.IMMEDIATE,
-        margin=-1 if options.margin is None else options.margin,
-        delay=options.delay,
-        pool=options.pool,
-        steps=-1 if options.steps is None else options.steps,
-        by_age=drift.reading is DriftReading.AGE and not drift.is_uniform,
-        look_ahead=look_ahead,
-        waiting_ends=options.window_knows is WindowKnows.ALL,
-        mean_time_s=float(cluster.mean_time_s),
-        one_pace=keeps_one_pace(cluster, options),
-        interrupts=may_interrupt(cluster, options),
-        overflow=NONE if cluster.memory is None else list(Overflow).index(options.overflow),
-        swap_time_s=options.swap_time_s,
-        caches=cluster.prefix_cache is not None,
-    )
-
-
-def keeps_one_pace(cluster: Cluster, options: RunOptions) -> bool:
-    """Whether all workers take as long for the same load at every step."""
-    alike = cluster.keeps_one_pace and cluster.token_budget is None
-    return alike and options.stragglers == NO_EVENTS
 
 
 def _gains(drift: Drift) -> IntArray:

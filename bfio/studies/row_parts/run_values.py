@@ -9,12 +9,12 @@ from bfio.common.statistics import batch_means
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import (
     METRICS,
-    RunPart,
     half_widths,
     measure,
     measure_steady,
     measured_of,
 )
+from bfio.decode.run_part import RunPart
 from bfio.decode.run import Run
 from bfio.decode.simulation import second_proven_share
 from bfio.studies.row import MAX_POINTS, Value

@@ -38,10 +38,11 @@ def _unseen(runs: Sequence[Run]) -> Iterator[str]:
         yield "No client gave up before its request was done: the runs are as if none ever did."
 
 
-CANCELLATIONS = Feature(
+FEATURE = Feature(
     "cancellations",
     {"cancellations": lambda _, options: options.cancellations != NO_EVENTS},
     setting=lambda _, options: schedule_setting("cancellations", options.cancellations),
     unseen=_unseen,
     rules=RULES,
+    rank=9,
 )

@@ -31,11 +31,12 @@ def _bound(replay: Replay) -> int:
     return wrong + number(held != run.admitted[run.start_step[soon]])
 
 
-DELAY = Feature(
+FEATURE = Feature(
     "delay",
     {"delay": lambda _, options: options.delay > 0},
     setting=lambda _, options: (
         f"decisions delayed by {options.delay} steps" if options.delay else ""
     ),
     rules=RULES,
+    rank=6,
 )

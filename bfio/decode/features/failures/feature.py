@@ -46,11 +46,12 @@ def _record(state: State) -> dict[str, object]:
     return {}
 
 
-FAILURES = Feature(
+FEATURE = Feature(
     "failures",
     {"failures": lambda _, options: options.failures != NO_EVENTS},
     setting=lambda _, options: schedule_setting("failures", options.failures),
     unseen=_unseen,
     record=_record,
     rules=RULES,
+    rank=8,
 )

@@ -8,8 +8,7 @@ from bfio.common.number_text import exact
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.features.feature import Feature
 from bfio.decode.features.memory.phases import peaks
-from bfio.decode.machine.state import may_interrupt
-from bfio.decode.options import SWAP_TIME_S, Overflow, RunOptions
+from bfio.decode.options import SWAP_TIME_S, Overflow, RunOptions, may_interrupt
 from bfio.decode.replay_record import Replay, profile
 from bfio.decode.replay_table import RuleTable, number
 from bfio.decode.stints import Cause
@@ -118,7 +117,7 @@ def _idle(
         )
 
 
-MEMORY = Feature(
+FEATURE = Feature(
     "memory",
     {
         "overflow": lambda cluster, options: (
@@ -130,4 +129,5 @@ MEMORY = Feature(
     check=_check,
     idle=_idle,
     rules=RULES,
+    rank=1,
 )

@@ -7,6 +7,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.features.feature import Feature
+from bfio.decode.features.prefixes.metrics import METRICS
 from bfio.decode.machine.state import State
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import built_in
@@ -109,7 +110,7 @@ def _malformed(run: Run, cluster: Cluster) -> int:
     return int(hits is not None and hits.shape != (run.steps,))
 
 
-PREFIXES = Feature(
+FEATURE = Feature(
     "prefix cache",
     {"prefixes": lambda cluster, _: cluster.prefix_cache is not None},
     setting=_setting,
@@ -119,4 +120,6 @@ PREFIXES = Feature(
     record=_record,
     malformed=_malformed,
     rules=RULES,
+    metrics=METRICS,
+    rank=2,
 )

@@ -16,4 +16,4 @@ def _setting(cluster: Cluster, options: RunOptions) -> str:
     return f"service level {' and '.join(told)}"
 
 
-SERVICE_LEVELS = Feature("service level", setting=_setting, after="drift")
+FEATURE = Feature("service level", setting=_setting, after="drift", rank=10)

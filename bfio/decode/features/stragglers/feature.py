@@ -23,10 +23,11 @@ def _record(state: State) -> dict[str, object]:
     return {}
 
 
-STRAGGLERS = Feature(
+FEATURE = Feature(
     "stragglers",
     {"stragglers": lambda _, options: options.stragglers != NO_EVENTS},
     setting=lambda _, options: schedule_setting("stragglers", options.stragglers),
     unseen=_unseen,
     record=_record,
+    rank=7,
 )

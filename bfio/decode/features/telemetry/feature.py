@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.features.feature import Feature
+from bfio.decode.features.telemetry.metrics import METRICS
 from bfio.decode.machine.state import State
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import built_in
@@ -43,7 +44,7 @@ def _record(state: State) -> dict[str, object]:
     return {} if state.reports.is_on else {"refused": None}
 
 
-TELEMETRY = Feature(
+FEATURE = Feature(
     "telemetry",
     {"telemetry": lambda _, options: options.telemetry is not None},
     setting=lambda _, options: f"telemetry {options.telemetry.text}" if options.telemetry else "",
@@ -51,4 +52,6 @@ TELEMETRY = Feature(
     check=_check,
     idle=_idle,
     record=_record,
+    metrics=METRICS,
+    rank=4,
 )

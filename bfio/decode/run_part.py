@@ -51,26 +51,11 @@ class RunPart:
         """When and where each request of the run ran."""
         return stints(self.run)
 
-    @cached_property
-    def expired(self) -> IntArray | None:
-        """Requests whose cache the pool dropped before these steps, as often as it did."""
-        expiries = self.run.expiries
-        return None if expiries is None else expiries[np.isin(expiries[:, 2], self.steps), 0]
-
     def interrupted_tokens(self, *causes: Cause) -> int:
         """Sum prompts and what was emitted of requests interrupted at these steps, for a cause."""
         which = np.isin(self.stints.cause, causes) & np.isin(self.stints.end, self.steps)
         prompts = self.run.prompt_tokens[self.stints.request[which]]
         return exact_sum(prompts + self.stints.emitted[which])
-
-    @cached_property
-    def started_again_tokens(self) -> FloatArray:
-        """Prompts of those that start at each step of the run, or again, shape (K,) [tokens]."""
-        stints = self.stints
-        which = stints.was_waiting
-        prompts = self.run.prompt_tokens[stints.request[which]]
-        totals = np.bincount(stints.start[which], weights=prompts, minlength=self.run.steps)
-        return totals.astype(np.float64)
 
     @cached_property
     def completed(self) -> IntArray:
@@ -158,24 +143,6 @@ class RunPart:
         """Time from arrival or reveal to the first token of each completed request [s]."""
         run, ids = self.run, self.completed
         return run.end_s()[run.first_token_step()[ids]] - self._origin_s
-
-    @cached_property
-    def prefill_times(self) -> FloatArray:
-        """Time from the first step of each completed request until its prompt is computed [s]."""
-        run, ids = self.run, self.completed
-        if run.chunks is None:
-            return np.zeros(0)
-        return run.end_s()[run.decode_step()[ids] - 1] - run.start_s[run.start_step[ids]]
-
-    @cached_property
-    def prefill_tokens(self) -> IntArray | None:
-        """Prompt tokens computed at each step of the run, shape (K,); None without budgets."""
-        run = self.run
-        if run.chunks is None:
-            return None
-        tokens = np.zeros(run.steps, dtype=np.int64)
-        np.add.at(tokens, run.chunks[:, 0], run.chunks[:, 2])
-        return tokens
 
     def lost_share(self, own_s: FloatArray) -> float | None:
         """Return the share of worker time that workers would wait for the slowest of them.
