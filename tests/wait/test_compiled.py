@@ -27,7 +27,7 @@ def differences(one: StageRun, other: StageRun) -> list[str]:
     """Return the names of all columns in which two runs differ."""
     found = [
         name
-        for name in ("verdict", "reason", "horizon")
+        for name in ("verdict", "reason", "duration")
         if getattr(one, name) != getattr(other, name)
     ]
     for name in ("prefilled", "first_token", "completion"):
