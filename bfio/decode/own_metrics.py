@@ -9,8 +9,8 @@ import numpy as np
 
 from bfio.common.metrics import Metric, MetricTable, Value
 from bfio.decode.metrics import METRICS
-from bfio.decode.run_part import RunPart
 from bfio.decode.options import ArrivalMode
+from bfio.decode.run_part import RunPart
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, users_code
 

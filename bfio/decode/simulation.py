@@ -26,7 +26,6 @@ from bfio.decode.metrics import (
     measure_steady,
     measured_of,
 )
-from bfio.decode.run_part import RunPart
 from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
@@ -40,6 +39,7 @@ from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
+from bfio.decode.run_part import RunPart
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.keywords import check_kind

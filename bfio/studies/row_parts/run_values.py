@@ -14,8 +14,8 @@ from bfio.decode.metrics import (
     measure_steady,
     measured_of,
 )
-from bfio.decode.run_part import RunPart
 from bfio.decode.run import Run
+from bfio.decode.run_part import RunPart
 from bfio.decode.simulation import second_proven_share
 from bfio.studies.row import MAX_POINTS, Value
 from bfio.studies.row_kind import MEASURED_PART, STEADY, described_metrics, descriptions
