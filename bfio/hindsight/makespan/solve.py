@@ -213,7 +213,8 @@ def _solved_part(
     if is_searchable(form, form.cost(hand.objective)):
         _search(form, hand, began + _search_share(form) * limit, tell)
     if not hand.is_closed and problem.num_requests <= _FEW_REQUESTS:
-        with deadline.interrupting(), suppress(CapabilityError):
+        # What is in hand stays, whether there are too many schedules or no time is left.
+        with suppress(CapabilityError, OutOfTime), deadline.interrupting():
             _enumerate(form, hand)
     if not hand.is_closed and limit < inf:
         _close_with_cp_sat(form, hand, deadline, seed)

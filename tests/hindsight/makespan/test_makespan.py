@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.hindsight.makespan import solve_makespan
+from bfio.hindsight.makespan import list_interval, solve_makespan
+from bfio.hindsight.makespan import solve as solve_module
 from bfio.hindsight.makespan.form import search_form
 from bfio.hindsight.makespan.lists import best_list
 from bfio.hindsight.makespan.search import StepSearch, is_searchable
 from formulations import InputError
+from formulations.deadline import OutOfTime
 from formulations.hindsight_makespan import (
     MakespanObjective,
     MakespanProblem,
@@ -174,3 +176,26 @@ def test_bad_options_are_named() -> None:
     with pytest.raises(InputError, match="method"):
         solve_makespan(problem, method="abacus")
     assert solve_makespan(problem, method="brute-force").objective == 19
+
+
+def test_what_is_in_hand_stays_where_enumeration_runs_out_of_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first schedule and its bound are answered; unequal memories leave the search out."""
+
+    def too_late(*_: object) -> None:
+        raise OutOfTime
+
+    monkeypatch.setattr(solve_module, "_enumerate", too_late)
+    problem = MakespanProblem(
+        workers=3,
+        slots=1,
+        arrival=np.array([1, 2, 0]),
+        prompt=np.array([9, 3, 1]),
+        output=np.array([3, 3, 2]),
+        objective=MakespanObjective.LATENCY,
+        memory=np.array([11, 4, 4]),
+    )
+    result = solve_makespan(problem)
+    assert result.objective == list_interval(problem).objective
+    assert result.bound == list_interval(problem).bound
