@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bfio.decode.machine.counters import NOW
+from bfio.decode.options import NO_EVENTS
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from bfio.common.metrics import Metric
@@ -25,8 +29,6 @@ Setting: TypeAlias = "Callable[[Cluster, RunOptions], str]"
 Check: TypeAlias = "Callable[[Workload, Cluster, RunOptions, int, bool], None]"
 #: From names of policies, machine, options, and whether requests tell their prompts, to sentences.
 Idle: TypeAlias = "Callable[[Sequence[str], Cluster, RunOptions, bool], Iterator[str]]"
-
-
 #: Whether a run with such a machine and options uses a part of the machine.
 Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
 
@@ -89,7 +91,48 @@ def schedule_setting(name: str, given: str | Sequence[object]) -> str:
     return "" if given == "none" else f"{name} {given}"
 
 
-def none_came(what: str, time_s: FloatArray, runs: Sequence[Run]) -> Iterator[str]:
+def schedule_of_workers(
+    name: str,
+    event: str,
+    read: Callable[[Any, int, int], Any],
+    known_until_s: Callable[[State], float],
+    **more: Any,
+) -> Feature:
+    """Return a feature that a schedule of events at workers makes up.
+
+    Parameters
+    ----------
+    name, event : str
+        Of its option, and what one of its events is called.
+    read : callable
+        From the option, the number of workers and the seed to the schedule.
+    known_until_s : callable
+        From the state to when the schedule says what happens [s].
+    more
+        Other fields of the feature.
+    """
+
+    def unseen(runs: Sequence[Run]) -> Iterator[str]:
+        options, workers = runs[0].options, runs[0].cluster.workers
+        if getattr(options, name) != NO_EVENTS:
+            schedule = read(getattr(options, name), workers, options.seed)
+            yield from _none_came(event, schedule.time_s, runs)
+
+    def record(state: State) -> dict[str, object]:
+        _check_covers(name, known_until_s(state), float(state.clock[NOW]))
+        return {}
+
+    return Feature(
+        name,
+        {name: lambda _, options: getattr(options, name) != NO_EVENTS},
+        setting=lambda _, options: schedule_setting(name, getattr(options, name)),
+        unseen=unseen,
+        record=record,
+        **more,
+    )
+
+
+def _none_came(what: str, time_s: FloatArray, runs: Sequence[Run]) -> Iterator[str]:
     """Yield that the first event comes after the last step of all runs has begun, if so."""
     last_s = max((float(run.start_s[-1]) for run in runs if run.steps), default=0.0)
     if len(time_s) == 0:
@@ -98,4 +141,14 @@ def none_came(what: str, time_s: FloatArray, runs: Sequence[Run]) -> Iterator[st
         yield (
             f"No {what} came to pass: the first is at {time_s[0]:,.6g} s, and the last step "
             f"begins at {last_s:,.6g} s. Times are in seconds from the start of the run."
+        )
+
+
+def _check_covers(option: str, until_s: float, end_s: float) -> None:
+    """Refuse a run that lasts longer than a schedule was drawn for."""
+    if end_s > until_s:
+        raise InputError(
+            option,
+            f"drawn for {until_s:g} s, and the run lasts {end_s:g} s",
+            f"write e.g. until={2 * end_s:.0f}",
         )

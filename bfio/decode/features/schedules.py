@@ -192,19 +192,3 @@ def drawn_turns(
             turns.append((now, worker, is_well))
     turns.sort()
     return turns, values
-
-
-def check_covers(option: str, until_s: float, end_s: float) -> None:
-    """Refuse a run that lasts longer than a schedule was drawn for.
-
-    Raises
-    ------
-    InputError
-        If it does.
-    """
-    if end_s > until_s:
-        raise InputError(
-            option,
-            f"drawn for {until_s:g} s, and the run lasts {end_s:g} s",
-            f"write e.g. until={2 * end_s:.0f}",
-        )

@@ -1,18 +1,11 @@
 """Failures around a run: its words, and the rules of its record."""
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 
 from bfio.decode.features.failures.schedule import failures_of
-from bfio.decode.features.feature import Feature, none_came, schedule_setting
-from bfio.decode.features.schedules import check_covers
-from bfio.decode.machine.counters import NOW
-from bfio.decode.machine.state import State
-from bfio.decode.options import NO_EVENTS
+from bfio.decode.features.feature import schedule_of_workers
 from bfio.decode.replay_record import Replay
 from bfio.decode.replay_table import RuleTable, number
-from bfio.decode.run import Run
 from bfio.decode.stints import Cause
 
 #: Rules of the record.
@@ -34,24 +27,11 @@ def _failures(replay: Replay) -> int:
     return wrong
 
 
-def _unseen(runs: Sequence[Run]) -> Iterator[str]:
-    options, workers = runs[0].options, runs[0].cluster.workers
-    if options.failures != NO_EVENTS:
-        schedule = failures_of(options.failures, workers, options.seed)
-        yield from none_came("failure", schedule.time_s, runs)
-
-
-def _record(state: State) -> dict[str, object]:
-    check_covers("failures", state.outages.until_s, float(state.clock[NOW]))
-    return {}
-
-
-FEATURE = Feature(
+FEATURE = schedule_of_workers(
     "failures",
-    {"failures": lambda _, options: options.failures != NO_EVENTS},
-    setting=lambda _, options: schedule_setting("failures", options.failures),
-    unseen=_unseen,
-    record=_record,
+    "failure",
+    failures_of,
+    lambda state: state.outages.until_s,
     rules=RULES,
     rank=8,
 )
