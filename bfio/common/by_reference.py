@@ -16,9 +16,12 @@ T = TypeVar("T")
 
 def _intrinsic() -> Any:
     # Here, as it loads Numba.
+    from numba import config
+
     from bfio.common.reference_type import by_reference
 
-    return by_reference
+    # With NUMBA_DISABLE_JIT nothing is compiled, and the tuple is handed on itself.
+    return (lambda value: value) if config.DISABLE_JIT else by_reference
 
 
 @compilable(written_by=_intrinsic)

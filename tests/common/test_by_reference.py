@@ -1,5 +1,8 @@
 """What machine code reads through a pointer to a named tuple is what Python reads of the tuple."""
 
+import os
+import subprocess
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -101,3 +104,25 @@ def test_in_python_it_is_the_tuple_itself() -> None:
     """Interpreted runs take no notice."""
     whole = outer_of([1], 1, 1.0, False)
     assert by_reference(whole) is whole
+
+
+_UNCOMPILED = """
+import numpy as np
+from bfio import Cluster, Workload, simulate
+workload = Workload(np.arange(1, 31), np.arange(30, 0, -1))
+runs = [simulate(workload, "br-0", Cluster(2, 3), engine=e) for e in ("compiled", "reference")]
+print(*(str(run.engine) for run in runs), (runs[0].worker == runs[1].worker).all())
+"""
+
+
+def test_a_compiled_loop_runs_as_python_where_numba_is_told_so() -> None:
+    """``NUMBA_DISABLE_JIT``: for a debugger."""
+    done = subprocess.run(
+        [sys.executable, "-c", _UNCOMPILED],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "compiled reference True\n", done.stderr
