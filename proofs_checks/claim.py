@@ -8,7 +8,7 @@ from inspect import cleandoc, isfunction, signature
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formulations.errors import InputError
-from proofs_checks.evidence import Outcome, Verifier
+from proofs_checks.evidence import Evidence, Outcome, Verdict, Verifier
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,7 +124,7 @@ _LABELS = {
 _LABEL = re.compile(rf"^({'|'.join(_LABELS)}): ", re.MULTILINE)
 
 
-def texts_of(check: Check) -> dict[str, Any]:
+def texts_of(check: object) -> dict[str, Any]:
     """Return the texts of a claim that the docstring of its check tells, by field.
 
     The first line is the title. Then come the other texts, each behind its label and a colon
@@ -299,5 +299,18 @@ class Claims(list[Claim]):
         def add(check: C) -> C:
             self.append(Claim(claim_id, check, scope=scope, mutations=mutations, **parts))
             return check
+
+        return add
+
+    def outside(self, claim_id: str, scope: Scope = Scope.EXPERIMENT) -> Callable[[T], T]:
+        """Add what no computation here can decide: the summary of the docstring says why."""
+
+        def add(described: T) -> T:
+            def check(context: Context) -> Outcome:
+                return Evidence(Verdict.NOT_CHECKABLE)
+
+            texts = texts_of(described)
+            self.append(Claim(claim_id, check, kind=Kind.OUTSIDE, scope=scope, **texts))
+            return described
 
         return add
