@@ -3,16 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any
+from functools import lru_cache
+from typing import TypeAlias
 
 from formulations.hindsight_latency import Convention, violations
-from proofs_checks.claim import Claim, Context, Defect, Mutation, Scope
+from proofs_checks.claim import Claims, Context, Defect, Mutation, Scope, texts_of
 from proofs_checks.evidence import Data, Findings, Outcome, Verifier
 from proofs_checks.papers.kv.model import CONVENTIONS, as_data, present, problem_of
 from proofs_checks.papers.kv.moments import (
     FROM_STATE,
-    PROOF,
     Moment,
     filling_problems,
     read_common,
@@ -21,48 +20,12 @@ from proofs_checks.papers.kv.moments import (
 from proofs_checks.papers.kv.off_couple import Coupling
 from proofs_checks.search import Domain, examine
 
+CLAIMS = Claims()
+
 #: A moment and the single optimum from there.
-Case = tuple[Moment, tuple[int, ...]]
+Case: TypeAlias = tuple[Moment, tuple[int, ...]]
 #: A condition on a moment and the optimum from there.
-Part = Callable[[Moment, Sequence[int]], bool]
-
-
-def within_memory(moment: Moment, offline: Sequence[int]) -> bool:
-    """(i): OC never exceeds the memory."""
-    return not violations(moment.problem, moment.coupled(offline).starts)
-
-
-def in_time(moment: Moment, offline: Sequence[int]) -> bool:
-    """(ii): OC has completed by t̂ what OFF has."""
-    coupled, outputs = moment.coupled(offline), moment.problem.output.tolist()
-    ends = zip(offline, coupled.starts, outputs, strict=True)
-    return all(
-        oc + o <= coupled.copies_from for off, oc, o in ends if off + o <= coupled.copies_from
-    )
-
-
-def no_more_memory(moment: Moment, offline: Sequence[int]) -> bool:
-    """(iii): OC holds no more than OFF once what completes at t̂ has left."""
-    coupled = moment.coupled(offline)
-    # Under Equation (1) a request that completes at t̂ still holds its memory in that slot.
-    after = coupled.copies_from + (moment.problem.convention is Convention.CLOSED)
-    mine, theirs = (present(moment.data, s, after) for s in (coupled.starts, offline))
-    return sum(mine) <= sum(theirs)
-
-
-def bounded_by_coupling(moment: Moment, offline: Sequence[int]) -> bool:
-    """``CP ≤ L^OC − L^OFF``, the inequality before Equation (7)."""
-    return moment.compensated <= sum(moment.coupled(offline).starts) - sum(offline)
-
-
-def over_at_t_hat(moment: Moment, offline: Sequence[int]) -> bool:
-    """Whether ``L^OC − L^OFF`` is the difference of the pending requests of rounds t+1..t̂."""
-    coupled = moment.coupled(offline)
-    rounds = range(moment.now + 1, coupled.copies_from + 1)
-    difference = sum(
-        moment.pending(coupled.starts, r) - moment.pending(offline, r) for r in rounds
-    )
-    return difference == sum(coupled.starts) - sum(offline)
+Part: TypeAlias = Callable[[Moment, Sequence[int]], bool]
 
 
 def decides_alike(moment: Moment, offline: Sequence[int]) -> bool:
@@ -73,13 +36,6 @@ def decides_alike(moment: Moment, offline: Sequence[int]) -> bool:
 def puts_off(moment: Moment, offline: Sequence[int]) -> bool:
     """Whether OFF starts nothing at t but what Algorithm 2 starts: V ⊂ S_ON ∪ U."""
     return moment.started(offline) <= moment.started(moment.online)
-
-
-def same_state(moment: Moment, offline: Sequence[int]) -> bool:
-    """Whether OC has completed by t̂ what OFF has, and what runs then runs in both alike."""
-    coupled, outputs = moment.coupled(offline), moment.problem.output.tolist()
-    ends = zip(offline, coupled.starts, outputs, strict=True)
-    return all(off == oc or max(off, oc) + o <= coupled.copies_from for off, oc, o in ends)
 
 
 def always(moment: Moment, offline: Sequence[int]) -> bool:
@@ -129,13 +85,12 @@ def _cases_of(
     )
 
 
-def _couple_check(
+def _examined(
     context: Context,
-    *,
     part: Part,
     verify: Verifier,
     alike: Part,
-    couple: Callable[[Moment, Sequence[int]], Coupling] = Moment.coupled_by_text,
+    couple: Callable[[Moment, Sequence[int]], Coupling],
 ) -> Outcome:
     drawn = filling_problems(context, context.choose(780, 2400, 60_000))
     cases = [case for requests in drawn for case in _cases_of(*requests)]
@@ -181,104 +136,148 @@ _READING = (
     "U). Under A, B and C alike: it fails under each, as the figures count; the counterexample "
     "shown is under A, the convention of Equation (1)."
 )
-_LEMMA = "KV-cache paper, Lemma 5.4 (section 5.1, proof in appendix B.2)"
-_ALIKE = (
-    "It holds if OFF starts at t what Algorithm 2 starts; then OC is OFF, and CP_{t+1} = 0 anyway."
-)
 
 
-def _claim(*, part: Part, alike: Part, broken: str, reading: str = "", **texts: Any) -> Claim:
-    verify = _verifier(part, broken)
-    return Claim(
-        hypotheses=(*FROM_STATE, "OFF starts at t only some of what Algorithm 2 starts"),
-        check=partial(_couple_check, part=part, verify=verify, alike=alike),
-        summary="OC lags behind OFF where Algorithm 2 has started a request that OFF puts off.",
-        mutations=(
+def _claim(
+    claim_id: str,
+    broken: str,
+    condition: Part,
+    scope: Scope = Scope.RESULT,
+    defect: Defect = Defect.RESULT,
+) -> Callable[[Part], Part]:
+    """Claim a part of the lemma, or what is used for it; it holds under the condition."""
+
+    def add(part: Part) -> Part:
+        verify = _verifier(part, broken)
+
+        def check(
+            context: Context,
+            *,
+            alike: Part = condition,
+            couple: Callable[[Moment, Sequence[int]], Coupling] = Moment.coupled_by_text,
+        ) -> Outcome:
+            return _examined(context, part, verify, alike, couple)
+
+        return CLAIMS.stated(
+            scope,
+            claim_id,
             Mutation("the condition of the correction dropped", alike=always),
             Mutation("OC that follows OFF at once", couple=off_itself),
-        ),
-        reading=_READING + reading,
-        verify=verify,
-        **texts,
+            check=check,
+            hypotheses=(*FROM_STATE, "OFF starts at t only some of what Algorithm 2 starts"),
+            summary="OC lags behind OFF where Algorithm 2 has started a request that OFF "
+            "puts off.",
+            reading=f"{_READING} {texts_of(part).get('reading', '')}".rstrip(),
+            defect=defect,
+            verify=verify,
+        )(part)
+
+    return add
+
+
+@_claim("kv.lemma5.4-i", "OC exceeds M", decides_alike)
+def within_memory(moment: Moment, offline: Sequence[int]) -> bool:
+    """OC keeps the memory.
+
+    Source: KV-cache paper, Lemma 5.4 (section 5.1, proof in appendix B.2), (i)
+    Statement: Off-Couple never exceeds the memory limit.
+    Formula: Σ tokens of OC ≤ M at all times
+    Reading: What OC starts by Equation (2) fits; what it copies from t̂ on need not.
+    Correction: It holds if OFF starts at t what Algorithm 2 starts; then OC is OFF, and CP_{t+1} =
+        0 anyway.
+    """
+    return not violations(moment.problem, moment.coupled(offline).starts)
+
+
+@_claim("kv.lemma5.4-ii", "OFF has completed more by t̂", decides_alike)
+def in_time(moment: Moment, offline: Sequence[int]) -> bool:
+    """OC completes in time.
+
+    Source: KV-cache paper, Lemma 5.4 (section 5.1, proof in appendix B.2), (ii)
+    Statement: At t̂ Off-Couple has completed all that the hindsight optimum has completed.
+    Formula: c_i(OFF) ≤ t̂  ⇒  c_i(OC) ≤ t̂
+    Correction: It holds if OFF starts at t what Algorithm 2 starts; then OC is OFF, and CP_{t+1} =
+        0 anyway.
+    """
+    coupled, outputs = moment.coupled(offline), moment.problem.output.tolist()
+    ends = zip(offline, coupled.starts, outputs, strict=True)
+    return all(
+        oc + o <= coupled.copies_from for off, oc, o in ends if off + o <= coupled.copies_from
     )
 
 
-CLAIMS = (
-    _claim(
-        id="kv.lemma5.4-i",
-        scope=Scope.RESULT,
-        defect=Defect.RESULT,
-        source=f"{_LEMMA}, (i)",
-        title="OC keeps the memory",
-        statement="Off-Couple never exceeds the memory limit.",
-        formula="Σ tokens of OC ≤ M at all times",
-        broken="OC exceeds M",
-        correction=_ALIKE,
-        part=within_memory,
-        alike=decides_alike,
-        reading=" What OC starts by Equation (2) fits; what it copies from t̂ on need not.",
-    ),
-    _claim(
-        id="kv.lemma5.4-ii",
-        scope=Scope.RESULT,
-        defect=Defect.RESULT,
-        source=f"{_LEMMA}, (ii)",
-        title="OC completes in time",
-        statement="At t̂ Off-Couple has completed all that the hindsight optimum has completed.",
-        formula="c_i(OFF) ≤ t̂  ⇒  c_i(OC) ≤ t̂",
-        broken="OFF has completed more by t̂",
-        correction=_ALIKE,
-        part=in_time,
-        alike=decides_alike,
-    ),
-    _claim(
-        id="kv.lemma5.4-iii",
-        scope=Scope.RESULT,
-        defect=Defect.RESULT,
-        source=f"{_LEMMA}, (iii)",
-        title="OC holds no more memory",
-        statement="At t̂ Off-Couple uses no more memory than the optimum.",
-        formula="memory(OC, t̂) ≤ memory(OFF, t̂)",
-        broken="OC holds more once what completes at t̂ has left",
-        correction=_ALIKE,
-        part=no_more_memory,
-        alike=decides_alike,
-        reading=" Memory at t̂ is that of the slot after the completions of t̂: by the proof OFF "
-        "then holds only what it has begun after the last of them. (In slot t̂ itself, where "
-        "under A and C what completes still holds its memory, no failure is known while V ⊂ S_ON "
-        "∪ U. Without that there is one under C: M = 4, (arrival, s, o) = (0, 1, 2), (0, 1, 3), "
-        "(2, 1, 3), (3, 1, 1), (4, 1, 1), t = 0.)",
-    ),
-    _claim(
-        id="kv.coupling-inequality",
-        scope=Scope.STEP,
-        defect=Defect.SENTENCE,
-        source=f"{PROOF}, inequality before Algorithm 3",
-        title="Off-Couple bounds the compensated value",
-        statement="OFF from the online state costs no more than any other algorithm, so CP is at "
-        "most the difference of OC and OFF.",
-        formula="CP_{t+1} ≤ L^OC_{t+1}(S_ON, R_ON) − L^OFF_{t+1}(S̃_OFF, R̃_OFF)",
-        broken="CP is greater than L^OC − L^OFF",
-        correction="It holds where OC keeps the memory (kv.lemma5.4-i): what exceeds M may cost "
-        "less than any schedule.",
-        part=bounded_by_coupling,
-        alike=within_memory,
-    ),
-    _claim(
-        id="kv.eq7",
-        scope=Scope.STEP,
-        defect=Defect.SENTENCE,
-        source=f"{PROOF}, Equation (7) and the display that it leads to",
-        title="From t̂ on OC and OFF cost the same",
-        statement="OC decides as OFF from t̂ on, so the difference of their latencies from t + 1 "
-        "on is that of the rounds t + 1 to t̂.",
-        formula="L^OC_{t+1} − L^OFF_{t+1} = Σ_{t′=t+1}^{t̂} (|S_OC ∪ R_OC| − |S̃_OFF ∪ R̃_OFF|)",
-        broken="after t̂ the numbers of pending requests differ",
-        correction="It holds where OC reaches OFF's state at t̂, which the text before Lemma 5.4 "
-        "states and the lemma does not contain.",
-        part=over_at_t_hat,
-        alike=same_state,
-        reading=" (7) subtracts L^OC from OFF's state at t̂; with that it is an identity, but its "
-        "first difference is the latency of OC in rounds t + 1 to t̂ only if OC is in that state.",
-    ),
+@_claim("kv.lemma5.4-iii", "OC holds more once what completes at t̂ has left", decides_alike)
+def no_more_memory(moment: Moment, offline: Sequence[int]) -> bool:
+    """OC holds no more memory.
+
+    Source: KV-cache paper, Lemma 5.4 (section 5.1, proof in appendix B.2), (iii)
+    Statement: At t̂ Off-Couple uses no more memory than the optimum.
+    Formula: memory(OC, t̂) ≤ memory(OFF, t̂)
+    Reading: Memory at t̂ is that of the slot after the completions of t̂: by the proof OFF then
+        holds only what it has begun after the last of them. (In slot t̂ itself, where under A and
+        C what completes still holds its memory, no failure is known while V ⊂ S_ON ∪ U. Without
+        that there is one under C: M = 4, (arrival, s, o) = (0, 1, 2), (0, 1, 3), (2, 1, 3), (3, 1,
+        1), (4, 1, 1), t = 0.)
+    Correction: It holds if OFF starts at t what Algorithm 2 starts; then OC is OFF, and CP_{t+1} =
+        0 anyway.
+    """
+    coupled = moment.coupled(offline)
+    # Under Equation (1) a request that completes at t̂ still holds its memory in that slot.
+    after = coupled.copies_from + (moment.problem.convention is Convention.CLOSED)
+    mine, theirs = (present(moment.data, s, after) for s in (coupled.starts, offline))
+    return sum(mine) <= sum(theirs)
+
+
+@_claim(
+    "kv.coupling-inequality",
+    "CP is greater than L^OC − L^OFF",
+    within_memory,
+    Scope.STEP,
+    Defect.SENTENCE,
 )
+def bounded_by_coupling(moment: Moment, offline: Sequence[int]) -> bool:
+    """Off-Couple bounds the compensated value.
+
+    Source: KV-cache paper, proof of Theorem 5.3 (section 5.1), inequality before Algorithm 3
+    Statement: OFF from the online state costs no more than any other algorithm, so CP is at most
+        the difference of OC and OFF.
+    Formula: CP_{t+1} ≤ L^OC_{t+1}(S_ON, R_ON) − L^OFF_{t+1}(S̃_OFF, R̃_OFF)
+    Correction: It holds where OC keeps the memory (kv.lemma5.4-i): what exceeds M may cost less
+        than any schedule.
+    """
+    return moment.compensated <= sum(moment.coupled(offline).starts) - sum(offline)
+
+
+def same_state(moment: Moment, offline: Sequence[int]) -> bool:
+    """Whether OC has completed by t̂ what OFF has, and what runs then runs in both alike."""
+    coupled, outputs = moment.coupled(offline), moment.problem.output.tolist()
+    ends = zip(offline, coupled.starts, outputs, strict=True)
+    return all(off == oc or max(off, oc) + o <= coupled.copies_from for off, oc, o in ends)
+
+
+@_claim(
+    "kv.eq7",
+    "after t̂ the numbers of pending requests differ",
+    same_state,
+    Scope.STEP,
+    Defect.SENTENCE,
+)
+def over_at_t_hat(moment: Moment, offline: Sequence[int]) -> bool:
+    """From t̂ on OC and OFF cost the same.
+
+    Source: KV-cache paper, proof of Theorem 5.3 (section 5.1), Equation (7) and the display that
+        it leads to
+    Statement: OC decides as OFF from t̂ on, so the difference of their latencies from t + 1 on is
+        that of the rounds t + 1 to t̂.
+    Formula: L^OC_{t+1} − L^OFF_{t+1} = Σ_{t′=t+1}^{t̂} (|S_OC ∪ R_OC| − |S̃_OFF ∪ R̃_OFF|)
+    Reading: (7) subtracts L^OC from OFF's state at t̂; with that it is an identity, but its first
+        difference is the latency of OC in rounds t + 1 to t̂ only if OC is in that state.
+    Correction: It holds where OC reaches OFF's state at t̂, which the text before Lemma 5.4 states
+        and the lemma does not contain.
+    """
+    coupled = moment.coupled(offline)
+    rounds = range(moment.now + 1, coupled.copies_from + 1)
+    difference = sum(
+        moment.pending(coupled.starts, r) - moment.pending(offline, r) for r in rounds
+    )
+    return difference == sum(coupled.starts) - sum(offline)
