@@ -5,19 +5,20 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.claim import Claims, Context, Defect, Mutation
+from proofs_checks.evidence import Data, Findings, Outcome, Verifier
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.nested_runs import Load
 from proofs_checks.papers.fluid.runs import random_setting
-from proofs_checks.papers.fluid.wait_gap import UNITS
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -73,28 +74,6 @@ class Pair:
         return self.first_queue + self.second + moved / 2 / (2 * (self.second - moved))
 
 
-def gap_leaves_room(case: Pair) -> bool:
-    """Whether twice the printed gap times T leaves room for ``n_1·l'_1`` prompts under way.
-
-    A cohort of n_1 advances when n_1 more have arrived, so that none leaves segment 1 before l'_1
-    cohorts have come after its own.
-    """
-    return case.first * case.output <= 2 * case.queues
-
-
-def latency_leaves_room(case: Pair) -> bool:
-    """Whether twice the printed latency leaves room for ``l'_1`` times n_1 further arrivals."""
-    return case.output * case.first * case.interval <= 2 * case.longest * case.queues
-
-
-def ttft_leaves_room(case: Pair) -> bool:
-    """Whether twice the printed TTFT leaves room for the wait for n_1 to come together.
-
-    The i-th of a cohort waits for n_1 − i more before its prefill: (n_1 − 1)/2 on average.
-    """
-    return Fraction((case.first - 1) * case.interval, 2) <= 2 * case.longest * case.first_queue
-
-
 def _why_gap(case: Pair) -> str:
     return (
         f"T times the gap is to be {float(case.queues):.2f} prompts at most, but n_1·l'_1 = "
@@ -116,25 +95,6 @@ def _why_ttft(case: Pair) -> str:
         f"the mean TTFT is to be {float(case.longest * case.first_queue):.2f} at most, but until "
         f"n_1 have come together, before any prefill, a prompt waits {float(waits):g} on average"
     )
-
-
-@dataclass(frozen=True)
-class DisplayVerifier:
-    """Tells whether data are a case that meets (10) and has no room in a display."""
-
-    room: Callable[[Pair], bool]
-    why: Callable[[Pair], str]
-
-    def __call__(self, data: Data) -> str | None:
-        """Say why, or None."""
-        case = Pair(*(data[field.name] for field in fields(Pair)))
-        if not case.applies or self.room(case):
-            return None
-        return (
-            f"d0 = {case.fixed}, d1 = {case.per_token}, l = {case.prompt}, l' = ({case.output}, "
-            f"{case.output + 1}), n = ({case.first}, {case.second}), Λ = 1/{case.interval}, P_2 = "
-            f"1/2, ΔT = {case.longest}: {self.why(case)}"
-        )
 
 
 # What holds: queues and pipelines.
@@ -180,11 +140,15 @@ def unanswered_are_bounded(load: Load, stages: int) -> bool:
     return bool((there <= waiting + stages * under_way).all())
 
 
+#: Whether a display has room for what a prompt needs.
+Room: TypeAlias = Callable[[Pair], bool]
+
+
 def _check(
     context: Context,
     *,
-    room: Callable[[Pair], bool],
-    verify: DisplayVerifier,
+    room: Room,
+    verify: Verifier,
     bounded: Callable[[Load, int], bool],
     what: str,
     outputs: tuple[int, ...] = (1, 5, 20),
@@ -221,73 +185,93 @@ def _check(
     )
 
 
-_STEPS = "(1/S)·Σ_s E[W_{}^s]"
+def _claim(
+    claim_id: str,
+    why: Callable[[Pair], str],
+    broken: Mutation,
+    what: str = "in the system are at most Σ W_k + Σ n_i·(stages of segment i)",
+    bounded: Callable[[Load, int], bool] = in_system_is_bounded,
+) -> Callable[[Room], Room]:
+    """Claim a display; data that meet (10) and have no room in it refute it."""
+
+    def add(room: Room) -> Room:
+        def verify(data: Data) -> str | None:
+            case = Pair(*(data[field.name] for field in fields(Pair)))
+            if not case.applies or room(case):
+                return None
+            return (
+                f"d0 = {case.fixed}, d1 = {case.per_token}, l = {case.prompt}, l' = "
+                f"({case.output}, {case.output + 1}), n = ({case.first}, {case.second}), Λ = "
+                f"1/{case.interval}, P_2 = 1/2, ΔT = {case.longest}: {why(case)}"
+            )
+
+        return CLAIMS.step(
+            claim_id,
+            broken,
+            Mutation("nobody under way", stages=0),
+            check=partial(_check, room=room, verify=verify, bounded=bounded, what=what),
+            hypotheses=("(10)", "d0, d1 > 0", "the bounds of appendix C on E[W_k]"),
+            defect=Defect.FORMULA,
+            verify=verify,
+        )(room)
+
+    return add
 
 
-def _claim(*, broken: Mutation, **texts: Any) -> Claim:
-    return Claim(
-        scope=Scope.STEP,
-        source="fluid paper, proof of Theorem 2 (appendix C)",
-        hypotheses=("(10)", "d0, d1 > 0", "the bounds of appendix C on E[W_k]"),
-        kind=Kind.COUNTEREXAMPLE,
-        mutations=(broken, Mutation("nobody under way", stages=0)),
-        defect=Defect.FORMULA,
-        **texts,
-    )
+@_claim("fluid.theorem2-gap", _why_gap, Mutation("outputs of 1 only", outputs=(1,)))
+def gap_leaves_room(case: Pair) -> bool:
+    """Gap of Nested WAIT in terms of its queues.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C)
+    Statement: The expected throughput gap is at most (1/S)·Σ_k E[W_k^S], with the bounds on
+        queues.
+    Formula: Thr* − E[Thr] ≤ (1/S)·Σ_k E[W_k^S]
+    Reading: in steps of ΔT (S = T/ΔT), and counted in prompts, the most favourable unit. Read
+        literally it could not be meant: halve the unit of time, and the throughput per unit of
+        time halves, but neither S nor the queues change.
+    Correction: Σ_i n_i·(stages of segment i) prompts under way must be added to the queues. The
+        order stays.
+    """
+    # Twice, to be safe. A cohort of n_1 advances when n_1 more have arrived, so that none leaves
+    # segment 1 before l'_1 cohorts have come after its own.
+    return case.first * case.output <= 2 * case.queues
 
 
-_GAP = DisplayVerifier(gap_leaves_room, _why_gap)
-_LATENCY = DisplayVerifier(latency_leaves_room, _why_latency)
-_TTFT = DisplayVerifier(ttft_leaves_room, _why_ttft)
-_system_check = partial(
-    _check, bounded=in_system_is_bounded,
-    what="in the system are at most Σ W_k + Σ n_i·(stages of segment i)",
-)  # fmt: skip
-_gap_check = partial(_system_check, room=gap_leaves_room, verify=_GAP)
-_latency_check = partial(_system_check, room=latency_leaves_room, verify=_LATENCY)
-_ttft_check = partial(
-    _check, room=ttft_leaves_room, verify=_TTFT, bounded=unanswered_are_bounded,
-    what="without a first token are at most W_1 + 2n_1",
-)  # fmt: skip
-
-CLAIMS = (
-    _claim(
-        id="fluid.theorem2-gap",
-        title="Gap of Nested WAIT in terms of its queues",
-        statement="The expected throughput gap is at most (1/S)·Σ_k E[W_k^S], with the bounds on "
-        "queues.",
-        formula="Thr* − E[Thr] ≤ (1/S)·Σ_k E[W_k^S]",
-        correction="Σ_i n_i·(stages of segment i) prompts under way must be added to the queues. "
-        "The order stays.",
-        reading="in steps of ΔT (S = T/ΔT), and counted in prompts, the most favourable unit."
-        + UNITS,
-        check=_gap_check,
-        verify=_GAP,
-        broken=Mutation("outputs of 1 only", outputs=(1,)),
-    ),
-    _claim(
-        id="fluid.theorem2-latency",
-        title="Latency of Nested WAIT in terms of its queues",
-        statement="The expected latency is at most ΔT·Σ_k (1/S)·Σ_s E[W_k^s].",
-        formula=f"E[Latency] ≤ ΔT·Σ_k {_STEPS.format('k')}",
-        correction="Λ·E[Latency] ≤ Σ_k E[W_k] + Σ_i n_i·(stages of segment i), by Little's law: a "
-        "cohort advances when the next n_1 have come, after n_1/Λ > ΔT. The order stays.",
-        reading="as T grows; the sum over 'T' as over the S batches.",
-        check=_latency_check,
-        verify=_LATENCY,
-        broken=Mutation("outputs of 1, full load", outputs=(1,), intervals=(1,)),
-    ),
-    _claim(
-        id="fluid.theorem2-ttft",
-        title="TTFT of Nested WAIT in terms of its first queue",
-        statement="The expected TTFT is at most ΔT·(1/S)·Σ_s E[W_1^s].",
-        formula=f"E[TTFT] ≤ ΔT·{_STEPS.format('1')}",
-        correction="Λ·E[TTFT] ≤ E[W_1] + 2n_1, by Little's law: with few arrivals a prompt waits "
-        "for its cohort, however short the queue. The order stays.",
-        reading="as T grows; the first token at the end of the prefill, which favours the display "
-        "(of stage 1 in the correction).",
-        check=_ttft_check,
-        verify=_TTFT,
-        broken=Mutation("at most ΔT between arrivals", intervals=(1,)),
-    ),
+@_claim(
+    "fluid.theorem2-latency",
+    _why_latency,
+    Mutation("outputs of 1, full load", outputs=(1,), intervals=(1,)),
 )
+def latency_leaves_room(case: Pair) -> bool:
+    """Latency of Nested WAIT in terms of its queues.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C)
+    Statement: The expected latency is at most ΔT·Σ_k (1/S)·Σ_s E[W_k^s].
+    Formula: E[Latency] ≤ ΔT·Σ_k (1/S)·Σ_s E[W_k^s]
+    Reading: as T grows; the sum over 'T' as over the S batches.
+    Correction: Λ·E[Latency] ≤ Σ_k E[W_k] + Σ_i n_i·(stages of segment i), by Little's law: a
+        cohort advances when the next n_1 have come, after n_1/Λ > ΔT. The order stays.
+    """
+    return case.output * case.first * case.interval <= 2 * case.longest * case.queues
+
+
+@_claim(
+    "fluid.theorem2-ttft",
+    _why_ttft,
+    Mutation("at most ΔT between arrivals", intervals=(1,)),
+    "without a first token are at most W_1 + 2n_1",
+    unanswered_are_bounded,
+)
+def ttft_leaves_room(case: Pair) -> bool:
+    """TTFT of Nested WAIT in terms of its first queue.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C)
+    Statement: The expected TTFT is at most ΔT·(1/S)·Σ_s E[W_1^s].
+    Formula: E[TTFT] ≤ ΔT·(1/S)·Σ_s E[W_1^s]
+    Reading: as T grows; the first token at the end of the prefill, which favours the display (of
+        stage 1 in the correction).
+    Correction: Λ·E[TTFT] ≤ E[W_1] + 2n_1, by Little's law: with few arrivals a prompt waits for
+        its cohort, however short the queue. The order stays.
+    """
+    # The i-th of a cohort waits for n_1 − i more before its prefill: (n_1 − 1)/2 on average.
+    return Fraction((case.first - 1) * case.interval, 2) <= 2 * case.longest * case.first_queue
