@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import combinations, product
 
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
-from proofs_checks.claim import Claim, Claims, Context, Defect, Mutation
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import Domain, examine
 
@@ -88,22 +87,7 @@ _MADE = (
 )
 
 
-_SOURCE = "BalanceRoute paper, appendix D.4"
-
-
-@CLAIMS.remark(
-    "route.two-probes",
-    Mutation("the lower probe alone", probes=1),
-    source=_SOURCE,
-    title="Two probes are exact for BR-0",
-    statement="For BR-0 the score has a single kink, and the better of the largest reachable "
-    "sum up to the margin and the smallest one above it is the best subset.",
-    formula="max_S F(S, g) = max{F(Δ⁻), F(Δ⁺)}",
-    hypotheses=("H = 0",),
-    summary="The score is concave in Δ: no sum below the largest one up to its peak is "
-    "better, none above the next one either.",
-)
-def two_probes_check(context: Context, *, probes: int = 2, look_ahead: int = 0) -> Outcome:
+def _two_probes(context: Context, probes: int, look_ahead: int) -> Outcome:
     """Compare the better of so many reachable sums next to the peak with all subsets."""
     return examine(
         "the better of two reachable sums is the best subset",
@@ -114,6 +98,36 @@ def two_probes_check(context: Context, *, probes: int = 2, look_ahead: int = 0) 
             == best_by_enumeration(*c[:3], discounted(*c[2:]))
         ),
     )
+
+
+@CLAIMS.remark("route.two-probes", Mutation("the lower probe alone", probes=1))
+def _br_0_check(context: Context, *, probes: int = 2) -> Outcome:
+    """Two probes are exact for BR-0.
+
+    Source: BalanceRoute paper, appendix D.4
+    Statement: For BR-0 the score has a single kink, and the better of the largest reachable sum up
+        to the margin and the smallest one above it is the best subset.
+    Formula: max_S F(S, g) = max{F(Δ⁻), F(Δ⁺)}
+    Assumes: H = 0
+    Summary: The score is concave in Δ: no sum below the largest one up to its peak is better, none
+        above the next one either.
+    """
+    return _two_probes(context, probes, 0)
+
+
+@CLAIMS.own("own.two-probes", Mutation("the lower probe alone", probes=1))
+def _br_h_check(context: Context, *, probes: int = 2) -> Outcome:
+    """Two probes are exact for BR-H too.
+
+    Source: BalanceRoute paper, appendix D.4 (our extension to BR-H)
+    Statement: With loads held constant over the window two probes around the right end of the
+        maximising interval of F_H find the best subset, for any horizon, discount, α and β.
+    Formula: max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)},  Δ⁻ ≤ D* < Δ⁺ next to D*
+    Assumes: contributions constant over the window; D* the right end of argmax F_H
+    Summary: The score is concave in Δ: no sum below the largest one up to its peak is better, none
+        above the next one either.
+    """
+    return _two_probes(context, probes, 4)
 
 
 @CLAIMS.remark("route.margin-probes", Mutation("the smallest margin only", kept=1))
@@ -214,20 +228,3 @@ def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Ou
         == best_by_enumeration(c[0], len(c[0]), c[1], _unit(c[1]))
     )  # fmt: skip
     return printed, corrected
-
-
-CLAIMS += (
-    Claim(
-        id="own.two-probes",
-        source=f"{_SOURCE} (our extension to BR-H)",
-        title="Two probes are exact for BR-H too",
-        statement="With loads held constant over the window two probes around the right end of "
-        "the maximising interval of F_H find the best subset, for any horizon, discount, α and β.",
-        formula="max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)},  Δ⁻ ≤ D* < Δ⁺ next to D*",
-        hypotheses=("contributions constant over the window", "D* the right end of argmax F_H"),
-        check=partial(two_probes_check, look_ahead=4),
-        summary="The score is concave in Δ: no sum below the largest one up to its peak is "
-        "better, none above the next one either.",
-        mutations=(Mutation("the lower probe alone", probes=1),),
-    ),
-)
