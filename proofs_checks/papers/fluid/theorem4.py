@@ -14,8 +14,6 @@ from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.cases import stage_sum
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.nested_scaling import (
-    CONCLUSION,
-    READING,
     Experiment,
     scaling_check,
 )
@@ -128,13 +126,8 @@ def _three_segments() -> Experiment:
     "fluid.theorem4",
     Mutation("the memory of a full batch as printed", printed=False),
     Mutation("an engine four times slower, which breaks (14)", fixed=Fraction(2)),
-    formula=f"(14)  ⇒  {CONCLUSION}",
     kind=Kind.ASYMPTOTIC,
     defect=Defect.FORMULA,
-    reading=READING.format("theorem4-memory") + " The refutation is of the sum for M^π after "
-    "(14), which section 7.2 repeats for its figures. By the words before it, 'n_i at each "
-    "stage', M^π is that of a full batch, and the statement with < in (14) is the corrected "
-    "one.",
     verify=verify,
 )
 def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool = True) -> Outcome:
@@ -143,8 +136,13 @@ def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool 
     Source: fluid paper, Theorem 4 (section 7.2) and remark (iii) (section 5.2)
     Statement: For any fixed number of segments L and thresholds that satisfy (14) the throughput
         gap is O(1/(ζT)), latency and TTFT are O(1).
+    Formula: (14)  ⇒  Thr* − E[Thr] = O(1/(ζT)), E[Latency] = O(1), E[TTFT] = O(1)
     Assumes: m output lengths in L ≤ m segments; (14), with the M^π after it; memory enough for all
         batches
+    Reading: throughput and latency only, with memory that never binds; of the memory see
+        fluid.theorem4-memory. Horizon ζT with unscaled rates. The refutation is of the sum for M^π
+        after (14), which section 7.2 repeats for its figures. By the words before it, 'n_i at each
+        stage', M^π is that of a full batch, and the statement with < in (14) is the corrected one.
     Correction: With M^π the memory of a full batch (fluid.eq14) and < in (14), as in (10)
         (fluid.theorem4-equality).
     """
