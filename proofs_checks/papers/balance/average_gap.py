@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
-from math import ceil, log, sqrt
+from math import ceil, log
 from typing import TypeAlias
 
 from proofs_checks.ample_pool import (
@@ -16,6 +16,7 @@ from proofs_checks.ample_pool import (
 )
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Evidence, Findings, Outcome, accepted
+from proofs_checks.papers.balance.concentration import deviation_at
 from proofs_checks.search import examine
 from proofs_checks.statistics import Bounded, bounded_mean, mean_estimate, room
 
@@ -42,20 +43,38 @@ def described(pool: Pool) -> str:
     )
 
 
+def pool_estimates(
+    context: Context,
+    pools: Sequence[Pool],
+    share: float,
+    effort: tuple[int, int],
+    *,
+    per_gap: bool = True,
+) -> tuple[Bounded, ...]:
+    """Estimate the mean gap on each pool, or the mean imbalance.
+
+    Accepted below this share of s_max/p, times G − 1 for the imbalance.
+    """
+    name, bound = ("gap", "s_max/p") if per_gap else ("imbalance of BF-IO", "(G − 1)·s_max/p")
+    estimates = []
+    for cell, admission in pools:
+        gaps, imbalances = mean_gaps(cell, *effort, context.rng, admission)
+        estimates.append(
+            bounded_mean(
+                f"mean {name}, {described((cell, admission))}",
+                gaps if per_gap else imbalances,
+                bound if share == 1 else f"{share:g}·{bound}",
+                share * (1 if per_gap else cell.workers - 1) * cell.largest / cell.completion,
+            )
+        )
+    return tuple(estimates)
+
+
 def gap_estimates(
     context: Context, pools: Sequence[Pool], share: float = 1
 ) -> tuple[Bounded, ...]:
     """Estimate the mean gap on each pool; accepted if below this share of s_max/p."""
-    replicas, steps = context.choose((10, 40), (30, 200), (60, 1000))
-    return tuple(
-        bounded_mean(
-            f"mean gap, {described(pool)}",
-            mean_gaps(pool[0], replicas, steps, context.rng, pool[1])[0],
-            "s_max/p" if share == 1 else f"{share:g}·s_max/p",
-            share * pool[0].largest / pool[0].completion,
-        )
-        for pool in pools
-    )
+    return pool_estimates(context, pools, share, context.choose((10, 40), (30, 200), (60, 1000)))
 
 
 #: With two sizes the loads are fixed modulo s_max − 1 in a step, which is as hard as it gets.
@@ -202,12 +221,11 @@ def _small_batch_check(
 # Condition (19).
 
 
-def meets(slots: int, workers: int, p: float, largest: int) -> bool:
-    """Whether ``γBp ≥ 2U_B``."""
+def meets(slots: int, workers: int, p: float, largest: int, increment: int = 0) -> bool:
+    """Whether ``γBp ≥ 2U_B``: (19), or (32) with C_2 = 8 for increments up to δ_max."""
     gamma = 1 - (2 * largest - 1) / (4 * largest)
-    alpha = 3 * log(workers * slots)
-    envelope = largest + ceil(alpha / p)
-    return gamma * slots * p >= 16 * envelope * max(sqrt(p * (1 - p) * slots * alpha), alpha)
+    envelope = largest + ceil(3 * log(workers * slots) / p) + increment
+    return gamma * slots * p >= 2 * deviation_at(envelope, workers, slots, p)
 
 
 def fails_up_to(limit: int, workers: int, largest: int) -> bool:

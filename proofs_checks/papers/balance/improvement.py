@@ -5,13 +5,13 @@ from itertools import product
 from math import log, sqrt
 
 from formulations.arrays import FloatArray
-from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, mean_gaps, two_sizes
+from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, two_sizes
 from proofs_checks.claim import Context
 from proofs_checks.evidence import Estimate, Examination
 from proofs_checks.laws import deviation, expected_imbalance
-from proofs_checks.papers.balance.average_gap import Pool, described
+from proofs_checks.papers.balance.average_gap import Pool, pool_estimates
 from proofs_checks.search import examine
-from proofs_checks.statistics import Bounded, bounded_mean, slope_estimate
+from proofs_checks.statistics import Bounded, slope_estimate
 
 #: Hypotheses of Theorems 2 and 3.
 OVERLOADED = ("overloaded pool (Definition 1)", "outputs geometric with p", "H = 0")
@@ -29,16 +29,8 @@ def improvement_estimates(
     context: Context, pools: Sequence[Pool], share: float
 ) -> tuple[Bounded, ...]:
     """Estimate BF-IO's imbalance; the ratio's bound follows if it is within (G − 1)s_max/p."""
-    replicas, steps = context.choose((8, 30), (30, 200), (60, 1000))
-    return tuple(
-        bounded_mean(
-            f"mean imbalance of BF-IO, {described(pool)}",
-            mean_gaps(pool[0], replicas, steps, context.rng, pool[1])[1],
-            "(G − 1)·s_max/p" if share == 1 else f"{share:g}·(G − 1)·s_max/p",
-            share * (pool[0].workers - 1) * pool[0].largest / pool[0].completion,
-        )
-        for pool in pools
-    )
+    effort = context.choose((8, 30), (30, 200), (60, 1000))
+    return pool_estimates(context, pools, share, effort, per_gap=False)
 
 
 #: Where ``E[Imb]/(G·σ·√(B log G))`` lies for B ≥ 16, σ the deviation of a slot: √2 for G → ∞.
@@ -59,12 +51,11 @@ def constant(
     return examine(f"E[Imb]/(G·σ·√(B log G)) in {low}..{high}, σ of {what}", made, slots, holds)
 
 
-def growth(context: Context, name: str, slot: FloatArray) -> Estimate:
-    """Regress the exact imbalance of FCFS per worker on B log G."""
-    slots = context.choose((16, 64, 256), (16, 64, 256, 1024), (16, 64, 256, 1024, 4096))
-    cells = list(
-        product(slots, context.choose((64, 1024), (64, 256, 1024, 4096), (64, 1024, 2**16)))
-    )
+def growth(context: Context, name: str, slot: FloatArray, least: int = 16) -> Estimate:
+    """Regress the exact imbalance of FCFS per worker on B log G, B from the least on."""
+    slots = [least * 4**k for k in range(context.choose(3, 4, 5))]
+    workers = context.choose((64, 1024), (64, 256, 1024, 4096), (64, 256, 1024, 4096, 2**16))
+    cells = list(product(slots, workers))
     return slope_estimate(
         f"slope of log E[Imb(FCFS)]/G on log(B log G), {name}",
         [log(B * log(G)) for B, G in cells],

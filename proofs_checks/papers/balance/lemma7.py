@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
-from math import ceil, log, sqrt
+from math import ceil, log
 
 from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, two_sizes
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.papers.balance.average_gap import AVERAGE, Pool, gap_estimates
+from proofs_checks.papers.balance.average_gap import AVERAGE, Pool, gap_estimates, meets
 from proofs_checks.search import Domain
 from proofs_checks.statistics import room
 
@@ -77,15 +77,6 @@ def age_threshold(tenths: int, size: float, increment: int) -> int:
     return ceil(30 / tenths * size) // increment
 
 
-def meets(tenths: int, workers: int, slots: int, largest: int, increment: int) -> bool:
-    """Whether B is large enough for the lemma: (32), γBp ≥ 2U_B."""
-    p, alpha = tenths / 10, 3 * log(workers * slots)
-    gamma = 1 - (2 * largest - 1) / (4 * largest)
-    envelope = largest + ceil(alpha / p) + increment
-    spread = _C2 * envelope * max(sqrt(p * (1 - p) * slots * alpha), alpha)
-    return gamma * slots * p >= 2 * spread
-
-
 def small_enough(tenths: int, workers: int, slots: int, threshold: int) -> bool:
     """Whether ``(1 − p)^threshold ≤ (GB)^{−3}``, in integers."""
     return bool((10 - tenths) ** threshold * (workers * slots) ** 3 <= 10**threshold)
@@ -98,7 +89,7 @@ def verify_step(data: Data) -> str | None:
         return None
     slots = 2**doublings
     threshold = age_threshold(tenths, log(workers * slots), increment)
-    if not meets(tenths, workers, slots, largest, increment):
+    if not meets(slots, workers, tenths / 10, largest, increment):
         return None
     if small_enough(tenths, workers, slots, threshold):
         return None
@@ -157,7 +148,7 @@ def _step_check(
 
     def applies(case: tuple[int, int, int, int, int]) -> bool:
         tenths, workers, k, largest, increment = case
-        return meets(tenths, workers, 2**k, largest, increment)
+        return meets(2**k, workers, tenths / 10, largest, increment)
 
     printed = domain.refute(
         "(1 − p)^{y*} ≤ (GB)^{−3} with y* = ⌊x*/δ_max⌋",

@@ -1,17 +1,16 @@
 """Theorem 1: the lower bound for FCFS with equal outputs, and its scaling."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from math import ceil, exp, log, pi, sqrt
 
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Estimate, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, law
-from proofs_checks.papers.balance.improvement import constant
+from proofs_checks.papers.balance.improvement import constant, growth
 from proofs_checks.search import examine, refute
-from proofs_checks.statistics import slope_estimate
 
 CLAIMS = Claims()
 
@@ -200,23 +199,6 @@ def _theorem_check(
         _cells(context, prompt_laws()),
         holds,
     )
-    fits = _slopes(context, expected_imbalance)
-    return Findings(printed, seen, estimates=fits, numbers={"c": C})
-
-
-def _slopes(
-    context: Context, exact: Callable[[FloatArray, int, int], float]
-) -> tuple[Estimate, ...]:
-    slots = context.choose((4, 16, 64), (4, 16, 64, 256), (4, 16, 64, 256, 1024))
-    workers = context.choose((64, 1024), (64, 256, 1024, 4096), (64, 256, 1024, 4096, 2**16))
-    pmf = prompt_laws()["uniform on 1..10"]
-    cells = list(product(slots, workers))
-    return (
-        slope_estimate(
-            "slope of log E[Imb(FCFS)]/G on log(B log G), uniform on 1..10",
-            [log(B * log(G)) for B, G in cells],
-            [log(exact(pmf, B, G) / G) for B, G in cells],
-            "the 95 % interval lies in 0.45 to 0.60 (theory 1/2; log G is still small)",
-            lambda low, high: low >= 0.45 and high <= 0.60,
-        ),
-    )
+    name = "uniform on 1..10"
+    fit = growth(context, name, prompt_laws()[name], least=4)
+    return Findings(printed, seen, estimates=(fit,), numbers={"c": C})
