@@ -39,7 +39,7 @@ PAIR = {"prompt": 1, "first": 3, "second": 2, "fixed": 1, "per_token": 1}
 CHAIN = {"prompt": 1, "ends": [2, 4], "thresholds": [1, 1], "fixed": 1, "per_token": 1}
 NESTED = {"prompt": 1, "output": 1, "thresholds": [4, 3], "inverse": 10}
 BUNCH = {"classes": [[1, 1, 1], [1, 2, 2]], "fixed": 16, "per_token": 1}
-_GAPS = {claim.id: claim.verify for claim in (*nested_gap.CLAIMS, *wait_gap.CLAIMS)}
+_GAPS = {claim.id: claim.verify for claim in nested_gap.CLAIMS + wait_gap.CLAIMS}
 _TYPES = [1, 1, 2, 1, 2, 2, 2, 2, 1, 1]
 
 
