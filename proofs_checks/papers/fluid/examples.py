@@ -8,7 +8,7 @@ from typing import Any
 from bfio.wait.chains import nested_policy
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.papers.fluid.cases import stage_sum
+from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.runs import instance_of, reference
 from proofs_checks.search import Domain, examine
 

@@ -27,7 +27,7 @@ from formulations.thresholds import (
 )
 from proofs_checks.claim import Claims, Context, Effort, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
-from proofs_checks.papers.fluid.replicas import exponent_estimate
+from proofs_checks.papers.fluid.runs import exponent_estimate
 from proofs_checks.search import examine
 
 CLAIMS = Claims()

@@ -13,8 +13,8 @@ from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
 from proofs_checks.claim import C, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from proofs_checks.papers.fluid.full_batch import full_batch
-from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.queues import binomial_law
 from proofs_checks.search import Domain
 

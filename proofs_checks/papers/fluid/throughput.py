@@ -18,13 +18,14 @@ from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.propositions import INSTANCE
-from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
 from proofs_checks.papers.fluid.runs import (
     canonical,
+    exponent_estimate,
     random_policy,
     random_setting,
     reference,
     sundry_policies,
+    wait_replicas,
 )
 from proofs_checks.search import examine
 

@@ -12,8 +12,7 @@ import numpy as np
 from proofs_checks.claim import C, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import poisson_law
-from proofs_checks.papers.fluid.runs import Setting, random_setting, reference
-from proofs_checks.papers.fluid.structure import waiting_at
+from proofs_checks.papers.fluid.runs import Setting, random_setting, reference, waiting_at
 from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, strict_bound
 from proofs_checks.search import examine, refute
 
