@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, mean_gaps, two_sizes
 from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.laws import (
     deviation,
@@ -42,6 +41,7 @@ from proofs_checks.papers.own.overloaded_rounds import is_perfect, smallest_over
 from proofs_checks.papers.route import br0
 from proofs_checks.papers.route.probes import verify_kinks
 from proofs_checks.papers.route.stage1 import verify_stage1
+from proofs_checks.runs import Cell, blind_sizes, level_sizes, mean_gaps, two_sizes
 from proofs_checks.statistics import bounded_mean, mean_estimate, room, slope_estimate
 from proofs_checks.step_enumeration import gap, groups_with_loads, imbalance, reachable_loads
 

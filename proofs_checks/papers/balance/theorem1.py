@@ -6,11 +6,11 @@ from itertools import product
 from math import ceil, exp, log, pi, sqrt
 
 from formulations.arrays import FloatArray
-from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, two_sizes
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
 from proofs_checks.laws import deviation, expected_imbalance, law
 from proofs_checks.papers.balance.average_gap import Pool, pool_estimates
+from proofs_checks.runs import Cell, blind_sizes, level_sizes, two_sizes
 from proofs_checks.search import examine, refute
 from proofs_checks.statistics import Bounded, slope_estimate
 
