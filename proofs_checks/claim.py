@@ -8,7 +8,7 @@ from inspect import cleandoc, isfunction, signature
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formulations.errors import InputError
-from proofs_checks.evidence import Outcome, Verifier
+from proofs_checks.evidence import Evidence, Outcome, Verdict, Verifier
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,7 +93,7 @@ class Context:
 
 #: Looks for evidence. Keywords beside the context are what mutations change.
 Check: TypeAlias = Callable[..., Outcome]
-C = TypeVar("C", bound=Check)
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Mutation:
@@ -124,7 +124,7 @@ _LABELS = {
 _LABEL = re.compile(rf"^({'|'.join(_LABELS)}): ", re.MULTILINE)
 
 
-def texts_of(check: Check) -> dict[str, Any]:
+def texts_of(check: object) -> dict[str, Any]:
     """Return the texts of a claim that the docstring of its check tells, by field.
 
     The first line is the title. Then come the other texts, each behind its label and a colon
@@ -260,7 +260,7 @@ class Claims(list[Claim]):
     """Claims of a module, in a list that checks are added to where they stand.
 
     A decorator of each scope takes the claim's id, its mutations, and other parts of `Claim` by
-    keyword::
+    keyword. With a ``check`` among them the function only tells the texts::
 
         CLAIMS = Claims()
 
@@ -269,35 +269,46 @@ class Claims(list[Claim]):
             ...
     """
 
+    def stated(
+        self, scope: Scope, claim_id: str, *mutations: Mutation, **parts: Any
+    ) -> Callable[[C], C]:
+        """Add a claim of a scope."""
+
+        def add(told: C) -> C:
+            whole = {"check": told, **texts_of(told), **parts}
+            self.append(Claim(claim_id, scope=scope, mutations=mutations, **whole))
+            return told
+
+        return add
+
     def result(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
         """Add a numbered result, or a numbered part of one."""
-        return self._stated(Scope.RESULT, claim_id, mutations, parts)
+        return self.stated(Scope.RESULT, claim_id, *mutations, **parts)
 
     def formula(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
         """Add a formula, a definition or an algorithm."""
-        return self._stated(Scope.FORMULA, claim_id, mutations, parts)
+        return self.stated(Scope.FORMULA, claim_id, *mutations, **parts)
 
     def step(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
         """Add a step of a proof."""
-        return self._stated(Scope.STEP, claim_id, mutations, parts)
+        return self.stated(Scope.STEP, claim_id, *mutations, **parts)
 
     def remark(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
         """Add a sentence of the text, an illustration or a footnote."""
-        return self._stated(Scope.REMARK, claim_id, mutations, parts)
+        return self.stated(Scope.REMARK, claim_id, *mutations, **parts)
 
     def experiment(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
         """Add measured or simulated figures, or what the text says of them."""
-        return self._stated(Scope.EXPERIMENT, claim_id, mutations, parts)
+        return self.stated(Scope.EXPERIMENT, claim_id, *mutations, **parts)
 
     def own(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
         """Add a claim of our own."""
-        return self._stated(Scope.OURS, claim_id, mutations, parts)
+        return self.stated(Scope.OURS, claim_id, *mutations, **parts)
 
-    def _stated(
-        self, scope: Scope, claim_id: str, mutations: tuple[Mutation, ...], parts: dict[str, Any]
-    ) -> Callable[[C], C]:
-        def add(check: C) -> C:
-            self.append(Claim(claim_id, check, scope=scope, mutations=mutations, **parts))
-            return check
+    def outside(self, claim_id: str, scope: Scope = Scope.EXPERIMENT) -> Callable[[C], C]:
+        """Add what no computation here can decide: the summary of the docstring says why."""
 
-        return add
+        def check(context: Context) -> Outcome:
+            return Evidence(Verdict.NOT_CHECKABLE)
+
+        return self.stated(scope, claim_id, kind=Kind.OUTSIDE, check=check)

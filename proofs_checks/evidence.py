@@ -125,7 +125,7 @@ class Counterexample:
     Parameters
     ----------
     data : dict
-        The instance, as plain data; no single move of `proofs_checks.shrink` makes it smaller.
+        The instance, as plain data; no single move of `proofs_checks.search` makes it smaller.
     why : str
         What breaks, as the verifier words it.
     found : str

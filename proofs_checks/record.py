@@ -18,7 +18,7 @@ from proofs_checks.evidence import ContradictoryEvidenceError, Counterexample, V
 from proofs_checks.page import pages
 from proofs_checks.registry import claims, named
 from proofs_checks.run import run_check
-from proofs_checks.shrink import size
+from proofs_checks.search import size
 from proofs_checks.store import (
     paper_of,
     record,

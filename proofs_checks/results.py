@@ -4,14 +4,16 @@ Claims say what is true of single statements; here stands which of them make up 
 are steps of its proof, what became of that proof, and what an author would change.
 """
 
+import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib import import_module
-from importlib.util import find_spec
+from pathlib import Path
 
 from proofs_checks.claim import Claim, Defect
 from proofs_checks.evidence import Basis, Verdict, basis_of
 from proofs_checks.store import recorded_entry, recorded_verdicts
+
+_PAPERS = Path(__file__).parent / "papers"
 
 
 class ProofStatus(StrEnum):
@@ -93,25 +95,36 @@ class Scoreboard:
     causes: tuple[RootCause, ...] = ()
 
 
-def ids(paper: str, names: str) -> tuple[str, ...]:
-    """Return the ids of a paper's claims from their names, separated by spaces."""
-    return tuple(f"{paper}.{name}" for name in names.split())
-
-
 def scoreboard(paper: str) -> Scoreboard:
-    """Return the scoreboard of a paper: ``SCOREBOARD`` of ``papers/<paper>/results.py``.
+    """Return the scoreboard of a paper, as ``papers/<paper>/results.toml`` has it.
+
+    In the file ids have no paper, and those of a field are separated by spaces.
 
     Parameters
     ----------
     paper : str
-        The first part of its claims' ids. What has no such module has an empty scoreboard.
+        The first part of its claims' ids. What has no such file has an empty scoreboard.
     """
-    name = f"proofs_checks.papers.{paper}"
-    if find_spec(name) is None or find_spec(f"{name}.results") is None:
+    path = _PAPERS / paper / "results.toml"
+    if not path.exists():
         return Scoreboard()
-    board = import_module(f"{name}.results").SCOREBOARD
-    assert isinstance(board, Scoreboard)
-    return board
+    board = tomllib.loads(path.read_text(encoding="utf-8"))
+
+    def ids(row: dict[str, str], field: str) -> tuple[str, ...]:
+        return tuple(f"{paper}.{name}" for name in row.get(field, "").split())
+
+    results = (
+        NumberedResult(
+            row["name"],
+            ProofStatus(row["proof"]),
+            ids(row, "claims"),
+            ids(row, "steps"),
+            row.get("change", ""),
+        )
+        for row in board["results"]
+    )
+    causes = (RootCause(row["text"], ids(row, "claims")) for row in board["causes"])
+    return Scoreboard(tuple(results), tuple(causes))
 
 
 def printed(result: NumberedResult, claims: dict[str, Claim]) -> str:

@@ -11,7 +11,7 @@ from proofs_checks import claims
 from proofs_checks.claim import Claim, Effort, Kind, Mutation
 from proofs_checks.evidence import Basis, Data, Verdict, basis_of
 from proofs_checks.run import run_check, run_claim
-from proofs_checks.shrink import shrink, size
+from proofs_checks.search import shrink, size
 from proofs_checks.store import COUNTEREXAMPLES, recorded, stored_counterexample
 from tests.places import ROOT
 
@@ -118,7 +118,7 @@ def test_a_claim_says_what_its_verdicts_need(claim: Claim) -> None:
 def test_checks_do_not_read_what_is_stored() -> None:
     """No module that holds claims, and none that searches, imports the store: they find anew."""
     searching = [*(ROOT / "proofs_checks" / "papers").rglob("*.py")]
-    searching += [ROOT / "proofs_checks" / f"{name}.py" for name in ("search", "shrink", "claim")]
+    searching += [ROOT / "proofs_checks" / f"{name}.py" for name in ("search", "claim")]
     for path in searching:
         imported = {
             alias.name if isinstance(node, ast.Import) else node.module

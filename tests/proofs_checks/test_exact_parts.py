@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofs_checks.ample_pool import Cell, blind_sizes, level_sizes, mean_gaps, two_sizes
 from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.laws import (
     deviation,
@@ -22,15 +21,12 @@ from proofs_checks.laws import (
     sum_law,
 )
 from proofs_checks.papers.balance import (
+    average_gap,
     baselines,
-    drift,
-    fcfs,
-    lemma7,
-    lemma8,
-    lemma8_decomposition,
-    maximum,
     model,
-    round_law,
+    normal_limit,
+    rounds,
+    slots,
     theorem1,
     theorem2,
 )
@@ -45,6 +41,7 @@ from proofs_checks.papers.own.overloaded_rounds import is_perfect, smallest_over
 from proofs_checks.papers.route import br0
 from proofs_checks.papers.route.probes import verify_kinks
 from proofs_checks.papers.route.stage1 import verify_stage1
+from proofs_checks.runs import Cell, blind_sizes, level_sizes, mean_gaps, two_sizes
 from proofs_checks.statistics import bounded_mean, mean_estimate, room, slope_estimate
 from proofs_checks.step_enumeration import gap, groups_with_loads, imbalance, reachable_loads
 
@@ -245,9 +242,9 @@ def test_policies_differ_by_no_more_than_their_prompts() -> None:
 
 def test_rounds_from_an_overloaded_pool_by_hand() -> None:
     """Two sizes, two workers: two equal prompts always wait; independent ones are equal in 1/2."""
-    assert round_law.perfect_chances(2, 1, 2) == (Fraction(1), Fraction(1, 2))
+    assert rounds.perfect_chances(2, 1, 2) == (Fraction(1), Fraction(1, 2))
     # Three sizes: 1, 2, 3 in any order (2/9) leave no equal pair among the first three arrivals.
-    assert round_law.perfect_chances(2, 1, 3) == (Fraction(7, 9), Fraction(1, 3))
+    assert rounds.perfect_chances(2, 1, 3) == (Fraction(7, 9), Fraction(1, 3))
 
 
 @given(st.integers(2, 3), st.lists(st.integers(0, 7), min_size=2, max_size=3))
@@ -255,21 +252,21 @@ def test_smallest_overloaded_pools_lie_within_all_others(workers: int, counts: l
     """Definition 1 holds for a pool iff it contains one of the smallest."""
     found = [c for _, _, c in smallest_overloaded(workers, 1, len(counts))]
     within = any(all(a <= b for a, b in zip(c, counts, strict=True)) for c in found)
-    assert within == round_law.overloaded(tuple(counts), workers)
+    assert within == rounds.overloaded(tuple(counts), workers)
     assert all(is_perfect((workers, 2, c)) for _, _, c in smallest_overloaded(workers, 2, 2))
 
 
 def test_fcfs_by_hand() -> None:
     """Two workers, one slot: request 1 ends first, so request 2 joins worker 1."""
-    for rule in (fcfs.most_free, fcfs.lowest_index):
-        assert fcfs.placements(rule, [2, 1, 1, 1], 2, 1) == [0, 1, 1, 0]
+    for rule in (baselines.most_free, baselines.lowest_index):
+        assert baselines.placements(rule, [2, 1, 1, 1], 2, 1) == [0, 1, 1, 0]
     # Two slots: the emptiest by turns; by index two on each; the fullest as by index.
     for rule, placed in (
-        (fcfs.most_free, [0, 1, 0, 1]),
-        (fcfs.lowest_index, [0, 0, 1, 1]),
-        (fcfs.least_free, [0, 0, 1, 1]),
+        (baselines.most_free, [0, 1, 0, 1]),
+        (baselines.lowest_index, [0, 0, 1, 1]),
+        (baselines.least_free, [0, 0, 1, 1]),
     ):
-        assert fcfs.placements(rule, [1] * 4, 2, 2) == placed
+        assert baselines.placements(rule, [1] * 4, 2, 2) == placed
 
 
 def test_the_shortest_queue_by_hand() -> None:
@@ -281,9 +278,9 @@ def test_the_shortest_queue_by_hand() -> None:
 def test_weights_under_drift_by_hand() -> None:
     """Increments 1, 2, 4, prompt 5, steps 1 to 3: 5 + 1 + 2 by age, 5 + 2 + 4 by step."""
     arguments = ((1, 2, 4), 5, 1, 3)
-    assert drift.weight_by_age(*arguments) == 8
-    assert drift.weight_by_step(*arguments) == 11
-    assert drift.late_weight(*arguments) == 9
+    assert model.weight_by_age(*arguments) == 8
+    assert model.weight_by_step(*arguments) == 11
+    assert model.late_weight(*arguments) == 9
 
 
 def test_the_released_constants_of_a_step() -> None:
@@ -356,22 +353,26 @@ _VERIFIERS: list[tuple[Callable[[Any], str | None], dict[str, Any], list[dict[st
         [{"workers": 20}, {"slots": 20}, {"mean_output": 10}, {"thousandths": 68}, {"largest": 1}],
     ),
     # (32) fails at B = 2^10; with increments of 1 the step is right.
-    (lemma7.verify_step, _LEMMA7, [{"doublings": 10}, {"increment": 1}, {"largest": 1}]),
-    (maximum.verify_maximum, {"values": [1, 3], "workers": 2, "t": 1}, [{"workers": 1}, {"t": 2}]),
+    (average_gap.verify_step, _LEMMA7, [{"doublings": 10}, {"increment": 1}, {"largest": 1}]),
+    (
+        normal_limit.verify_maximum,
+        {"values": [1, 3], "workers": 2, "t": 1},
+        [{"workers": 1}, {"t": 2}],
+    ),
     # E max = 100, and 100 + 1/2 on the right, but for a load that does not vary.
     (
-        maximum.verify_family,
+        normal_limit.verify_family,
         {"variables": [[99, 101], [1, 3]], "t": 1},
         [{"variables": [[100], [1, 3]]}, {"variables": [[1, 3], [1, 3]]}],
     ),
-    (lemma8.verify_variance, _SLOT, [{"prompts": [1]}, {"increments": []}, {"start": 0}]),
+    (slots.verify_variance, _SLOT, [{"prompts": [1]}, {"increments": []}, {"start": 0}]),
     (
-        lemma8.verify_moment,
+        slots.verify_moment,
         _SLOT | {"tenths": 5, "start": 220, "constant": 10**4},
         [{"constant": 100}, {"start": 2}],
     ),
-    (lemma8_decomposition.verify_decomposition, _GROWN, [{"prompts": [1]}, {"increment": 0}]),
-    (round_law.verify_selection, _ROUND, [{"workers": 1}, {"values": 1}]),
+    (slots.verify_decomposition, _GROWN, [{"prompts": [1]}, {"increment": 0}]),
+    (rounds.verify_selection, _ROUND, [{"workers": 1}, {"values": 1}]),
     # Without one of the ones the pool is not overloaded.
     (
         verify_objective,

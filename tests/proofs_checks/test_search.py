@@ -21,8 +21,14 @@ from proofs_checks.evidence import (
     Verdict,
 )
 from proofs_checks.run import run_check
-from proofs_checks.search import evidence_of, examine, refute, smallest_counterexample
-from proofs_checks.shrink import shrink, size
+from proofs_checks.search import (
+    evidence_of,
+    examine,
+    refute,
+    shrink,
+    size,
+    smallest_counterexample,
+)
 
 numbers = st.integers(-(10**6), 10**6)
 

@@ -18,11 +18,13 @@ from math import exp, log, prod, sqrt
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Mutation, Scope
-from proofs_checks.evidence import Findings, Outcome
+from proofs_checks.claim import C, Claims, Context, Defect, Mutation
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.exact_laws import ExactLaw, gathered, of_sum
 from proofs_checks.laws import sum_law
-from proofs_checks.search import examine
+from proofs_checks.search import Domain, examine
+
+CLAIMS = Claims()
 
 #: Room that floating-point comparisons leave.
 MARGIN = 1 - 1e-9
@@ -105,6 +107,14 @@ def _below(snapshot: Snapshot, bound: Bound, steeper: float) -> bool:
     return True
 
 
+def deviation_at(
+    envelope: float, workers: int, slots: int, chance: float, factor: float = 8
+) -> float:
+    """``u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}`` with ``α_B = 3·log(GB)``."""
+    alpha = 3 * log(workers * slots)
+    return factor * envelope * max(sqrt(chance * (1 - chance) * slots * alpha), alpha)
+
+
 @dataclass(frozen=True)
 class Alike:
     """Workers whose requests all have one size, so that ``D(k − 1) = 0``."""
@@ -126,8 +136,8 @@ class Alike:
         independent : bool
             Whether requests end each on its own; else all of a worker do at once.
         """
-        p, alpha = self.tenths / 10, 3 * log(self.workers * self.slots)
-        u = 8 * float(envelope) * max(sqrt(p * (1 - p) * self.slots * alpha), alpha)
+        p = self.tenths / 10
+        u = deviation_at(float(envelope), self.workers, self.slots, p)
         count, weight = (self.slots, 1) if independent else (1, self.slots)
         ends = sum_law(np.array([1 - p, p]), count)
         apart = np.convolve(ends, ends[::-1])
@@ -139,7 +149,7 @@ class Alike:
         return 2.0 * self.workers / (self.workers * self.slots) ** 3
 
 
-def _concentration_check(
+def _check(
     context: Context,
     *,
     bound: Bound,
@@ -185,52 +195,129 @@ def _choice_holds(
     bound: Bound, increment: int, envelope: int, workers: int, slots: int, tenths: int
 ) -> bool:
     snapshot = Snapshot(((envelope,) * slots,) * workers, Fraction(tenths, 10), increment)
-    alpha = 3 * log(workers * slots)
-    variance = float(snapshot.chance * (1 - snapshot.chance)) * slots
     # Lemma 3 counts the increment within 2Λ, Lemma 6 adds it to Λ.
     reach = envelope if bound is bernstein3 else envelope + increment
-    u = 8 * reach * max(sqrt(variance * alpha), alpha)
-    wanted = 2 * workers * exp(-alpha)
-    return bound(snapshot, u) <= wanted * (
-        1 + 1e-9
-    ) and wanted <= 2 * workers**-2.0 * slots**-3.0 * (1 + 1e-9)
+    u = deviation_at(reach, workers, slots, tenths / 10)
+    wanted, largest = 2 * workers * exp(-3 * log(workers * slots)), 2 * workers**-2.0 * slots**-3.0
+    slack = 1 + 1e-9
+    return bound(snapshot, u) <= wanted * slack and wanted <= largest * slack
 
 
-_HYPOTHESES = ("each request ends with probability p, independently", "Λ ≥ every size")
-_BROKEN = (
-    Mutation("all requests of a worker end at once", independent=False),
-    Mutation("Λ a tenth of every size", share=Fraction(1, 10)),
+def _claim(
+    claim_id: str, too_steep: Mutation, bound: Bound, largest_increment: int, *drift: str
+) -> Callable[[C], C]:
+    return CLAIMS.result(
+        claim_id,
+        too_steep,
+        Mutation("all requests of a worker end at once", independent=False),
+        Mutation("Λ a tenth of every size", share=Fraction(1, 10)),
+        check=partial(_check, bound=bound, largest_increment=largest_increment),
+        hypotheses=(
+            "each request ends with probability p, independently",
+            "Λ ≥ every size",
+            *drift,
+        ),
+    )
+
+
+@_claim(
+    "balance.lemma3", Mutation("a bound for six times the deviation", steeper=6), bernstein3, 1
 )
+def _lemma3() -> None:
+    """Concentration of the spread before admission.
 
-CLAIMS = (
-    Claim(
-        scope=Scope.RESULT,
-        id="balance.lemma3",
-        source="BF-IO paper, Lemma 3 (appendix C.2)",
-        title="Concentration of the spread before admission",
-        statement="The spread of the loads before admission exceeds (1 − p) times the last gap by "
-        "more than u_A with probability at most 2G·e^{−α_B}.",
-        formula="P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B} ≤ 2G^{−2}B^{−3},  α_B = 3 "
-        "log(GB),  u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}",
-        hypotheses=_HYPOTHESES,
-        check=partial(_concentration_check, bound=bernstein3, largest_increment=1),
-        mutations=(Mutation("a bound for six times the deviation", steeper=6), *_BROKEN),
-        reading="through the proof's inequality for all u, as at u_A itself the event is empty "
-        "for small B; and at u_A for large B, where all requests are alike.",
-    ),
-    Claim(
-        scope=Scope.RESULT,
-        id="balance.lemma6",
-        source="BF-IO paper, Lemma 6 (appendix C.3)",
-        title="Concentration of the spread under drift",
-        statement="Lemma 3 holds with Λ + δ_max in place of Λ and some universal constant C_0 in "
-        "u_A.",
-        formula="P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B},  u_A = C_0·(Λ + "
-        "δ_max)·max{√(p(1−p)Bα_B), α_B}",
-        hypotheses=(*_HYPOTHESES, "a common increment 0 ≤ δ_k ≤ δ_max"),
-        check=partial(_concentration_check, bound=bernstein6, largest_increment=3),
-        mutations=(Mutation("a bound for twenty times the deviation", steeper=20), *_BROKEN),
-        reading="with the constants that Bernstein's inequality gives, C_1 = 1/4; C_0 = 8 then "
-        "does.",
-    ),
+    Source: BF-IO paper, Lemma 3 (appendix C.2)
+    Statement: The spread of the loads before admission exceeds (1 − p) times the last gap by more
+        than u_A with probability at most 2G·e^{−α_B}.
+    Formula: P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B} ≤ 2G^{−2}B^{−3},  α_B = 3 log(GB),  u_A
+        = 8Λ·max{√(p(1−p)Bα_B), α_B}
+    Reading: through the proof's inequality for all u, as at u_A itself the event is empty for
+        small B; and at u_A for large B, where all requests are alike.
+    """
+
+
+@_claim(
+    "balance.lemma6",
+    Mutation("a bound for twenty times the deviation", steeper=20),
+    bernstein6,
+    3,
+    "a common increment 0 ≤ δ_k ≤ δ_max",
 )
+def _lemma6() -> None:
+    """Concentration of the spread under drift.
+
+    Source: BF-IO paper, Lemma 6 (appendix C.3)
+    Statement: Lemma 3 holds with Λ + δ_max in place of Λ and some universal constant C_0 in u_A.
+    Formula: P(A_pre(k) − (1−p)·D(k−1) > u_A) ≤ 2G·e^{−α_B},  u_A = C_0·(Λ +
+        δ_max)·max{√(p(1−p)Bα_B), α_B}
+    Reading: with the constants that Bernstein's inequality gives, C_1 = 1/4; C_0 = 8 then does.
+    """
+
+
+# The exponent that the proof of Lemma 3 states at u_A.
+
+
+def exponents(
+    envelope: int, workers: int, slots: int, tenths: int, factor: float = 8
+) -> tuple[float, float, float]:
+    """Both terms of Lemma 3's exponent at u = factor·Λ·max{√(p(1−p)Bα), α}, and α itself."""
+    p, alpha = tenths / 10, 3 * log(workers * slots)
+    half = deviation_at(envelope, workers, slots, p, factor) / 2
+    return half**2 / (16 * p * (1 - p) * slots * envelope**2), 3 * half / (8 * envelope), alpha
+
+
+def verify_exponent(data: Data) -> str | None:
+    """Confirm that the exponent at u_A is below 2α_B."""
+    workers, slots, tenths = data["workers"], data["slots"], data["tenths"]
+    if workers < 2 or slots < 1 or not 1 <= tenths <= 9:
+        return None
+    quadratic, linear, alpha = exponents(1, workers, slots, tenths)
+    # Smaller batches make u_A linear in α_B; the lemma is used where the square root is larger.
+    if tenths * (10 - tenths) * slots < 100 * alpha:
+        return None
+    least = min(quadratic, linear)
+    if least >= 2 * alpha * MARGIN:
+        return None
+    return (
+        f"G = {workers}, B = {slots}, p = {tenths}/10: the exponent is {least / alpha:.4f}·α_B, "
+        "not 2·α_B"
+    )
+
+
+@CLAIMS.step(
+    "balance.lemma3-exponent",
+    Mutation("12 in place of 8 in u_A", factor=12),
+    Mutation("more than α_B in the correction", wanted=1.2),
+    defect=Defect.MISPRINT,
+    verify=verify_exponent,
+)
+def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -> Outcome:
+    """The exponent at u_A.
+
+    Source: BF-IO paper, proof of Lemma 3 (appendix C.2)
+    Statement: With u = u_A both terms are at least α_B, so that the minimum in the exponent is at
+        least 2α_B.
+    Formula: min{(u_A/2)²/(16p(1−p)BΛ²), 3(u_A/2)/(8Λ)} ≥ 2α_B
+    Assumes: u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}
+    Summary: With 8 in u_A the first term is exactly α_B where the square root is the larger.
+    Reading: where p(1 − p)B ≥ α_B, so that the square root in u_A is the larger term.
+    Correction: It is at least α_B: so the two displays before it say, and the bound 2G·e^{−α_B}
+        after it uses no more. (2α_B would need 8√2 in u_A.)
+    """
+    slots = context.choose((1, 8, 256), (1, 8, 64, 256, 4096), (1, 8, 64, 256, 4096, 10**6))
+    cases = list(product((2, 16), slots, (1, 5, 9)))
+    domain = Domain(f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10", cases)
+
+    def reached(case: tuple[int, int, int], least: float) -> bool:
+        quadratic, linear, alpha = exponents(1, *case, factor)
+        return min(quadratic, linear) >= least * alpha * MARGIN
+
+    printed = domain.refute(
+        "the exponent is at least 2α_B",
+        verify_exponent,
+        lambda c: {"workers": c[0], "slots": c[1], "tenths": c[2]},
+        holds=lambda c: reached(c, 2),
+        applies=lambda c: c[2] * (10 - c[2]) * c[1] >= 100 * 3 * log(c[0] * c[1]),
+    )
+    corrected = domain.examine("it is at least α_B", lambda c: reached(c, wanted))
+    return printed, corrected

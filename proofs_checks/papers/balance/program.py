@@ -112,6 +112,19 @@ def verify_admission(data: Data) -> str | None:
     )
 
 
+def _steps(
+    context: Context, spare: int
+) -> tuple[int, list[tuple[tuple[int, ...], tuple[int, ...]]]]:
+    """Return the largest size, and loads and pools of steps with one free slot per worker."""
+    largest = context.choose(3, 5, 7)
+    return largest, [
+        (base, pool)
+        for G in (2, 3)
+        for base in product(range(3), repeat=G)
+        for pool in multisets(G + spare, largest)
+    ]
+
+
 @CLAIMS.own(
     "own.shortest-step",
     Mutation("no request to spare, so nothing to choose", spare=0),
@@ -135,13 +148,7 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
         offers a choice, (IO) may admit larger requests to level the loads, and the step gets
         longer. Over a whole drained run the work is the same (own.work).
     """
-    largest = context.choose(3, 5, 7)
-    cases = [
-        (base, pool)
-        for G in (2, 3)
-        for base in product(range(3), repeat=G)
-        for pool in multisets(G + spare, largest)
-    ]
+    largest, cases = _steps(context, spare)
     domain = Domain(
         f"steps of 2 and 3 workers with one free slot, sizes up to {largest}, {spare} to spare",
         cases,
@@ -182,13 +189,7 @@ def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome
     Reading: of what a balancer does with given requests, as the sentence says. That (IO) also
         chooses whom to admit is own.shortest-step.
     """
-    largest = context.choose(3, 5, 7)
-    cases = [
-        (base, pool)
-        for G in (2, 3)
-        for base in product(range(3), repeat=G)
-        for pool in multisets(G + free_choice, largest)
-    ]
+    largest, cases = _steps(context, int(free_choice))
     return examine(
         "for given requests least imbalance and least maximum load have the same allocations",
         f"every step of 2 and 3 workers with one free slot, base loads 0..2, sizes 1..{largest}",

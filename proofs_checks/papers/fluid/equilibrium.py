@@ -1,19 +1,198 @@
-"""The equilibrium of the fluid model: equations (2) to (8) and appendix A.2."""
+"""The equilibrium of the fluid model: cases, (2) to (8), appendix A.2, and what is misprinted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from itertools import accumulate, combinations, product
+from typing import Any, TypeAlias, TypeVar
 
-from formulations.fluid import equilibrium
-from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
-from proofs_checks.evidence import Data, Outcome
-from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
-from proofs_checks.papers.fluid.printed import printed_active, printed_balance, printed_throughput
+import numpy as np
+
+from formulations.fluid import FluidProblem, FluidWorker, RequestClass, equilibrium
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation, Scope, texts_of
+from proofs_checks.evidence import Data, Outcome, Verifier
 from proofs_checks.search import Domain, examine
 
-Equation = Callable[[Case], bool]
+CLAIMS = Claims()
+
+
+#: Rate, prompt and output of a class.
+Row = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Classes on an engine with ``d0 = fixed`` and ``d1 = 1/inverse``.
+
+    Parameters
+    ----------
+    rows : tuple of (int, int, int)
+        Rate [1/s], prompt and output [tokens] of each class.
+    fixed : int
+        ``d0`` [s].
+    inverse : int
+        ``1/d1`` [tokens/s].
+    """
+
+    rows: tuple[Row, ...]
+    fixed: int
+    inverse: int
+
+    @staticmethod
+    def of(data: Data) -> "Case | None":
+        """Read plain data; None if they are no stable case."""
+        rows = tuple((rate, prompt, output) for rate, prompt, output in data["rows"])
+        case = Case(rows, data["fixed"], data["inverse"])
+        if not rows or case.fixed < 1 or min(min(row) for row in rows) < 1:
+            return None
+        return case if case.inverse > case.work_rate else None
+
+    @property
+    def data(self) -> Data:
+        """The case as plain data."""
+        rows = [list(row) for row in self.rows]
+        return {"rows": rows, "fixed": self.fixed, "inverse": self.inverse}
+
+    @cached_property
+    def classes(self) -> tuple[RequestClass, ...]:
+        """The classes."""
+        return tuple(
+            RequestClass(Fraction(rate), prompt, output) for rate, prompt, output in self.rows
+        )
+
+    @property
+    def d1(self) -> Fraction:
+        """``d1`` [s/token]."""
+        return Fraction(1, self.inverse)
+
+    def worker(self, memory: int = 1) -> FluidWorker:
+        """Return the engine."""
+        return FluidWorker(Fraction(self.fixed), self.d1, memory)
+
+    def problem(self, memory: int = 1) -> FluidProblem:
+        """Return classes and engine."""
+        return FluidProblem(self.classes, (self.worker(memory),))
+
+    @property
+    def work_rate(self) -> int:
+        """``A = Σ_j λ_j Σ_k (l_j + k)``, stage by stage [token-iterations/s]."""
+        return sum(rate * stage_sum(prompt, output) for rate, prompt, output in self.rows)
+
+    @cached_property
+    def counts(self) -> list[Fraction]:
+        """``n_j*``: the solution of arrivals = completions, by elimination."""
+        return self.balanced([output + 1 for _, _, output in self.rows])
+
+    def balanced(self, stages: Sequence[int]) -> list[Fraction]:
+        """Solve ``n_j = stages_j·λ_j·(d0 + d1·Σ_i n_i (l_i + l'_i/2))`` for all j."""
+        means = [prompt + Fraction(output, 2) for _, prompt, output in self.rows]
+        rates = [row[0] * number for row, number in zip(self.rows, stages, strict=True)]
+        matrix = [
+            [Fraction(int(i == j)) - rate * self.d1 * mean for i, mean in enumerate(means)]
+            for j, rate in enumerate(rates)
+        ]
+        return solved(matrix, [Fraction(rate * self.fixed) for rate in rates])
+
+    def memory(self, counts: Sequence[Fraction]) -> Fraction:
+        """``Σ_j n_j (l_j + l'_j/2)``, equation (5) [tokens]."""
+        pairs = zip(counts, self.rows, strict=True)
+        return sum((n * (p + Fraction(o, 2)) for n, (_, p, o) in pairs), Fraction(0))
+
+    @property
+    def time(self) -> Fraction:
+        """``ΔT* = d0 + d1·M*`` [s]."""
+        return self.fixed + self.d1 * self.memory(self.counts)
+
+
+def stage_sum(prompt: int, last: int, first: int = 0) -> int:
+    """Return ``Σ (l + k)`` over the stages ``k = first..last``, one by one."""
+    return sum(prompt + k for k in range(first, last + 1))
+
+
+def solved(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> list[Fraction]:
+    """Solve a regular system by elimination in fractions."""
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for k in range(len(rows)):
+        pivot = next(i for i in range(k, len(rows)) if rows[i][k])
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [value / rows[k][k] for value in rows[k]]
+        for i, row in enumerate(rows):
+            if i != k and row[k]:
+                rows[i] = [a - row[k] * b for a, b in zip(row, rows[k], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def all_cases(largest_rate: int, longest: int, most: int) -> Iterator[Case]:
+    """Yield every case of up to ``most`` classes with prompts 1..2, at three loads."""
+    kinds = list(product(range(1, largest_rate + 1), (1, 2), range(1, longest + 1)))
+    for number in range(1, most + 1):
+        for rows in combinations(kinds, number):
+            work = Case(rows, 1, 1).work_rate
+            for fixed, inverse in ((1, work + 1), (2, 2 * work), (3, 10 * work)):
+                yield Case(rows, fixed, inverse)
+
+
+def random_cases(rng: np.random.Generator, number: int, most: int = 4) -> Iterator[Case]:
+    """Yield random cases of 1 to ``most`` classes of different lengths, loads below 1."""
+    for _ in range(number):
+        lengths = {
+            tuple(rng.integers(1, 12, 2).tolist()) for _ in range(rng.integers(1, most + 1))
+        }
+        rows = tuple((int(rng.integers(1, 10)), *pair) for pair in sorted(lengths))
+        work = Case(rows, 1, 1).work_rate
+        yield Case(rows, int(rng.integers(1, 10)), work + int(rng.integers(1, 4 * work)))
+
+
+# Formulas of the fluid paper as it prints them where they are wrong.
+
+
+def printed_balance(classes: Sequence[RequestClass], worker: FluidWorker) -> tuple[Fraction, ...]:
+    """Return ``n_j = (d0 + d1·M*) λ_j`` of section 3.2: one stage's count, not all stages'."""
+    return equilibrium(classes, worker).per_stage
+
+
+def printed_active(classes: Sequence[RequestClass], worker: FluidWorker) -> tuple[Fraction, ...]:
+    """Return ``n_j = ΔT λ_j (l'_j + 1)(l_j + l'_j/2)`` of appendix A.2: a memory, not a count."""
+    state = equilibrium(classes, worker)
+    pairs = zip(classes, state.active, strict=True)
+    return tuple(kind.footprint * active for kind, active in pairs)
+
+
+def printed_throughput(classes: Sequence[RequestClass], worker: FluidWorker) -> Fraction:
+    """Return the middle of (8), ``(1/d0)(Σ n_j*)(1 − A)``: the load without its ``d1``."""
+    state = equilibrium(classes, worker)
+    return sum(state.active, Fraction(0)) * (1 - state.work_rate) / worker.d0
+
+
+def printed_policy_memory(
+    prompt: int, outputs: Sequence[int], thresholds: Sequence[int]
+) -> Fraction:
+    """Return (11), ``Σ n_j (l + L'_j/2)(l'_j − l'_{j−1})`` with ``L'_j = l'_1 + ... + l'_j``.
+
+    The sum over stages has ``l'_{j−1} + 1 + l'_j`` in place of L'_j, and one stage more in the
+    first segment.
+    """
+    rows = zip(thresholds, accumulate(outputs), outputs, (0, *outputs), strict=False)
+    return sum(
+        (n * (prompt + Fraction(total, 2)) * (end - before) for n, total, end, before in rows),
+        Fraction(0),
+    )
+
+
+def printed_exponent_bound(before: int, threshold: int, share: Fraction) -> Fraction:
+    """Return theorem 2's ``8 (n_k − n_{k−1} P)/n_k``, a "lower bound" on θ that θ can miss.
+
+    Lemma 8 proves it with ``n_{k−1}`` in the denominator.
+    """
+    return 8 * (threshold - before * share) / threshold
+
+
+# The equilibrium of the fluid model: equations (2) to (8) and appendix A.2.
+
+
+Equation: TypeAlias = Callable[[Case], bool]
+E = TypeVar("E", bound=Callable[..., bool])
 #: Longest output of every class, and random cases: quick, normal, deep.
 _SIZES = ((2, 20), (3, 300), (4, 3000))
 
@@ -33,12 +212,40 @@ def equilibrium_cases(context: Context) -> list[Case]:
     return [*all_cases(1, longest, 2), *random_cases(context.rng, number)]
 
 
-def _holds_check(context: Context, *, equation: Equation, what: str) -> Outcome:
-    return examine(what, made(context), equilibrium_cases(context), equation)
+STABLE = ("rates, prompts and outputs are positive integers", "d1·A < 1")
 
 
+# Equations that hold.
+def _valid(claim_id: str, broken: str, **changes: Any) -> Callable[[E], E]:
+    """Claim an equation that holds; with these keywords it must not."""
+
+    def add(equation: E) -> E:
+        what = texts_of(equation)["formula"]
+
+        def check(context: Context, *, equation: Equation = equation) -> Outcome:
+            return examine(what, made(context), equilibrium_cases(context), equation)
+
+        return CLAIMS.formula(
+            claim_id,
+            Mutation(broken, equation=partial(equation, **changes)),
+            check=check,
+            hypotheses=STABLE,
+            kind=Kind.IDENTITY,
+            summary="Exact; counts come from arrivals = completions by elimination.",
+        )(equation)
+
+    return add
+
+
+@_valid("fluid.eq3", "l' stages in place of l' + 1", extra=0)
 def eq3(case: Case, *, extra: int = 1) -> bool:
-    """Count and memory of one class alone, with ``l' + extra`` stages."""
+    """Equilibrium of one class.
+
+    Source: fluid paper, eq. (2) and (3) (section 3.1)
+    Statement: In equilibrium the active prompts and the memory of one class are the given
+        fractions.
+    Formula: n* = d0λ(l'+1)/(1 − d1λ(l'+1)(l+l'/2)),  M* = n*(l + l'/2)
+    """
     rate, prompt, output = case.rows[0]
     alone = Case(case.rows[:1], case.fixed, case.inverse)
     (count,) = alone.counts
@@ -51,69 +258,100 @@ def eq3(case: Case, *, extra: int = 1) -> bool:
     )
 
 
-def eq6(case: Case) -> bool:
-    """Memory of all classes, and the toolkit's."""
-    memory = case.memory(case.counts)
-    work = sum(r * (o + 1) * (p + Fraction(o, 2)) for r, p, o in case.rows)
+@_valid("fluid.eq6", "stage 0 forgotten", first=1)
+def eq6(case: Case, *, first: int = 0) -> bool:
+    """Memory in equilibrium.
+
+    Source: fluid paper, eq. (6) (section 3.2)
+    Statement: The memory of all classes in equilibrium is d0·A/(1 − d1·A).
+    Formula: M* = d0·A/(1 − d1·A),  A = Σ_j λ_j(l'_j+1)(l_j+l'_j/2)
+    """
+    work = sum(r * stage_sum(p, o, first) for r, p, o in case.rows)
     ours = equilibrium(case.classes, case.worker())
-    return memory == case.fixed * work / (1 - case.d1 * work) == ours.memory
+    return case.memory(case.counts) == case.fixed * work / (1 - case.d1 * work) == ours.memory
 
 
-def eq6_without_prefill(case: Case) -> bool:
-    """Compare with a variant of (6) that forgets stage 0."""
-    work = sum(r * o * (p + Fraction(o + 1, 2)) for r, p, o in case.rows)
-    return case.memory(case.counts) == case.fixed * work / (1 - case.d1 * work)
-
-
+@_valid("fluid.eq7", "the square of the denominator", power=2)
 def eq7(case: Case, *, power: int = 1) -> bool:
-    """Time of an iteration."""
+    """Time of an iteration in equilibrium.
+
+    Source: fluid paper, eq. (7) (section 3.2)
+    Statement: An iteration in equilibrium takes d0/(1 − d1·A).
+    Formula: d0 + d1·M* = d0/(1 − d1·A)
+    """
     return case.time == case.fixed / (1 - case.d1 * case.work_rate) ** power
 
 
-STABLE = ("rates, prompts and outputs are positive integers", "d1·A < 1")
+# Equations that do not.
+def _refuted(
+    claim_id: str,
+    why: Callable[[Case], str],
+    *,
+    scope: Scope = Scope.FORMULA,
+    defect: Defect = Defect.MISPRINT,
+) -> Callable[[E], E]:
+    """Claim an equation that takes ``printed`` to choose its form."""
+
+    def add(equation: E) -> E:
+        right = partial(equation, printed=False)
+        verify = verifier(equation, why)
+
+        def check(
+            context: Context, *, printed: Equation = equation, corrected: Equation = right
+        ) -> Outcome:
+            domain = Domain(made(context), equilibrium_cases(context))
+            return (
+                domain.refute("as printed", verify, lambda case: case.data, holds=printed),
+                domain.examine("as corrected", corrected),
+            )
+
+        return CLAIMS.stated(
+            scope,
+            claim_id,
+            Mutation("the printed form in place of the correction", corrected=equation),
+            Mutation("the correction in place of the printed form", printed=right),
+            check=check,
+            hypotheses=STABLE,
+            kind=Kind.IDENTITY,
+            defect=defect,
+            verify=verify,
+        )(equation)
+
+    return add
 
 
-def _valid(*, equation: Equation, broken: Mutation, formula: str, **texts: Any) -> Claim:
-    return Claim(
-        formula=formula,
-        hypotheses=STABLE,
-        kind=Kind.IDENTITY,
-        check=partial(_holds_check, equation=equation, what=formula),
-        summary="Exact; counts come from arrivals = completions by elimination.",
-        mutations=(broken,),
-        **texts,
-    )
+def verifier(equation: Equation, why: Callable[[Case], str]) -> Verifier:
+    """Return what tells whether data are a case in which an equation fails."""
 
-
-PAPER = "fluid paper"
-
-
-@dataclass(frozen=True)
-class EquationVerifier:
-    """Tells whether data are a case in which an equation fails."""
-
-    equation: Equation
-    why: Callable[[Case], str]
-
-    def __call__(self, data: Data) -> str | None:
-        """Say why, or None."""
+    def verify(data: Data) -> str | None:
         case = Case.of(data)
-        return None if case is None or self.equation(case) else self.why(case)
+        return None if case is None or equation(case) else why(case)
+
+    return verify
 
 
-def _corrected_check(
-    context: Context, *, printed: Equation, corrected: Equation, verify: EquationVerifier
-) -> Outcome:
-    cases = equilibrium_cases(context)
-    domain = Domain(made(context), cases)
+def _why_eq4(case: Case) -> str:
+    rate, _, output = case.rows[0]
     return (
-        domain.refute("as printed", verify, lambda case: case.data, holds=printed),
-        domain.examine("as corrected", corrected),
+        f"n*/ΔT* is {rate * (output + 1)} a second, but the completions, {rate} a second, of l' = "
+        f"{output} tokens each, make {rate * output}"
     )
 
 
+@_refuted("fluid.eq4", _why_eq4, defect=Defect.FORMULA)
 def eq4(case: Case, *, printed: bool = True) -> bool:
-    """``n*/ΔT*`` against the completions per second times what each one counts."""
+    """Throughput of one class.
+
+    Source: fluid paper, eq. (4) (section 3.1)
+    Statement: The throughput, tokens generated in decode per unit time, is n*/ΔT*, as each
+        completed prompt generates l' tokens.
+    Formula: Thr* = n*/(d0 + d1·n*(l + l'/2)) = (completions per unit time)·l'
+    Summary: Both counts are kept apart throughout this toolkit; like is compared with like. The
+        proof of Proposition 2 (appendix A.2) takes Σ λ_j l'_j for Thr* of (8) in the same way; the
+        proposition is true in either count (fluid.proposition2).
+    Correction: n*/ΔT* counts l' + 1 for each completed prompt, its prefill included; in decode
+        tokens, the throughput of section 2.3, the benchmark is λl'.
+    """
     _, _, output = case.rows[0]
     alone = Case(case.rows[:1], case.fixed, case.inverse)
     (count,) = alone.counts
@@ -121,7 +359,22 @@ def eq4(case: Case, *, printed: bool = True) -> bool:
     return count / alone.time == completions * (output if printed else output + 1)
 
 
+def _why_balance(case: Case) -> str:
+    memory = case.memory(case.balanced([1] * len(case.rows)))
+    return f"the printed balance and (5) give M* = {memory}, (6) gives {case.memory(case.counts)}"
+
+
+@_refuted("fluid.eq5", _why_balance)
 def _balance(case: Case, *, printed: bool = True) -> bool:
+    """Balance of several classes.
+
+    Source: fluid paper, eq. (5) and the balance after it (section 3.2)
+    Statement: Substituting the balance (d0 + d1·M*)λ_j = n_j* into (5) yields (6).
+    Formula: (d0 + d1·M*)·λ_j = n_j*  ⇒  M* = d0·A/(1 − d1·A)
+    Summary: The system of printed balances is solved exactly and differs from (6) in each case.
+    Correction: Completions per iteration are n_j*/(l'_j + 1): only the prompts of the last stage
+        complete. With (d0 + d1·M*)λ_j = n_j*/(l'_j + 1), as in section 3.1, (6) follows.
+    """
     stages = [1 if printed else output + 1 for _, _, output in case.rows]
     counts = case.balanced(stages)
     as_implemented = printed_balance(case.classes, case.worker())
@@ -130,31 +383,31 @@ def _balance(case: Case, *, printed: bool = True) -> bool:
     )
 
 
-def _why_balance(case: Case) -> str:
-    memory = case.memory(case.balanced([1] * len(case.rows)))
-    return f"the printed balance and (5) give M* = {memory}, (6) gives {case.memory(case.counts)}"
-
-
-def eq8(case: Case, *, printed: bool = True) -> bool:
-    """Compare the middle of (8) with its end."""
-    end = sum(rate * (output + 1) for rate, _, output in case.rows)
-    if printed:
-        return printed_throughput(case.classes, case.worker()) == end
-    return sum(case.counts) * (1 - case.d1 * case.work_rate) / case.fixed == end
+def _end(case: Case) -> int:
+    """Return the end of (8)."""
+    return sum(rate * (output + 1) for rate, _, output in case.rows)
 
 
 def _why_eq8(case: Case) -> str:
-    middle = printed_throughput(case.classes, case.worker())
-    end = sum(rate * (output + 1) for rate, _, output in case.rows)
-    return f"the middle of (8) is {middle}, its end {end}"
+    return (
+        f"the middle of (8) is {printed_throughput(case.classes, case.worker())}, its end "
+        f"{_end(case)}"
+    )
 
 
-def _active(case: Case, *, printed: bool = True) -> bool:
+@_refuted("fluid.eq8", _why_eq8)
+def eq8(case: Case, *, printed: bool = True) -> bool:
+    """Throughput in equilibrium.
+
+    Source: fluid paper, eq. (8) (section 3.2)
+    Statement: The throughput in equilibrium is (1/d0)·(Σ n_j*)·(1 − A) = Σ λ_j(l'_j + 1).
+    Formula: (1/d0)·(Σ_j n_j*)·(1 − Σ_j λ_j(l'_j+1)(l_j+l'_j/2)) = Σ_j λ_j(l'_j+1)
+    Summary: The end of (8) is right, its middle lacks d1 (and its first sum runs to n, read m).
+    Correction: The factor is 1 − d1·A; then both sides agree.
+    """
     if printed:
-        counts = list(printed_active(case.classes, case.worker()))
-    else:
-        counts = [case.time * rate * (output + 1) for rate, _, output in case.rows]
-    return case.memory(counts) == case.memory(case.counts)
+        return printed_throughput(case.classes, case.worker()) == _end(case)
+    return sum(case.counts) * (1 - case.d1 * case.work_rate) / case.fixed == _end(case)
 
 
 def _why_active(case: Case) -> str:
@@ -162,145 +415,41 @@ def _why_active(case: Case) -> str:
     return f"with A.2's counts (5) gives {case.memory(counts)}, not {case.memory(case.counts)}"
 
 
+@_refuted("fluid.a2-active", _why_active, scope=Scope.STEP)
+def _active(case: Case, *, printed: bool = True) -> bool:
+    """Active prompts in equilibrium.
+
+    Source: fluid paper, proof of Proposition 2 (appendix A.2)
+    Statement: n_j* = ΔT·λ_j(l'_j + 1)(l_j + l'_j/2) is the number of prompts of type j in the
+        batch.
+    Formula: n_j* = ΔT*·λ_j(l'_j+1)(l_j+l'_j/2)
+    Summary: With the printed counts (5) is not M*.
+    Correction: n_j* = ΔT*·λ_j(l'_j + 1), as section 3.1 has it; the printed value is the memory of
+        type j.
+    """
+    if printed:
+        counts = list(printed_active(case.classes, case.worker()))
+    else:
+        counts = [case.time * rate * (output + 1) for rate, _, output in case.rows]
+    return case.memory(counts) == case.memory(case.counts)
+
+
+@_refuted(
+    "fluid.proposition1-intuition",
+    lambda case: f"d0 = {case.fixed} and d1 = 1/{case.inverse} differ",
+    scope=Scope.REMARK,
+)
 def _intuition(case: Case, *, printed: bool = True) -> bool:
+    """Processing time of a prompt.
+
+    Source: fluid paper, after Proposition 1 (section 3.1)
+    Statement: Completing a prompt takes d0·Σ_k(l + k) = d1·(l'+1)(l + l'/2) of processing time.
+    Formula: d0·Σ_{k=0}^{l'} (l+k) = d1·(l'+1)(l+l'/2)
+    Summary: A slip of the index, which returns in Proposition 1.
+    Correction: d1·Σ_k(l + k) = d1·(l'+1)(l + l'/2).
+    """
     factor = Fraction(case.fixed) if printed else case.d1
     return all(
         factor * stage_sum(p, o) == case.d1 * (o + 1) * (p + Fraction(o, 2))
         for _, p, o in case.rows
     )
-
-
-def _refuted(
-    *,
-    equation: Callable[..., bool],
-    why: Callable[[Case], str],
-    **texts: Any,
-) -> Claim:
-    """Return a claim on an equation that takes ``printed`` to choose its form."""
-    right = partial(equation, printed=False)
-    verify = EquationVerifier(equation, why)
-    return Claim(
-        hypotheses=STABLE,
-        kind=Kind.IDENTITY,
-        check=partial(_corrected_check, printed=equation, corrected=right, verify=verify),
-        mutations=(
-            Mutation("the printed form in place of the correction", corrected=equation),
-            Mutation("the correction in place of the printed form", printed=right),
-        ),
-        verify=verify,
-        **texts,
-    )
-
-
-CLAIMS = (
-    _valid(
-        id="fluid.eq3",
-        scope=Scope.FORMULA,
-        source=f"{PAPER}, eq. (2) and (3) (section 3.1)",
-        title="Equilibrium of one class",
-        statement="In equilibrium the active prompts and the memory of one class are the given "
-        "fractions.",
-        formula="n* = d0λ(l'+1)/(1 − d1λ(l'+1)(l+l'/2)),  M* = n*(l + l'/2)",
-        equation=eq3,
-        broken=Mutation("l' stages in place of l' + 1", equation=partial(eq3, extra=0)),
-    ),
-    _valid(
-        id="fluid.eq6",
-        scope=Scope.FORMULA,
-        source=f"{PAPER}, eq. (6) (section 3.2)",
-        title="Memory in equilibrium",
-        statement="The memory of all classes in equilibrium is d0·A/(1 − d1·A).",
-        formula="M* = d0·A/(1 − d1·A),  A = Σ_j λ_j(l'_j+1)(l_j+l'_j/2)",
-        equation=eq6,
-        broken=Mutation("stage 0 forgotten", equation=eq6_without_prefill),
-    ),
-    _valid(
-        id="fluid.eq7",
-        scope=Scope.FORMULA,
-        source=f"{PAPER}, eq. (7) (section 3.2)",
-        title="Time of an iteration in equilibrium",
-        statement="An iteration in equilibrium takes d0/(1 − d1·A).",
-        formula="d0 + d1·M* = d0/(1 − d1·A)",
-        equation=eq7,
-        broken=Mutation("the square of the denominator", equation=partial(eq7, power=2)),
-    ),
-    _refuted(
-        id="fluid.eq4",
-        scope=Scope.FORMULA,
-        source=f"{PAPER}, eq. (4) (section 3.1)",
-        title="Throughput of one class",
-        statement="The throughput, tokens generated in decode per unit time, is n*/ΔT*, as each "
-        "completed prompt generates l' tokens.",
-        formula="Thr* = n*/(d0 + d1·n*(l + l'/2)) = (completions per unit time)·l'",
-        equation=eq4,
-        why=lambda case: (
-            f"n*/ΔT* is {case.rows[0][0] * (case.rows[0][2] + 1)} a second, but the completions, "
-            f"{case.rows[0][0]} a second, of l' = {case.rows[0][2]} tokens each, make "
-            f"{case.rows[0][0] * case.rows[0][2]}"
-        ),
-        correction="n*/ΔT* counts l' + 1 for each completed prompt, its prefill included; in "
-        "decode tokens, the throughput of section 2.3, the benchmark is λl'.",
-        defect=Defect.FORMULA,
-        summary="Both counts are kept apart throughout this toolkit; like is compared with like. "
-        "The proof of Proposition 2 (appendix A.2) takes Σ λ_j l'_j for Thr* of (8) in the same "
-        "way; the proposition is true in either count (fluid.proposition2).",
-    ),
-    _refuted(
-        id="fluid.eq5",
-        scope=Scope.FORMULA,
-        source=f"{PAPER}, eq. (5) and the balance after it (section 3.2)",
-        title="Balance of several classes",
-        statement="Substituting the balance (d0 + d1·M*)λ_j = n_j* into (5) yields (6).",
-        formula="(d0 + d1·M*)·λ_j = n_j*  ⇒  M* = d0·A/(1 − d1·A)",
-        equation=_balance,
-        why=_why_balance,
-        correction="Completions per iteration are n_j*/(l'_j + 1): only the prompts of the last "
-        "stage complete. With (d0 + d1·M*)λ_j = n_j*/(l'_j + 1), as in section 3.1, (6) follows.",
-        defect=Defect.MISPRINT,
-        summary="The system of printed balances is solved exactly and differs from (6) in each "
-        "case.",
-    ),
-    _refuted(
-        id="fluid.eq8",
-        scope=Scope.FORMULA,
-        source=f"{PAPER}, eq. (8) (section 3.2)",
-        title="Throughput in equilibrium",
-        statement="The throughput in equilibrium is (1/d0)·(Σ n_j*)·(1 − A) = Σ λ_j(l'_j + 1).",
-        formula="(1/d0)·(Σ_j n_j*)·(1 − Σ_j λ_j(l'_j+1)(l_j+l'_j/2)) = Σ_j λ_j(l'_j+1)",
-        equation=eq8,
-        why=_why_eq8,
-        correction="The factor is 1 − d1·A; then both sides agree.",
-        defect=Defect.MISPRINT,
-        summary="The end of (8) is right, its middle lacks d1 (and its first sum runs to n, "
-        "read m).",
-    ),
-    _refuted(
-        id="fluid.a2-active",
-        scope=Scope.STEP,
-        source=f"{PAPER}, proof of Proposition 2 (appendix A.2)",
-        title="Active prompts in equilibrium",
-        statement="n_j* = ΔT·λ_j(l'_j + 1)(l_j + l'_j/2) is the number of prompts of type j in "
-        "the batch.",
-        formula="n_j* = ΔT*·λ_j(l'_j+1)(l_j+l'_j/2)",
-        equation=_active,
-        why=_why_active,
-        correction="n_j* = ΔT*·λ_j(l'_j + 1), as section 3.1 has it; the printed value is the "
-        "memory of type j.",
-        defect=Defect.MISPRINT,
-        summary="With the printed counts (5) is not M*.",
-    ),
-    _refuted(
-        id="fluid.proposition1-intuition",
-        scope=Scope.REMARK,
-        source=f"{PAPER}, after Proposition 1 (section 3.1)",
-        title="Processing time of a prompt",
-        statement="Completing a prompt takes d0·Σ_k(l + k) = d1·(l'+1)(l + l'/2) of processing "
-        "time.",
-        formula="d0·Σ_{k=0}^{l'} (l+k) = d1·(l'+1)(l+l'/2)",
-        equation=_intuition,
-        why=lambda case: f"d0 = {case.fixed} and d1 = 1/{case.inverse} differ",
-        correction="d1·Σ_k(l + k) = d1·(l'+1)(l + l'/2).",
-        defect=Defect.MISPRINT,
-        summary="A slip of the index, which returns in Proposition 1.",
-    ),
-)

@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 as printed, figure 6 and section 5.1; and what cannot be checked here."""
+"""Algorithms 1 and 2 as printed, figure 6 and section 5.1."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -8,8 +8,7 @@ from typing import Any
 from bfio.wait.chains import nested_policy
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.outside import outside_claim
-from proofs_checks.papers.fluid.cases import stage_sum
+from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.runs import instance_of, reference
 from proofs_checks.search import Domain, examine
 
@@ -300,25 +299,3 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
     )
     corrected = domain.examine("0..l'_1, l'_{i−1}+1..l'_i", lambda o: cuts_well(o, shifted(o)))
     return printed, corrected
-
-
-CLAIMS += (
-    outside_claim(
-        "fluid.figure3",
-        "fluid paper, figure 3 (section 2.2)",
-        "Batch times are linear in tokens",
-        "Iteration times of Llama-7B and 13B on an L20 GPU are highly in accordance with (1).",
-        "measured τ ≈ d0 + d1·X",
-        "It is a measurement on a GPU; neither data nor coefficients are printed.",
-    ),
-    outside_claim(
-        "fluid.figures7-14",
-        "fluid paper, figures 7, 8 and 11 to 14 (section 6)",
-        "WAIT and Nested WAIT against vLLM and Sarathi",
-        "In all tested settings throughput is higher, and latency acceptable or lower.",
-        "Thr(WAIT) > Thr(vLLM), Thr(Sarathi)",
-        "The batch-size limit B, the fitted batch times, the memory and the scale of the "
-        "thresholds are not printed, and the curves are only drawn. Studies with assumed values "
-        "are no check of these figures.",
-    ),
-)

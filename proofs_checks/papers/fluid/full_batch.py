@@ -13,8 +13,12 @@ from formulations.thresholds import (
 from formulations.thresholds.segments import printed_segment_memory
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.papers.fluid.cases import Case, random_cases, stage_sum
-from proofs_checks.papers.fluid.printed import printed_policy_memory
+from proofs_checks.papers.fluid.equilibrium import (
+    Case,
+    printed_policy_memory,
+    random_cases,
+    stage_sum,
+)
 from proofs_checks.search import Domain, examine, refute
 
 CLAIMS = Claims()

@@ -8,7 +8,7 @@ import numpy as np
 from bfio.wait.run import StageRun
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.papers.fluid.cases import stage_sum
+from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
 from proofs_checks.search import Domain, examine
 

@@ -1,10 +1,12 @@
-"""Runs of Nested WAIT: their memory in terms of queues (appendix C), and runs that are alike."""
+"""Runs of Nested WAIT: memory, transfers, and what gap, latency and TTFT forget (appendix C)."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,13 +15,12 @@ from bfio.wait.queues import queue_lengths
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, Verifier
 from proofs_checks.exact_laws import binomial_chance, gathered
+from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from proofs_checks.papers.fluid.full_batch import full_batch
-from proofs_checks.papers.fluid.printed import printed_policy_memory
-from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference
-from proofs_checks.papers.fluid.structure import waiting_at
-from proofs_checks.search import Domain, examine
+from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference, waiting_at
+from proofs_checks.search import Domain, examine, refute
 
 CLAIMS = Claims()
 
@@ -239,3 +240,262 @@ def _structure_check(context: Context, *, unequal: bool = False) -> Outcome:
 def _waiting(run: StageRun, stage: int) -> IntArray:
     """Count those that wait for a stage and have it to pass."""
     return waiting_at(run, np.flatnonzero(run.instance.output >= stage), stage)
+
+
+# Gap, latency and TTFT in the proof of Theorem 2: queues are not all (appendix C).
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two types at equal rates, ``l'_2 = l'_1 + 1``, on an engine with d1 > 0.
+
+    Parameters
+    ----------
+    prompt, output : int
+        ``l`` and ``l'_1`` [tokens].
+    first, second : int
+        ``n_1`` and ``n_2``.
+    interval : int
+        ``1/Λ``: clock units between arrivals on average.
+    fixed, per_token : int
+        ``d0`` and ``d1`` [clock units].
+    """
+
+    prompt: int
+    output: int
+    first: int
+    second: int
+    interval: int
+    fixed: int
+    per_token: int
+
+    @property
+    def longest(self) -> int:
+        """``ΔT``, with the memory of a full batch."""
+        full = full_batch((self.prompt, (self.output, self.output + 1), (self.first, self.second)))
+        return self.fixed + self.per_token * full
+
+    @property
+    def applies(self) -> bool:
+        """Whether (10) holds, ``ΔT < n_1/Λ`` and ``n_2 > n_1/2``, and n_2 < n_1."""
+        positive = min(vars(self).values()) >= 1
+        return (
+            positive
+            and self.longest < self.first * self.interval
+            and 2 * self.second > self.first > self.second
+        )
+
+    @property
+    def first_queue(self) -> Fraction:
+        """``2n_1 + ΔT·Λ/(2(n_1 − ΔT·Λ))``: the bound on ``E[W_1]``."""
+        come = Fraction(self.longest, self.interval)
+        return 2 * self.first + come / (2 * (self.first - come))
+
+    @property
+    def queues(self) -> Fraction:
+        """The bound on ``E[W_1] + E[W_2]``."""
+        moved = Fraction(self.first, 2)
+        return self.first_queue + self.second + moved / 2 / (2 * (self.second - moved))
+
+
+def _why_gap(case: Pair) -> str:
+    return (
+        f"T times the gap is to be {float(case.queues):.2f} prompts at most, but n_1·l'_1 = "
+        f"{case.first * case.output} are always under way in segment 1, once so many have come"
+    )
+
+
+def _why_latency(case: Pair) -> str:
+    return (
+        f"the mean latency is to be {float(case.longest * case.queues):.2f} at most, but each "
+        f"prompt waits for l'_1·n_1 = {case.output * case.first} further arrivals, "
+        f"{case.output * case.first * case.interval} on average"
+    )
+
+
+def _why_ttft(case: Pair) -> str:
+    waits = Fraction((case.first - 1) * case.interval, 2)
+    return (
+        f"the mean TTFT is to be {float(case.longest * case.first_queue):.2f} at most, but until "
+        f"n_1 have come together, before any prefill, a prompt waits {float(waits):g} on average"
+    )
+
+
+# What holds: queues and pipelines.
+
+
+def _nested_gap_loads(context: Context) -> Iterator[Load]:
+    rng = context.rng
+    for _ in range(context.choose(20, 200, 2000)):
+        setting = random_setting(rng, 25, equal_prompts=True)
+        ends = tuple(output for _, output in setting.classes)
+        thresholds = tuple(rng.integers(1, 4, len(ends)).tolist())
+        requests = tuple((t, output) for t, _, output in setting.requests)
+        yield Load(
+            setting.classes[0][0], ends, thresholds, requests, setting.fixed, setting.per_token
+        )
+
+
+def in_system_is_bounded(load: Load, stages: int) -> bool:
+    """Whether at most ``Σ W_k + Σ n_i·(stages of segment i)`` are in the system."""
+    run, policy = load.run(), nested_policy(load.ends, load.thresholds)
+    waiting = queue_lengths(run, policy).waiting.sum(axis=1)
+    ended = np.sort(run.completion[run.completion >= 0])
+    start = run.batches.start
+    there = np.searchsorted(run.instance.arrival, start, side="right")
+    there = there - np.searchsorted(ended, start, side="right")
+    lengths = [end - begin + 1 for begin, end, _ in policy.chains[0].segments]
+    inside = sum(n * length * stages for n, length in zip(load.thresholds, lengths, strict=True))
+    return bool((there <= waiting + inside).all())
+
+
+def unanswered_are_bounded(load: Load, stages: int) -> bool:
+    """Whether at most ``W_1 + 2n_1`` have arrived and not passed stage 1 (or their last)."""
+    run, policy = load.run(), nested_policy(load.ends, load.thresholds)
+    waiting, under_way = queue_lengths(run, policy).waiting[:, 0], 2 * load.thresholds[0]
+    if len(load.ends) > 1 and load.ends[0] == 0:
+        # Stage 1 is the first of segment 2: its queue waits for the first token too.
+        waiting = queue_lengths(run, policy).waiting[:, :2].sum(axis=1)
+        under_way = sum(load.thresholds[:2])
+    answered = np.sort(run.first_token[run.first_token >= 0])
+    start = run.batches.start
+    there = np.searchsorted(run.instance.arrival, start, side="right")
+    there = there - np.searchsorted(answered, start, side="right")
+    return bool((there <= waiting + stages * under_way).all())
+
+
+#: Whether a display has room for what a prompt needs.
+Room: TypeAlias = Callable[[Pair], bool]
+
+
+def _check(
+    context: Context,
+    *,
+    room: Room,
+    verify: Verifier,
+    bounded: Callable[[Load, int], bool],
+    what: str,
+    outputs: tuple[int, ...] = (1, 5, 20),
+    intervals: tuple[int, ...] = (1, 2, 20),
+    stages: int = 1,
+) -> Outcome:
+    cases = [
+        Pair(1, output, *pair, factor * Pair(1, output, *pair, 1, fixed, 1).longest, fixed, 1)
+        for output, pair, fixed, factor in product(
+            outputs, ((3, 2), (4, 3), (5, 3)), (10, 100), intervals
+        )
+    ]
+    printed = refute(
+        "the display leaves room for what a prompt needs",
+        f"two segments, l'_1 in {outputs}, three pairs of thresholds, 1/Λ in {intervals} "
+        "times ΔT; exactly",
+        cases,
+        verify,
+        lambda c: dict(vars(c)),
+        holds=room,
+        applies=lambda c: c.applies,
+    )
+    corrected = examine(
+        what,
+        "runs of Nested WAIT on random small engines",
+        _nested_gap_loads(context),
+        lambda load: bounded(load, stages),
+    )
+    return Findings(
+        printed,
+        corrected,
+        summary="As in Theorem 1, what is under way, or waits for its cohort, is forgotten; the "
+        "orders O(1/T) and O(1) stay.",
+    )
+
+
+def _claim(
+    claim_id: str,
+    why: Callable[[Pair], str],
+    broken: Mutation,
+    what: str = "in the system are at most Σ W_k + Σ n_i·(stages of segment i)",
+    bounded: Callable[[Load, int], bool] = in_system_is_bounded,
+) -> Callable[[Room], Room]:
+    """Claim a display; data that meet (10) and have no room in it refute it."""
+
+    def add(room: Room) -> Room:
+        def verify(data: Data) -> str | None:
+            case = Pair(*(data[field.name] for field in fields(Pair)))
+            if not case.applies or room(case):
+                return None
+            return (
+                f"d0 = {case.fixed}, d1 = {case.per_token}, l = {case.prompt}, l' = "
+                f"({case.output}, {case.output + 1}), n = ({case.first}, {case.second}), Λ = "
+                f"1/{case.interval}, P_2 = 1/2, ΔT = {case.longest}: {why(case)}"
+            )
+
+        return CLAIMS.step(
+            claim_id,
+            broken,
+            Mutation("nobody under way", stages=0),
+            check=partial(_check, room=room, verify=verify, bounded=bounded, what=what),
+            hypotheses=("(10)", "d0, d1 > 0", "the bounds of appendix C on E[W_k]"),
+            defect=Defect.FORMULA,
+            verify=verify,
+        )(room)
+
+    return add
+
+
+@_claim("fluid.theorem2-gap", _why_gap, Mutation("outputs of 1 only", outputs=(1,)))
+def gap_leaves_room(case: Pair) -> bool:
+    """Gap of Nested WAIT in terms of its queues.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C)
+    Statement: The expected throughput gap is at most (1/S)·Σ_k E[W_k^S], with the bounds on
+        queues.
+    Formula: Thr* − E[Thr] ≤ (1/S)·Σ_k E[W_k^S]
+    Reading: in steps of ΔT (S = T/ΔT), and counted in prompts, the most favourable unit. Read
+        literally it could not be meant: halve the unit of time, and the throughput per unit of
+        time halves, but neither S nor the queues change.
+    Correction: Σ_i n_i·(stages of segment i) prompts under way must be added to the queues. The
+        order stays.
+    """
+    # Twice, to be safe. A cohort of n_1 advances when n_1 more have arrived, so that none leaves
+    # segment 1 before l'_1 cohorts have come after its own.
+    return case.first * case.output <= 2 * case.queues
+
+
+@_claim(
+    "fluid.theorem2-latency",
+    _why_latency,
+    Mutation("outputs of 1, full load", outputs=(1,), intervals=(1,)),
+)
+def latency_leaves_room(case: Pair) -> bool:
+    """Latency of Nested WAIT in terms of its queues.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C)
+    Statement: The expected latency is at most ΔT·Σ_k (1/S)·Σ_s E[W_k^s].
+    Formula: E[Latency] ≤ ΔT·Σ_k (1/S)·Σ_s E[W_k^s]
+    Reading: as T grows; the sum over 'T' as over the S batches.
+    Correction: Λ·E[Latency] ≤ Σ_k E[W_k] + Σ_i n_i·(stages of segment i), by Little's law: a
+        cohort advances when the next n_1 have come, after n_1/Λ > ΔT. The order stays.
+    """
+    return case.output * case.first * case.interval <= 2 * case.longest * case.queues
+
+
+@_claim(
+    "fluid.theorem2-ttft",
+    _why_ttft,
+    Mutation("at most ΔT between arrivals", intervals=(1,)),
+    "without a first token are at most W_1 + 2n_1",
+    unanswered_are_bounded,
+)
+def ttft_leaves_room(case: Pair) -> bool:
+    """TTFT of Nested WAIT in terms of its first queue.
+
+    Source: fluid paper, proof of Theorem 2 (appendix C)
+    Statement: The expected TTFT is at most ΔT·(1/S)·Σ_s E[W_1^s].
+    Formula: E[TTFT] ≤ ΔT·(1/S)·Σ_s E[W_1^s]
+    Reading: as T grows; the first token at the end of the prefill, which favours the display (of
+        stage 1 in the correction).
+    Correction: Λ·E[TTFT] ≤ E[W_1] + 2n_1, by Little's law: with few arrivals a prompt waits for
+        its cohort, however short the queue. The order stays.
+    """
+    # The i-th of a cohort waits for n_1 − i more before its prefill: (n_1 − 1)/2 on average.
+    return Fraction((case.first - 1) * case.interval, 2) <= 2 * case.longest * case.first_queue

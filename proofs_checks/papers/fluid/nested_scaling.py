@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,10 +25,12 @@ from formulations.thresholds import (
     safety_buffer,
     threshold_violations,
 )
-from proofs_checks.claim import Claim, Context, Effort, Kind, Mutation, Scope
-from proofs_checks.evidence import Findings
-from proofs_checks.papers.fluid.replicas import exponent_estimate
+from proofs_checks.claim import Claims, Context, Effort, Kind, Mutation
+from proofs_checks.evidence import Findings, Outcome
+from proofs_checks.papers.fluid.runs import exponent_estimate
 from proofs_checks.search import examine
+
+CLAIMS = Claims()
 
 _GROUPS = 8
 _WORKER = FluidWorker(Fraction(1, 2), Fraction(1, 18), 10**6)
@@ -71,6 +74,10 @@ class Experiment:
         return serve(self.instance(seconds, seed), self.policy, horizon_s=seconds, engine=engine)
 
 
+#: Makes an experiment.
+Setup: TypeAlias = Callable[[], Experiment]
+
+
 def by_horizon(run: StageRun, horizons: Sequence[int]) -> list[list[float]]:
     """Return gap, mean latency and mean TTFT of a run as seen at each duration."""
     instance, unit = run.instance, run.instance.clock.units_per_second
@@ -101,7 +108,7 @@ def memory_is_bounded(run: StageRun, experiment: Experiment) -> bool:
 def scaling_check(
     context: Context,
     *,
-    experiments: Sequence[Callable[[], Experiment]],
+    experiments: Sequence[Setup],
     horizons: Sequence[int] = (30, 60, 120),
 ) -> Findings:
     """Estimate the exponents of some experiments, and look at the memory of their runs.
@@ -206,60 +213,54 @@ def _varying(
     return Experiment(varying, nested, thresholds, profile)
 
 
-CONCLUSION = "Thr* − E[Thr] = O(1/(ζT)), E[Latency] = O(1), E[TTFT] = O(1)"
-READING = (
-    "throughput and latency only, with memory that never binds; of the memory see fluid.{}. "
-    "Horizon ζT with unscaled rates."
+@CLAIMS.result(
+    "fluid.theorem2",
+    Mutation("(10) broken: n = (1, 1), ΔT above n_1/Λ", experiments=(partial(_constant, (1, 1)),)),
+    kind=Kind.ASYMPTOTIC,
 )
+def _theorem2_check(
+    context: Context, *, experiments: Sequence[Setup] = (_constant, _three_types)
+) -> Outcome:
+    """Nested WAIT in heavy traffic: throughput and latency.
 
-CLAIMS = (
-    Claim(
-        scope=Scope.RESULT,
-        id="fluid.theorem2",
-        source="fluid paper, Theorem 2 (section 5.2)",
-        title="Nested WAIT in heavy traffic: throughput and latency",
-        statement="With thresholds that satisfy (10) the throughput gap of Nested WAIT is "
-        "O(1/(ζT)), latency and TTFT are O(1).",
-        formula=CONCLUSION,
-        hypotheses=("Poisson arrivals, unknown types", "(10)", "memory enough for all batches"),
-        kind=Kind.ASYMPTOTIC,
-        check=partial(scaling_check, experiments=(_constant, _three_types)),
-        mutations=(
-            Mutation(
-                "(10) broken: n = (1, 1), ΔT above n_1/Λ",
-                experiments=(partial(_constant, (1, 1)),),
-            ),
-        ),
-        reading=READING.format("theorem2-memory"),
+    Source: fluid paper, Theorem 2 (section 5.2)
+    Statement: With thresholds that satisfy (10) the throughput gap of Nested WAIT is O(1/(ζT)),
+        latency and TTFT are O(1).
+    Formula: Thr* − E[Thr] = O(1/(ζT)), E[Latency] = O(1), E[TTFT] = O(1)
+    Assumes: Poisson arrivals, unknown types; (10); memory enough for all batches
+    Reading: throughput and latency only, with memory that never binds; of the memory see
+        fluid.theorem2-memory. Horizon ζT with unscaled rates.
+    """
+    return scaling_check(context, experiments=experiments)
+
+
+@CLAIMS.result(
+    "fluid.theorem3",
+    Mutation(
+        "an engine six times slower, which breaks (13)",
+        experiments=(partial(_varying, fixed=Fraction(3)),),
     ),
-    Claim(
-        scope=Scope.RESULT,
-        id="fluid.theorem3",
-        source="fluid paper, Theorem 3 and (13) (section 7.1)",
-        title="Nested WAIT with time-varying rates: throughput and latency",
-        statement="With static thresholds that satisfy (13) the throughput gap is O(1/(ζT)), "
-        "latency and TTFT are O(1), for rates that vary in time.",
-        formula=f"(13)  ⇒  {CONCLUSION}",
-        hypotheses=(
-            "rates continuous and bounded",
-            "(13) for all t and Δt ≤ ΔT(n)",
-            "memory enough for all batches",
-        ),
-        kind=Kind.ASYMPTOTIC,
-        check=partial(scaling_check, experiments=(_varying, _opposite)),
-        mutations=(
-            Mutation(
-                "an engine six times slower, which breaks (13)",
-                experiments=(partial(_varying, fixed=Fraction(3)),),
-            ),
-            Mutation(
-                "n = (8, 2), n_2/n_1 below p, which breaks (13)",
-                experiments=(partial(_varying, thresholds=(8, 2)),),
-            ),
-        ),
-        reading=READING.format("theorem3-memory") + " Thr* as the mean of Σ λ_j^t(l'_j + 1) over "
-        "time: the paper defines it for constant rates only. Rates are sinusoidal, with one "
-        "period and two phases each. Thresholds fall, as (17), with which the peaks are compared, "
-        "has a root for n_j < n_{j−1} only.",
+    Mutation(
+        "n = (8, 2), n_2/n_1 below p, which breaks (13)",
+        experiments=(partial(_varying, thresholds=(8, 2)),),
     ),
+    kind=Kind.ASYMPTOTIC,
 )
+def _theorem3_check(
+    context: Context, *, experiments: Sequence[Setup] = (_varying, _opposite)
+) -> Outcome:
+    """Nested WAIT with time-varying rates: throughput and latency.
+
+    Source: fluid paper, Theorem 3 and (13) (section 7.1)
+    Statement: With static thresholds that satisfy (13) the throughput gap is O(1/(ζT)), latency
+        and TTFT are O(1), for rates that vary in time.
+    Formula: (13)  ⇒  Thr* − E[Thr] = O(1/(ζT)), E[Latency] = O(1), E[TTFT] = O(1)
+    Assumes: rates continuous and bounded; (13) for all t and Δt ≤ ΔT(n); memory enough for all
+        batches
+    Reading: throughput and latency only, with memory that never binds; of the memory see
+        fluid.theorem3-memory. Horizon ζT with unscaled rates. Thr* as the mean of Σ λ_j^t(l'_j +
+        1) over time: the paper defines it for constant rates only. Rates are sinusoidal, with one
+        period and two phases each. Thresholds fall, as (17), with which the peaks are compared,
+        has a root for n_j < n_{j−1} only.
+    """
+    return scaling_check(context, experiments=experiments)

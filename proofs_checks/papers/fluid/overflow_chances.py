@@ -11,12 +11,14 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
-from proofs_checks.claim import Check, Claim, Context, Defect, Mutation, Scope
+from proofs_checks.claim import C, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from proofs_checks.papers.fluid.full_batch import full_batch
-from proofs_checks.papers.fluid.printed import printed_policy_memory
 from proofs_checks.papers.fluid.queues import binomial_law
 from proofs_checks.search import Domain
+
+CLAIMS = Claims()
 
 #: Batches between a change of rates.
 _PERIOD = 7
@@ -217,57 +219,60 @@ def _check(
     )
 
 
-_CONSTANT = (((9, 1),), ((1, 1),), ((3, 2),))
-_VARYING = (((9, 1), (3, 1)), ((3, 1), (1, 1)), ((1, 1), (3, 2)))
-_constant_check = partial(_check, rates=_CONSTANT, verify=partial(verify_overflow, varying=False))
-_varying_check = partial(_check, rates=_VARYING, verify=partial(verify_overflow, varying=True))
-_RIGHT = (
-    "With M^π the memory of a full batch; ln((m−1)S/δ), as in appendix C, is enough. (If n_j ≥ "
-    "n_{j−1}, {} has no root and fewer than n_j ever wait: no deviation is needed.) S must be a "
-    "bound on the number of batches that is known beforehand."
-)
-
-
-def _claim(number: int, condition: str, equation: str, share: str, check: Check) -> Claim:
-    """Return the claim on the memory of Theorem 2 or 3."""
-    return Claim(
-        scope=Scope.RESULT,
-        id=f"fluid.theorem{number}-memory",
-        source=f"fluid paper, Theorem {number} (section {'5.2' if number == 2 else '7.1'})",
-        title="Memory that suffices with probability 1 − δ"
-        + ("" if number == 2 else ", rates varying in time"),
-        statement=f"With thresholds that satisfy {condition} and the memory of (12), θ_j of "
-        f"{equation}, memory is not exceeded on [0, T] with probability at least 1 − δ.",
-        formula="M ≥ M^π + Σ_{j≥2} (l + l'_{j−1})(n_j + θ_j^{−1}·ln(mS/δ))",
-        hypotheses=(
-            "l'_1 < ... < l'_m",
-            "one prompt length l",
-            f"n_{{j−1}} > n_j > n_{{j−1}}{share}, so that {equation} has a root",
-            "M^π of (11)",
-            "δ ≤ 1/10",
-        ),
-        check=check,
-        mutations=(
-            Mutation("an eighth of the deviation in the correction", buffer=0.125),
-            Mutation("the full batch's memory as printed", fixed=True),
-        ),
-        correction=_RIGHT.replace("{}", equation),
+def _claim(
+    claim_id: str, rates: Sequence[tuple[tuple[int, int], ...]], *, varying: bool
+) -> Callable[[C], C]:
+    """Claim the memory of a theorem for these rates to segments 1 and 2."""
+    verify = partial(verify_overflow, varying=varying)
+    return CLAIMS.result(
+        claim_id,
+        Mutation("an eighth of the deviation in the correction", buffer=0.125),
+        Mutation("the full batch's memory as printed", fixed=True),
+        check=partial(_check, rates=rates, verify=verify),
         defect=Defect.FORMULA,
-        reading="S batches, few enough for [0, T]; arrivals slow enough for the first part of "
-        f"{condition}. The refutation is of the sum (11), which appendix C repeats. By the words "
-        "before it, 'exactly n_i prompts per stage', M^π is that of a full batch, and the "
-        "statement holds, as corrected."
-        + (
-            ""
-            if number == 2
-            else " Rates that change slowly between two levels: P_2 is one of two values, the "
-            "larger for at least seven batches at a time."
-        ),
-        verify=partial(verify_overflow, varying=number == 3),
+        verify=verify,
     )
 
 
-CLAIMS = (
-    _claim(2, "(10)", "(16)", "p_j", _constant_check),
-    _claim(3, "(13)", "(17)", "p_j*", _varying_check),
+@_claim("fluid.theorem2-memory", (((9, 1),), ((1, 1),), ((3, 2),)), varying=False)
+def _theorem2_memory() -> None:
+    """Memory that suffices with probability 1 − δ.
+
+    Source: fluid paper, Theorem 2 (section 5.2)
+    Statement: With thresholds that satisfy (10) and the memory of (12), θ_j of (16), memory is not
+        exceeded on [0, T] with probability at least 1 − δ.
+    Formula: M ≥ M^π + Σ_{j≥2} (l + l'_{j−1})(n_j + θ_j^{−1}·ln(mS/δ))
+    Assumes: l'_1 < ... < l'_m; one prompt length l; n_{j−1} > n_j > n_{j−1}p_j, so that (16) has a
+        root; M^π of (11); δ ≤ 1/10
+    Reading: S batches, few enough for [0, T]; arrivals slow enough for the first part of (10). The
+        refutation is of the sum (11), which appendix C repeats. By the words before it, 'exactly
+        n_i prompts per stage', M^π is that of a full batch, and the statement holds, as corrected.
+    Correction: With M^π the memory of a full batch; ln((m−1)S/δ), as in appendix C, is enough. (If
+        n_j ≥ n_{j−1}, (16) has no root and fewer than n_j ever wait: no deviation is needed.) S
+        must be a bound on the number of batches that is known beforehand.
+    """
+
+
+@_claim(
+    "fluid.theorem3-memory",
+    (((9, 1), (3, 1)), ((3, 1), (1, 1)), ((1, 1), (3, 2))),
+    varying=True,
 )
+def _theorem3_memory() -> None:
+    """Memory that suffices with probability 1 − δ, rates varying in time.
+
+    Source: fluid paper, Theorem 3 (section 7.1)
+    Statement: With thresholds that satisfy (13) and the memory of (12), θ_j of (17), memory is not
+        exceeded on [0, T] with probability at least 1 − δ.
+    Formula: M ≥ M^π + Σ_{j≥2} (l + l'_{j−1})(n_j + θ_j^{−1}·ln(mS/δ))
+    Assumes: l'_1 < ... < l'_m; one prompt length l; n_{j−1} > n_j > n_{j−1}p_j*, so that (17) has
+        a root; M^π of (11); δ ≤ 1/10
+    Reading: S batches, few enough for [0, T]; arrivals slow enough for the first part of (13). The
+        refutation is of the sum (11), which appendix C repeats. By the words before it, 'exactly
+        n_i prompts per stage', M^π is that of a full batch, and the statement holds, as corrected.
+        Rates that change slowly between two levels: P_2 is one of two values, the larger for at
+        least seven batches at a time.
+    Correction: With M^π the memory of a full batch; ln((m−1)S/δ), as in appendix C, is enough. (If
+        n_j ≥ n_{j−1}, (17) has no root and fewer than n_j ever wait: no deviation is needed.) S
+        must be a bound on the number of batches that is known beforehand.
+    """

@@ -11,9 +11,14 @@ from bfio.wait.instance import StageClock
 from formulations.fluid import FluidProblem
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
-from proofs_checks.papers.fluid.cases import Case, all_cases, random_cases, stage_sum
-from proofs_checks.papers.fluid.replicas import Replicas, exponent_estimate, wait_replicas
-from proofs_checks.papers.fluid.runs import canonical, reference
+from proofs_checks.papers.fluid.equilibrium import Case, all_cases, random_cases, stage_sum
+from proofs_checks.papers.fluid.runs import (
+    Replicas,
+    canonical,
+    exponent_estimate,
+    reference,
+    wait_replicas,
+)
 from proofs_checks.search import examine, refute
 
 CLAIMS = Claims()

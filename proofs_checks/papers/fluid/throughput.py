@@ -18,13 +18,14 @@ from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.propositions import INSTANCE
-from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
 from proofs_checks.papers.fluid.runs import (
     canonical,
+    exponent_estimate,
     random_policy,
     random_setting,
     reference,
     sundry_policies,
+    wait_replicas,
 )
 from proofs_checks.search import examine
 
@@ -147,24 +148,24 @@ def _critical_maxima(context: Context, horizons: Sequence[int], load: float) -> 
     Mutation("an engine half as fast in the bound", speed=2),
     Mutation("four fifths of the load", load=0.8),
     Mutation("a twentieth more load", load=1.05),
-    source="fluid paper, Proposition 3 (section 4.3)",
-    title="With memory M* latencies grow under any policy",
-    statement="There is an instance with C = M* on which latency and TTFT of any "
-    "non-predictive policy are Ω((ζT)^{1/2}).",
-    formula="C = M*  ⇒  E[Latency], E[TTFT] = Ω((ζT)^{1/2})",
     hypotheses=INSTANCE,
-    summary="With C = M* the engine does at most 9 of work a second, as much as arrives: "
-    "what is left is at least a reflected walk without drift, whose mean grows as √T. This "
-    "proves the proposition, which the paper leaves without proof: each request has at most "
-    "6 of work left, and those that hold tokens are 9 at most, so as many wait for their "
-    "first token.",
-    reading="prompts that have not completed count with their age: a policy that never serves "
-    "some would otherwise hide them. TTFT for policies that remove nobody: one that gives "
-    "everybody a first token, and removes them again, has a bounded TTFT.",
     proof="critical-memory",
 )
 def _proposition3_check(context: Context, *, speed: int = 1, load: float = 1.0) -> Outcome:
-    """Check the pathwise bound, and the walk's mean in fractions."""
+    """With memory M* latencies grow under any policy.
+
+    Source: fluid paper, Proposition 3 (section 4.3)
+    Statement: There is an instance with C = M* on which latency and TTFT of any non-predictive
+        policy are Ω((ζT)^{1/2}).
+    Formula: C = M*  ⇒  E[Latency], E[TTFT] = Ω((ζT)^{1/2})
+    Summary: With C = M* the engine does at most 9 of work a second, as much as arrives: what is
+        left is at least a reflected walk without drift, whose mean grows as √T. This proves the
+        proposition, which the paper leaves without proof: each request has at most 6 of work left,
+        and those that hold tokens are 9 at most, so as many wait for their first token.
+    Reading: prompts that have not completed count with their age: a policy that never serves some
+        would otherwise hide them. TTFT for policies that remove nobody: one that gives everybody a
+        first token, and removes them again, has a bounded TTFT.
+    """
     rng, seconds = context.rng, context.choose(25, 60, 200)
 
     def runs() -> Iterator[StageRun]:
@@ -217,17 +218,18 @@ def least_mean(seconds: int, load: float = 1.0) -> float:
 @CLAIMS.own(
     "fluid.proposition3-exponents",
     Mutation("four fifths of the load", load=0.8),
-    source="fluid paper, Proposition 3 (section 4.3), the exponent measured",
-    title="How fast latencies grow with memory M*",
-    statement="On the instance with C = M* latency and TTFT of WAIT, and the least backlog of "
-    "any policy, grow with the horizon, the last as its root.",
-    formula="backlog ~ T^{1/2};  E[Latency], E[TTFT] of WAIT ~ T^a, a > 0.2",
     hypotheses=INSTANCE,
     kind=Kind.STATISTICAL,
-    summary="Regressions over T = 64, 256, 1024, beside the proof of fluid.proposition3.",
 )
 def _rates_check(context: Context, *, load: float = 1.0, memory: int = 9) -> Outcome:
-    """Estimate the exponents; see `_proposition3_check` for what is proven."""
+    """How fast latencies grow with memory M*.
+
+    Source: fluid paper, Proposition 3 (section 4.3), the exponent measured
+    Statement: On the instance with C = M* latency and TTFT of WAIT, and the least backlog of any
+        policy, grow with the horizon, the last as its root.
+    Formula: backlog ~ T^{1/2};  E[Latency], E[TTFT] of WAIT ~ T^a, a > 0.2
+    Summary: Regressions over T = 64, 256, 1024, beside the proof of fluid.proposition3.
+    """
     horizons = [64, 256, 1024]
     estimates = [
         exponent_estimate(

@@ -9,13 +9,14 @@ from math import sqrt
 
 import numpy as np
 
-from proofs_checks.claim import Claim, Context, Defect, Mutation, Scope
+from proofs_checks.claim import C, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import poisson_law
-from proofs_checks.papers.fluid.runs import Setting, random_setting, reference
-from proofs_checks.papers.fluid.structure import waiting_at
+from proofs_checks.papers.fluid.runs import Setting, random_setting, reference, waiting_at
 from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, strict_bound
 from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
 
 
 @dataclass(frozen=True)
@@ -202,85 +203,76 @@ def _check(
     return printed, corrected
 
 
-_APPENDIX = "fluid paper, proof of Theorem 1 (appendix B.0.2)"
 _COUNTS = (
     "in steps of ΔT (S = T/ΔT), as in appendix B.0.1, where the step is the unit of time; "
     "counted in prompts, the most favourable unit."
 )
-#: Also of the display in the proof of Theorem 2.
-UNITS = (
+_UNITS = (
     " Read literally it could not be meant: halve the unit of time, and the throughput per unit "
     "of time halves, but neither S nor the queues change."
 )
-_STRICT = "(1/S)·Σ_j (2n_j + λ_jΔT/(2(n_j − λ_jΔT)))"
-_EQUAL = "(1/S)·Σ_j λ_j + Σ_j √(λ_j/S)"
 
 
-def _claim(name: str, title: str, statement: str, formula: str, *, critical: bool) -> Claim:
-    """Return the claim on gap or latency, with equality or strict inequality in (9)."""
-    latency = "latency" in name
-    room = latency_leaves_room if latency else gap_leaves_room
-    check = partial(_check, critical=critical, room=room)
-    right = (
-        "λ_j·E[Latency_j] ≤ E[W_j] + n_j(l'_j + 1), by Little's law: the mean over time of those "
-        "in the system. It does not fall with S; Theorem 1's orders are right."
-        if latency
-        else "Prompts under way must be added: T·gap ≤ Σ_j (l'_j + 1)(E[W_j] + n_j(l'_j + 1)) in "
-        "stage tokens, since at most n_j prompts are at each stage. The order stays."
-    )
+def _claim(claim_id: str, room: Callable[[Display], bool], *, critical: bool) -> Callable[[C], C]:
+    """Claim gap or latency, with equality or strict inequality in (9)."""
+    latency = room is latency_leaves_room
     mutations = [Mutation("one stage less in the correction", spare=1)]
     if not latency:
         mutations.append(Mutation("outputs of 1 only", outputs=(1,)))
-    return Claim(
-        scope=Scope.STEP,
-        id=f"fluid.{name}",
-        source=_APPENDIX,
-        title=title,
-        statement=statement,
-        formula=formula,
+    return CLAIMS.step(
+        claim_id,
+        *mutations,
+        check=partial(_check, critical=critical, room=room),
+        source="fluid paper, proof of Theorem 1 (appendix B.0.2)",
         hypotheses=("λ_j·ΔT = n_j" if critical else "λ_j·ΔT < n_j for all j", "d0, d1 > 0"),
-        check=check,
         summary="The display counts the prompts that wait for their prefill and forgets those "
         "under way.",
-        mutations=tuple(mutations),
-        correction=right,
+        correction="λ_j·E[Latency_j] ≤ E[W_j] + n_j(l'_j + 1), by Little's law: the mean over "
+        "time of those in the system. It does not fall with S; Theorem 1's orders are right."
+        if latency
+        else "Prompts under way must be added: T·gap ≤ Σ_j (l'_j + 1)(E[W_j] + n_j(l'_j + 1)) in "
+        "stage tokens, since at most n_j prompts are at each stage. The order stays.",
         defect=Defect.FORMULA,
-        reading="'Ω' as the 'O' of an upper bound; " + _COUNTS if latency else _COUNTS + UNITS,
+        reading="'Ω' as the 'O' of an upper bound; " + _COUNTS if latency else _COUNTS + _UNITS,
         verify=partial(verify_latency if latency else verify_gap, critical=critical),
     )
 
 
-CLAIMS = (
-    _claim(
-        "theorem1-gap",
-        "Gap of WAIT in terms of its queues",
-        "If (9) is strict for all types, the expected throughput gap is at most (1/S)·Σ_j "
-        "E[W_j^S], with Kingman's bound.",
-        f"Thr* − E[Thr] ≤ {_STRICT}",
-        critical=False,
-    ),
-    _claim(
-        "theorem1-gap-critical",
-        "Gap of WAIT with equality in (9)",
-        "With equality in (9) the expected throughput gap is at most (1/S)·Σ_j E[W_j^S], with "
-        "Lemma 5's bound.",
-        f"Thr* − E[Thr] ≤ {_EQUAL}",
-        critical=True,
-    ),
-    _claim(
-        "theorem1-latency",
-        "Latency of WAIT in the proof",
-        "If (9) is strict for all types, the expected end-to-end latency is ΔT·(1/S)·Σ_j "
-        "E[W_j^S], of order 1/S.",
-        f"E[Latency] ≤ ΔT·{_STRICT} ~ Ω(1/S)",
-        critical=False,
-    ),
-    _claim(
-        "theorem1-latency-critical",
-        "Latency of WAIT with equality in (9)",
-        "With equality in (9) the expected end-to-end latency is (1/S)·ΔT·Σ_j (λ_j + "
-        "√(λ_j S)), of order √(1/S).",
-        "E[Latency] ≤ (1/S)·ΔT·(Σ_j λ_j + Σ_j √(λ_j·S)) ~ Ω(√(1/S))",
-        critical=True,
-    ),
-)
+@_claim("fluid.theorem1-gap", gap_leaves_room, critical=False)
+def _theorem1_gap() -> None:
+    """Gap of WAIT in terms of its queues.
+
+    Statement: If (9) is strict for all types, the expected throughput gap is at most (1/S)·Σ_j
+        E[W_j^S], with Kingman's bound.
+    Formula: Thr* − E[Thr] ≤ (1/S)·Σ_j (2n_j + λ_jΔT/(2(n_j − λ_jΔT)))
+    """
+
+
+@_claim("fluid.theorem1-gap-critical", gap_leaves_room, critical=True)
+def _theorem1_gap_critical() -> None:
+    """Gap of WAIT with equality in (9).
+
+    Statement: With equality in (9) the expected throughput gap is at most (1/S)·Σ_j E[W_j^S], with
+        Lemma 5's bound.
+    Formula: Thr* − E[Thr] ≤ (1/S)·Σ_j λ_j + Σ_j √(λ_j/S)
+    """
+
+
+@_claim("fluid.theorem1-latency", latency_leaves_room, critical=False)
+def _theorem1_latency() -> None:
+    """Latency of WAIT in the proof.
+
+    Statement: If (9) is strict for all types, the expected end-to-end latency is ΔT·(1/S)·Σ_j
+        E[W_j^S], of order 1/S.
+    Formula: E[Latency] ≤ ΔT·(1/S)·Σ_j (2n_j + λ_jΔT/(2(n_j − λ_jΔT))) ~ Ω(1/S)
+    """
+
+
+@_claim("fluid.theorem1-latency-critical", latency_leaves_room, critical=True)
+def _theorem1_latency_critical() -> None:
+    """Latency of WAIT with equality in (9).
+
+    Statement: With equality in (9) the expected end-to-end latency is (1/S)·ΔT·Σ_j (λ_j + √(λ_j
+        S)), of order √(1/S).
+    Formula: E[Latency] ≤ (1/S)·ΔT·(Σ_j λ_j + Σ_j √(λ_j·S)) ~ Ω(√(1/S))
+    """

@@ -1,68 +1,295 @@
-"""Off-Couple: Lemma 5.4, the inequality before Equation (7), and what (7) is used for."""
+"""Off-Couple: Algorithm 3, the rounds at which it is compared, Lemma 5.4, and what uses it.
+
+It is analysis only: it starts from what Algorithm 2 has done up to some round, knows an offline
+schedule from there on, and follows it until both are in the same state. Its lemma (it never
+exceeds M and catches up) is proven informally, so check what comes out.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TypeAlias
 
-from formulations.hindsight_latency import Convention, violations
-from proofs_checks.claim import Claim, Context, Defect, Mutation, Scope
+import numpy as np
+
+from bfio.kvcache.feasibility import Load, fits
+from bfio.kvcache.instance import CacheInstance
+from formulations.errors import InputError
+from formulations.hindsight_latency import Convention, LatencyProblem, violations
+from proofs_checks.claim import Claims, Context, Defect, Mutation, Scope, texts_of
 from proofs_checks.evidence import Data, Findings, Outcome, Verifier
-from proofs_checks.papers.kv.model import CONVENTIONS, as_data, present, problem_of
-from proofs_checks.papers.kv.moments import (
-    FROM_STATE,
-    PROOF,
-    Moment,
-    filling_problems,
-    read_common,
-    rounds_to_see,
+from proofs_checks.papers.kv.model import (
+    CONVENTIONS,
+    Jobs,
+    algorithm,
+    as_data,
+    from_data,
+    jobs,
+    least_latency,
+    optima,
+    prefix,
+    present,
+    problem_of,
+    random_problem,
+    running_loads,
+    selected,
+    shortest_first,
 )
-from proofs_checks.papers.kv.off_couple import Coupling
 from proofs_checks.search import Domain, examine
 
+CLAIMS = Claims()
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """The schedule of Off-Couple.
+
+    Parameters
+    ----------
+    starts : tuple of int
+        Start round of each request.
+    copies_from : int
+        ``t̂``: round from which it copies the offline schedule, where that has completed all that
+        Algorithm 2 had started.
+    """
+
+    starts: tuple[int, ...]
+    copies_from: int
+
+
+def off_couple(
+    problem: LatencyProblem, online: Sequence[int | None], offline: Sequence[int], now: int
+) -> Coupling:
+    """Return the schedule of Off-Couple from round ``now``.
+
+    Parameters
+    ----------
+    problem : LatencyProblem
+        Data.
+    online : sequence of int or None
+        Start round of each request that Algorithm 2 has started up to ``now``, the requests it
+        starts at ``now`` included; None for all others.
+    offline : sequence of int
+        A complete schedule that agrees with ``online`` before ``now``.
+    now : int
+        ``t``.
+
+    Raises
+    ------
+    InputError
+        If a sequence is of the wrong length or the two disagree before ``now``.
+    """
+    _check(problem, online, offline, now)
+    starts = list(online)
+    outputs = problem.output.tolist()
+    copies_from = max(
+        (offline[i] + outputs[i] for i, start in enumerate(online) if start is not None),
+        default=now + 1,
+    )
+    instance = CacheInstance.in_rounds(problem)
+    round_ = now
+    while any(start is None for start in starts):
+        round_ += 1
+        if round_ >= copies_from:
+            _copy(starts, offline, round_)
+        _catch_up(instance, starts, offline, round_)
+    return Coupling(tuple(start for start in starts if start is not None), copies_from)
+
+
+def _copy(starts: list[int | None], offline: Sequence[int], round_: int) -> None:
+    for i, start in enumerate(starts):
+        if start is None and offline[i] == round_:
+            starts[i] = round_
+
+
+def _catch_up(
+    instance: CacheInstance, starts: list[int | None], offline: Sequence[int], round_: int
+) -> None:
+    """Start by Equation (2) what the offline schedule has started by now."""
+    lengths = instance.num_batches.tolist()
+    behind = [i for i, start in enumerate(starts) if start is None and offline[i] <= round_]
+    loads = _running(instance, starts, round_)
+    for i in sorted(behind, key=lambda i: (lengths[i], instance.arrival[i], i)):
+        load = (int(instance.first_need[i]), lengths[i])
+        if not fits([*loads, load], instance.memory):
+            return
+        loads.append(load)
+        starts[i] = round_
+
+
+def _running(instance: CacheInstance, starts: Sequence[int | None], round_: int) -> list[Load]:
+    loads = []
+    columns = zip(instance.first_need.tolist(), instance.num_batches.tolist(), starts, strict=True)
+    for need, length, start in columns:
+        if start is not None and round_ - start < length:
+            loads.append((need + round_ - start, length - (round_ - start)))
+    return loads
+
+
+def _check(
+    problem: LatencyProblem, online: Sequence[int | None], offline: Sequence[int], now: int
+) -> None:
+    n = problem.num_requests
+    if len(online) != n or len(offline) != n:
+        raise InputError("starts", f"not one per request ({n})", "give None where not started")
+    for i, (mine, theirs) in enumerate(zip(online, offline, strict=True)):
+        before = theirs if theirs < now else None
+        if mine is not None and mine > now:
+            raise InputError(f"online[{i}]", f"{mine} is after round {now}", "give None")
+        if (mine if mine is not None and mine < now else None) != before:
+            raise InputError(
+                f"offline[{i}]",
+                f"{theirs} differs from {mine} before round {now}",
+                "keep the past",
+            )
+
+
+# Rounds of runs of Algorithm 2, with the optimum from the state it has reached.
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A run of Algorithm 2 at round ``now``, and the optimum from the state it has reached.
+
+    Parameters
+    ----------
+    problem : LatencyProblem
+        Requests with a common prompt.
+    now : int
+        ``t``.
+    """
+
+    problem: LatencyProblem
+    now: int
+
+    @cached_property
+    def data(self) -> Jobs:
+        """The requests as the memory sees them."""
+        return jobs(self.problem)
+
+    @cached_property
+    def online(self) -> list[int]:
+        """Starts of Algorithm 2."""
+        return algorithm(self.data)
+
+    @cached_property
+    def offline(self) -> list[tuple[int, ...]]:
+        """All optima from the state of Algorithm 2 at ``now``: OFF may be any of them."""
+        return optima(self.data, prefix(self.online, self.now), self.now, self.online)
+
+    @cached_property
+    def compensated(self) -> int:
+        """``CP_{t+1}`` of this path: what the decision of Algorithm 2 at ``now`` costs OFF."""
+        later = self.now + 1
+        after = least_latency(self.data, prefix(self.online, later), later, self.online)
+        return after - sum(self.offline[0])
+
+    def started(self, starts: Sequence[int]) -> set[int]:
+        """Return the requests that start at ``now``."""
+        return {job for job, start in enumerate(starts) if start == self.now}
+
+    def pending(self, starts: Sequence[int], now: int) -> int:
+        """Return how many requests have arrived by round ``now`` and not completed."""
+        columns = zip(self.data.arrival, starts, self.problem.output.tolist(), strict=True)
+        return sum(arrival <= now < start + output for arrival, start, output in columns)
+
+    def coupled(self, offline: Sequence[int]) -> Coupling:
+        """Return the schedule of Off-Couple against an optimum."""
+        online = [start if start <= self.now else None for start in self.online]
+        return off_couple(self.problem, online, offline, self.now)
+
+    def coupled_by_text(self, offline: Sequence[int]) -> Coupling:
+        """Return the same by the text of Algorithm 3, apart from `off_couple`."""
+        starts = prefix(self.online, self.now + 1)
+        outputs = self.problem.output.tolist()
+        t_hat = max((offline[job] + outputs[job] for job in starts), default=self.now + 1)
+        now, jobs_left = self.now, set(range(len(outputs))) - set(starts)
+        while jobs_left:
+            now += 1
+            running = running_loads(self.data, starts, now)
+            copied = [job for job in jobs_left if now >= t_hat and offline[job] == now]
+            running += [self.data.load(job) for job in copied]
+            behind = [job for job in jobs_left if offline[job] <= now and job not in copied]
+            behind.sort(key=lambda job: shortest_first(self.data, job))
+            loads = [self.data.load(job) for job in behind]
+            positions = selected(self.data.memory, running, loads)
+            starts |= dict.fromkeys([*copied, *(behind[k] for k in positions)], now)
+            jobs_left -= set(starts)
+        return Coupling(tuple(starts[job] for job in range(len(outputs))), t_hat)
+
+
+def small_problems(
+    context: Context, count: int, convention: Convention | None = None
+) -> Iterator[LatencyProblem]:
+    """Draw instances of 4 requests with a prompt of 1 that arrive in rounds 0 to 3."""
+    for _ in range(count):
+        yield random_problem(
+            context.rng, least=4, most=4, memory=6, prompt=1, rounds=3, convention=convention
+        )
+
+
+#: Convention, M, and the last arrival: where a few hundred draws meet what Lemma 5.4 rules out.
+FILLING = ((Convention.CLOSED, 6, 4), (Convention.PRINTED, 6, 4), (Convention.HALF_OPEN, 8, 6))
+
+
+def filling_problems(
+    context: Context, count: int
+) -> Iterator[tuple[Convention, int, tuple[int, ...], tuple[int, ...]]]:
+    """Draw convention, M, outputs and arrivals of 4 requests, s = 1, under A, B and C in turn."""
+    for draw in range(count):
+        convention, memory, last = FILLING[draw % 3]
+        least = 1 + (convention is not Convention.CLOSED)
+        longest = memory - 1 + (convention is Convention.PRINTED)
+        outputs = context.rng.integers(least, longest + 1, 4).tolist()
+        arrivals = np.sort(context.rng.integers(0, last + 1, 4))
+        yield convention, memory, tuple(outputs), tuple((arrivals - arrivals[0]).tolist())
+
+
+def moments(
+    context: Context, count: int, convention: Convention | None = None
+) -> Iterator[Moment]:
+    """Yield the rounds of `small_problems` whose runs are not optimal."""
+    return rounds_to_see(small_problems(context, count, convention))
+
+
+def rounds_to_see(problems: Iterable[LatencyProblem]) -> Iterator[Moment]:
+    """Yield the rounds of runs that are not optimal; elsewhere there is nothing to see."""
+    for problem in problems:
+        data = jobs(problem)
+        online = algorithm(data)
+        if sum(online) > sum(data.arrival) and least_latency(data, known=online) < sum(online):
+            yield from (Moment(problem, now) for now in range(max(online) + 1))
+
+
+MADE = "every round of random runs of Algorithm 2 on 4 requests that are not optimal"
+
+
+def draws(context: Context) -> int:
+    """Return how many instances the rare failures need."""
+    return context.choose(260, 1200, 30_000)
+
+
+# The decomposition of the regret.
+def read_common(data: Data) -> LatencyProblem:
+    """Read a problem and refuse different prompts."""
+    problem = from_data(data | {"requests": [row[:3] for row in data["requests"]]})
+    if len(set(problem.prompt.tolist())) > 1:
+        raise ValueError("prompts differ")
+    return problem
+
+
+FROM_STATE = ("a common prompt s", "no pausing", "OFF optimal from the state of Algorithm 2 at t")
+PROOF = "KV-cache paper, proof of Theorem 5.3 (section 5.1)"
+
+
+# Off-Couple: Lemma 5.4, the inequality before Equation (7), and what (7) is used for.
+
+
 #: A moment and the single optimum from there.
-Case = tuple[Moment, tuple[int, ...]]
+Case: TypeAlias = tuple[Moment, tuple[int, ...]]
 #: A condition on a moment and the optimum from there.
-Part = Callable[[Moment, Sequence[int]], bool]
-
-
-def within_memory(moment: Moment, offline: Sequence[int]) -> bool:
-    """(i): OC never exceeds the memory."""
-    return not violations(moment.problem, moment.coupled(offline).starts)
-
-
-def in_time(moment: Moment, offline: Sequence[int]) -> bool:
-    """(ii): OC has completed by t̂ what OFF has."""
-    coupled, outputs = moment.coupled(offline), moment.problem.output.tolist()
-    ends = zip(offline, coupled.starts, outputs, strict=True)
-    return all(
-        oc + o <= coupled.copies_from for off, oc, o in ends if off + o <= coupled.copies_from
-    )
-
-
-def no_more_memory(moment: Moment, offline: Sequence[int]) -> bool:
-    """(iii): OC holds no more than OFF once what completes at t̂ has left."""
-    coupled = moment.coupled(offline)
-    # Under Equation (1) a request that completes at t̂ still holds its memory in that slot.
-    after = coupled.copies_from + (moment.problem.convention is Convention.CLOSED)
-    mine, theirs = (present(moment.data, s, after) for s in (coupled.starts, offline))
-    return sum(mine) <= sum(theirs)
-
-
-def bounded_by_coupling(moment: Moment, offline: Sequence[int]) -> bool:
-    """``CP ≤ L^OC − L^OFF``, the inequality before Equation (7)."""
-    return moment.compensated <= sum(moment.coupled(offline).starts) - sum(offline)
-
-
-def over_at_t_hat(moment: Moment, offline: Sequence[int]) -> bool:
-    """Whether ``L^OC − L^OFF`` is the difference of the pending requests of rounds t+1..t̂."""
-    coupled = moment.coupled(offline)
-    rounds = range(moment.now + 1, coupled.copies_from + 1)
-    difference = sum(
-        moment.pending(coupled.starts, r) - moment.pending(offline, r) for r in rounds
-    )
-    return difference == sum(coupled.starts) - sum(offline)
+Part: TypeAlias = Callable[[Moment, Sequence[int]], bool]
 
 
 def decides_alike(moment: Moment, offline: Sequence[int]) -> bool:
@@ -73,13 +300,6 @@ def decides_alike(moment: Moment, offline: Sequence[int]) -> bool:
 def puts_off(moment: Moment, offline: Sequence[int]) -> bool:
     """Whether OFF starts nothing at t but what Algorithm 2 starts: V ⊂ S_ON ∪ U."""
     return moment.started(offline) <= moment.started(moment.online)
-
-
-def same_state(moment: Moment, offline: Sequence[int]) -> bool:
-    """Whether OC has completed by t̂ what OFF has, and what runs then runs in both alike."""
-    coupled, outputs = moment.coupled(offline), moment.problem.output.tolist()
-    ends = zip(offline, coupled.starts, outputs, strict=True)
-    return all(off == oc or max(off, oc) + o <= coupled.copies_from for off, oc, o in ends)
 
 
 def always(moment: Moment, offline: Sequence[int]) -> bool:
@@ -129,13 +349,12 @@ def _cases_of(
     )
 
 
-def _couple_check(
+def _examined(
     context: Context,
-    *,
     part: Part,
     verify: Verifier,
     alike: Part,
-    couple: Callable[[Moment, Sequence[int]], Coupling] = Moment.coupled_by_text,
+    couple: Callable[[Moment, Sequence[int]], Coupling],
 ) -> Outcome:
     drawn = filling_problems(context, context.choose(780, 2400, 60_000))
     cases = [case for requests in drawn for case in _cases_of(*requests)]
@@ -181,104 +400,148 @@ _READING = (
     "U). Under A, B and C alike: it fails under each, as the figures count; the counterexample "
     "shown is under A, the convention of Equation (1)."
 )
-_LEMMA = "KV-cache paper, Lemma 5.4 (section 5.1, proof in appendix B.2)"
-_ALIKE = (
-    "It holds if OFF starts at t what Algorithm 2 starts; then OC is OFF, and CP_{t+1} = 0 anyway."
-)
 
 
-def _claim(*, part: Part, alike: Part, broken: str, reading: str = "", **texts: Any) -> Claim:
-    verify = _verifier(part, broken)
-    return Claim(
-        hypotheses=(*FROM_STATE, "OFF starts at t only some of what Algorithm 2 starts"),
-        check=partial(_couple_check, part=part, verify=verify, alike=alike),
-        summary="OC lags behind OFF where Algorithm 2 has started a request that OFF puts off.",
-        mutations=(
+def _claim(
+    claim_id: str,
+    broken: str,
+    condition: Part,
+    scope: Scope = Scope.RESULT,
+    defect: Defect = Defect.RESULT,
+) -> Callable[[Part], Part]:
+    """Claim a part of the lemma, or what is used for it; it holds under the condition."""
+
+    def add(part: Part) -> Part:
+        verify = _verifier(part, broken)
+
+        def check(
+            context: Context,
+            *,
+            alike: Part = condition,
+            couple: Callable[[Moment, Sequence[int]], Coupling] = Moment.coupled_by_text,
+        ) -> Outcome:
+            return _examined(context, part, verify, alike, couple)
+
+        return CLAIMS.stated(
+            scope,
+            claim_id,
             Mutation("the condition of the correction dropped", alike=always),
             Mutation("OC that follows OFF at once", couple=off_itself),
-        ),
-        reading=_READING + reading,
-        verify=verify,
-        **texts,
+            check=check,
+            hypotheses=(*FROM_STATE, "OFF starts at t only some of what Algorithm 2 starts"),
+            summary="OC lags behind OFF where Algorithm 2 has started a request that OFF "
+            "puts off.",
+            reading=f"{_READING} {texts_of(part).get('reading', '')}".rstrip(),
+            defect=defect,
+            verify=verify,
+        )(part)
+
+    return add
+
+
+@_claim("kv.lemma5.4-i", "OC exceeds M", decides_alike)
+def within_memory(moment: Moment, offline: Sequence[int]) -> bool:
+    """OC keeps the memory.
+
+    Source: KV-cache paper, Lemma 5.4 (section 5.1, proof in appendix B.2), (i)
+    Statement: Off-Couple never exceeds the memory limit.
+    Formula: Σ tokens of OC ≤ M at all times
+    Reading: What OC starts by Equation (2) fits; what it copies from t̂ on need not.
+    Correction: It holds if OFF starts at t what Algorithm 2 starts; then OC is OFF, and CP_{t+1} =
+        0 anyway.
+    """
+    return not violations(moment.problem, moment.coupled(offline).starts)
+
+
+@_claim("kv.lemma5.4-ii", "OFF has completed more by t̂", decides_alike)
+def in_time(moment: Moment, offline: Sequence[int]) -> bool:
+    """OC completes in time.
+
+    Source: KV-cache paper, Lemma 5.4 (section 5.1, proof in appendix B.2), (ii)
+    Statement: At t̂ Off-Couple has completed all that the hindsight optimum has completed.
+    Formula: c_i(OFF) ≤ t̂  ⇒  c_i(OC) ≤ t̂
+    Correction: It holds if OFF starts at t what Algorithm 2 starts; then OC is OFF, and CP_{t+1} =
+        0 anyway.
+    """
+    coupled, outputs = moment.coupled(offline), moment.problem.output.tolist()
+    ends = zip(offline, coupled.starts, outputs, strict=True)
+    return all(
+        oc + o <= coupled.copies_from for off, oc, o in ends if off + o <= coupled.copies_from
     )
 
 
-CLAIMS = (
-    _claim(
-        id="kv.lemma5.4-i",
-        scope=Scope.RESULT,
-        defect=Defect.RESULT,
-        source=f"{_LEMMA}, (i)",
-        title="OC keeps the memory",
-        statement="Off-Couple never exceeds the memory limit.",
-        formula="Σ tokens of OC ≤ M at all times",
-        broken="OC exceeds M",
-        correction=_ALIKE,
-        part=within_memory,
-        alike=decides_alike,
-        reading=" What OC starts by Equation (2) fits; what it copies from t̂ on need not.",
-    ),
-    _claim(
-        id="kv.lemma5.4-ii",
-        scope=Scope.RESULT,
-        defect=Defect.RESULT,
-        source=f"{_LEMMA}, (ii)",
-        title="OC completes in time",
-        statement="At t̂ Off-Couple has completed all that the hindsight optimum has completed.",
-        formula="c_i(OFF) ≤ t̂  ⇒  c_i(OC) ≤ t̂",
-        broken="OFF has completed more by t̂",
-        correction=_ALIKE,
-        part=in_time,
-        alike=decides_alike,
-    ),
-    _claim(
-        id="kv.lemma5.4-iii",
-        scope=Scope.RESULT,
-        defect=Defect.RESULT,
-        source=f"{_LEMMA}, (iii)",
-        title="OC holds no more memory",
-        statement="At t̂ Off-Couple uses no more memory than the optimum.",
-        formula="memory(OC, t̂) ≤ memory(OFF, t̂)",
-        broken="OC holds more once what completes at t̂ has left",
-        correction=_ALIKE,
-        part=no_more_memory,
-        alike=decides_alike,
-        reading=" Memory at t̂ is that of the slot after the completions of t̂: by the proof OFF "
-        "then holds only what it has begun after the last of them. (In slot t̂ itself, where "
-        "under A and C what completes still holds its memory, no failure is known while V ⊂ S_ON "
-        "∪ U. Without that there is one under C: M = 4, (arrival, s, o) = (0, 1, 2), (0, 1, 3), "
-        "(2, 1, 3), (3, 1, 1), (4, 1, 1), t = 0.)",
-    ),
-    _claim(
-        id="kv.coupling-inequality",
-        scope=Scope.STEP,
-        defect=Defect.SENTENCE,
-        source=f"{PROOF}, inequality before Algorithm 3",
-        title="Off-Couple bounds the compensated value",
-        statement="OFF from the online state costs no more than any other algorithm, so CP is at "
-        "most the difference of OC and OFF.",
-        formula="CP_{t+1} ≤ L^OC_{t+1}(S_ON, R_ON) − L^OFF_{t+1}(S̃_OFF, R̃_OFF)",
-        broken="CP is greater than L^OC − L^OFF",
-        correction="It holds where OC keeps the memory (kv.lemma5.4-i): what exceeds M may cost "
-        "less than any schedule.",
-        part=bounded_by_coupling,
-        alike=within_memory,
-    ),
-    _claim(
-        id="kv.eq7",
-        scope=Scope.STEP,
-        defect=Defect.SENTENCE,
-        source=f"{PROOF}, Equation (7) and the display that it leads to",
-        title="From t̂ on OC and OFF cost the same",
-        statement="OC decides as OFF from t̂ on, so the difference of their latencies from t + 1 "
-        "on is that of the rounds t + 1 to t̂.",
-        formula="L^OC_{t+1} − L^OFF_{t+1} = Σ_{t′=t+1}^{t̂} (|S_OC ∪ R_OC| − |S̃_OFF ∪ R̃_OFF|)",
-        broken="after t̂ the numbers of pending requests differ",
-        correction="It holds where OC reaches OFF's state at t̂, which the text before Lemma 5.4 "
-        "states and the lemma does not contain.",
-        part=over_at_t_hat,
-        alike=same_state,
-        reading=" (7) subtracts L^OC from OFF's state at t̂; with that it is an identity, but its "
-        "first difference is the latency of OC in rounds t + 1 to t̂ only if OC is in that state.",
-    ),
+@_claim("kv.lemma5.4-iii", "OC holds more once what completes at t̂ has left", decides_alike)
+def no_more_memory(moment: Moment, offline: Sequence[int]) -> bool:
+    """OC holds no more memory.
+
+    Source: KV-cache paper, Lemma 5.4 (section 5.1, proof in appendix B.2), (iii)
+    Statement: At t̂ Off-Couple uses no more memory than the optimum.
+    Formula: memory(OC, t̂) ≤ memory(OFF, t̂)
+    Reading: Memory at t̂ is that of the slot after the completions of t̂: by the proof OFF then
+        holds only what it has begun after the last of them. (In slot t̂ itself, where under A and
+        C what completes still holds its memory, no failure is known while V ⊂ S_ON ∪ U. Without
+        that there is one under C: M = 4, (arrival, s, o) = (0, 1, 2), (0, 1, 3), (2, 1, 3), (3, 1,
+        1), (4, 1, 1), t = 0.)
+    Correction: It holds if OFF starts at t what Algorithm 2 starts; then OC is OFF, and CP_{t+1} =
+        0 anyway.
+    """
+    coupled = moment.coupled(offline)
+    # Under Equation (1) a request that completes at t̂ still holds its memory in that slot.
+    after = coupled.copies_from + (moment.problem.convention is Convention.CLOSED)
+    mine, theirs = (present(moment.data, s, after) for s in (coupled.starts, offline))
+    return sum(mine) <= sum(theirs)
+
+
+@_claim(
+    "kv.coupling-inequality",
+    "CP is greater than L^OC − L^OFF",
+    within_memory,
+    Scope.STEP,
+    Defect.SENTENCE,
 )
+def bounded_by_coupling(moment: Moment, offline: Sequence[int]) -> bool:
+    """Off-Couple bounds the compensated value.
+
+    Source: KV-cache paper, proof of Theorem 5.3 (section 5.1), inequality before Algorithm 3
+    Statement: OFF from the online state costs no more than any other algorithm, so CP is at most
+        the difference of OC and OFF.
+    Formula: CP_{t+1} ≤ L^OC_{t+1}(S_ON, R_ON) − L^OFF_{t+1}(S̃_OFF, R̃_OFF)
+    Correction: It holds where OC keeps the memory (kv.lemma5.4-i): what exceeds M may cost less
+        than any schedule.
+    """
+    return moment.compensated <= sum(moment.coupled(offline).starts) - sum(offline)
+
+
+def same_state(moment: Moment, offline: Sequence[int]) -> bool:
+    """Whether OC has completed by t̂ what OFF has, and what runs then runs in both alike."""
+    coupled, outputs = moment.coupled(offline), moment.problem.output.tolist()
+    ends = zip(offline, coupled.starts, outputs, strict=True)
+    return all(off == oc or max(off, oc) + o <= coupled.copies_from for off, oc, o in ends)
+
+
+@_claim(
+    "kv.eq7",
+    "after t̂ the numbers of pending requests differ",
+    same_state,
+    Scope.STEP,
+    Defect.SENTENCE,
+)
+def over_at_t_hat(moment: Moment, offline: Sequence[int]) -> bool:
+    """From t̂ on OC and OFF cost the same.
+
+    Source: KV-cache paper, proof of Theorem 5.3 (section 5.1), Equation (7) and the display that
+        it leads to
+    Statement: OC decides as OFF from t̂ on, so the difference of their latencies from t + 1 on is
+        that of the rounds t + 1 to t̂.
+    Formula: L^OC_{t+1} − L^OFF_{t+1} = Σ_{t′=t+1}^{t̂} (|S_OC ∪ R_OC| − |S̃_OFF ∪ R̃_OFF|)
+    Reading: (7) subtracts L^OC from OFF's state at t̂; with that it is an identity, but its first
+        difference is the latency of OC in rounds t + 1 to t̂ only if OC is in that state.
+    Correction: It holds where OC reaches OFF's state at t̂, which the text before Lemma 5.4 states
+        and the lemma does not contain.
+    """
+    coupled = moment.coupled(offline)
+    rounds = range(moment.now + 1, coupled.copies_from + 1)
+    difference = sum(
+        moment.pending(coupled.starts, r) - moment.pending(offline, r) for r in rounds
+    )
+    return difference == sum(coupled.starts) - sum(offline)

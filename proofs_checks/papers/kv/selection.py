@@ -1,16 +1,15 @@
 """Which requests start: Equations (1) and (2), and the break, common and mixed prompts."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import LatencyProblem
-from proofs_checks.claim import Claim, Claims, Context, Defect, Mutation
+from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome, Verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -166,7 +165,7 @@ def _largest_check(
 
     def largest(state: WorkerState) -> bool:
         waiting = state.waiting[::-1] if backwards else state.waiting
-        return len(selected(state.memory, state.running, waiting)) == most_together(state)
+        return largest_is_found(replace(state, waiting=waiting))
 
     states = (random_state(context.rng, prompts) for _ in range(context.choose(300, 3000, 50_000)))
     return examine(
@@ -199,19 +198,8 @@ def _break_check(context: Context, *, prompts: str = "common") -> Outcome:
     )
 
 
-def breaking_is_scanning_on(state: WorkerState) -> bool:
-    """Whether the scan that stops at the first failure starts all that the full scan starts."""
-    columns = state.memory, state.running, state.waiting
-    return selected(*columns) == selected(*columns, scan_on=True)
-
-
 #: A statement about one state of the worker.
 Statement = Callable[[WorkerState], bool]
-
-
-def largest_is_found(state: WorkerState) -> bool:
-    """Whether the ascending scan starts as many as any subset."""
-    return len(selected(state.memory, state.running, state.waiting)) == most_together(state)
 
 
 def empty_workers(memory: int, requests: Sequence[Sequence[int]]) -> list[WorkerState]:
@@ -296,49 +284,49 @@ def _check(
     return printed, as_corrected
 
 
-def _claim(*, holds: Statement, verify: Verifier, what: str, **texts: Any) -> Claim:
-    return Claim(
-        hypotheses=("a prompt s_i for each request", "outputs known", "s_i + o_i ≤ M"),
-        check=partial(_check, holds=holds, verify=verify, what=what),
-        summary="A short output with a large prompt blocks longer ones with small prompts.",
-        mutations=(
+def _claim(claim_id: str, verify: Verifier, what: str) -> Callable[[Statement], Statement]:
+    """Claim for mixed prompts what holds for a common one."""
+
+    def add(holds: Statement) -> Statement:
+        return CLAIMS.own(
+            claim_id,
             Mutation("common prompts only", common=True),
             Mutation("any prompts in the correction", corrected="mixed"),
-        ),
-        defect=Defect.INFERENCE,
-        reading="implied, not printed: section 4 states it for a common prompt, section 7 uses "
-        "the algorithm with a prompt for each request. A counterexample is one under every "
-        "convention and has no two equal outputs.",
-        verify=verify,
-        **texts,
-    )
+            check=partial(_check, holds=holds, verify=verify, what=what),
+            hypotheses=("a prompt s_i for each request", "outputs known", "s_i + o_i ≤ M"),
+            summary="A short output with a large prompt blocks longer ones with small prompts.",
+            defect=Defect.INFERENCE,
+            reading="implied, not printed: section 4 states it for a common prompt, section 7 "
+            "uses the algorithm with a prompt for each request. A counterexample is one under "
+            "every convention and has no two equal outputs.",
+            verify=verify,
+        )(holds)
+
+    return add
 
 
-CLAIMS += (
-    _claim(
-        id="kv.eq2-mixed",
-        source="KV-cache paper, Equation (2) with the prompts s_i of section 7",
-        title="Ascending outputs with mixed prompts",
-        statement="Where prompts differ, as in the experiments, the ascending scan still solves "
-        "(2).",
-        formula="|U_greedy| = max {|U| : (1) with s_i in place of s}",
-        what="|U| is the largest",
-        correction="It does if prompts agree with outputs (a longer output, no smaller prompt): "
-        "then an earlier request needs no more at any slot. In general (2) is a program of its "
-        "own.",
-        holds=largest_is_found,
-        verify=verify_largest,
-    ),
-    _claim(
-        id="kv.break-mixed",
-        source="KV-cache paper, Algorithm 2 with the prompts s_i of section 7",
-        title="Break and continue with mixed prompts",
-        statement="Where prompts differ, stopping at the first failure still loses nothing.",
-        formula="U(break) = U(continue) with s_i in place of s",
-        what="break = continue",
-        correction="It loses nothing if prompts agree with outputs (a longer output, no smaller "
-        "prompt).",
-        holds=breaking_is_scanning_on,
-        verify=verify_break,
-    ),
-)
+@_claim("kv.eq2-mixed", verify_largest, "|U| is the largest")
+def largest_is_found(state: WorkerState) -> bool:
+    """Ascending outputs with mixed prompts.
+
+    Source: KV-cache paper, Equation (2) with the prompts s_i of section 7
+    Statement: Where prompts differ, as in the experiments, the ascending scan still solves (2).
+    Formula: |U_greedy| = max {|U| : (1) with s_i in place of s}
+    Correction: It does if prompts agree with outputs (a longer output, no smaller prompt): then an
+        earlier request needs no more at any slot. In general (2) is a program of its own.
+    """
+    return len(selected(state.memory, state.running, state.waiting)) == most_together(state)
+
+
+@_claim("kv.break-mixed", verify_break, "break = continue")
+def breaking_is_scanning_on(state: WorkerState) -> bool:
+    """Break and continue with mixed prompts.
+
+    Source: KV-cache paper, Algorithm 2 with the prompts s_i of section 7
+    Statement: Where prompts differ, stopping at the first failure still loses nothing.
+    Formula: U(break) = U(continue) with s_i in place of s
+    Correction: It loses nothing if prompts agree with outputs (a longer output, no smaller
+        prompt).
+    """
+    columns = state.memory, state.running, state.waiting
+    return selected(*columns) == selected(*columns, scan_on=True)

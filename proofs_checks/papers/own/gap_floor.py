@@ -9,9 +9,9 @@ from math import comb, pi, sin, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.ample_pool import Admission, Cell, level_sizes, mean_gaps, two_sizes
 from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Findings, Outcome
+from proofs_checks.runs import Admission, Cell, level_sizes, mean_gaps, two_sizes
 from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 from proofs_checks.step_enumeration import gap

@@ -9,10 +9,10 @@ from math import exp, log, sqrt
 import numpy as np
 
 from formulations.arrays import FloatArray
-from proofs_checks.ample_pool import Admission, Cell, blind_sizes, mean_gaps, two_sizes
 from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Examination, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import sufficient_slots
+from proofs_checks.runs import Admission, Cell, blind_sizes, mean_gaps, two_sizes
 from proofs_checks.search import examine
 from proofs_checks.statistics import bounded_mean
 

@@ -4,12 +4,7 @@ from collections.abc import Callable, Iterator
 
 from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Outcome
-from proofs_checks.papers.balance.separation import (
-    Step,
-    domain,
-    small_steps,
-    steps_apart,
-)
+from proofs_checks.papers.balance.separation import Step, domain, small_steps, steps_apart
 from proofs_checks.search import examine
 from proofs_checks.step_enumeration import Loads, gap, imbalance, reachable_loads
 

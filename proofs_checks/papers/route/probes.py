@@ -2,15 +2,89 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import combinations, product
 
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
-from proofs_checks.claim import Claim, Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.claim import Claims, Context, Defect, Mutation
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import Domain, examine
+from proofs_checks.step_enumeration import multisets
 
 CLAIMS = Claims()
+
+
+#: Bits of a machine word.
+_WORD = 64
+
+
+def masks(sizes: Sequence[int], slots: int, *, upwards: bool = False) -> tuple[list[int], int]:
+    """Return bit sets of the sums by cardinality 0..slots, and the shift-ORs they took."""
+    reached, operations = [1] + [0] * slots, 0
+    counts = range(1, slots + 1)
+    for size in sizes:
+        for c in counts if upwards else reversed(counts):
+            reached[c] |= reached[c - 1] << size
+            operations += 1
+    return reached, operations
+
+
+def enumerated(sizes: Sequence[int], slots: int) -> list[int]:
+    """Return the same from all subsets."""
+    return [sum({1 << sum(chosen) for chosen in combinations(sizes, c)}) for c in range(slots + 1)]
+
+
+def word_operations(candidates: int, slots: int, largest: int) -> int:
+    """Return ``K·cap·⌈(cap·s_max + 1)/w⌉``."""
+    return candidates * slots * -(-(slots * largest + 1) // _WORD)
+
+
+@CLAIMS.remark(
+    "route.subset-cost",
+    Mutation("scanned upwards, so that a candidate counts twice", upwards=True),
+    Mutation("one cardinality fewer in the cost", fewer=1),
+)
+def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcome:
+    """Reachable sums by bit sets.
+
+    Source: BalanceRoute paper, appendix D.4, recurrence and cost
+    Statement: One shift-OR per candidate and cardinality, scanned downwards, gives all reachable
+        sums; in word operations this is exponentially less than enumeration in K, and exact.
+    Formula: mask[c] |= mask[c − 1] << s, c = cap..1;  K·cap·⌈(cap·s_max + 1)/w⌉ words
+    Assumes: sizes are positive integers up to s_max
+    Summary: Exact, each candidate used once. The cost does not grow exponentially in K, but with
+        s_max: for 8 slots and prompts up to 4,096 tokens 2^K subsets are fewer up to K of about
+        16, where the paper enumerates indeed.
+    Reading: the printed formula of the cost is lost in the text at hand; this is the one of its
+        words.
+    """
+    count, largest = context.choose((5, 4), (6, 5), (8, 6))
+    cases = [
+        (sizes, slots)
+        for n in range(1, count + 1)
+        for sizes in multisets(n, largest)
+        for slots in range(1, n + 1)
+    ]
+    domain = Domain(
+        f"all pools of up to {count} sizes in 1..{largest}, all numbers of slots", cases
+    )
+    exact = domain.examine(
+        "the bit sets hold the sums of all subsets, by cardinality",
+        lambda case: masks(*case, upwards=upwards)[0] == enumerated(*case)
+    )  # fmt: skip
+    cost = domain.examine(
+        "K·cap shift-ORs, none on more than cap·s_max + 1 bits",
+        lambda case: masks(*case)[1] == len(case[0]) * (case[1] - fewer)
+        and max(mask.bit_length() for mask in masks(*case)[0]) <= case[1] * largest + 1
+    )  # fmt: skip
+    numbers = {
+        f"word operations over 2^K, K = {K}, cap = 8, s_max = 4096": word_operations(K, 8, 4096)
+        / 2.0**K
+        for K in (8, 16, 32, 64)
+    }
+    return Findings(exact, cost, numbers=numbers)
+
+
+# Choosing a subset by a few reachable sums (appendix D.4), and where two probes are exact.
 
 
 def reachable_sums(sizes: Sequence[int], capacity: int) -> list[int]:
@@ -88,22 +162,7 @@ _MADE = (
 )
 
 
-_SOURCE = "BalanceRoute paper, appendix D.4"
-
-
-@CLAIMS.remark(
-    "route.two-probes",
-    Mutation("the lower probe alone", probes=1),
-    source=_SOURCE,
-    title="Two probes are exact for BR-0",
-    statement="For BR-0 the score has a single kink, and the better of the largest reachable "
-    "sum up to the margin and the smallest one above it is the best subset.",
-    formula="max_S F(S, g) = max{F(Δ⁻), F(Δ⁺)}",
-    hypotheses=("H = 0",),
-    summary="The score is concave in Δ: no sum below the largest one up to its peak is "
-    "better, none above the next one either.",
-)
-def two_probes_check(context: Context, *, probes: int = 2, look_ahead: int = 0) -> Outcome:
+def _two_probes(context: Context, probes: int, look_ahead: int) -> Outcome:
     """Compare the better of so many reachable sums next to the peak with all subsets."""
     return examine(
         "the better of two reachable sums is the best subset",
@@ -114,6 +173,36 @@ def two_probes_check(context: Context, *, probes: int = 2, look_ahead: int = 0) 
             == best_by_enumeration(*c[:3], discounted(*c[2:]))
         ),
     )
+
+
+@CLAIMS.remark("route.two-probes", Mutation("the lower probe alone", probes=1))
+def _br_0_check(context: Context, *, probes: int = 2) -> Outcome:
+    """Two probes are exact for BR-0.
+
+    Source: BalanceRoute paper, appendix D.4
+    Statement: For BR-0 the score has a single kink, and the better of the largest reachable sum up
+        to the margin and the smallest one above it is the best subset.
+    Formula: max_S F(S, g) = max{F(Δ⁻), F(Δ⁺)}
+    Assumes: H = 0
+    Summary: The score is concave in Δ: no sum below the largest one up to its peak is better, none
+        above the next one either.
+    """
+    return _two_probes(context, probes, 0)
+
+
+@CLAIMS.own("own.two-probes", Mutation("the lower probe alone", probes=1))
+def _br_h_check(context: Context, *, probes: int = 2) -> Outcome:
+    """Two probes are exact for BR-H too.
+
+    Source: BalanceRoute paper, appendix D.4 (our extension to BR-H)
+    Statement: With loads held constant over the window two probes around the right end of the
+        maximising interval of F_H find the best subset, for any horizon, discount, α and β.
+    Formula: max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)},  Δ⁻ ≤ D* < Δ⁺ next to D*
+    Assumes: contributions constant over the window; D* the right end of argmax F_H
+    Summary: The score is concave in Δ: no sum below the largest one up to its peak is better, none
+        above the next one either.
+    """
+    return _two_probes(context, probes, 4)
 
 
 @CLAIMS.remark("route.margin-probes", Mutation("the smallest margin only", kept=1))
@@ -214,20 +303,3 @@ def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Ou
         == best_by_enumeration(c[0], len(c[0]), c[1], _unit(c[1]))
     )  # fmt: skip
     return printed, corrected
-
-
-CLAIMS += (
-    Claim(
-        id="own.two-probes",
-        source=f"{_SOURCE} (our extension to BR-H)",
-        title="Two probes are exact for BR-H too",
-        statement="With loads held constant over the window two probes around the right end of "
-        "the maximising interval of F_H find the best subset, for any horizon, discount, α and β.",
-        formula="max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)},  Δ⁻ ≤ D* < Δ⁺ next to D*",
-        hypotheses=("contributions constant over the window", "D* the right end of argmax F_H"),
-        check=partial(two_probes_check, look_ahead=4),
-        summary="The score is concave in Δ: no sum below the largest one up to its peak is "
-        "better, none above the next one either.",
-        mutations=(Mutation("the lower probe alone", probes=1),),
-    ),
-)

@@ -1,25 +1,44 @@
 """Sections 6.2 to 6.4, appendices E, G and H: sentences on the tables."""
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from itertools import product
+from pathlib import Path
+from typing import NamedTuple
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.papers.route.printed_tables import (
-    AZURE,
-    BASELINES,
-    DEPLOYED,
-    ORACLE,
-    OTHER_ORACLE_16,
-    PROPRIETARY,
-    SCALING,
-    SWEEPS,
-    Row,
-)
 from proofs_checks.search import examine, refute
 
 CLAIMS = Claims()
 
+
+class Row(NamedTuple):
+    """One method, or one configuration, on one trace and cluster."""
+
+    imbalance: int
+    tpot: Fraction
+    throughput: Fraction
+
+
+def _row(imbalance: str, tpot: str, throughput: str) -> Row:
+    return Row(int(imbalance), Fraction(tpot), Fraction(throughput))
+
+
+def _rows(table: Mapping[str, Sequence[str]]) -> dict[str, Row]:
+    return {name: _row(*columns) for name, columns in table.items()}
+
+
+_PRINTED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+PROPRIETARY, AZURE = (_rows(_PRINTED[trace]) for trace in ("proprietary", "azure"))
+SCALING = {int(G): _rows(table) for G, table in _PRINTED["scaling"].items()}
+SWEEPS = {int(G): _rows(table) for G, table in _PRINTED["sweeps"].items()}
+OTHER_ORACLE_16 = _row(*_PRINTED["other_oracle_16"])
+BASELINES = ("Random", "RR", "P2C", "JSQ")
+DEPLOYED = ("BR-H Survival", "BR-H ExactMatch")
+#: The oracle in two settings, as its rows come.
+ORACLE = ("BR-H oracle, first", "BR-H oracle, second")
 
 _TRACES = {"Proprietary Data": PROPRIETARY, "Azure-2024": AZURE}
 _OURS = ("BR-0", *ORACLE, *DEPLOYED)

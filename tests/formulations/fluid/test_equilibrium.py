@@ -10,7 +10,7 @@ from formulations import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, equilibrium
 from formulations.fluid.solver import solve_equilibrium
 from formulations.results import Termination
-from proofs_checks.papers.fluid.printed import (
+from proofs_checks.papers.fluid.equilibrium import (
     printed_active,
     printed_balance,
     printed_throughput,

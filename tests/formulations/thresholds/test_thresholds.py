@@ -25,7 +25,7 @@ from formulations.thresholds import (
     wait_violations,
 )
 from formulations.thresholds.answer import wait_answer
-from proofs_checks.papers.fluid.printed import printed_policy_memory
+from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from tests.formulations.fluid.cases import fluid, golden
 from tests.formulations.thresholds.cases import (
     grouped_problems,

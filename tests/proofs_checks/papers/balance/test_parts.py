@@ -3,7 +3,7 @@
 import pytest
 
 from bfio.decode.energy import EnergyReading
-from proofs_checks.papers.balance.average_sentences import verify_average, verify_remainder
+from proofs_checks.papers.balance.average_gap import verify_average, verify_remainder
 from proofs_checks.papers.balance.energy import (
     by_formula,
     energy,
@@ -11,11 +11,7 @@ from proofs_checks.papers.balance.energy import (
     parameters,
     verify_operations,
 )
-from proofs_checks.papers.balance.proof_sentences import (
-    separated,
-    verify_pool,
-    verify_strict,
-)
+from proofs_checks.papers.balance.overloaded_family import separated, verify_pool, verify_strict
 
 
 def test_operations_by_hand() -> None:

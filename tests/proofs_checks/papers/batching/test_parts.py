@@ -10,8 +10,7 @@ from bfio.batching.policy import BatchState, ask
 from bfio.batching.registry import build
 from formulations.batching import BatchTime
 from proofs_checks.papers.batching.bookkeeping import completed, verify_c8
-from proofs_checks.papers.batching.fluid_model import verify_2b
-from proofs_checks.papers.batching.fluid_workload import verify_c19
+from proofs_checks.papers.batching.fluid import verify_2b, verify_c19
 from proofs_checks.papers.batching.lyapunov import ONE_SLOT, linear, verify_b1
 from proofs_checks.papers.batching.model import (
     Engine,
@@ -28,7 +27,7 @@ from proofs_checks.papers.batching.model import (
 from proofs_checks.papers.batching.networks import RybkoStolyar, peaks
 from proofs_checks.papers.batching.overload import reachable, verify_1b
 from proofs_checks.papers.batching.parallel import always_first, drifts, uniform, verify_fewest
-from proofs_checks.papers.batching.saturation import saturation
+from proofs_checks.papers.batching.policies import saturation
 
 queues = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4)), max_size=6).map(tuple)
 HALF = Fraction(1, 2)

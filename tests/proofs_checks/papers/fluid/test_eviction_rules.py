@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.policy import KnownRequests, StagePolicy, StageState
 from proofs_checks.evidence import Estimate, Verdict
-from proofs_checks.papers.fluid.appendix_a3 import printed_verdict
-from proofs_checks.papers.fluid.propositions import EVICTION_RULES, Removal
+from proofs_checks.papers.fluid.propositions import EVICTION_RULES, Removal, printed_verdict
 from proofs_checks.papers.fluid.runs import canonical, instance_of, random_setting, reference
 
 RULES = pytest.mark.parametrize("policy", EVICTION_RULES.values(), ids=EVICTION_RULES)

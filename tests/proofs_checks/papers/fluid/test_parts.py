@@ -13,31 +13,32 @@ from bfio.wait.chains import nested_policy
 from bfio.wait.queues import queue_lengths
 from formulations.fluid import equilibrium
 from formulations.thresholds import drift_exponent
-from proofs_checks.papers.fluid.cases import Case, solved, stage_sum
+from proofs_checks.papers.fluid.equilibrium import Case, solved, stage_sum
 from proofs_checks.papers.fluid.examples import trace
-from proofs_checks.papers.fluid.exponents import cumulant
 from proofs_checks.papers.fluid.full_batch import closed_form, full_batch
 from proofs_checks.papers.fluid.overflow_chances import TwoSegments
-from proofs_checks.papers.fluid.partial_sums import positive_part
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
     poisson_law,
+    positive_part,
     queue_laws,
     queue_path,
     reflected_laws,
     reflected_path,
     tail,
 )
-from proofs_checks.papers.fluid.region import best_admission
-from proofs_checks.papers.fluid.replicas import exponent_estimate, wait_replicas
 from proofs_checks.papers.fluid.runs import (
     Setting,
     canonical,
+    exponent_estimate,
     instance_of,
     random_setting,
     reference,
+    wait_replicas,
+    waiting_at,
 )
-from proofs_checks.papers.fluid.structure import waiting_at
+from proofs_checks.papers.fluid.segments import cumulant
+from proofs_checks.papers.fluid.stability import best_admission
 from proofs_checks.papers.fluid.theorem1 import agrees_with_engine
 from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, mean_queues
 from proofs_checks.papers.fluid.theorem4 import merged_case

@@ -6,31 +6,28 @@ from typing import Any
 import pytest
 
 from proofs_checks.evidence import Verifier
-from proofs_checks.papers.fluid import nested_gap, theorem1, theorem4, wait_gap
-from proofs_checks.papers.fluid.appendix_a3 import verify_overflow as verify_a3
+from proofs_checks.papers.fluid import nested_runs, theorem1, theorem4, wait_gap
 from proofs_checks.papers.fluid.examples import (
     verify_algorithm1,
     verify_algorithm2,
     verify_figure6,
 )
-from proofs_checks.papers.fluid.exponents import verify_bound
 from proofs_checks.papers.fluid.full_batch import verify_eq11, verify_eq14
-from proofs_checks.papers.fluid.gap_scaling import verify_scaled
 from proofs_checks.papers.fluid.lemma6 import verify as verify_lemma6
-from proofs_checks.papers.fluid.lemmas import verify_display
-from proofs_checks.papers.fluid.longer_batches import verify_domination
-from proofs_checks.papers.fluid.nested_bounds import verify_equality
 from proofs_checks.papers.fluid.nested_runs import verify_memory
 from proofs_checks.papers.fluid.overflow_chances import verify_overflow
-from proofs_checks.papers.fluid.partial_sums import verify_constant
-from proofs_checks.papers.fluid.printed_thresholds import verify_section61, verify_section62
-from proofs_checks.papers.fluid.segment_walks import verify_lemma9, verify_maximum
-from proofs_checks.papers.fluid.stability import verify_a1, verify_printed
-from proofs_checks.papers.fluid.theorem1_bounds import (
-    verify_critical,
-    verify_walk,
+from proofs_checks.papers.fluid.propositions import verify_overflow as verify_a3
+from proofs_checks.papers.fluid.queues import verify_constant, verify_display
+from proofs_checks.papers.fluid.segments import (
+    verify_bound,
+    verify_domination,
+    verify_lemma9,
+    verify_maximum,
 )
-from proofs_checks.papers.fluid.theorem4 import verify_merged
+from proofs_checks.papers.fluid.stability import verify_a1, verify_printed
+from proofs_checks.papers.fluid.theorem1_bounds import verify_critical, verify_scaled, verify_walk
+from proofs_checks.papers.fluid.theorem4 import verify_equality, verify_merged
+from proofs_checks.papers.fluid.thresholds import verify_section61, verify_section62
 
 #: One class with l = 1, d0 = d1 = 1; ΔT = 1 + n·w.
 UNIT = {"prompt": 1, "threshold": 1, "fixed": 1, "per_token": 1}
@@ -39,7 +36,7 @@ PAIR = {"prompt": 1, "first": 3, "second": 2, "fixed": 1, "per_token": 1}
 CHAIN = {"prompt": 1, "ends": [2, 4], "thresholds": [1, 1], "fixed": 1, "per_token": 1}
 NESTED = {"prompt": 1, "output": 1, "thresholds": [4, 3], "inverse": 10}
 BUNCH = {"classes": [[1, 1, 1], [1, 2, 2]], "fixed": 16, "per_token": 1}
-_GAPS = {claim.id: claim.verify for claim in (*nested_gap.CLAIMS, *wait_gap.CLAIMS)}
+_GAPS = {claim.id: claim.verify for claim in nested_runs.CLAIMS + wait_gap.CLAIMS}
 _TYPES = [1, 1, 2, 1, 2, 2, 2, 2, 1, 1]
 
 

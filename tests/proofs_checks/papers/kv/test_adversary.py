@@ -13,21 +13,22 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.papers.kv.adversary import Attack
-from proofs_checks.papers.kv.adversary_costs import program_costs
+from proofs_checks.papers.kv.adversary import Attack, program_costs
+from proofs_checks.papers.kv.arrivals import attack, ratio
 from proofs_checks.papers.kv.model import (
     algorithm,
     jobs,
     peak,
     problem_of,
 )
-from proofs_checks.papers.kv.randomized_bound import (
+from proofs_checks.papers.kv.randomized import (
     expected_ratio,
     last_display,
+    least_ratio,
+    limit,
+    mean_ratio,
     without_one,
 )
-from proofs_checks.papers.kv.randomized_repaired import least_ratio, limit, mean_ratio
-from proofs_checks.papers.kv.short_counts import attack, ratio
 
 
 def test_the_last_display_by_hand() -> None:

@@ -4,9 +4,19 @@ import numpy as np
 import pytest
 
 from formulations.hindsight_latency import Convention
-from proofs_checks.papers.kv.bursts import Burst, burst_of, verify, verify_queue
-from proofs_checks.papers.kv.lemma5_5 import idle_slots, largest_peak, moved, work_tail
-from proofs_checks.papers.kv.lemma5_6 import overloaded, queued, stream
+from proofs_checks.papers.kv.catching_up import (
+    Burst,
+    burst_of,
+    idle_slots,
+    largest_peak,
+    moved,
+    overloaded,
+    queued,
+    stream,
+    verify,
+    verify_queue,
+    work_tail,
+)
 from proofs_checks.papers.kv.model import Jobs, algorithm, jobs, optima, present
 
 

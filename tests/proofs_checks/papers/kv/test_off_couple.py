@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from bfio.kvcache.simulation import serve
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency, violations
-from proofs_checks.papers.kv.off_couple import off_couple
+from proofs_checks.papers.kv.coupling import off_couple
 from tests.kvcache.instances import problem, problems
 
 #: A, one request at a time (2·5 > 9): P3 (o = 3) waits, P4 (o = 1) comes at 1, P5 (o = 4) at 5.

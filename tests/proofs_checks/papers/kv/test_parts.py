@@ -18,13 +18,7 @@ from formulations.hindsight_latency import (
 )
 from proofs_checks.exact_laws import binomial, mean
 from proofs_checks.papers.kv.arrivals import ArrivalWindow, tail
-from proofs_checks.papers.kv.equal_streams import (
-    EqualRequests,
-    mean_wait,
-    saturated_rate,
-    started,
-    stream,
-)
+from proofs_checks.papers.kv.coupling import Coupling, Moment
 from proofs_checks.papers.kv.memory_rules import RULES, within
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
@@ -39,11 +33,15 @@ from proofs_checks.papers.kv.model import (
     problem_of,
     random_problem,
 )
-from proofs_checks.papers.kv.moments import Moment
-from proofs_checks.papers.kv.off_couple import Coupling
-from proofs_checks.papers.kv.regret_sums import least_left
-from proofs_checks.papers.kv.semi_online import best_placed, least_for_equal
-from proofs_checks.papers.kv.semi_online_limit import area_bound, totals
+from proofs_checks.papers.kv.overload import (
+    EqualRequests,
+    mean_wait,
+    saturated_rate,
+    started,
+    stream,
+)
+from proofs_checks.papers.kv.regret import least_left
+from proofs_checks.papers.kv.semi_online import area_bound, best_placed, least_for_equal, totals
 from proofs_checks.papers.kv.shortest_waiting import waiting_law
 
 SEEDS = st.integers(0, 2**32 - 1)

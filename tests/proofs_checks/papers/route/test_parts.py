@@ -6,14 +6,20 @@ from proofs_checks.papers.route.estimators import (
     Remaining,
     mean_profile,
     profile,
+    projected,
+    verify_decrement,
     verify_profile,
 )
 from proofs_checks.papers.route.metric import verify_metric
-from proofs_checks.papers.route.printed_tables import PROPRIETARY, SCALING
-from proofs_checks.papers.route.reachable_sums import enumerated, masks, word_operations
-from proofs_checks.papers.route.refresh import projected, verify_decrement
+from proofs_checks.papers.route.probes import enumerated, masks, word_operations
 from proofs_checks.papers.route.snapshot import Snapshot, admitted, decoded
-from proofs_checks.papers.route.tables import advantage, dominates, verify_lowest
+from proofs_checks.papers.route.tables import (
+    PROPRIETARY,
+    SCALING,
+    advantage,
+    dominates,
+    verify_lowest,
+)
 
 
 def test_the_two_stages_by_hand() -> None:

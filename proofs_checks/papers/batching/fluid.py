@@ -1,0 +1,416 @@
+"""The fluid model of one engine: its solutions, Proposition 2, and the total workload."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
+from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.search import examine, refute
+
+CLAIMS = Claims()
+
+
+_ZERO = Fraction(0)
+
+
+@dataclass(frozen=True)
+class Fluid:
+    """An engine in the fluid model: ``λ``, ``m_p``, ``m_d`` and ``μ = b/t_b``."""
+
+    rate: Fraction
+    prefill: Fraction
+    decode: Fraction
+    capacity: Fraction
+
+    @property
+    def drift(self) -> Fraction:
+        """``λ(m_p + m_d) − b/t_b``."""
+        return self.rate * (self.prefill + self.decode) - self.capacity
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a solution: time, requests in either phase, tokens processed."""
+
+    time: Fraction
+    in_prefill: Fraction
+    in_decode: Fraction
+    done: Fraction
+
+
+def workload(fluid: Fluid, point: Point, *, printed: bool) -> Fraction:
+    """Return f: by (C.19), or with the weights m_p + m_d and m_d of what is still to be done."""
+    both, p, d = fluid.prefill + fluid.decode, fluid.prefill, fluid.decode
+    weights = (p, both) if printed else (both, d)
+    return weights[0] * point.in_prefill + weights[1] * point.in_decode
+
+
+def path(
+    fluid: Fluid, start: Point, rng: np.random.Generator, steps: int, *, wasted: bool = False
+) -> Iterator[Point]:
+    """Return the corners of a solution in which a random share goes to either phase.
+
+    Parameters
+    ----------
+    fluid : Fluid
+        The engine.
+    start : Point
+        Where it begins.
+    rng : numpy.random.Generator
+        Draws shares and durations.
+    steps : int
+        Corners at most; it ends where both phases are empty.
+    wasted : bool
+        Whether part of the capacity may be left unused.
+    """
+    point = start
+    yield point
+    for _ in range(steps):
+        if point.in_prefill == point.in_decode == 0:
+            return
+        used = fluid.capacity
+        if wasted:
+            used *= Fraction(int(rng.integers(0, 5)), 4)
+        prefill, decode = _shares(fluid, point, used, Fraction(int(rng.integers(0, 9)), 8))
+        flows = (fluid.rate - prefill / fluid.prefill, prefill / fluid.prefill)
+        slopes = (flows[0], flows[1] - decode / fluid.decode)
+        ends = [
+            -level / slope
+            for level, slope in zip((point.in_prefill, point.in_decode), slopes, strict=True)
+            if slope < 0
+        ]
+        lasts = min([*ends, Fraction(int(rng.integers(1, 9)), 2)])
+        point = Point(
+            point.time + lasts,
+            point.in_prefill + slopes[0] * lasts,
+            point.in_decode + slopes[1] * lasts,
+            point.done + (prefill + decode) * lasts,
+        )
+        yield point
+
+
+def _shares(
+    fluid: Fluid, point: Point, used: Fraction, share: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Return tokens per slot of both phases: an empty phase gets no more than comes to it."""
+    prefill = used * share
+    if point.in_prefill == 0:
+        prefill = min(prefill, fluid.rate * fluid.prefill)
+    decode = used - prefill
+    if point.in_decode == 0 and decode * fluid.prefill > prefill * fluid.decode:
+        # What the prompts bring is decoded at once: the capacity is split as their tokens are.
+        prefill = used * fluid.prefill / (fluid.prefill + fluid.decode)
+        decode = used - prefill
+    return prefill, decode
+
+
+def random_fluid(rng: np.random.Generator, load: Fraction) -> Fluid:
+    """Return an engine with a load."""
+    prefill, decode, capacity = (Fraction(int(x)) for x in rng.integers(1, 30, size=3))
+    return Fluid(load * capacity / (prefill + decode), prefill, decode, capacity)
+
+
+def random_start(rng: np.random.Generator) -> Point:
+    """Return a start with requests in both phases, or in one."""
+    levels = [Fraction(int(x), 4) for x in rng.integers(0, 9, size=2)]
+    return Point(_ZERO, levels[0], levels[1] if any(levels) else Fraction(1), _ZERO)
+
+
+# The fluid model of one engine: Proposition 2.
+
+
+@CLAIMS.result(
+    "batching.proposition2a",
+    Mutation("capacity left unused, against (C.17)", wasted=True),
+    Mutation("a load of up to 1.2", load=120),
+    kind=Kind.IDENTITY,
+)
+def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 99) -> Outcome:
+    """The fluid model is stable below capacity.
+
+    Source: throughput paper, Proposition 2 (a) (appendix C.2)
+    Statement: Under any work-conserving (K_p, K_d)-FCFS algorithm the fluid model is stable under
+        (C.1): f(t) = 0 for t ≥ f(0)/δ.
+    Formula: λ(m_p + m_d) < b/t_b  ⇒  f(t) = max(0, f(0) − δt)
+    Assumes: (C.10) to (C.14), (C.17); f = (m_p+m_d)Z_p + m_d Z_d (batching.c19)
+    Summary: However the capacity is split between the phases, f falls along one line, and both
+        phases are empty where it meets 0.
+    """
+    rng = context.rng
+
+    def paths() -> Iterator[tuple[Fluid, list[Point]]]:
+        for _ in range(context.choose(40, 500, 10_000)):
+            fluid = random_fluid(rng, Fraction(int(rng.integers(min(load, 50), load + 1)), 100))
+            yield fluid, list(path(fluid, random_start(rng), rng, 150, wasted=wasted))
+
+    def empties(pair: tuple[Fluid, list[Point]]) -> bool:
+        fluid, points = pair
+        begin = workload(fluid, points[0], printed=False)
+        on_line = all(
+            workload(fluid, x, printed=False) == begin + fluid.drift * x.time for x in points
+        )
+        last = points[-1]
+        is_empty = last.in_prefill == last.in_decode == 0
+        # A path cut off on its way is on its line; one that ends does so at f(0)/δ.
+        return on_line and fluid.drift < 0 and (not is_empty or last.time == begin / -fluid.drift)
+
+    return examine(
+        "f falls at the rate δ, to 0 at f(0)/δ",
+        "random work-conserving fluid solutions with loads below 1, in fractions",
+        paths(),
+        empties,
+    )
+
+
+def verify_2b(data: Data) -> str | None:
+    """Confirm an overloaded engine whose fluid equations let nothing accumulate.
+
+    ``F_p = F_d = λt`` and ``Z = W = 0`` satisfy (C.10), (C.11), (C.13) and (C.14). So they do
+    (C.12), which bounds each phase by itself, if ``λ m_p`` and ``λ m_d`` are at most ``b/t_b``.
+    """
+    rate, p, d = (Fraction(data[name], 10) for name in ("rate", "prefill", "decode"))
+    capacity = data["capacity"]
+    if min(rate, p, d, capacity) <= 0 or min(p, d) < 1 or rate * (p + d) <= capacity:
+        return None
+    if max(rate * p, rate * d) > capacity:
+        return None
+    return (
+        f"λ = {rate}, (m_p, m_d) = ({p}, {d}), b/t_b = {capacity}: B_p' = {rate * p} and "
+        f"B_d' = {rate * d} are each at most b/t_b, and Z stays 0"
+    )
+
+
+@CLAIMS.result(
+    "batching.proposition2b",
+    Mutation("the correction with twice the capacity", summed=False),
+    Mutation("a phase alone that exceeds the capacity", short=True),
+    defect=Defect.FORMULA,
+    verify=verify_2b,
+)
+def _proposition2b_check(context: Context, *, summed: bool = True, short: bool = False) -> Outcome:
+    """The fluid model is weakly unstable above capacity.
+
+    Source: throughput paper, Proposition 2 (b) and Definition 4 (appendix C.2)
+    Statement: If λ(m_p + m_d) > b/t_b, then under any scheduling algorithm every fluid model
+        solution from 0, that is of (C.10) to (C.14), has Z_p(a) + Z_d(a) ≠ 0 for some a > 0.
+    Formula: (C.18)  ⇒  Z_p(a) + Z_d(a) ≠ 0
+    Assumes: a solution satisfies (C.10) to (C.14)
+    Summary: (C.8) and (C.12) bound each phase by b/t_b, not their sum, though a batch holds b
+        tokens of both. Where λ m_p and λ m_d are at most b/t_b, the equations let Z stay 0.
+    Correction: With B_p(t) + B_d(t) − B_p(s) − B_d(s) ≤ (t − s)b/t_b in (C.12), which the proof
+        uses: f(t) ≥ t(λ(m_p+m_d) − b/t_b).
+    """
+    rng = context.rng
+
+    def cases() -> Iterator[Data]:
+        for _ in range(context.choose(200, 2000, 40_000)):
+            p, d = (int(x) for x in rng.integers(10, 60, size=2))
+            capacity = int(rng.integers(1, 12))
+            # A capacity less than what either phase needs, for the mutation.
+            rate = int(rng.integers(1, 40)) + (1000 if short else 0)
+            yield {"rate": rate, "prefill": p, "decode": d, "capacity": capacity}
+
+    def overloaded(data: Data) -> bool:
+        return bool(data["rate"] * (data["prefill"] + data["decode"]) > 100 * data["capacity"])
+
+    printed = refute(
+        "Z(a) != 0 for every solution of (C.10) to (C.14) from 0",
+        "overloaded engines; the solution that serves all at once",
+        cases(),
+        verify_2b,
+        applies=overloaded,
+    )
+
+    def grows(data: Data) -> bool:
+        rate, p, d = (Fraction(data[name], 10) for name in ("rate", "prefill", "decode"))
+        capacity = Fraction(data["capacity"]) * (1 if summed else 2)
+        fluid = Fluid(rate, p, d, capacity)
+        start = Point(Fraction(0), Fraction(1, 100), Fraction(0), Fraction(0))
+        begin = workload(fluid, start, printed=False)
+        slack = rate * (p + d) - data["capacity"]
+        return all(
+            workload(fluid, x, printed=False) - begin >= slack * x.time
+            for x in path(fluid, start, rng, 12, wasted=True)
+        )
+
+    corrected = examine(
+        "f(t) >= f(0) + t(λ(m_p+m_d) − b/t_b) where B_p' + B_d' <= b/t_b",
+        "overloaded engines, random solutions in fractions",
+        cases(),
+        grows,
+        overloaded,
+    )
+    return printed, corrected
+
+
+# The total workload of the fluid model: (C.19), and section 4.2 with two types.
+
+
+def verify_c19(data: Data) -> str | None:
+    """Confirm that (C.19) changes by other than arrivals less tokens, at constant flows.
+
+    The flows are ``B_p' = m_p λ`` (what arrives is processed at once) and ``B_d'`` as given.
+    """
+    rate, p, d, served = data["rate"], data["prefill"], data["decode"], data["decoded"]
+    if min(rate, p, d) < 1 or not 0 <= served <= rate * d:
+        return None
+    # Z_p' = λ − B_p'/m_p = 0 and Z_d' = λ − B_d'/m_d.
+    slope = (p + d) * (rate - Fraction(served, d))
+    stated = rate * (p + d) - (rate * p + served)
+    if slope == stated:
+        return None
+    return (
+        f"λ = {rate}, (m_p, m_d) = ({p}, {d}), B_p' = {rate * p}, B_d' = {served}: "
+        f"f' = {slope}, not {stated}"
+    )
+
+
+@CLAIMS.step(
+    "batching.c19",
+    Mutation("the correction with the printed weights", printed_again=True),
+    Mutation("flows with Z_d' = 0 only", least=1),
+    defect=Defect.FORMULA,
+    verify=verify_c19,
+)
+def _weights_check(context: Context, *, printed_again: bool = False, least: int = 0) -> Outcome:
+    """The total workload.
+
+    Source: throughput paper, (C.19) and the display after it (appendix C.2)
+    Statement: f(t) = m_p Z_p(t) + (m_p + m_d) Z_d(t) is the total workload, and equals f(0) +
+        λ(m_p + m_d)t − (B_p(t) + B_d(t)).
+    Formula: m_p Z_p + (m_p+m_d) Z_d = f(0) + λ(m_p+m_d)t − (B_p + B_d)
+    Assumes: (C.10) to (C.14)
+    Summary: The weights are exchanged: a request in prefill has both its prompt and its decode
+        tokens to come, one in decode only these.
+    Correction: f = (m_p + m_d) Z_p + m_d Z_d. The proof of Proposition 2 then goes through.
+    """
+    rng = context.rng
+    flows = []
+    for _ in range(context.choose(60, 600, 20_000)):
+        rate, p, d = (int(x) for x in rng.integers(1, 9, size=3))
+        decoded = rate * d if least else int(rng.integers(0, rate * d + 1))
+        flows.append({"rate": rate, "prefill": p, "decode": d, "decoded": decoded})
+    printed = refute("f' = λ(m_p+m_d) − (B_p' + B_d')", "constant flows", flows, verify_c19)
+
+    def paths() -> Iterator[tuple[Fluid, list[Point]]]:
+        for _ in range(context.choose(40, 500, 10_000)):
+            fluid = random_fluid(rng, Fraction(int(rng.integers(1, 15)), 10))
+            yield fluid, list(path(fluid, random_start(rng), rng, 12, wasted=True))
+
+    def kept(pair: tuple[Fluid, list[Point]]) -> bool:
+        fluid, points = pair
+        begin = workload(fluid, points[0], printed=printed_again)
+        arriving = fluid.rate * (fluid.prefill + fluid.decode)
+        return all(
+            workload(fluid, x, printed=printed_again) == begin + arriving * x.time - x.done
+            for x in points
+        )
+
+    corrected = examine(
+        "f = (m_p+m_d)Z_p + m_d Z_d is f(0) + λ(m_p+m_d)t − (B_p+B_d)",
+        "random fluid solutions in fractions, every corner",
+        paths(),
+        kept,
+    )
+    return printed, corrected
+
+
+#: λ, m_p, m_d, B_p', B_d' of a type.
+_Row = Sequence[int]
+
+
+def printed_slope(rows: Sequence[_Row]) -> Fraction:
+    """Return ``f'`` of section 4.2 as printed, with ``Z_p' = λ − B_p'/m_p`` and so on."""
+    return _slope(rows, lambda p, d: (p, p + d))
+
+
+def _slope(rows: Sequence[_Row], weights: Callable[[int, int], tuple[int, int]]) -> Fraction:
+    total = Fraction(0)
+    for rate, p, d, begun, decoded in rows:
+        first, second = weights(p, d)
+        into_decode = Fraction(begun, p)
+        total += first * (rate - into_decode) + second * (into_decode - Fraction(decoded, d))
+    return total
+
+
+def _room(rows: Sequence[_Row], capacity: int) -> int:
+    """Return ``δ = b/t_b − Σ_j λ^j(m_p^j + m_d^j)``."""
+    return capacity - sum(rate * (p + d) for rate, p, d, *_ in rows)
+
+
+def verify_two_types(data: Data) -> str | None:
+    """Confirm the same of the function of section 4.2, with two types and a load below 1.
+
+    All of the capacity is used. Both types have requests in both phases, so that for a while it
+    may be split between them in any way.
+    """
+    rows = data["types"]
+    if len(rows) != 2 or any(len(row) != 5 or min(row[:3]) < 1 or min(row) < 0 for row in rows):
+        return None
+    capacity = sum(begun + decoded for *_, begun, decoded in rows)
+    room = _room(rows, capacity)
+    if room <= 0 or printed_slope(rows) == -room:
+        return None
+    return (
+        f"(λ, m_p, m_d, B_p', B_d') = {rows}, b/t_b = {capacity}: f' = {printed_slope(rows)}, not "
+        f"−δ = {-room}"
+    )
+
+
+@CLAIMS.step(
+    "batching.section4.2",
+    Mutation("the correction with the printed weights", swapped=True),
+    Mutation("flows with m_p Z_d' = m_d Z_p' only", balanced=True),
+    Mutation("a token of the capacity unused", unused=1),
+    defect=Defect.FORMULA,
+    verify=verify_two_types,
+)
+def _two_types_check(
+    context: Context, *, swapped: bool = False, balanced: bool = False, unused: int = 0
+) -> Outcome:
+    """The total workload of two types.
+
+    Source: throughput paper, section 4.2, the Lyapunov function of two types
+    Statement: f(t) = Σ_j (m_p^j Z_p^j + (m_p^j + m_d^j) Z_d^j) is the total workload; under (4.2)
+        it falls at the rate δ = b/t_b − Σ_j λ^j(m_p^j + m_d^j) while it is positive.
+    Formula: f' = −δ while f > 0
+    Assumes: (4.2); Σ_j (B_p^j' + B_d^j') = b/t_b; f > 0
+    Summary: The weights are exchanged as in (C.19). With the printed ones f may even grow: a
+        request that enters decode gains weight.
+    Correction: f = Σ_j ((m_p^j + m_d^j) Z_p^j + m_d^j Z_d^j), for any number of types; the
+        condition (4.2), printed with t_p for t_b, stands.
+    """
+    rng = context.rng
+
+    def row() -> list[int]:
+        rate, p, d, more = (int(x) for x in rng.integers(1, 9, size=4))
+        if balanced:
+            # m_p·Z_d' = m_d·Z_p' = −m_p·m_d·more: to the printed weights all is one.
+            return [rate, p, d, p * (rate + p * more), d * (rate + (p + d) * more)]
+        return [rate, p, d, *(int(x) for x in rng.integers(0, 2 * rate * (p + d), size=2))]
+
+    number = context.choose(60, 600, 20_000)
+    cases = [{"types": [row(), row()]} for _ in range(number)]
+    others = [{"types": [row() for _ in range(int(rng.integers(1, 6)))]} for _ in range(number)]
+
+    def capacity(data: Data) -> int:
+        return sum(sum(flows[3:]) for flows in data["types"]) + unused
+
+    def below(data: Data) -> bool:
+        return _room(data["types"], capacity(data)) > 0
+
+    def right(data: Data) -> bool:
+        rows = data["types"]
+        slope = _slope(rows, lambda p, d: (p, p + d) if swapped else (p + d, d))
+        return slope == -_room(rows, capacity(data))
+
+    made = "constant flows that use all of b/t_b, loads below 1, requests in both phases"
+    printed = refute("f' = −δ", made, cases, verify_two_types, applies=below)
+    corrected = examine(
+        "the same with weights m_p + m_d and m_d", f"{made}, 1 to 5 types", others, right, below
+    )
+    growing = sum(below(data) and printed_slope(data["types"]) > 0 for data in cases)
+    return Findings(printed, corrected, numbers={"flows for which the printed f grows": growing})
