@@ -22,10 +22,9 @@ from formulations.second import (
     violations,
     without_idle_steps,
 )
-from formulations.second.bound import lower_bound
+from formulations.second.solver import lower_bound
 from formulations.step.certificate import Certificate
-from formulations.step.problem import StepProblem
-from formulations.step.result import Assignment
+from formulations.step.problem import Assignment, StepProblem
 from formulations.trust import COMBINATORIAL
 from formulations.work import OPERATIONS, checked_work_limit
 
