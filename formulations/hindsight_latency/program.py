@@ -24,8 +24,7 @@ symmetry between identical requests is gone, and any x splits into starts of its
 
 from typing import Any
 
-from formulations.hindsight_latency.kinds import kinds
-from formulations.hindsight_latency.problem import LatencyProblem
+from formulations.hindsight_latency.problem import LatencyProblem, kinds
 from formulations.modelling import pyo
 from formulations.request_table import RequestKind
 

@@ -1,4 +1,4 @@
-"""Checker and oracle of second objectives: they know the problem data and nothing of any solver."""
+"""The checker and the oracle of second objectives: they know the data and no solver."""
 
 from collections.abc import Sequence
 

@@ -25,8 +25,7 @@ from typing import Any
 from formulations.batching import AgentNetwork
 from formulations.linear.exact_linear import allow_fractions
 from formulations.modelling import pyo
-from formulations.stability.traffic import direct_rates, feeds
-from formulations.stability.virtual_stations import VirtualStation
+from formulations.stability.traffic import VirtualStation, direct_rates, feeds
 
 
 def build(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> Any:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from formulations.batching import AgentNetwork, BatchTime
-from formulations.stability.traffic import direct_rates, feeds
-from formulations.stability.virtual_stations import VirtualStation
+from formulations.stability.traffic import VirtualStation, direct_rates, feeds
 
 _ZERO = Fraction(0)
 

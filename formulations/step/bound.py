@@ -2,7 +2,9 @@
 
 They certify: a checked solution whose objective equals such a bound is optimal, whoever found it.
 
-The interval relaxation bounds steps whose waiting requests grow alike, with its multipliers. Let ``v_i(h) = s_i + d(h)`` for all waiting requests, and let every slot be filled (or d be 0), so
+The interval relaxation bounds steps whose waiting requests grow alike, with its multipliers.
+
+Let ``v_i(h) = s_i + d(h)`` for all waiting requests, and let every slot be filled (or d be 0), so
 that worker g takes ``cap_g`` requests and has the load ``a_g(h) + Δ_g``, with ``a_g(h) = b_g(h) +
 cap_g·d(h)`` and ``Δ_g`` the sum of their sizes. Which sums are reachable is forgotten but for an
 interval of each, and of all together::

@@ -20,9 +20,9 @@ them to the verifier, which then searches by itself (`formulations.step.exhausti
 subsets must be within the distance of its best that bound and claim leave, and no disjoint choice
 may exist. Small problems are searched placement by placement where that takes too long.
 
-In such a case a worker either takes a request of a given size, and then the rest is a smaller problem of the same
-kind, or it takes none of that size. For prices λ >= 0 on the requests that are left, the total
-that fits under a peak M is at most
+In such a case a worker either takes a request of a given size, and then the rest is a smaller
+problem of the same kind, or it takes none of that size. For prices λ >= 0 on the requests that are
+left, the total that fits under a peak M is at most
 
     Σ_i λ_i + Σ_g max { Σ_{i ∈ S} (s_i − λ_i) : |S| = cap_g, Σ_{i ∈ S} s_i ≤ M − b_g, S allowed },
 
