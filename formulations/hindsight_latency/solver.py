@@ -7,7 +7,6 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.errors import CapabilityError
-from formulations.form_writer import FormWriter
 from formulations.formulation import Formulation
 from formulations.hindsight_latency.bound import lower_bound
 from formulations.hindsight_latency.check import brute_force, total_latency, violations
@@ -20,7 +19,7 @@ from formulations.hindsight_latency.problem import (
 )
 from formulations.request_table import RequestKind
 from formulations.results import Termination
-from formulations.standard_form import StandardForm
+from formulations.standard_form import FormWriter, StandardForm
 from formulations.words import listed
 
 #: Most nonzeros written; beyond, no solver would return anyway.

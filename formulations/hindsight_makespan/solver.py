@@ -9,7 +9,6 @@ import numpy as np
 
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import CapabilityError
-from formulations.form_writer import FormWriter
 from formulations.formulation import Formulation
 from formulations.hindsight_makespan.bound import lower_bound
 from formulations.hindsight_makespan.check import (
@@ -28,7 +27,7 @@ from formulations.hindsight_makespan.problem import (
 )
 from formulations.request_table import RequestKind
 from formulations.results import Termination
-from formulations.standard_form import EXACT_LIMIT, StandardForm
+from formulations.standard_form import EXACT_LIMIT, FormWriter, StandardForm
 from formulations.words import listed
 
 #: Most nonzeros written; beyond, no solver would return anyway.

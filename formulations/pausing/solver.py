@@ -12,8 +12,7 @@ from formulations.arrays import FloatArray, IntArray, integer
 from formulations.backends import SolveLimits, check_method
 from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
-from formulations.form_writer import FormWriter
-from formulations.formulation import Formulation
+from formulations.formulation import COMBINATORIAL, Formulation
 from formulations.pausing.bound import (
     Relaxation,
     least_ratio,
@@ -25,8 +24,7 @@ from formulations.pausing.bound import (
 from formulations.pausing.check import Solution, brute_force, time_and_tokens, violations
 from formulations.pausing.problem import PausingProblem, PausingResult, PricedPausing, PricedResult
 from formulations.results import BoundKind, Termination, own_solver
-from formulations.standard_form import EXACT_LIMIT, StandardForm
-from formulations.trust import COMBINATORIAL
+from formulations.standard_form import EXACT_LIMIT, FormWriter, StandardForm
 
 #: Most nonzeros written; beyond, no solver would return anyway.
 MAX_NONZEROS = 20_000_000

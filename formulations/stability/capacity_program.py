@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from formulations.batching import AgentNetwork
-from formulations.linear.exact_linear import allow_fractions
+from formulations.linear import allow_fractions
 from formulations.modelling import pyo
 from formulations.stability.traffic import VirtualStation, direct_rates, feeds
 

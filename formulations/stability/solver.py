@@ -8,9 +8,8 @@ from typing import Any
 from formulations.backends import SolveLimits
 from formulations.batching import AgentNetwork
 from formulations.errors import InputError
-from formulations.fluid.proof import DUALITY
-from formulations.fluid.result import FluidResult
-from formulations.linear.linear_solve import solve_linear
+from formulations.fluid.solver import DUALITY, FluidResult
+from formulations.linear import solve_linear
 from formulations.results import Termination, own_solver
 from formulations.stability.check import (
     Prices,

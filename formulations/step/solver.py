@@ -15,14 +15,12 @@ from formulations.arrays import FloatArray, IntArray
 from formulations.backends import SolveLimits
 from formulations.deadline import TimeLimit
 from formulations.errors import CapabilityError
-from formulations.form_writer import FormWriter
-from formulations.formulation import NO_LIMITS, Formulation
+from formulations.formulation import COMBINATORIAL, NO_LIMITS, Formulation
 from formulations.results import Termination, TieRule, own_solver
-from formulations.standard_form import StandardForm
+from formulations.standard_form import FormWriter, StandardForm
 from formulations.step.bound import lower_bound, peak_bounds
 from formulations.step.check import brute_force, violations
 from formulations.step.problem import WORDS, Assignment, Objective, StepProblem, StepResult
-from formulations.trust import COMBINATORIAL
 
 #: Most nonzeros written; beyond, no solver would return anyway.
 MAX_NONZEROS = 20_000_000

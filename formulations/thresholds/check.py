@@ -1,14 +1,47 @@
-"""The checkers of thresholds: they know the problem data and no algorithm."""
+"""The checkers of thresholds: they know the problem data and no algorithm.
+
+`certified_memory` derives a lower bound on the memory from the conditions alone. They bound each
+entry from below by something that grows with all entries (`formulations.thresholds.conditions`).
+So what they ask of a vector below every solution is again below every solution; from all ones
+upwards this ends at the least solution. No step is skipped, unlike in
+`formulations.thresholds.least`: this is what that is checked against.
+"""
 
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, floor
 
-from formulations.thresholds.conditions import ThresholdProblem
-from formulations.thresholds.nested_problem import NestedProblem
-from formulations.thresholds.prompt_group import PromptGroup
-from formulations.thresholds.time_varying import TimeVaryingProblem
-from formulations.thresholds.wait_problem import WaitProblem
+from formulations.errors import InputError
+from formulations.thresholds.conditions import ThresholdProblem, policy_memory
+from formulations.thresholds.problem import (
+    NestedProblem,
+    PromptGroup,
+    TimeVaryingProblem,
+    WaitProblem,
+)
+
+#: Most rounds; near a load of 1 there are many.
+_MAX_ROUNDS = 200_000
+
+
+def certified_memory(problem: ThresholdProblem) -> int:
+    """Return the least memory of any thresholds [tokens].
+
+    Raises
+    ------
+    InputError
+        If there are none (a load of 1 or more), or the load is too near 1.
+    """
+    conditions = problem.conditions
+    if problem.load >= 1:
+        raise InputError("load", "1 or more", "there are no thresholds")
+    vector = (1,) * len(problem.weights)
+    for _ in range(_MAX_ROUNDS):
+        following = conditions.next_vector(vector)
+        if following == vector:
+            return policy_memory(problem.weights, vector)
+        vector = following
+    raise InputError("load", f"too near 1 for {_MAX_ROUNDS:,} rounds", "use a lower load")
 
 
 def threshold_violations(problem: ThresholdProblem, thresholds: Sequence[int]) -> dict[str, int]:

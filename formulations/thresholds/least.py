@@ -12,13 +12,13 @@ from itertools import product
 from math import ceil, floor, gcd, lcm, prod
 
 from formulations.errors import CapabilityError
-from formulations.thresholds.chain import least_integer
 from formulations.thresholds.check import threshold_violations
 from formulations.thresholds.conditions import (
     BatchArrivals,
     ThresholdConditions,
     ThresholdProblem,
     batch_time,
+    least_integer,
     policy_memory,
 )
 

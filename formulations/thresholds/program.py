@@ -20,7 +20,7 @@ Constraints
 
 Rows of integers exceed a number strictly iff they exceed it by 1. There is a least solution
 (`conditions`); it alone is optimal, and it minimises every threshold at once. For WAIT the linear
-relaxation is `formulations.fluid.equilibrium_program`. The paper leaves the choice of thresholds
+relaxation is `formulations.fluid.programs`. The paper leaves the choice of thresholds
 open. The memory here is the exact one of a full batch; the paper's (11) is another number.
 The safety buffer of (12) depends on n through a transcendental equation and is added afterwards
 (`buffer`).

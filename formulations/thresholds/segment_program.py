@@ -32,7 +32,7 @@ from typing import Any
 
 from formulations.modelling import pyo
 from formulations.thresholds.conditions import BatchArrivals
-from formulations.thresholds.nested_problem import NestedProblem
+from formulations.thresholds.problem import NestedProblem
 
 Segment = tuple[int, int]
 

@@ -12,6 +12,7 @@ from bfio.step.second.search import improved, prepare_second, settled
 from formulations.backends import backend
 from formulations.deadline import TimeLimit
 from formulations.errors import CapabilityError
+from formulations.formulation import COMBINATORIAL
 from formulations.results import BoundKind, Termination, own_solver
 from formulations.second import (
     SecondProblem,
@@ -25,7 +26,6 @@ from formulations.second import (
 from formulations.second.solver import lower_bound
 from formulations.step.certificate import Certificate
 from formulations.step.problem import Assignment, StepProblem
-from formulations.trust import COMBINATORIAL
 from formulations.work import OPERATIONS, checked_work_limit
 
 #: Largest factor that our own method is given; beyond, its numbers leave 64 bits.
