@@ -18,13 +18,18 @@ from formulations.thresholds.buffer import (
     safety_buffer,
 )
 from formulations.thresholds.check import (
+    brute_force,
     nested_violations,
     threshold_violations,
     time_varying_violations,
     wait_violations,
 )
-from formulations.thresholds.conditions import ThresholdProblem, batch_time, policy_memory
-from formulations.thresholds.least import brute_force, least_thresholds
+from formulations.thresholds.conditions import (
+    ThresholdProblem,
+    batch_time,
+    least_thresholds,
+    policy_memory,
+)
 from formulations.thresholds.problem import (
     NestedProblem,
     PromptGroup,

@@ -39,8 +39,12 @@ from typing import NotRequired, TypedDict, Unpack
 from formulations.errors import CapabilityError, InputError
 from formulations.fluid import FluidWorker
 from formulations.rationals import exact_number
-from formulations.thresholds.conditions import SegmentChain, ThresholdProblem, policy_memory
-from formulations.thresholds.least import least_thresholds
+from formulations.thresholds.conditions import (
+    SegmentChain,
+    ThresholdProblem,
+    least_thresholds,
+    policy_memory,
+)
 from formulations.thresholds.problem import NestedProblem
 
 _HALVINGS = 200

@@ -15,7 +15,7 @@ from formulations.thresholds.buffer import (
     group_buffers,
     sum_of_buffers,
 )
-from formulations.thresholds.least import least_thresholds
+from formulations.thresholds.conditions import least_thresholds
 from formulations.thresholds.problem import NestedProblem
 
 #: Most possible boundaries whose sets are enumerated, 2^16 of them.

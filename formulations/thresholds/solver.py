@@ -10,9 +10,8 @@ from formulations.arrays import FloatArray
 from formulations.backends import SolveLimits
 from formulations.formulation import Formulation
 from formulations.results import ProgramResult, Termination
-from formulations.thresholds.check import nested_violations, threshold_violations
-from formulations.thresholds.conditions import ThresholdProblem, policy_memory
-from formulations.thresholds.least import brute_force, least_thresholds
+from formulations.thresholds.check import brute_force, nested_violations, threshold_violations
+from formulations.thresholds.conditions import ThresholdProblem, least_thresholds, policy_memory
 from formulations.thresholds.problem import NestedProblem
 from formulations.thresholds.segments import all_segments
 
