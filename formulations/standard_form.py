@@ -13,9 +13,9 @@ statement in Pyomo stays what counts: a test compiles it and compares every row,
 coefficient with what is written.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from formulations.errors import CapabilityError
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+F = TypeVar("F", bound=Callable[..., Any])
 #: Integers of at least this size are not all representable in float64.
 EXACT_LIMIT = 2.0**53
 
@@ -110,6 +111,27 @@ class StandardForm:
     def column_index(self) -> dict[str, int]:
         """Return the position of each column by name."""
         return {name: j for j, name in enumerate(self.column_names)}
+
+
+def constraint(model: Any, *sets: Any, name: str | None = None) -> Callable[[F], F]:
+    """Let a function state constraints of a Pyomo model, one for each member of some sets.
+
+    Parameters
+    ----------
+    model : pyomo.environ.ConcreteModel
+        What they are added to.
+    sets
+        Index sets; a single constraint without.
+    name : str, optional
+        By default that of the function.
+    """
+    from formulations.modelling import pyo
+
+    def add(rule: F) -> F:
+        setattr(model, name or rule.__name__, pyo.Constraint(*sets, rule=rule))
+        return rule
+
+    return add
 
 
 def compile_model(model: Any) -> StandardForm:
