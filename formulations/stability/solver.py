@@ -16,7 +16,6 @@ from formulations.stability.check import (
     capacity_bound,
     capacity_violations,
     price_violations,
-    share_of,
 )
 from formulations.stability.traffic import (
     VirtualStation,
@@ -24,6 +23,7 @@ from formulations.stability.traffic import (
     feeds,
     least_solution,
     loads,
+    share_of,
     traffic,
 )
 

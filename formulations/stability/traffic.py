@@ -92,6 +92,11 @@ def work_rates(network: AgentNetwork, flows: Sequence[Fraction]) -> tuple[Fracti
     return tuple(work)
 
 
+def share_of(network: AgentNetwork, stage: int) -> Fraction:
+    """Return ``w_k / C_j(k)``: slots of its whole agent that a task of a stage takes."""
+    return network.stages[stage].tokens / network.agents[network.agent_of[stage]].rate
+
+
 def loads(network: AgentNetwork) -> tuple[Fraction, ...]:
     """Return ``ρ_j``, length J: tokens that arrive for each agent over what full batches process.
 
