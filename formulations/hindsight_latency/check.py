@@ -4,6 +4,7 @@ Both know the problem data and nothing of any algorithm.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from formulations.errors import CapabilityError
@@ -98,57 +99,38 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
             f"more than {MAX_VECTORS} start vectors",
             "use --method cp-sat",
         )
-    search = _Enumeration(problem, last, math.inf if most is None else most)
-    search.extend(0, 0)
-    constant = sum(problem.output.tolist()) - sum(arrivals)
-    assert search.best is not None
-    return search.best[0] + constant, search.best[1]
+    convention, prompts, outputs = problem.convention, problem.prompt, problem.output
+    ages = [range(convention.first_age, convention.last_age(o) + 1) for o in outputs.tolist()]
+    left = math.inf if most is None else most
+    best: tuple[int, list[int]] | None = None
+    starts: list[int] = []
+    # Memory of the requests placed so far.
+    used: Counter[int] = Counter()
 
-
-class _Enumeration:
-    """Depth-first enumeration; ``used`` is the memory of the requests placed so far."""
-
-    def __init__(self, problem: LatencyProblem, last: dict[int, int], most: float) -> None:
-        self.best: tuple[int, list[int]] | None = None
-        self._problem = problem
-        self._last = last
-        self._left = most
-        self._starts: list[int] = []
-        self._used: dict[int, int] = {}
-        self._arrivals = problem.arrival.tolist()
-
-    def extend(self, request: int, total: int) -> None:
-        """Try every start of ``request`` and of those after it."""
-        if request == self._problem.num_requests:
-            if self.best is None or total < self.best[0]:
-                self.best = total, list(self._starts)
+    def extend(total: int) -> None:
+        """Try every start of the next request, and of those after it."""
+        nonlocal best, left
+        i = len(starts)
+        if i == problem.num_requests:
+            if best is None or total < best[0]:
+                best = total, list(starts)
             return
-        rest = sum(self._arrivals[request + 1 :])
-        for start in range(self._arrivals[request], self._last[request] + 1):
-            if self.best is not None and total + start + rest >= self.best[0]:
+        rest = sum(arrivals[i + 1 :])
+        for start in range(arrivals[i], last[i] + 1):
+            if best is not None and total + start + rest >= best[0]:
                 return
-            self._left -= 1
-            if self._left < 0:
+            left -= 1
+            if left < 0:
                 raise CapabilityError("problem", "too many schedules", "use --method cp-sat")
-            if self._add(request, start):
-                self._starts.append(start)
-                self.extend(request + 1, total + start)
-                self._starts.pop()
-            self._remove(request, start)
+            held = {start + age: int(prompts[i]) + age for age in ages[i]}
+            used.update(held)
+            if all(used[round_] <= problem.memory for round_ in held):
+                starts.append(start)
+                extend(total + start)
+                starts.pop()
+            used.subtract(held)
 
-    def _add(self, request: int, start: int) -> bool:
-        fits = True
-        for round_, tokens in self._profile(request, start):
-            self._used[round_] = self._used.get(round_, 0) + tokens
-            fits = fits and self._used[round_] <= self._problem.memory
-        return fits
-
-    def _remove(self, request: int, start: int) -> None:
-        for round_, tokens in self._profile(request, start):
-            self._used[round_] -= tokens
-
-    def _profile(self, request: int, start: int) -> list[tuple[int, int]]:
-        convention = self._problem.convention
-        prompt, output = int(self._problem.prompt[request]), int(self._problem.output[request])
-        ages = range(convention.first_age, convention.last_age(output) + 1)
-        return [(start + age, prompt + age) for age in ages]
+    extend(0)
+    constant = sum(outputs.tolist()) - sum(arrivals)
+    assert best is not None
+    return best[0] + constant, best[1]

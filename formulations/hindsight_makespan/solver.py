@@ -1,7 +1,6 @@
 """The hindsight makespan program with its verbs: write it as arrays, read points, solve it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -34,35 +33,6 @@ from formulations.words import listed
 MAX_NONZEROS = 20_000_000
 
 
-@dataclass(frozen=True)
-class _Starts:
-    """The columns ``x[c,g,k]``, c slow and k fast, and what they occupy.
-
-    ``kind``, ``lane`` and ``start`` have one entry per column; ``column``, ``step`` and ``load``
-    one per step of every start.
-    """
-
-    kind: IntArray
-    lane: IntArray
-    start: IntArray
-    column: IntArray
-    step: IntArray
-    load: IntArray
-
-    @staticmethod
-    def of(groups: tuple[RequestKind, ...]) -> "_Starts":
-        """Return the starts of some kinds."""
-        windows = [(group.lanes, np.array(group.starts)) for group in groups]
-        kind = np.repeat(np.arange(len(groups)), [lanes * len(w) for lanes, w in windows])
-        lane = np.concatenate([np.repeat(np.arange(lanes), len(w)) for lanes, w in windows])
-        start = np.concatenate([np.tile(w, lanes) for lanes, w in windows])
-        outputs = np.array([group.output for group in groups])[kind]
-        prompts = np.array([group.prompt for group in groups])[kind]
-        column = np.repeat(np.arange(len(kind)), outputs)
-        age = np.arange(len(column)) - np.repeat(outputs.cumsum() - outputs, outputs)
-        return _Starts(kind, lane, start, column, start[column] + age, prompts[column] + age)
-
-
 def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> StandardForm:
     """Write the standard form of a problem with at least one request.
 
@@ -74,29 +44,62 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...
     CapabilityError
         If there would be more than `MAX_NONZEROS` nonzeros, or a cost that float64 rounds.
     """
+    per_step, per_token = problem.rates
     _check_costs(problem)
     _check_size(problem, groups)
-    starts = _Starts.of(groups)
-    sizes = np.array([len(kind.members) for kind in groups])
+    # Kind, lane and start of each column ``x[c,g,k]``.
+    windows = [(group.lanes, np.array(group.starts)) for group in groups]
+    kind = np.repeat(np.arange(len(groups)), [count * len(w) for count, w in windows])
+    lane = np.concatenate([np.repeat(np.arange(count), len(w)) for count, w in windows])
+    start = np.concatenate([np.tile(w, count) for count, w in windows])
+    sizes = np.array([len(group.members) for group in groups])
     latency = problem.objective is MakespanObjective.LATENCY
     writer = FormWriter()
-    cells = zip(starts.kind.tolist(), starts.lane.tolist(), starts.start.tolist(), strict=True)
+    cells = zip(kind.tolist(), lane.tolist(), start.tolist(), strict=True)
     writer.columns(
         (f"x[{c},{g},{k}]" for c, g, k in cells),
-        upper=sizes[starts.kind],
-        cost=starts.start if latency else 0,
+        upper=sizes[kind],
+        cost=start if latency else 0,
     )
     names = (f"start_once[{c}]" for c in range(len(groups)))
-    first = writer.rows(names, lower=sizes, upper=sizes)
-    writer.add(first + starts.kind, np.arange(len(starts.kind)), 1)
-    steps = np.unique(starts.step)
-    busy = _add_lane_rows(writer, problem, starts, steps)
+    writer.add(writer.rows(names, lower=sizes, upper=sizes) + kind, np.arange(len(kind)), 1)
+    # Column, step and load of each step that a start occupies.
+    outputs = np.array([group.output for group in groups])[kind]
+    column = np.repeat(np.arange(len(kind)), outputs)
+    age = np.arange(len(column)) - np.repeat(outputs.cumsum() - outputs, outputs)
+    step = start[column] + age
+    load = np.array([group.prompt for group in groups])[kind][column] + age
+    # One row per lane and step at which something may run.
+    steps, place = np.unique(step, return_inverse=True)
+    occupied, row = np.unique(lane[column] * len(steps) + place, return_inverse=True)
+    each, (of_lane, of_step) = np.arange(len(occupied)), np.divmod(occupied, len(steps))
+    places = zip(of_lane.tolist(), steps[of_step].tolist(), strict=True)
+    labels = [f"{g},{k}" for g, k in places]
+    capacity, listed_steps = lanes(problem)[1], steps.tolist()
+    if per_token:
+        peak = writer.columns(
+            (f"peak[{k}]" for k in listed_steps), upper=problem.largest_load, cost=per_token
+        )
+    first = writer.rows((f"slots[{label}]" for label in labels), upper=0 if per_step else capacity)
+    writer.add(first + row, column, 1)
+    if per_step:
+        busy = writer.columns((f"busy[{k}]" for k in listed_steps), cost=per_step)
+        writer.add(first + each, busy + of_step, -capacity)
+    if per_token:
+        first = writer.rows((f"barrier[{label}]" for label in labels), upper=0)
+        writer.add(first + row, column, load)
+        writer.add(first + each, peak + of_step, -1)
     if problem.work_conserving:
-        _add_conserving_rows(writer, problem, groups, starts)
-    elif busy is not None:
-        _add_gapless_rows(writer, steps, busy)
+        _add_conserving_rows(writer, problem, groups, step, column)
+    elif per_step:
+        # Pyomo writes the row as busy[k+1] - busy[k] <= 0.
+        first = writer.rows((f"gapless[{k}]" for k in listed_steps[:-1]), upper=0)
+        pairs = np.arange(len(steps) - 1)
+        writer.add(first + pairs, busy + pairs, -1)
+        writer.add(first + pairs, busy + pairs + 1, 1)
     if problem.memory is not None:
-        _add_memory_rows(writer, problem.memory, starts, steps)
+        names = (f"memory[{label}]" for label in labels)
+        writer.add(writer.rows(names, upper=problem.memory[of_lane]) + row, column, load)
     completions = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
     return writer.form(completions if latency else problem.offset)
 
@@ -117,10 +120,10 @@ def _check_size(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> No
     nonzeros = 0
     for kind in groups:
         width = len(kind.starts)
-        rows = 2 if problem.memory is None else 3
-        nonzeros += kind.lanes * width * (rows * kind.output + 1)
+        per_start = (2 if problem.memory is None else 3) * kind.output + 1
         if problem.work_conserving:
-            nonzeros += kind.lanes * width * (kind.output + width // 2)
+            per_start += kind.output + width // 2
+        nonzeros += kind.lanes * width * per_start
     if nonzeros > MAX_NONZEROS:
         raise CapabilityError(
             "problem",
@@ -129,60 +132,21 @@ def _check_size(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> No
         )
 
 
-def _add_lane_rows(
-    writer: FormWriter, problem: MakespanProblem, starts: _Starts, steps: IntArray
-) -> int | None:
-    """(2) and (3): one row per lane and step at which something may run.
-
-    Returns the first column of the busy steps, if they have a cost.
-    """
-    per_step, per_token = problem.rates
-    lane, place = starts.lane[starts.column], np.searchsorted(steps, starts.step)
-    cells, row = np.unique(lane * len(steps) + place, return_inverse=True)
-    each, of_cell = np.arange(len(cells)), cells % len(steps)
-    places = zip((cells // len(steps)).tolist(), steps[of_cell].tolist(), strict=True)
-    labels = [f"{g},{k}" for g, k in places]
-    capacity, busy = lanes(problem)[1], None
-    if per_token:
-        peak = writer.columns(
-            (f"peak[{k}]" for k in steps.tolist()), upper=problem.largest_load, cost=per_token
-        )
-    first = writer.rows((f"slots[{label}]" for label in labels), upper=0 if per_step else capacity)
-    writer.add(first + row, starts.column, 1)
-    if per_step:
-        busy = writer.columns((f"busy[{k}]" for k in steps.tolist()), cost=per_step)
-        writer.add(first + each, busy + of_cell, -capacity)
-    if per_token:
-        first = writer.rows((f"barrier[{label}]" for label in labels), upper=0)
-        writer.add(first + row, starts.column, starts.load)
-        writer.add(first + each, peak + of_cell, -1)
-    return busy
-
-
-def _add_memory_rows(
-    writer: FormWriter, memory: IntArray, starts: _Starts, steps: IntArray
-) -> None:
-    """(7)."""
-    place = np.searchsorted(steps, starts.step)
-    cells, row = np.unique(starts.lane[starts.column] * len(steps) + place, return_inverse=True)
-    lane, of_cell = cells // len(steps), cells % len(steps)
-    places = zip(lane.tolist(), steps[of_cell].tolist(), strict=True)
-    first = writer.rows((f"memory[{g},{k}]" for g, k in places), upper=memory[lane])
-    writer.add(first + row, starts.column, starts.load)
-
-
 def _add_conserving_rows(
-    writer: FormWriter, problem: MakespanProblem, groups: tuple[RequestKind, ...], starts: _Starts
+    writer: FormWriter,
+    problem: MakespanProblem,
+    groups: tuple[RequestKind, ...],
+    step: IntArray,
+    column: IntArray,
 ) -> None:
-    """(4) and (5)."""
+    """(4) and (5), of the columns that run at these steps."""
     waits = [np.array(kind.starts[:-1], dtype=np.int64) for kind in groups]
     steps = np.unique(np.concatenate(waits))
     full = writer.columns(f"full[{k}]" for k in steps.tolist())
     # Pyomo writes the row as m full[k] - (running) <= 0.
     first = writer.rows((f"filled[{k}]" for k in steps.tolist()), upper=0)
-    known = np.isin(starts.step, steps)
-    row = np.searchsorted(steps, starts.step[known])
-    writer.add(first + row, starts.column[known], -1)
+    known = np.isin(step, steps)
+    writer.add(first + np.searchsorted(steps, step[known]), column[known], -1)
     each = np.arange(len(steps))
     writer.add(first + each, full + each, problem.total_slots)
     offset = 0
@@ -196,81 +160,6 @@ def _add_conserving_rows(
         offset += kind.lanes * width
 
 
-def _add_gapless_rows(writer: FormWriter, steps: IntArray, busy: int) -> None:
-    """(6)."""
-    each = np.arange(len(steps) - 1)
-    # Pyomo writes the row as busy[k+1] - busy[k] <= 0.
-    first = writer.rows((f"gapless[{k}]" for k in steps[:-1].tolist()), upper=0)
-    writer.add(first + each, busy + each, -1)
-    writer.add(first + each, busy + each + 1, 1)
-
-
-def schedule_of(
-    problem: MakespanProblem, groups: tuple[RequestKind, ...], values: FloatArray
-) -> Schedule:
-    """Read starts and workers off a point; members of a kind start in order."""
-    counts = np.maximum(np.round(values), 0).astype(np.int64)
-    starts, workers = problem.arrival.tolist(), [0] * problem.num_requests
-    offset = 0
-    for kind in groups:
-        size = kind.lanes * len(kind.starts)
-        chosen = np.repeat(np.arange(size), counts[offset : offset + size])
-        lane, place = np.divmod(chosen, len(kind.starts))
-        order = np.lexsort((lane, place))
-        # A point that starts too few or too many of a kind is caught by its bound or objective.
-        for member, j in zip(kind.members, order.tolist(), strict=False):
-            starts[member], workers[member] = kind.first_start + int(place[j]), int(lane[j])
-        offset += size
-    if problem.objective is MakespanObjective.LATENCY and problem.memory is None:
-        workers = spread_over_workers(problem, starts)
-    return tuple(starts), tuple(workers)
-
-
-def point_of(
-    problem: MakespanProblem,
-    groups: tuple[RequestKind, ...],
-    index: Mapping[str, int],
-    starts: Sequence[int],
-    workers: Sequence[int],
-) -> FloatArray | None:
-    """Write a feasible schedule as a point; None if it is not within the kinds' windows.
-
-    Parameters
-    ----------
-    problem : MakespanProblem
-        Data.
-    groups : tuple of RequestKind
-        Its kinds.
-    index : mapping
-        Position of each column by name.
-    starts, workers : sequence of int
-        The schedule.
-    """
-    values = np.zeros(len(index))
-    lane = _first_uses(problem, groups, workers)
-    # Free wall-clock windows begin at the last arrival; what starts earlier is moved there whole.
-    shift = max((kind.first_start - starts[i] for kind in groups for i in kind.members), default=0)
-    shift = max(shift, 0)
-    for c, kind in enumerate(groups):
-        for i in kind.members:
-            column = index.get(f"x[{c},{lane[i]},{starts[i] + shift}]")
-            if column is None:
-                return None
-            values[column] += 1.0
-    path = trajectory(problem, [start + shift for start in starts], workers)
-    for step, peak in zip(path.steps.tolist(), path.peaks.tolist(), strict=True):
-        for name, value in ((f"peak[{step}]", peak), (f"busy[{step}]", 1.0)):
-            if (column := index.get(name)) is not None:
-                values[column] = value
-    used = np.zeros(int(path.steps.max()) + 2, dtype=np.int64)
-    for start, output in zip(starts, problem.output.tolist(), strict=True):
-        used[start + shift : start + shift + output] += 1
-    for step in np.flatnonzero(used == problem.total_slots).tolist():
-        if (column := index.get(f"full[{step}]")) is not None:
-            values[column] = 1.0
-    return values
-
-
 def spread_over_workers(problem: MakespanProblem, starts: Sequence[int]) -> list[int]:
     """Give each request a worker with a free slot; the workers do not matter for latency."""
     outputs = problem.output.tolist()
@@ -281,21 +170,6 @@ def spread_over_workers(problem: MakespanProblem, starts: Sequence[int]) -> list
         workers[i] = min(range(problem.workers), key=lambda g: len(ends[g]))
         ends[workers[i]].append(starts[i] + outputs[i])
     return workers
-
-
-def _first_uses(
-    problem: MakespanProblem, groups: tuple[RequestKind, ...], workers: Sequence[int]
-) -> list[int]:
-    """Renumber equal workers in the order in which the kinds' members first use them."""
-    if lanes(problem)[0] == 1:
-        return [0] * problem.num_requests
-    if not problem.is_symmetric:
-        return list(workers)
-    number: dict[int, int] = {}
-    for kind in groups:
-        for i in kind.members:
-            number.setdefault(workers[i], len(number))
-    return [number[worker] for worker in workers]
 
 
 class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
@@ -366,11 +240,58 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
 
     def solution_at(self, values: FloatArray) -> Schedule:
         """Read starts and workers off a point; members of a kind start in order."""
-        return schedule_of(self.problem, self.kinds, values)
+        problem = self.problem
+        counts = np.maximum(np.round(values), 0).astype(np.int64)
+        starts, workers = problem.arrival.tolist(), [0] * problem.num_requests
+        offset = 0
+        for kind in self.kinds:
+            size = kind.lanes * len(kind.starts)
+            chosen = np.repeat(np.arange(size), counts[offset : offset + size])
+            lane, place = np.divmod(chosen, len(kind.starts))
+            order = np.lexsort((lane, place))
+            # A point that starts too few or too many of a kind is caught by bound or objective.
+            for member, j in zip(kind.members, order.tolist(), strict=False):
+                starts[member], workers[member] = kind.first_start + int(place[j]), int(lane[j])
+            offset += size
+        if problem.objective is MakespanObjective.LATENCY and problem.memory is None:
+            workers = spread_over_workers(problem, starts)
+        return tuple(starts), tuple(workers)
 
     def point_of(self, solution: Schedule) -> FloatArray | None:
         """Write a feasible schedule as a point; None if it is not within the windows."""
-        return point_of(self.problem, self.kinds, self.standard_form.column_index(), *solution)
+        starts, workers = solution
+        problem, index = self.problem, self.standard_form.column_index()
+        values = np.zeros(len(index))
+        lane = list(workers)
+        if lanes(problem)[0] == 1:
+            lane = [0] * problem.num_requests
+        elif problem.is_symmetric:
+            # Equal workers are numbered as the kinds' members first use them.
+            used = dict.fromkeys(workers[i] for kind in self.kinds for i in kind.members)
+            number = {worker: place for place, worker in enumerate(used)}
+            lane = [number[worker] for worker in workers]
+        # Free wall-clock windows begin at the last arrival; what starts earlier moves there whole.
+        shift = max((k.first_start - starts[i] for k in self.kinds for i in k.members), default=0)
+        starts = tuple(start + max(shift, 0) for start in starts)
+        for c, kind in enumerate(self.kinds):
+            for i in kind.members:
+                column = index.get(f"x[{c},{lane[i]},{starts[i]}]")
+                if column is None:
+                    return None
+                values[column] += 1.0
+        path = trajectory(problem, starts, workers)
+        others: dict[str, float] = {}
+        for step, peak in zip(path.steps.tolist(), path.peaks.tolist(), strict=True):
+            others |= {f"peak[{step}]": peak, f"busy[{step}]": 1.0}
+        running = np.zeros(int(path.steps.max()) + 2, dtype=np.int64)
+        for start, output in zip(starts, problem.output.tolist(), strict=True):
+            running[start : start + output] += 1
+        full = np.flatnonzero(running == problem.total_slots).tolist()
+        others |= {f"full[{step}]": 1.0 for step in full}
+        for name, value in others.items():
+            if name in index:
+                values[index[name]] = value
+        return values
 
 
 solve = MakespanProgram.solve
