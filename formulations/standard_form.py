@@ -7,21 +7,26 @@
 A program is stated once in Pyomo; `compile_model` turns any such statement into this form. The
 entries are float64 because solvers want them so; `compile_model` refuses any that float64 would
 round, so an integer program stays exactly the one that was stated.
+
+`FormWriter` writes a standard form directly, family by family, where compiling is too slow. The
+statement in Pyomo stays what counts: a test compiles it and compares every row, column and
+coefficient with what is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from formulations.arrays import BoolArray, FloatArray
+from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import CapabilityError
 
 # Loading SciPy takes as long as NumPy, and many who import this solve nothing.
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+F = TypeVar("F", bound=Callable[..., Any])
 #: Integers of at least this size are not all representable in float64.
 EXACT_LIMIT = 2.0**53
 
@@ -108,6 +113,27 @@ class StandardForm:
         return {name: j for j, name in enumerate(self.column_names)}
 
 
+def constraint(model: Any, *sets: Any, name: str | None = None) -> Callable[[F], F]:
+    """Let a function state constraints of a Pyomo model, one for each member of some sets.
+
+    Parameters
+    ----------
+    model : pyomo.environ.ConcreteModel
+        What they are added to.
+    sets
+        Index sets; a single constraint without.
+    name : str, optional
+        By default that of the function.
+    """
+    from formulations.modelling import pyo
+
+    def add(rule: F) -> F:
+        setattr(model, name or rule.__name__, pyo.Constraint(*sets, rule=rule))
+        return rule
+
+    return add
+
+
 def compile_model(model: Any) -> StandardForm:
     """Compile a Pyomo model of linear constraints and one minimisation objective.
 
@@ -147,3 +173,76 @@ def compile_model(model: Any) -> StandardForm:
 
 def _bounds(values: Sequence[float | None], missing: float) -> FloatArray:
     return np.array([missing if v is None else v for v in values], dtype=np.float64)
+
+
+#: One number for a whole family, or one for each of its members.
+Numbers = FloatArray | IntArray | float
+
+
+class FormWriter:
+    """Columns, rows and entries of an integer program, gathered."""
+
+    def __init__(self) -> None:
+        self._columns: list[str] = []
+        self._rows: list[str] = []
+        self._of_columns: list[FloatArray] = []
+        self._of_rows: list[FloatArray] = []
+        self._places: list[IntArray] = []
+        self._values: list[FloatArray] = []
+
+    def columns(
+        self, names: Iterable[str], *, lower: Numbers = 0, upper: Numbers = 1, cost: Numbers = 0
+    ) -> int:
+        """Add integer variables, by default binary ones at no cost; return the first column."""
+        first = len(self._columns)
+        self._columns += names
+        self._of_columns.append(_table(len(self._columns) - first, lower, upper, cost))
+        return first
+
+    def rows(
+        self, names: Iterable[str], *, lower: Numbers = -np.inf, upper: Numbers = np.inf
+    ) -> int:
+        """Add constraints ``lower <= row <= upper`` without entries; return the first row."""
+        first = len(self._rows)
+        self._rows += names
+        self._of_rows.append(_table(len(self._rows) - first, lower, upper))
+        return first
+
+    def add(self, row: IntArray | int, column: IntArray, value: Numbers) -> None:
+        """Add a coefficient at each of these places; those at the same place add up."""
+        self._places.append(np.stack(np.broadcast_arrays(row, column)).astype(np.int64))
+        self._values.append(np.broadcast_to(np.asarray(value, dtype=np.float64), column.shape))
+
+    def form(self, offset: float = 0.0) -> StandardForm:
+        """Return what was gathered, without the rows in which no variable occurs."""
+        from scipy.sparse import coo_array, csr_array
+
+        lower, upper, cost = np.concatenate(self._of_columns, axis=1)
+        row_lower, row_upper = np.concatenate(self._of_rows, axis=1)
+        matrix = csr_array(
+            coo_array(
+                (np.concatenate(self._values), tuple(np.concatenate(self._places, axis=1))),
+                shape=(len(self._rows), len(self._columns)),
+            )
+        )
+        matrix.eliminate_zeros()
+        kept = np.flatnonzero(np.diff(matrix.indptr))
+        return StandardForm(
+            objective=cost,
+            offset=float(offset),
+            matrix=csr_array(matrix[kept]),
+            row_lower=row_lower[kept],
+            row_upper=row_upper[kept],
+            lower=lower,
+            upper=upper,
+            integral=np.ones(len(cost), dtype=np.bool_),
+            row_names=tuple(self._rows[r] for r in kept),
+            column_names=tuple(self._columns),
+        )
+
+
+def _table(length: int, *rows: Numbers) -> FloatArray:
+    table = np.empty((len(rows), length))
+    for row, numbers in zip(table, rows, strict=True):
+        row[:] = numbers
+    return table

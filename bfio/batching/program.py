@@ -19,7 +19,7 @@ from formulations.batch_composition import (
     solve,
     worth,
 )
-from formulations.batch_composition.greedy import Batch
+from formulations.batch_composition.problem import Batch
 from formulations.errors import CapabilityError
 from formulations.problem_data import member
 

@@ -14,7 +14,7 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formulations.batch_composition.greedy import Batch
+    from formulations.batch_composition.problem import Batch
 
 #: Those of section 3 of the paper.
 _POLICIES = ("faster-transformer", "vllm", "orca", "sarathi")

@@ -88,7 +88,7 @@ def write_program(
     from bfio.common.provenance import version_and_commit
     from bfio.workloads.files import atomic_file
     from formulations.exchange import FORMATS, program_text
-    from formulations.exchange.head import head
+    from formulations.exchange.program_file import head
 
     path = Path(args.write)
     format_ = path.suffix[1:].lower()

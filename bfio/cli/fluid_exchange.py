@@ -8,7 +8,7 @@ from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:
     from formulations.fluid import FluidObjective, FluidProblem
-    from formulations.linear.exact_linear import ExactLinear
+    from formulations.linear import ExactLinear
     from formulations.words import Words
 
 PROGRAMS = ("throughput", "margin", "equilibrium")
@@ -18,7 +18,7 @@ def exchange_fluid(
     args: argparse.Namespace, problem: "FluidProblem", objective: "FluidObjective"
 ) -> int:
     """Write a fluid program, or judge a solution of it; return the exit status."""
-    from formulations.fluid.words import PRICES
+    from formulations.fluid.answer import PRICES
 
     name = args.program or PROGRAMS[0]
     linear, words = _stated(name, problem, objective)
@@ -41,16 +41,14 @@ def _stated(
     name: str, problem: "FluidProblem", objective: "FluidObjective"
 ) -> tuple["ExactLinear", "Words"]:
     """Return a program in rationals, as its statement says it, and its words."""
-    from formulations.fluid import words
-    from formulations.fluid.equilibrium_program import build as equilibrium
-    from formulations.fluid.margin_program import build as margin
-    from formulations.fluid.throughput_program import build as throughput
-    from formulations.linear.exact_linear import exact_linear
+    from formulations.fluid.answer import EQUILIBRIUM, MARGIN, THROUGHPUT
+    from formulations.fluid.programs import build_equilibrium, build_margin, build_throughput
+    from formulations.linear import exact_linear
 
     if name not in PROGRAMS:
         raise InputError("--program", f"{name!r} is unknown", use_one_of(name, PROGRAMS))
     if name == "equilibrium":
-        return exact_linear(equilibrium(problem)), words.EQUILIBRIUM
+        return exact_linear(build_equilibrium(problem)), EQUILIBRIUM
     if name == "margin":
-        return exact_linear(margin(problem)), words.MARGIN
-    return exact_linear(throughput(problem, objective=objective)), words.THROUGHPUT
+        return exact_linear(build_margin(problem)), MARGIN
+    return exact_linear(build_throughput(problem, objective=objective)), THROUGHPUT

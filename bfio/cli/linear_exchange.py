@@ -10,7 +10,7 @@ from bfio.cli.files import naming
 from bfio.cli.output import print_json
 
 if TYPE_CHECKING:
-    from formulations.linear.exact_linear import ExactLinear
+    from formulations.linear import ExactLinear
     from formulations.words import Words
 
 
@@ -72,8 +72,8 @@ def _read(
     args: argparse.Namespace, name: str, linear: "ExactLinear", words: "Words", minimised: bool
 ) -> int:
     from bfio.common.number_text import number
-    from formulations.exchange.judge_linear import judge_linear
-    from formulations.fluid.proof import DUALITY
+    from formulations.exchange.judge import judge_linear
+    from formulations.fluid.solver import DUALITY
     from formulations.rationals import plain_number
     from formulations.results import own_solver
 

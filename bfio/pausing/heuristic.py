@@ -13,7 +13,7 @@ import numpy as np
 
 from formulations.arrays import BoolArray, IntArray
 from formulations.pausing import PausingProblem, Relaxation
-from formulations.pausing.brute_force import Solution
+from formulations.pausing.check import Solution
 
 #: Lengths of the step that are tried at first, and between the best of them and its neighbours.
 _COARSE, _FINE = 24, 16

@@ -23,7 +23,7 @@ from formulations.pausing import (
     solve_by,
     time_and_tokens,
 )
-from formulations.pausing.brute_force import Solution
+from formulations.pausing.check import Solution
 from formulations.results import Termination, own_solver
 
 #: Most lengths of the step that are packed.

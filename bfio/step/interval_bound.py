@@ -1,12 +1,11 @@
-"""The best bound of the interval relaxation of a step (`formulations.step.interval_bound`)."""
+"""The best bound of the interval relaxation of a step (`formulations.step.bound`)."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from formulations.arrays import IntArray
-from formulations.step.bound import lower_bound
-from formulations.step.interval_bound import IntervalRelaxation, interval_relaxation
+from formulations.step.bound import IntervalRelaxation, interval_relaxation, lower_bound
 from formulations.step.problem import StepProblem
 
 #: Steps of the search for the price of the total, as parts of the sum of all supplies.

@@ -27,7 +27,7 @@ from bfio.wait.policy import StageState
 from formulations.arrays import IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
-from formulations.thresholds.chain import first_stages
+from formulations.thresholds.conditions import first_stages
 
 _MAX_STAGE = 10**9
 

@@ -1,5 +1,12 @@
 """Solver backends by name: HiGHS, CP-SAT, any solver that Pyomo drives, and users' own."""
 
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from formulations.arrays import FloatArray
 from formulations.backends.cp_sat import CpSat
 from formulations.backends.highs import Highs
 from formulations.backends.interface import (
@@ -11,11 +18,31 @@ from formulations.backends.interface import (
     WrittenProgram,
 )
 from formulations.backends.pyomo_solver import PyomoSolver
-from formulations.backends.run import run_backend
-from formulations.backends.users import UsersBackend
 from formulations.errors import InputError, use_one_of
-from formulations.named_objects import OR_YOUR_OWN, is_users
+from formulations.named_objects import (
+    OR_YOUR_OWN,
+    check_call,
+    is_users,
+    load_object,
+    make_object,
+    users_code,
+)
+from formulations.results import BoundKind, Termination
 
+__all__ = [
+    "Backend",
+    "ModelProgram",
+    "Outcome",
+    "Program",
+    "SolveLimits",
+    "WrittenProgram",
+    "backend",
+    "check_method",
+    "names",
+    "run_backend",
+]
+
+_FORM = "write a class with a method solve(self, program, limits, hint) that returns an Outcome"
 _BACKENDS: dict[str, type[Highs] | type[CpSat] | type[PyomoSolver]] = {
     "cp-sat": CpSat,
     "highs": Highs,
@@ -60,15 +87,119 @@ def check_method(name: str, own: tuple[str, ...]) -> None:
     raise InputError("method", f"{name!r} is unknown", use_one_of(name, known, OR_YOUR_OWN))
 
 
-__all__ = [
-    "Backend",
-    "ModelProgram",
-    "Outcome",
-    "Program",
-    "SolveLimits",
-    "WrittenProgram",
-    "backend",
-    "check_method",
-    "names",
-    "run_backend",
-]
+def run_backend(
+    solver: Backend,
+    program: Program,
+    limits: SolveLimits,
+    start: Callable[[], FloatArray | None] = lambda: None,
+) -> tuple[Outcome, float]:
+    """Solve a program that is not written yet; writing it counts against the time limit.
+
+    Parameters
+    ----------
+    solver : Backend
+        What solves.
+    program : Program
+        Writes its forms when first asked for them.
+    limits : SolveLimits
+        Time and seed.
+    start : callable
+        Returns a point of the program's standard form to start from, or None.
+
+    Returns
+    -------
+    tuple
+        What the backend says, and the seconds it took to write the program.
+
+    Raises
+    ------
+    OutOfTime
+        If the time limit strikes before the solver has begun.
+    """
+    deadline = limits.deadline
+    with deadline.stopped():
+        # What writes forms is loaded too: an import that is interrupted is left half done.
+        import scipy.sparse  # noqa: F401
+
+        solver.load()
+    limits = replace(limits, time_limit=deadline)
+    began = time.perf_counter()
+    # Writing the forms belongs to the first time, not to the solve.
+    with deadline.interrupting():
+        _ = program.standard_form
+        if isinstance(solver, PyomoSolver):
+            _ = program.model
+        point = start()
+    seconds = time.perf_counter() - began
+    return solver.solve(program, limits, point), seconds
+
+
+class UsersBackend:
+    """What a name stands for, as a `Backend`.
+
+    Only ``solve`` is needed. What it leaves goes through the program's own checker, and counts as
+    optimal only if the program's own bound proves it: nobody has tested its word.
+
+    Parameters
+    ----------
+    name : str
+        ``module:NAME`` or ``FILE.py:NAME`` of an object, or of a class made without arguments.
+
+    Raises
+    ------
+    InputError
+        If it cannot be loaded, or has no such method.
+    """
+
+    def __init__(self, name: str) -> None:
+        found = load_object(name, "backend")
+        made = make_object(name, found) if isinstance(found, type) else found
+        if not callable(getattr(made, "solve", None)):
+            raise InputError(name, f"a {type(made).__name__} has no method solve", _FORM)
+        check_call(made.solve, f"{name}.solve", "program", "limits", "hint")  # type: ignore[attr-defined]
+        self._made: Backend = made  # type: ignore[assignment]
+        self.name = name
+        self.continuous = bool(getattr(made, "continuous", True))
+
+    def available(self) -> bool:
+        """Whether it can be used, as far as it says."""
+        asked = getattr(self._made, "available", None)
+        return bool(asked()) if callable(asked) else True
+
+    def load(self) -> None:
+        """Nothing is left to load."""
+
+    def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
+        """Let it solve.
+
+        Raises
+        ------
+        InputError
+            If it raises anything, or returns no outcome of this program.
+        """
+        where = f"backend {self.name}"
+        # Seconds are simpler than a clock, and whatever an optimizer takes.
+        limits = replace(limits, time_limit=limits.deadline.left_or_none, found=None)
+        with users_code(where, remedy="mend the backend"):
+            outcome = self._made.solve(program, limits, hint)
+        if not isinstance(outcome, Outcome):
+            remedy = "return a formulations.backends.Outcome"
+            raise InputError(where, f"returned a {type(outcome).__name__}", remedy)
+        if not isinstance(outcome.termination, Termination):
+            remedy = "use a formulations.results.Termination"
+            raise InputError(where, f"termination {outcome.termination!r:.40}", remedy)
+        values = _checked(outcome.values, program.standard_form.num_columns, where)
+        return replace(outcome, values=values, bound_kind=BoundKind.FLOAT)
+
+
+def _checked(values: object, columns: int, where: str) -> FloatArray | None:
+    if values is None:
+        return None
+    with users_code(where, "its values ", remedy="give floats"):
+        array = np.asarray(values, dtype=np.float64)
+    remedy = f"give {columns} finite numbers, one per column of program.standard_form"
+    if array.shape != (columns,):
+        raise InputError(where, f"values of shape {array.shape}", remedy)
+    if not np.isfinite(array).all():
+        raise InputError(where, "values that are no numbers", remedy)
+    return array

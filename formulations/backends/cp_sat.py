@@ -10,7 +10,7 @@ bounds above the optimum: its presolve errs on reaches of 1.6 · 2^31 and more (
 
 From 2^50 on its word proves nothing, as without presolve it errs from 2^53 on; from 2^62 on the
 program is refused. A claim that a checked solution refutes is no proof in any range
-(`formulations.trust`).
+(`formulations.formulation`).
 """
 
 import importlib.util

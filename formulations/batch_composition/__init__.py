@@ -7,16 +7,21 @@ how far one is from the best. What needs Pyomo or a solver is loaded when first 
 
 from typing import TYPE_CHECKING
 
-from formulations.batch_composition.brute_force import brute_force
-from formulations.batch_composition.check import num_in_batch, objective_of, violations, worth
-from formulations.batch_composition.greedy import greedy, least_objective
-from formulations.batch_composition.problem import BatchProblem
-from formulations.batch_composition.result import BatchResult
-from formulations.batch_composition.weights import (
+from formulations.batch_composition.check import (
+    brute_force,
+    num_in_batch,
+    objective_of,
+    violations,
+    worth,
+)
+from formulations.batch_composition.problem import (
+    BatchProblem,
+    BatchResult,
     aging_weights,
     phase_weights,
     shortest_first_weights,
 )
+from formulations.batch_composition.solver import greedy, least_objective
 from formulations.lazy import lazy_attributes
 
 if TYPE_CHECKING:

@@ -1,8 +1,10 @@
-"""The checker of batches: it knows the problem data and no algorithm."""
+"""The checker of batches, and the oracle that tries them all: both know the problem data only."""
 
 from collections.abc import Sequence
+from itertools import product
 
-from formulations.batch_composition.problem import BatchProblem
+from formulations.batch_composition.problem import Batch, BatchProblem
+from formulations.errors import CapabilityError
 
 Tokens = Sequence[int]
 
@@ -72,3 +74,32 @@ def _of_requests(problem: BatchProblem, prefill: Tokens, decode: Tokens) -> dict
 def _exceeds(violated: dict[str, int], name: str, value: int, most: int) -> None:
     if value > most:
         violated[name] = value - most
+
+
+_MAX_BATCHES = 1_000_000
+
+
+def brute_force(problem: BatchProblem) -> tuple[int, Batch]:
+    """Return the least objective and the first batch in lexicographic order that has it.
+
+    Raises
+    ------
+    CapabilityError
+        If there are too many batches.
+    """
+    caps = [min(cap, problem.budget) for cap in problem.caps.tolist()]
+    count = 1
+    for cap in caps:
+        count *= cap + 1
+    if count > _MAX_BATCHES:
+        raise CapabilityError("method", f"{count:.1e} batches to enumerate", "use --method cp-sat")
+    in_prefill = problem.in_prefill.tolist()
+    best: tuple[int, Batch] | None = None
+    for tokens in product(*(range(cap + 1) for cap in caps)):
+        prefill = tuple(x if p else 0 for x, p in zip(tokens, in_prefill, strict=True))
+        decode = tuple(0 if p else x for x, p in zip(tokens, in_prefill, strict=True))
+        if not violations(problem, prefill, decode):
+            found = objective_of(problem, prefill, decode), (prefill, decode)
+            best = found if best is None or found < best else best
+    assert best is not None, "the empty batch is feasible"
+    return best

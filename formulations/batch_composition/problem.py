@@ -1,8 +1,8 @@
-"""Data of the batch program: which tokens of which requests the next iteration processes."""
+"""Data and answer of the batch program: which tokens the next iteration of an engine processes."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from formulations.documents import check_keys, check_list, shown
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.problem_data import ProblemData
+from formulations.results import ProgramResult
 
 #: Largest objective (scaled): 64-bit sums stay exact.
 _MAX_OBJECTIVE = 2**62
@@ -191,3 +192,65 @@ def _weights(values: object, where: str, length: int, default: int) -> IntArray:
     if vector is None:
         return frozen(np.full(length, default, dtype=np.int64))
     return integer_vector(vector, where, maximum=_MAX_WEIGHT)
+
+
+def phase_weights(prefill: IntArray, *, prompt_token: int, decode_token: int) -> IntArray:
+    """Return one weight per phase, shape (n,): (1, 2) is Sarathi-Serve, (2, 1) Orca (section 3).
+
+    Parameters
+    ----------
+    prefill : IntArray
+        Shape (n,): prompt tokens left.
+    prompt_token, decode_token : int
+        Worth of a token in either phase.
+    """
+    return np.where(np.asarray(prefill) > 0, prompt_token, decode_token).astype(np.int64)
+
+
+def aging_weights(waited: object) -> IntArray:
+    """Return ``1 + waited``, shape (n,): those who waited longest first, and nobody starves.
+
+    Parameters
+    ----------
+    waited : sequence of int
+        Slots since each request arrived, or since its last token for the time between tokens.
+    """
+    return integer_vector(waited, "waited") + 1
+
+
+def shortest_first_weights(remaining: object) -> IntArray:
+    """Return weights that put requests with fewest tokens left first (SRPT), shape (n,).
+
+    Parameters
+    ----------
+    remaining : sequence of int
+        Tokens left of each request, known or predicted.
+    """
+    left = integer_vector(remaining, "remaining")
+    longest = int(left.max(initial=0))
+    return (longest + 1 - left).astype(np.int64)
+
+
+#: Prompt tokens and decode tokens of each request.
+Batch = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchResult(ProgramResult[Batch]):
+    """A batch; the objective is minus its worth, scaled, plus its requests if fewest are wanted.
+
+    Parameters
+    ----------
+    prefill, decode : tuple of int, optional
+        Length n: ``δ^p_i`` and ``δ^d_i``.
+    """
+
+    solution_fields: ClassVar[tuple[str, ...]] = ("prefill", "decode")
+
+    prefill: tuple[int, ...] | None = None
+    decode: tuple[int, ...] | None = None
+
+    @property
+    def tokens(self) -> int:
+        """``b'``, tokens in the batch; 0 without one."""
+        return sum(self.prefill or ()) + sum(self.decode or ())

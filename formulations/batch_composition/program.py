@@ -33,6 +33,7 @@ import numpy as np
 
 from formulations.batch_composition.problem import BatchProblem
 from formulations.modelling import pyo
+from formulations.standard_form import constraint
 
 
 def build(problem: BatchProblem, model: Any = None) -> Any:
@@ -51,22 +52,7 @@ def build(problem: BatchProblem, model: Any = None) -> Any:
         With the variables and constraints named in the module's text.
     """
     model = pyo.ConcreteModel(name="batch_composition") if model is None else model
-    _variables(model, problem)
-    tokens = (*model.prefill.values(), *model.decode.values())
-    model.budget = pyo.Constraint(expr=pyo.quicksum(tokens) <= problem.budget)
-    model.finished = pyo.Constraint(
-        model.bonused,
-        rule=lambda model, i: int(problem.prefill[i]) * model.finish[i] <= model.prefill[i],
-    )
-    if problem.max_requests is not None or problem.fewest_requests:
-        _parts(model, problem)
-    if not problem.mixing:
-        _phase(model, problem)
-    model.objective = pyo.Objective(expr=_cost(model, problem), sense=pyo.minimize)
-    return model
-
-
-def _variables(model: Any, problem: BatchProblem) -> None:
+    most = np.minimum(problem.prefill, problem.budget).tolist()
     # A prompt that does not fit cannot be completed.
     fits = problem.prefill <= problem.budget
     chosen = {
@@ -77,48 +63,51 @@ def _variables(model: Any, problem: BatchProblem) -> None:
     for name, flags in chosen.items():
         setattr(model, name, pyo.Set(initialize=np.flatnonzero(flags).tolist()))
     model.prefill = pyo.Var(
-        model.prompts,
-        domain=pyo.NonNegativeIntegers,
-        bounds=lambda model, i: (0, _most(problem, i)),
+        model.prompts, domain=pyo.NonNegativeIntegers, bounds=lambda _, i: (0, most[i])
     )
     model.decode = pyo.Var(model.decoding, domain=pyo.Binary)
     model.finish = pyo.Var(model.bonused, domain=pyo.Binary)
+    tokens = (*model.prefill.values(), *model.decode.values())
+    model.budget = pyo.Constraint(expr=pyo.quicksum(tokens) <= problem.budget)
 
+    @constraint(model, model.bonused)
+    def finished(model: Any, i: int) -> Any:
+        """(2) Only a whole prompt earns its bonus."""
+        return int(problem.prefill[i]) * model.finish[i] <= model.prefill[i]
 
-def _most(problem: BatchProblem, i: int) -> int:
-    return min(int(problem.prefill[i]), problem.budget)
+    if problem.max_requests is not None or problem.fewest_requests:
+        model.part = pyo.Var(range(problem.num_requests), domain=pyo.Binary)
 
+        @constraint(model, model.prompts)
+        def prompt_part(model: Any, i: int) -> Any:
+            """(3) Requests with prompt tokens in the batch are counted."""
+            return model.prefill[i] <= most[i] * model.part[i]
 
-def _parts(model: Any, problem: BatchProblem) -> None:
-    """(3) to (5) Requests with tokens in the batch are counted."""
-    model.part = pyo.Var(range(problem.num_requests), domain=pyo.Binary)
-    model.prompt_part = pyo.Constraint(
-        model.prompts,
-        rule=lambda model, i: model.prefill[i] <= _most(problem, i) * model.part[i],
-    )
-    model.token_part = pyo.Constraint(
-        model.decoding, rule=lambda model, i: model.decode[i] <= model.part[i]
-    )
-    if problem.max_requests is not None:
-        count = pyo.quicksum(model.part.values())
-        model.requests = pyo.Constraint(expr=count <= problem.max_requests)
+        @constraint(model, model.decoding)
+        def token_part(model: Any, i: int) -> Any:
+            """(4) So are those with a decode token."""
+            return model.decode[i] <= model.part[i]
 
+        if problem.max_requests is not None:
+            count = pyo.quicksum(model.part.values())
+            model.requests = pyo.Constraint(expr=count <= problem.max_requests)
+    if not problem.mixing:
+        model.phase = pyo.Var(domain=pyo.Binary)
 
-def _phase(model: Any, problem: BatchProblem) -> None:
-    """(6), (7) Either prompt tokens or decode tokens."""
-    model.phase = pyo.Var(domain=pyo.Binary)
-    model.prefill_batch = pyo.Constraint(
-        model.prompts, rule=lambda model, i: model.prefill[i] <= _most(problem, i) * model.phase
-    )
-    model.decode_batch = pyo.Constraint(
-        model.decoding, rule=lambda model, i: model.decode[i] <= 1 - model.phase
-    )
+        @constraint(model, model.prompts)
+        def prefill_batch(model: Any, i: int) -> Any:
+            """(6) Prompt tokens in a prefill batch only."""
+            return model.prefill[i] <= most[i] * model.phase
 
+        @constraint(model, model.decoding)
+        def decode_batch(model: Any, i: int) -> Any:
+            """(7) Decode tokens in any other only."""
+            return model.decode[i] <= 1 - model.phase
 
-def _cost(model: Any, problem: BatchProblem) -> Any:
-    weights = problem.weights.tolist()
+    weights, bonuses = problem.weights.tolist(), problem.bonuses.tolist()
     worth = pyo.quicksum(weights[i] * x for i, x in model.prefill.items())
     worth += pyo.quicksum(weights[i] * y for i, y in model.decode.items())
-    worth += pyo.quicksum(int(problem.bonuses[i]) * f for i, f in model.finish.items())
+    worth += pyo.quicksum(bonuses[i] * f for i, f in model.finish.items())
     parts = pyo.quicksum(model.part.values()) if problem.fewest_requests else 0
-    return parts - problem.scale * worth
+    model.objective = pyo.Objective(expr=parts - problem.scale * worth, sense=pyo.minimize)
+    return model

@@ -2,8 +2,7 @@
 
 from formulations.batching.batch_time import BatchTime, RateCheck
 from formulations.batching.examples import fork_join, multi_type, rybko_stolyar, single_engine
-from formulations.batching.network import AgentNetwork
-from formulations.batching.stages import Agent, Route, Stage
+from formulations.batching.network import Agent, AgentNetwork, Route, Stage
 
 __all__ = [
     "Agent",

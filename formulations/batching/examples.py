@@ -5,8 +5,7 @@ from fractions import Fraction
 
 from formulations.arrays import integer
 from formulations.batching.batch_time import BatchTime
-from formulations.batching.network import AgentNetwork
-from formulations.batching.stages import Agent, Route, Stage
+from formulations.batching.network import Agent, AgentNetwork, Route, Stage
 from formulations.errors import InputError
 
 #: Every batch takes one slot, full or not: what section 4.3 and the small examples use.

@@ -1,17 +1,422 @@
 """A network of agents: stages of requests on agents, and the routes between them (section 4)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from formulations.batching import document as documents
-from formulations.batching.routing import check_routes
-from formulations.batching.stages import Agent, Route, Stage, name_of
-from formulations.errors import InputError, use_one_of
-from formulations.problem_data import ProblemData
+from formulations.arrays import integer
+from formulations.batching.batch_time import MAX_BUDGET, BatchTime
+from formulations.documents import check_keys, check_list, shown
+from formulations.errors import InputError, use_one_of, within
+from formulations.problem_data import ProblemData, Validated
 from formulations.rationals import exact_number
+
+_MAX_ENGINES = 10_000
+_MAX_NAME = 60
+
+
+@dataclass(frozen=True)
+class Agent(Validated):
+    """One agent: identical engines in parallel, each with a token budget and a batch time.
+
+    Parameters
+    ----------
+    name : str
+        Its name, unique in the network.
+    budget : int
+        ``b >= 1``: most tokens of one batch.
+    batch_time : BatchTime
+        Slots that a batch takes.
+    engines : int
+        ``K >= 1`` (section 4.1); each request is served by one of them.
+    chunked : bool
+        Whether a prompt may be cut into chunks that are processed in several batches, as the
+        model has it (2.5). Without, a whole prompt must fit into the budget.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    name: str
+    budget: int
+    batch_time: BatchTime
+    engines: int = 1
+    chunked: bool = True
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if not isinstance(self.batch_time, BatchTime):
+            raise InputError("batch_time", shown(self.batch_time), "give a BatchTime")
+        if not isinstance(self.chunked, bool):
+            raise InputError("chunked", shown(self.chunked), "write true or false")
+        self._set(
+            name=name_of(self.name, "name"),
+            budget=integer(self.budget, "budget", minimum=1, maximum=MAX_BUDGET),
+            engines=integer(self.engines, "engines", minimum=1, maximum=_MAX_ENGINES),
+        )
+
+    @property
+    def rate(self) -> Fraction:
+        """``K·b/t(b)``, the tokens per slot of all its engines with full batches."""
+        return self.engines * self.batch_time.rate(self.budget)
+
+
+@dataclass(frozen=True)
+class Stage(Validated):
+    """A class of tasks: what requests of one type need from one agent on one visit.
+
+    Parameters
+    ----------
+    request_type : str
+        Type of the requests.
+    agent : str
+        Name of the agent.
+    prefill, decode : Fraction
+        Mean numbers of tokens ``m_p`` and ``m_d``, each at least 1; exact.
+    rate : Fraction
+        Requests per slot that begin with this stage, from outside; >= 0.
+    name : str
+        Unique; ``type@agent`` by default. A type that visits an agent twice needs names.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    request_type: str
+    agent: str
+    prefill: Fraction
+    decode: Fraction
+    rate: Fraction = Fraction(0)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        kind, agent = name_of(self.request_type, "type"), name_of(self.agent, "agent")
+        self._set(
+            prefill=_mean(self.prefill, "prefill"),
+            decode=_mean(self.decode, "decode"),
+            rate=exact_number(self.rate, "rate"),
+            name=name_of(self.name, "name") if self.name != "" else f"{kind}@{agent}",
+        )
+
+    @property
+    def tokens(self) -> Fraction:
+        """``m_p + m_d``, mean tokens of one task."""
+        return self.prefill + self.decode
+
+
+@dataclass(frozen=True)
+class Route(Validated):
+    """A task of one stage that is done is followed by one of another, with a probability.
+
+    Parameters
+    ----------
+    source, target : str
+        Names of stages of the same type.
+    probability : Fraction
+        In (0, 1]. What the routes out of a stage leave of 1 departs; in a fork–join type every
+        route is taken.
+
+    Raises
+    ------
+    InputError
+        If it is out of range.
+    """
+
+    source: str
+    target: str
+    probability: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        remove = "leave the route out, or "
+        chance = exact_number(self.probability, "probability", positive=True, otherwise=remove)
+        if chance > 1:
+            raise InputError("probability", f"{self.probability} is more than 1", "use 1 at most")
+        self._set(
+            source=name_of(self.source, "from"),
+            target=name_of(self.target, "to"),
+            probability=chance,
+        )
+
+
+def name_of(value: object, where: str) -> str:
+    """Return a name: a short text of one line.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+    """
+    if isinstance(value, str) and 0 < len(value) <= _MAX_NAME and value.isprintable():
+        return value
+    raise InputError(where, shown(value), f"write a name of 1 to {_MAX_NAME} characters")
+
+
+def _mean(value: object, where: str) -> Fraction:
+    mean = exact_number(value, where, positive=True)
+    if mean < 1:
+        # Every request has a prefill and a decode token (section 2.1): both numbers are in N.
+        raise InputError(where, f"a mean of {mean} tokens", "use 1 or more: each request has one")
+    return mean
+
+
+T = TypeVar("T")
+
+#: Type of requests where there is only one and it is not named.
+DEFAULT_TYPE = "request"
+_AGENT = (("name", "budget", "overhead"), ("per_token", "free_tokens", "engines", "chunked"))
+_STAGE = (("agent", "prefill", "decode"), ("type", "rate", "name"))
+_ROUTE = (("from", "to"), ("probability",))
+_NETWORK = (("agents", "stages"), ("routes", "fork_join", "slot"))
+
+
+def parts_of(document: object) -> tuple[Any, ...]:
+    """Return agents, stages, routes, fork–join types and slot of a document.
+
+    Raises
+    ------
+    InputError
+        Naming the place.
+    """
+    whole = check_keys(document, "document", *_NETWORK)
+    return (
+        _each(whole["agents"], "agents", _AGENT, _agent),
+        _each(whole["stages"], "stages", _STAGE, _stage),
+        _each(whole.get("routes", []), "routes", _ROUTE, _route),
+        tuple(check_list(whole.get("fork_join", []), "fork_join")),
+        whole.get("slot"),
+    )
+
+
+def mapping_of(
+    agents: Sequence[Agent],
+    stages: Sequence[Stage],
+    routes: Sequence[Route],
+    fork_join: Sequence[str],
+    slot: Fraction | None,
+) -> dict[str, Any]:
+    """Return the document that `parts_of` reads."""
+    document: dict[str, Any] = {
+        "agents": [agent_row(agent) for agent in agents],
+        "stages": [
+            {"name": stage.name, "type": stage.request_type, "agent": stage.agent}
+            | {name: str(getattr(stage, name)) for name in ("prefill", "decode", "rate")}
+            for stage in stages
+        ],
+        "routes": [
+            {"from": route.source, "to": route.target, "probability": str(route.probability)}
+            for route in routes
+        ],
+        "fork_join": list(fork_join),
+    }
+    return document if slot is None else document | {"slot": str(slot)}
+
+
+def agent_row(agent: Agent) -> dict[str, Any]:
+    """Return one agent as the document has it."""
+    return {
+        "name": agent.name,
+        "budget": agent.budget,
+        **agent.batch_time.to_mapping(),
+        "engines": agent.engines,
+        "chunked": agent.chunked,
+    }
+
+
+def _each(
+    rows: object,
+    where: str,
+    keys: tuple[tuple[str, ...], tuple[str, ...]],
+    make: Callable[[Mapping[str, Any]], T],
+) -> tuple[T, ...]:
+    made = []
+    for i, row in enumerate(check_list(rows, where)):
+        place = f"{where}[{i}]"
+        values = check_keys(row, place, *keys)
+        made.append(within(place, lambda values=values: make(values)))  # type: ignore[misc]
+    return tuple(made)
+
+
+def _agent(row: Mapping[str, Any]) -> Agent:
+    times = {k: row[k] for k in ("overhead", "per_token", "free_tokens") if k in row}
+    if row.get("free_tokens") and "per_token" not in row:
+        raise InputError("free_tokens", "no token takes time", "give per_token, or leave it out")
+    others = {k: row[k] for k in ("engines", "chunked") if k in row}
+    return Agent(row["name"], row["budget"], BatchTime(**times), **others)
+
+
+def _stage(row: Mapping[str, Any]) -> Stage:
+    others = {k: row[k] for k in ("rate", "name") if k in row}
+    kind = row.get("type", DEFAULT_TYPE)
+    return Stage(kind, row["agent"], row["prefill"], row["decode"], **others)
+
+
+def _route(row: Mapping[str, Any]) -> Route:
+    others = {k: row[k] for k in ("probability",) if k in row}
+    return Route(row["from"], row["to"], **others)
+
+
+def check_routes(
+    stages: Sequence[Stage], routes: Sequence[Route], fork_join: Sequence[str]
+) -> None:
+    """Check the routes of a network.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+        With unique names.
+    routes : sequence of Route
+        Routes between them.
+    fork_join : sequence of str
+        Types whose routes are all taken.
+
+    Raises
+    ------
+    InputError
+        If a route leads between unknown stages, stages of several types, or is given twice; if
+        probabilities out of a stage exceed 1, or requests never leave; if a fork–join type has a
+        cycle, a probability, or unequal rates where it begins.
+    """
+    _check_ends({stage.name: stage for stage in stages}, routes)
+    routed = [stage for stage in stages if stage.request_type not in fork_join]
+    _check_departures(routed, routes)
+    for kind in dict.fromkeys(fork_join):
+        own = [stage for stage in stages if stage.request_type == kind]
+        _check_fork_join(kind, own, routes)
+
+
+def _check_ends(known: dict[str, Stage], routes: Sequence[Route]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for i, route in enumerate(routes):
+        for key, name in (("from", route.source), ("to", route.target)):
+            if name not in known:
+                remedy = use_one_of(name, known)
+                raise InputError(f"routes[{i}].{key}", f"there is no stage {name!r}", remedy)
+        if known[route.source].request_type != known[route.target].request_type:
+            raise InputError(
+                f"routes[{i}]",
+                f"{route.source} and {route.target} are of different types",
+                "give both stages one type",
+            )
+        if (route.source, route.target) in seen:
+            what = f"{route.source} to {route.target} occurs twice"
+            raise InputError(f"routes[{i}]", what, "add the probabilities")
+        seen.add((route.source, route.target))
+
+
+def _check_departures(stages: Sequence[Stage], routes: Sequence[Route]) -> None:
+    """Rows add up to 1 at most, and from every stage requests can leave.
+
+    Then, and only then, the spectral radius of the routing matrix is below 1.
+    """
+    import networkx as nx
+
+    staying = {stage.name: Fraction(0) for stage in stages}
+    graph = nx.DiGraph()
+    graph.add_nodes_from(staying)
+    for route in routes:
+        if route.source in staying:
+            staying[route.source] += route.probability
+            graph.add_edge(route.source, route.target)
+    for name, total in staying.items():
+        if total > 1:
+            what = f"the probabilities from {name} add up to {total}"
+            raise InputError("routes", what, "make them 1 at most")
+    # A set of stages that can be entered and not left has its last part where no edge leads out.
+    for part in nx.strongly_connected_components(graph):
+        closed = all(target in part for name in part for target in graph[name])
+        if closed and all(staying[name] == 1 for name in part):
+            raise InputError(
+                "routes",
+                f"requests never leave {_listed(staying, part)}: the routing matrix has spectral "
+                "radius 1",
+                "let some depart: make the probabilities out of a stage add up to less than 1",
+            )
+
+
+def _check_fork_join(kind: str, stages: Sequence[Stage], routes: Sequence[Route]) -> None:
+    import networkx as nx
+
+    graph = nx.DiGraph()
+    graph.add_nodes_from(stage.name for stage in stages)
+    for i, route in enumerate(routes):
+        if route.source in graph:
+            graph.add_edge(route.source, route.target)
+            if route.probability != 1:
+                what = f"{kind} forks and joins: every route is taken"
+                raise InputError(f"routes[{i}].probability", what, "leave it out")
+    if not nx.is_directed_acyclic_graph(graph):
+        cycle = [source for source, _ in nx.find_cycle(graph)]
+        path = " to ".join([*cycle, cycle[0]])
+        what = f"{kind} forks and joins, and its routes have the cycle {path}"
+        raise InputError("routes", what, "remove a route of the cycle")
+    _check_beginnings(kind, stages, {name for name, degree in graph.in_degree if degree == 0})
+
+
+def _check_beginnings(kind: str, stages: Sequence[Stage], first: set[str]) -> None:
+    """Only the first stages have a rate, all the same: each request begins in all of them."""
+    rates = {stage.rate for stage in stages if stage.name in first}
+    if len(rates) > 1:
+        what = f"{kind} begins in several stages at unequal rates"
+        raise InputError("stages", what, "give these stages the same rate: each request is in all")
+    for stage in stages:
+        if stage.name not in first and stage.rate:
+            what = f"{stage.name} follows other stages of the fork-join type {kind}"
+            raise InputError("stages", f"{what} and has a rate", "leave out its rate")
+
+
+def _listed(order: dict[str, Fraction], part: set[str]) -> str:
+    return ", ".join(name for name in order if name in part)
+
+
+def graph_of(
+    agents: Sequence[Agent],
+    stages: Sequence[Stage],
+    routes: Sequence[Route],
+    fork_join: Sequence[str],
+    slot: Fraction | None,
+) -> Any:
+    """Return a ``networkx.DiGraph``: see `AgentNetwork.from_graph`."""
+    import networkx as nx
+
+    graph = nx.DiGraph(agents=list(agents), fork_join=list(fork_join))
+    if slot is not None:
+        graph.graph["slot"] = slot
+    for stage in stages:
+        values = {name: getattr(stage, name) for name in ("agent", "prefill", "decode", "rate")}
+        graph.add_node(stage.name, type=stage.request_type, **values)
+    for route in routes:
+        graph.add_edge(route.source, route.target, probability=route.probability)
+    return graph
+
+
+def document_of(graph: Any) -> dict[str, Any]:
+    """Return a graph as the document of a network."""
+    import networkx as nx
+
+    if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
+        what = f"{shown(type(graph).__name__)} is no directed graph without parallel edges"
+        raise InputError("graph", what, "give a networkx.DiGraph of stages")
+    agents = [
+        agent_row(agent) if isinstance(agent, Agent) else agent
+        for agent in graph.graph.get("agents", ())
+    ]
+    stages = [{**values, "name": name} for name, values in graph.nodes(data=True)]
+    routes = [
+        {**values, "from": source, "to": target}
+        for source, target, values in graph.edges(data=True)
+    ]
+    document: dict[str, Any] = {"agents": agents, "stages": stages, "routes": routes}
+    optional = {key: graph.graph[key] for key in ("slot",) if key in graph.graph}
+    return document | {"fork_join": list(graph.graph.get("fork_join", ()))} | optional
+
 
 #: Most agents and stages: load and capacity are exact, and fractions grow.
 _MAX_AGENTS, _MAX_STAGES, _MAX_ROUTES = 200, 1_000, 10_000
@@ -151,8 +556,6 @@ class AgentNetwork(ProblemData):
 
     def to_graph(self) -> Any:
         """Return it as a ``networkx.DiGraph`` of stages; see `from_graph`."""
-        from formulations.batching.graphs import graph_of
-
         return graph_of(self.agents, self.stages, self.routes, self.fork_join, self.slot)
 
     @classmethod
@@ -172,15 +575,11 @@ class AgentNetwork(ProblemData):
         InputError
             If it is no directed graph without parallel edges, or as the class says.
         """
-        from formulations.batching.graphs import document_of
-
         return cls.from_mapping(document_of(graph))
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document that `from_mapping` reads."""
-        return documents.mapping_of(
-            self.agents, self.stages, self.routes, self.fork_join, self.slot
-        )
+        return mapping_of(self.agents, self.stages, self.routes, self.fork_join, self.slot)
 
     @classmethod
     def from_mapping(cls, document: Any) -> Self:
@@ -191,7 +590,7 @@ class AgentNetwork(ProblemData):
         optionally with ``type``, ``rate``, ``name``; a route ``{"from", "to"}``, optionally with
         ``probability``.
         """
-        return cls(*documents.parts_of(document))
+        return cls(*parts_of(document))
 
 
 def _check_unique(where: str, names: list[str]) -> None:

@@ -1,20 +1,175 @@
-"""A solution from elsewhere, judged: by the rows of the program, then by its checker."""
+"""A solution from elsewhere, judged in exact numbers: by the program's rows, then its checker."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from formulations.errors import CapabilityError
-from formulations.exchange.exact_program import ExactProgram, of_form
-from formulations.exchange.point import broken_rows, point_of
+from formulations.errors import CapabilityError, InputError, did_you_mean
+from formulations.exchange.program_file import CONSTANT, ExactProgram, of_form, of_linear
 from formulations.exchange.solution_file import SolutionFile
-from formulations.formulation import Formulation
+from formulations.formulation import COMBINATORIAL, Formulation
+from formulations.linear import ExactLinear, exact_vertex, is_optimal_pair
 from formulations.results import ProgramResult, Termination
 from formulations.standard_form import EXACT_LIMIT
-from formulations.trust import COMBINATORIAL
+from formulations.words import Words
+
+#: How far from a whole number an integer variable may be written; solvers allow about as much.
+ROUNDING = Fraction(1, 10**6)
+
+
+def point_of(program: ExactProgram, file: SolutionFile) -> list[Any]:
+    """Return the value of each column: an int where it is integral, else a Fraction.
+
+    Raises
+    ------
+    InputError
+        If a variable is unknown or missing, an integer one no whole number within 10^-6, or the
+        constant of the objective not 1.
+    """
+    _check_names(program, file)
+    if (one := file.values.get(CONSTANT, Fraction(1))) != 1 and abs(one - 1) > ROUNDING:
+        raise InputError(CONSTANT, f"{float(one):g}", "it is fixed to 1: solve the file unchanged")
+    return [
+        _value(name, file.values.get(name, Fraction(0)), is_integral)
+        for name, is_integral in zip(program.column_names, program.integral, strict=True)
+    ]
+
+
+def _check_names(program: ExactProgram, file: SolutionFile) -> None:
+    known = {*program.column_names, CONSTANT}
+    for name in file.values:
+        if name not in known:
+            near = did_you_mean(name[:60], program.column_names) if len(known) < 10_000 else ""
+            remedy = f"{near}give the solution of this program, as --write wrote it"
+            raise InputError(name[:60], "no variable of the program", remedy)
+    missing = [name for name in program.column_names if name not in file.values]
+    if missing and not file.omits_zeros:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InputError(
+            missing[0] + more, "not in the file", "list every variable, those that are 0 too"
+        )
+
+
+def _value(name: str, value: Fraction, is_integral: bool) -> int | Fraction:
+    if not is_integral:
+        return value
+    whole = round(value)
+    if abs(value - whole) > ROUNDING:
+        raise InputError(
+            name,
+            f"{float(value):.9g} is not whole",
+            "solve with integrality enforced (docs/exchange.md)",
+        )
+    return whole
+
+
+def broken_rows(program: ExactProgram, point: Sequence[Any]) -> dict[str, Any]:
+    """Return every row and bound that a point breaks, by its name in the file, and by how much.
+
+    Amounts are in units of the statement. A bound goes by the name of its variable.
+    """
+    broken = {}
+    for r, name in enumerate(program.row_names):
+        reached = sum(a * point[j] for j, a in program.terms(r))
+        if (excess := _excess(reached, program.row_lower[r], program.row_upper[r])) > 0:
+            factor = program.row_factors[r]
+            broken[name] = excess if factor == 1 else excess / factor
+    for j, name in enumerate(program.column_names):
+        if (excess := _excess(point[j], program.lower[j], program.upper[j])) > 0:
+            broken[name] = excess
+    return broken
+
+
+def _excess(value: Any, lower: int | None, upper: int | None) -> Any:
+    below = 0 if lower is None else lower - value
+    above = 0 if upper is None else value - upper
+    return max(below, above, 0)
+
+
+#: Excess, relative to the right-hand side (or 1), that floats may leave.
+TOLERANCE = Fraction(1, 10**6)
+
+
+@dataclass(frozen=True)
+class JudgedLinear:
+    """What a point from elsewhere is worth.
+
+    Parameters
+    ----------
+    value : Fraction
+        Value of the model at the point.
+    optimum : Fraction, optional
+        The optimum, proven by duality in fractions; None if the program has none.
+    violations : mapping
+        Rows and bounds that are violated by more than `TOLERANCE`, and by how much.
+    largest_excess : Fraction
+        Largest violation of all, in units of its row: floats hardly ever keep a row exactly.
+    describes_optimum : bool
+        Whether the vertex that the values describe, taken exactly, is an optimum.
+    in_words : mapping
+        Each violation in a sentence.
+    """
+
+    value: Fraction
+    optimum: Fraction | None
+    violations: Mapping[str, Fraction]
+    largest_excess: Fraction
+    describes_optimum: bool
+    in_words: Mapping[str, str]
+
+    @property
+    def is_exact_optimum(self) -> bool:
+        """Whether the point itself, as written, is feasible and an optimum."""
+        return self.largest_excess == 0 and self.value == self.optimum
+
+
+def judge_linear(
+    linear: ExactLinear, words: Words, file: SolutionFile, *, minimised: bool = False
+) -> JudgedLinear:
+    """Return what a solution file is worth for a continuous program.
+
+    Parameters
+    ----------
+    linear : ExactLinear
+        The program in rationals.
+    words : Words
+        What it says.
+    file : SolutionFile
+        What the solver found.
+    minimised : bool
+        Whether the model minimises, see `of_linear`.
+
+    Raises
+    ------
+    InputError
+        If its names are not those of the program, see `point_of`.
+    CapabilityError
+        If the program is too large for exact arithmetic.
+    """
+    program = of_linear(linear, minimised=minimised)
+    point = point_of(program, file)
+    excess = broken_rows(program, point)
+    sizes: dict[str, Fraction] = {
+        name: max(Fraction(1), abs(side))
+        for name, side in zip(program.row_names, linear.bound, strict=True)
+    }
+    violated = {name: by for name, by in excess.items() if by > TOLERANCE * sizes.get(name, 1)}
+    vertex = exact_vertex(linear, np.array([float(x) for x in point]))
+    proven = vertex.point is not None and is_optimal_pair(linear, vertex.point, vertex.prices)
+    sign = -1 if minimised else 1
+    optimum: Any = sign * linear.value(vertex.point) if proven and vertex.point else None
+    return JudgedLinear(
+        value=Fraction(program.multiplier * program.objective(point)),
+        optimum=optimum,
+        violations=violated,
+        largest_excess=Fraction(max(excess.values(), default=0)),
+        describes_optimum=proven and vertex.pivots == 0 and not violated,
+        in_words={name: words.told(name, f"{float(by):.6g}") for name, by in violated.items()},
+    )
+
 
 #: Relative error that a file's own statement of its objective may have.
 _CLAIM_ERROR = 1e-6

@@ -1,7 +1,7 @@
 """Solution files of Gurobi, CPLEX, SCIP, HiGHS and CBC, and plain lines of name and value.
 
 What a file is, its content says, not its name. Values are read as exact decimals. Nothing in a
-file is believed: `formulations.exchange.point` and the checkers judge the values alone.
+file is believed: `formulations.exchange.judge` and the checkers judge the values alone.
 """
 
 import re

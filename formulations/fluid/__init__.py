@@ -10,13 +10,14 @@ from formulations.fluid.check import (
     work_of,
 )
 from formulations.fluid.equilibrium import Equilibrium, equilibrium, throughput, work_rate
-from formulations.fluid.knapsack import knapsack
-from formulations.fluid.objective import FluidObjective
-from formulations.fluid.problem import FluidProblem, FluidWorker, RequestClass
-from formulations.fluid.rate_profile import RateProfile, VaryingRates
-from formulations.fluid.result import AdmissionResult, EquilibriumResult, FluidResult, MarginResult
-from formulations.fluid.sinusoidal_rates import SinusoidalRates
+from formulations.fluid.problem import FluidObjective, FluidProblem, FluidWorker, RequestClass
+from formulations.fluid.rate_profile import RateProfile, SinusoidalRates, VaryingRates
 from formulations.fluid.solver import (
+    AdmissionResult,
+    EquilibriumResult,
+    FluidResult,
+    MarginResult,
+    knapsack,
     solve_equilibrium,
     solve_margin,
     solve_margin_program,

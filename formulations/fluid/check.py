@@ -6,8 +6,7 @@ All amounts are exact; an empty mapping means that nothing is violated.
 from collections.abc import Sequence
 from fractions import Fraction
 
-from formulations.fluid.objective import FluidObjective
-from formulations.fluid.problem import FluidProblem
+from formulations.fluid.problem import FluidObjective, FluidProblem
 from formulations.problem_data import member
 
 _ZERO = Fraction(0)

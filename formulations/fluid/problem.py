@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Self
 
@@ -245,3 +246,16 @@ def _worker_indices(values: object) -> tuple[int, ...]:
     if len(set(indices)) < len(indices):
         raise InputError("workers", "a worker occurs twice", "name each once")
     return tuple(sorted(indices))
+
+
+class FluidObjective(StrEnum):
+    """The two throughputs of the paper; always compare like with like."""
+
+    #: ``l'_j + 1`` iterations, as in (4), (8) and section 4.2.
+    STAGES = "stages"
+    #: ``l'_j`` decode tokens, as in section 2.3 and the proof of proposition 2.
+    DECODE = "decode"
+
+    def worth(self, kind: RequestClass) -> int:
+        """Return what one request counts."""
+        return kind.iterations if self is FluidObjective.STAGES else kind.output

@@ -1,18 +1,317 @@
-"""Solve the fluid programs with a backend, and prove the answer in rationals."""
+"""Solve the fluid programs with a backend, and prove the answer in rationals.
 
+A result is optimal if its point and prices prove it. The prices are of work and rates; the checker
+judges what they prove, whoever found them.
+
+`knapsack` solves the throughput program in closed form where every class may use every worker. The
+works of all workers then form one knapsack of ``K = Σ_g K_g``: split each class in proportion
+to K_g and every row (2) of the program holds iff their sum does. The densest classes go first:
+worth per work is ``1/(l_j + l'_j/2)`` in stages, ``l'_j/w_j`` in decode tokens.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from formulations.backends import SolveLimits
-from formulations.fluid.objective import FluidObjective
-from formulations.fluid.problem import FluidProblem
-from formulations.fluid.proof import DUALITY, admission_result, margin_result
-from formulations.fluid.result import AdmissionResult, EquilibriumResult, MarginResult
-from formulations.linear.linear_solve import LinearSolve, solve_linear
-from formulations.linear.simplex import is_optimal_pair
+from formulations.errors import CapabilityError
+from formulations.fluid.check import (
+    admission_bound,
+    admission_price_violations,
+    admission_violations,
+    margin_bound,
+    margin_violations,
+    throughput_of,
+)
+from formulations.fluid.problem import FluidObjective, FluidProblem
+from formulations.frames import fields_frame
+from formulations.linear import LinearSolve, is_optimal_pair, solve_linear
 from formulations.problem_data import member
-from formulations.results import Termination, own_solver
+from formulations.results import BoundKind, Solved, Termination, own_solver
 
 _ZERO = Fraction(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FluidResult(Solved):
+    """Why a solve stopped and what is proven, exactly; None where missing.
+
+    The counterpart of `formulations.results.ProgramResult` for continuous programs, whose values
+    are fractions. Here "optimal" means that the value, recomputed in rationals, equals a bound
+    that dual prices prove in rationals.
+
+    Parameters
+    ----------
+    value, bound : Fraction, optional
+        Objective of the exact point, and of the exact prices.
+    claimed : float, optional
+        The objective as a floating-point solver reported it.
+    violations : mapping
+        What the checker found.
+    pivots : int
+        Exact pivots that the solver's vertex still needed.
+    """
+
+    value: Fraction | None = None
+    bound: Fraction | None = None
+    claimed: float | None = None
+    violations: Mapping[str, Fraction] = field(default_factory=dict)
+    pivots: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a result that contradicts itself."""
+        if self.is_optimal and (self.value is None or self.value != self.bound or self.violations):
+            raise ValueError("optimal needs an equal exact bound and a feasible point")
+
+    def to_frame(self) -> Any:
+        """Return what it holds of each class, or its figures, as a data frame of pandas."""
+        return fields_frame(self)
+
+    @property
+    def bound_kind(self) -> BoundKind:
+        """How the bound was derived: exactly, if there is one."""
+        return BoundKind.FLOAT if self.bound is None else BoundKind.INTEGER
+
+
+@dataclass(frozen=True, kw_only=True)
+class EquilibriumResult(FluidResult):
+    """The answer of the equilibrium program; the value is the memory [tokens].
+
+    Parameters
+    ----------
+    per_stage : tuple of Fraction, optional
+        Requests of each class in each of its stages; None if the load has no equilibrium.
+    iteration_time : Fraction, optional
+        ``ΔT*`` [s].
+    farkas : mapping, optional
+        Row name to multiplier, proving that there is none.
+    """
+
+    per_stage: tuple[Fraction, ...] | None = None
+    iteration_time: Fraction | None = None
+    farkas: Mapping[str, Fraction] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdmissionResult(FluidResult):
+    """The answer of the throughput program; the value is in stages or decode tokens per second.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    objective : FluidObjective
+        What the value counts.
+    routing : tuple of tuple of Fraction
+        Shape (m, G): admitted rates [1/s].
+    work_prices : tuple of Fraction
+        Length G: worth of one more unit of work per second.
+    rate_prices : tuple of Fraction
+        Length m: worth of one more request per second of a class.
+    work_prices_below : tuple of Fraction, optional
+        What one unit less would cost, where it is known; it differs from `work_prices` where the
+        throughput has a kink. (`work_prices` of a linear program lie anywhere in between.)
+    """
+
+    problem: FluidProblem
+    objective: FluidObjective
+    routing: tuple[tuple[Fraction, ...], ...]
+    work_prices: tuple[Fraction, ...]
+    rate_prices: tuple[Fraction, ...]
+    work_prices_below: tuple[Fraction, ...] | None = None
+
+    @property
+    def admitted(self) -> tuple[Fraction, ...]:
+        """``x_j``: admitted rate of each class [1/s]."""
+        return tuple(sum(row, _ZERO) for row in self.routing)
+
+    @property
+    def fractions(self) -> tuple[Fraction, ...]:
+        """Admitted share of each class, 0 to 1."""
+        pairs = zip(self.admitted, self.problem.classes, strict=True)
+        return tuple(x / kind.rate for x, kind in pairs)
+
+    @property
+    def memory_prices(self) -> tuple[Fraction, ...]:
+        """Throughput that one more token of each worker's memory adds [1/(token s)]."""
+        return self._per_token(self.work_prices)
+
+    @property
+    def memory_prices_below(self) -> tuple[Fraction, ...] | None:
+        """Throughput that one token less would cost, where it is known."""
+        below = self.work_prices_below
+        return None if below is None else self._per_token(below)
+
+    def _per_token(self, prices: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+        pairs = zip(prices, self.problem.workers, strict=True)
+        return tuple(price * worker.capacity_per_token for price, worker in pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginResult(FluidResult):
+    """The answer of the margin program; the value is the largest factor on all rates.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    routing : tuple of tuple of Fraction
+        Shape (m, G): rates at the margin [1/s].
+    work_prices : tuple of Fraction
+        Length G: prices that prove no larger margin exists.
+    """
+
+    problem: FluidProblem
+    routing: tuple[tuple[Fraction, ...], ...]
+    work_prices: tuple[Fraction, ...]
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether the rates are in the region: all can be served within the memories."""
+        return self.value is not None and self.value >= 1
+
+    @property
+    def is_critical(self) -> bool:
+        """Whether they are on its boundary, where queues grow like the square root of time."""
+        return self.value == 1
+
+    @property
+    def balanced_routing(self) -> tuple[tuple[Fraction, ...], ...]:
+        """The routing at the margin scaled to the rates themselves, each class in full.
+
+        No worker's work exceeds its capacity by more than the factor ``1/margin``.
+        """
+        # A program may route more of a class than the margin asks for, where there is room.
+        factors = [
+            kind.rate / sum(row, _ZERO)
+            for kind, row in zip(self.problem.classes, self.routing, strict=True)
+        ]
+        return tuple(
+            tuple(factor * rate for rate in row)
+            for factor, row in zip(factors, self.routing, strict=True)
+        )
+
+
+#: What proves these answers.
+DUALITY = "linear-programming duality, in fractions"
+Rates = tuple[tuple[Fraction, ...], ...]
+Prices = tuple[Fraction, ...]
+
+
+def admission_result(
+    problem: FluidProblem,
+    objective: FluidObjective,
+    routing: Rates,
+    work_prices: Prices,
+    rate_prices: Prices,
+    stated_value: Fraction | None = None,
+    **report: Any,
+) -> AdmissionResult:
+    """Return the answer of the throughput program.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    objective : FluidObjective
+        What the value counts.
+    routing : tuple of tuple of Fraction
+        Shape (m, G): admitted rates [1/s].
+    work_prices, rate_prices : tuple of Fraction
+        Lengths G and m.
+    stated_value : Fraction, optional
+        The value by the program's own statement, to be compared.
+    report
+        Other fields of the result: ``method`` and how the solve went.
+    """
+    value = throughput_of(problem, routing, objective)
+    bound = admission_bound(problem, work_prices, rate_prices)
+    violated = admission_violations(problem, routing, stated_value, objective)
+    violated |= admission_price_violations(problem, work_prices, rate_prices, objective)
+    termination = _termination(value, bound, violated)
+    return AdmissionResult(
+        termination=termination,
+        proof=DUALITY if termination is Termination.OPTIMAL else None,
+        value=value,
+        bound=bound,
+        violations=violated,
+        problem=problem,
+        objective=objective,
+        routing=routing,
+        work_prices=work_prices,
+        rate_prices=rate_prices,
+        **report,
+    )
+
+
+def margin_result(
+    problem: FluidProblem, routing: Rates, work_prices: Prices, value: Fraction, **report: Any
+) -> MarginResult:
+    """Return the answer of the margin program, with the margin ``value``; see above."""
+    bound = margin_bound(problem, work_prices)
+    violated = margin_violations(problem, routing, value)
+    termination = _termination(value, bound, violated)
+    return MarginResult(
+        termination=termination,
+        proof=DUALITY if termination is Termination.OPTIMAL else None,
+        value=value,
+        bound=bound,
+        violations=violated,
+        problem=problem,
+        routing=routing,
+        work_prices=work_prices,
+        **report,
+    )
+
+
+def _termination(
+    value: Fraction, bound: Fraction | None, violated: dict[str, Fraction]
+) -> Termination:
+    return Termination.OPTIMAL if value == bound and not violated else Termination.FAILED
+
+
+def knapsack(
+    problem: FluidProblem, *, objective: FluidObjective = FluidObjective.STAGES
+) -> AdmissionResult:
+    """Solve the throughput program greedily; of equally dense classes the first comes first.
+
+    Raises
+    ------
+    CapabilityError
+        If a class may not use every worker.
+    """
+    objective = member(FluidObjective, objective, "objective")
+    if not problem.is_pooled:
+        raise CapabilityError(
+            "classes", "not all may use every worker", "solve the linear program (highs)"
+        )
+    total = sum((worker.capacity for worker in problem.workers), _ZERO)
+    density = [Fraction(objective.worth(kind), kind.work) for kind in problem.classes]
+    order = sorted(range(len(density)), key=lambda j: (-density[j], j))
+    admitted, left = [_ZERO] * len(order), total
+    below = _ZERO
+    for j in order:
+        kind = problem.classes[j]
+        admitted[j] = min(kind.rate, left / kind.work)
+        left -= admitted[j] * kind.work
+        if left == 0:
+            below = density[j]
+            break
+    # One more unit of work goes to the densest class that is not admitted in full.
+    above = next((density[j] for j in order if admitted[j] < problem.classes[j].rate), _ZERO)
+    shares = [worker.capacity / total for worker in problem.workers]
+    everywhere = len(problem.workers)
+    return admission_result(
+        problem,
+        objective,
+        tuple(tuple(x * share for share in shares) for x in admitted),
+        (above,) * everywhere,
+        tuple(max(_ZERO, objective.worth(k) - k.work * above) for k in problem.classes),
+        work_prices_below=(below,) * everywhere,
+        method="knapsack",
+        solver=own_solver(),
+    )
 
 
 def solve_equilibrium(
@@ -50,10 +349,12 @@ def solve_equilibrium(
     CapabilityError
         If the program is too large for exact arithmetic.
     """
-    from formulations.fluid.equilibrium_program import build
+    from formulations.fluid.programs import build_equilibrium
 
     solve = solve_linear(
-        lambda: build(problem, within_memory=within_memory), backend, SolveLimits(time_limit, seed)
+        lambda: build_equilibrium(problem, within_memory=within_memory),
+        backend,
+        SolveLimits(time_limit, seed),
     )
     linear, vertex = solve.linear, solve.vertex
     if vertex.point is None:
@@ -103,11 +404,13 @@ def solve_throughput(
     InputError, CapabilityError
         As `solve_equilibrium`.
     """
-    from formulations.fluid.throughput_program import build
+    from formulations.fluid.programs import build_throughput
 
     objective = member(FluidObjective, objective, "objective")
     solve = solve_linear(
-        lambda: build(problem, objective=objective), backend, SolveLimits(time_limit, seed)
+        lambda: build_throughput(problem, objective=objective),
+        backend,
+        SolveLimits(time_limit, seed),
     )
     prices = solve.prices
     return admission_result(
@@ -157,9 +460,9 @@ def solve_margin_program(
     seed: int = 0,
 ) -> MarginResult:
     """Solve the margin program as a linear program, whatever the routes; see `solve_margin`."""
-    from formulations.fluid.margin_program import build
+    from formulations.fluid.programs import build_margin
 
-    solve = solve_linear(lambda: build(problem), backend, SolveLimits(time_limit, seed))
+    solve = solve_linear(lambda: build_margin(problem), backend, SolveLimits(time_limit, seed))
     return margin_result(
         problem,
         _routing(problem, solve),

@@ -1,12 +1,19 @@
 """The hindsight latency program: when to start each request under one KV cache."""
 
-from formulations.hindsight_latency.bound import lower_bound
-from formulations.hindsight_latency.brute_force import brute_force
-from formulations.hindsight_latency.certificate import PriceCertificate, certified_bound
-from formulations.hindsight_latency.check import memory_used, total_latency, violations
-from formulations.hindsight_latency.kinds import kinds, occupied_rounds
-from formulations.hindsight_latency.problem import Convention, LatencyProblem
-from formulations.hindsight_latency.result import LatencyResult
+from formulations.hindsight_latency.bound import PriceCertificate, certified_bound, lower_bound
+from formulations.hindsight_latency.check import (
+    brute_force,
+    memory_used,
+    total_latency,
+    violations,
+)
+from formulations.hindsight_latency.problem import (
+    Convention,
+    LatencyProblem,
+    LatencyResult,
+    kinds,
+    occupied_rounds,
+)
 from formulations.hindsight_latency.solver import LatencyProgram, solve, solve_by_enumeration
 
 __all__ = [

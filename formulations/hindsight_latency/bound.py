@@ -1,7 +1,18 @@
-"""An integer bound on the hindsight latency program that needs no solver."""
+"""Integer bounds on the hindsight latency program: by areas, and by prices.
 
+`certified_bound` re-derives a priced bound from the problem and the prices alone. It shares no
+code with the compiled bound: convention, cells and dearest sets are worked out anew.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import TypeAlias
 
+import numpy as np
+
+from formulations.arrays import IntArray
 from formulations.hindsight_latency.problem import LatencyProblem
 
 
@@ -58,3 +69,131 @@ def _fill(waiting: list[int], completions: list[int], now: int, until: int | Non
         now += shortest
         completions.append(now)
     return now
+
+
+#: Most that the sets of a round may be paid: sums stay within 64 bits.
+_MOST_PAID = 2**60
+#: Price of a set that there is not: negative whatever is added.
+_NONE = -(2**61)
+#: Entries of a table that are worked on at a time.
+_PIECE = 4_000_000
+#: Tokens held and rounds left.
+Cell: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class PriceCertificate:
+    """Integer prices that prove a bound.
+
+    Parameters
+    ----------
+    scale : int
+        Price of one waiting round.
+    prices : mapping
+        Round, then (tokens held, rounds left), to price >= 0, in convention B; missing is 0.
+        Rounds count occupied rounds from the start, so convention C is read one round earlier.
+    """
+
+    scale: int
+    prices: Mapping[int, Mapping[Cell, int]]
+
+
+def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | None) -> int:
+    """Return the lower bound on the total latency that the prices prove.
+
+    Without prices it is the bound by areas.
+
+    Raises
+    ------
+    ValueError
+        If the scale is not positive, a price is negative, or prices are beyond 64-bit sums.
+    """
+    if certificate is None:
+        return lower_bound(problem)
+    prices, scale = certificate.prices, certificate.scale
+    if scale < 1 or any(p < 0 for row in prices.values() for p in row.values()):
+        raise ValueError("prices must be at least 0 and the scale at least 1")
+    paths = _paths(problem)
+    paid = sum(
+        _cheapest_start(arrival, path, certificate)
+        for arrival, path in zip(problem.arrival.tolist(), paths, strict=True)
+    )
+    requests_at = Counter(cell for path in paths for cell in path)
+    given_back = _dearest_sets(prices, requests_at, problem.memory)
+    constant: int = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
+    return -((given_back - paid) // scale) + constant
+
+
+def _paths(problem: LatencyProblem) -> list[list[Cell]]:
+    """Return the cells each request is, age by age."""
+    convention = problem.convention
+    first = convention.first_age
+    return [
+        [(prompt + age, last - age) for age in range(first, last + 1)]
+        for prompt, last in zip(
+            problem.prompt.tolist(), map(convention.last_age, problem.output.tolist()), strict=True
+        )
+    ]
+
+
+def _cheapest_start(arrival: int, path: list[Cell], certificate: PriceCertificate) -> int:
+    # After the last priced round a later start only costs.
+    end = max(certificate.prices, default=-1) + 1
+    return min(
+        certificate.scale * start
+        + sum(certificate.prices.get(start + j, {}).get(cell, 0) for j, cell in enumerate(path))
+        for start in range(arrival, max(arrival, end) + 1)
+    )
+
+
+def _dearest_sets(
+    prices: Mapping[int, Mapping[Cell, int]], requests_at: Mapping[Cell, int], memory: int
+) -> int:
+    """Sum over rounds of the greatest price of a set of cells that runs to its ends.
+
+    Each cell is there at most as often as there are requests that can be it. Cells are added by
+    rounds left, most first: when one ends, those added before it are still there, so all of them
+    fit if each did when it was added.
+    """
+    cells = sorted((left, tokens) for (tokens, left), copies in requests_at.items() if copies > 0)
+    rows = list(prices.values())
+    table = np.array([[row.get((s, left), 0) for left, s in cells] for row in rows], dtype=object)
+    copies = [min(requests_at[tokens, left], memory // tokens) for left, tokens in cells]
+    if len(rows) == 0 or len(cells) == 0:
+        return 0
+    if max((table * copies).sum(axis=1)) > _MOST_PAID:
+        raise ValueError("prices must be small enough for 64-bit sums")
+    most = memory // min(tokens for _, tokens in cells)
+    piece = max(1, _PIECE // ((most + 1) * (memory + 1)))
+    kinds = [(*cell, many) for cell, many in zip(cells, copies, strict=True)]
+    return sum(
+        int(_dearest(table[k : k + piece].astype(np.int64), kinds, most, memory).sum())
+        for k in range(0, len(rows), piece)
+    )
+
+
+def _dearest(
+    prices: IntArray, kinds: list[tuple[int, int, int]], most: int, memory: int
+) -> IntArray:
+    """Return the price of the dearest set of each round; kinds are left, tokens and copies."""
+    # best[round, count, held]: greatest price of so many cells that hold so much, if any do.
+    best = np.full((len(prices), most + 1, memory + 1), _NONE, dtype=np.int64)
+    best[:, 0, 0] = 0
+    for k in reversed(range(len(kinds))):
+        left, tokens, copies = kinds[k]
+        worth = prices[:, k, None, None]
+        if memory < tokens + left or not worth.any():
+            continue
+        # With one more of it, ``count`` cells hold ``held``, and grow by ``left`` each.
+        highest = min(most, (memory - tokens) // left) if left else most
+        held, counts = np.arange(tokens, memory - left + 1), np.arange(1, highest + 1)
+        fits = held + counts[:, None] * left <= memory
+        for _ in range(copies):
+            before = best[:, :highest, : memory - left - tokens + 1]
+            after = best[:, 1 : highest + 1, tokens : memory - left + 1]
+            grown = np.where(fits, before + worth, _NONE)
+            if (grown <= after).all():
+                break
+            np.maximum(after, grown, out=after)
+    dearest: IntArray = best.max(axis=(1, 2))
+    return dearest

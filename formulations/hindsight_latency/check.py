@@ -1,8 +1,14 @@
-"""The checker of schedules: it knows the problem data and nothing of any algorithm."""
+"""The checker of schedules, and the oracle that tries them all.
 
+Both know the problem data and nothing of any algorithm.
+"""
+
+import math
+from collections import Counter
 from collections.abc import Sequence
 
-from formulations.hindsight_latency.problem import LatencyProblem
+from formulations.errors import CapabilityError
+from formulations.hindsight_latency.problem import LatencyProblem, kinds
 
 
 def violations(
@@ -60,3 +66,71 @@ def memory_used(problem: LatencyProblem, starts: Sequence[int]) -> dict[int, int
         for age in range(convention.first_age, convention.last_age(output) + 1):
             used[start + age] = used.get(start + age, 0) + prompt + age
     return used
+
+
+#: Most start vectors up to the last step.
+MAX_VECTORS = 10**9
+
+
+def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, list[int]]:
+    """Return the least total latency and the lexicographically smallest starts that reach it.
+
+    Vectors that overflow the memory, or already cost as much as the best so far, are cut short.
+
+    Parameters
+    ----------
+    problem : LatencyProblem
+        Data.
+    most : int, optional
+        Starts that are tried at most, over all requests.
+
+    Raises
+    ------
+    CapabilityError
+        If ``most`` starts are too few, or without it there are more than `MAX_VECTORS` vectors
+        up to the last step.
+    """
+    last = {i: kind.last_start for kind in kinds(problem) for i in kind.members}
+    arrivals = problem.arrival.tolist()
+    size = math.prod(last[i] - arrival + 1 for i, arrival in enumerate(arrivals))
+    if most is None and size > MAX_VECTORS:
+        raise CapabilityError(
+            "problem",
+            f"more than {MAX_VECTORS} start vectors",
+            "use --method cp-sat",
+        )
+    convention, prompts, outputs = problem.convention, problem.prompt, problem.output
+    ages = [range(convention.first_age, convention.last_age(o) + 1) for o in outputs.tolist()]
+    left = math.inf if most is None else most
+    best: tuple[int, list[int]] | None = None
+    starts: list[int] = []
+    # Memory of the requests placed so far.
+    used: Counter[int] = Counter()
+
+    def extend(total: int) -> None:
+        """Try every start of the next request, and of those after it."""
+        nonlocal best, left
+        i = len(starts)
+        if i == problem.num_requests:
+            if best is None or total < best[0]:
+                best = total, list(starts)
+            return
+        rest = sum(arrivals[i + 1 :])
+        for start in range(arrivals[i], last[i] + 1):
+            if best is not None and total + start + rest >= best[0]:
+                return
+            left -= 1
+            if left < 0:
+                raise CapabilityError("problem", "too many schedules", "use --method cp-sat")
+            held = {start + age: int(prompts[i]) + age for age in ages[i]}
+            used.update(held)
+            if all(used[round_] <= problem.memory for round_ in held):
+                starts.append(start)
+                extend(total + start)
+                starts.pop()
+            used.subtract(held)
+
+    extend(0)
+    constant = sum(outputs.tolist()) - sum(arrivals)
+    assert best is not None
+    return best[0] + constant, best[1]

@@ -1,4 +1,4 @@
-"""Data of the hindsight latency program: one worker, one KV cache, all requests known."""
+"""Data, kinds and answer of the hindsight latency program: one worker, one KV cache."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,10 +12,14 @@ from formulations.errors import InputError
 from formulations.problem_data import ProblemData, member
 from formulations.request_table import (
     MAX_VALUE,
+    RequestKind,
+    alike,
     checked_columns,
     read_requests,
     written_requests,
 )
+from formulations.results import ProgramResult
+from formulations.words import Words
 
 _KEYS = ("memory", "requests")
 
@@ -114,3 +118,72 @@ class LatencyProblem(ProblemData):
             convention=document.get("convention", Convention.HALF_OPEN),
             **read_requests(document["requests"]),
         )
+
+
+def occupied_rounds(problem: LatencyProblem) -> list[int]:
+    """Return how many rounds each request occupies."""
+    convention = problem.convention
+    return [convention.last_age(o) - convention.first_age + 1 for o in problem.output.tolist()]
+
+
+def kinds(problem: LatencyProblem, *, aggregate: bool = True) -> tuple[RequestKind, ...]:
+    """Group requests of one arrival, prompt and output; their windows contain every optimum.
+
+    In an optimum request i starts at ``max_j a_j + Σ_{j≠i} d_j`` at the latest, where d_j is the
+    number of rounds j occupies. Suppose it starts later. The others occupy at most ``Σ_{j≠i} d_j``
+    rounds, so of the rounds after the last arrival and before i's first there is one, g, that
+    nobody occupies. No request spans g. Start every request whose first round comes after g one
+    round earlier: its start stays at or after the last arrival, the memory after g merely
+    moves, and no round before g changes. The schedule stays feasible and i's latency falls: no
+    optimum.
+
+    Parameters
+    ----------
+    problem : LatencyProblem
+        Data.
+    aggregate : bool
+        Whether identical requests form one kind; otherwise each is its own.
+    """
+    last_arrival = max(problem.arrival.tolist(), default=0)
+    durations = occupied_rounds(problem)
+    total = sum(durations)
+    groups = alike(problem.arrival, problem.prompt, problem.output, aggregate=aggregate)
+    return tuple(
+        RequestKind(
+            prompt, output, tuple(members), arrival, last_arrival + total - durations[members[0]]
+        )
+        for (arrival, prompt, output, _), members in groups.items()
+    )
+
+
+#: Start round of each request.
+Starts = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyResult(ProgramResult[Starts]):
+    """The answer of a hindsight latency program; the objective is the total latency [rounds].
+
+    Parameters
+    ----------
+    starts : tuple of int, optional
+        Start round of each request.
+    """
+
+    solution_fields = ("starts",)
+
+    starts: Starts | None = None
+
+
+WORDS = Words(
+    title="the hindsight latency program",
+    source="KV-cache paper (arXiv:2502.07115), appendix B.1",
+    objective="total latency, completion minus arrival summed over the requests [rounds]",
+    variables={"x": "x(c,k) = how many requests of kind c start at round k"},
+    broken={
+        "start_once": "{kind}: {by} starts too many or too few",
+        "memory": "round {0}: the cache holds {by} tokens more than fit",
+        "arrival": "request {0} starts {by} rounds before it arrives",
+        "objective": "the total latency is off by {by}",
+    },
+)

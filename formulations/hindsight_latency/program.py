@@ -24,10 +24,9 @@ symmetry between identical requests is gone, and any x splits into starts of its
 
 from typing import Any
 
-from formulations.hindsight_latency.kinds import kinds
-from formulations.hindsight_latency.problem import LatencyProblem
+from formulations.hindsight_latency.problem import LatencyProblem, kinds
 from formulations.modelling import pyo
-from formulations.request_table import RequestKind
+from formulations.standard_form import constraint
 
 
 def build(problem: LatencyProblem, *, aggregate: bool = True) -> Any:
@@ -47,46 +46,31 @@ def build(problem: LatencyProblem, *, aggregate: bool = True) -> Any:
     """
     model = pyo.ConcreteModel(name="hindsight_latency")
     groups = kinds(problem, aggregate=aggregate)
-    _variables(model, groups)
-    _start_once(model, groups)
-    _memory(model, problem, groups)
-    waits = ((k - groups[c].first_start) * model.x[c, k] for c, k in model.starts)
-    model.objective = pyo.Objective(
-        expr=pyo.quicksum(waits) + int(problem.output.sum()),
-        sense=pyo.minimize,
-    )
-    return model
-
-
-def _variables(model: Any, groups: tuple[RequestKind, ...]) -> None:
-    model.kinds = pyo.RangeSet(0, len(groups) - 1)
     starts = [(c, k) for c, kind in enumerate(groups) for k in kind.starts]
     model.starts = pyo.Set(initialize=starts, dimen=2)
     upper = {(c, k): (0, len(groups[c].members)) for c, k in starts}
     model.x = pyo.Var(model.starts, domain=pyo.NonNegativeIntegers, bounds=upper)
 
-
-def _start_once(model: Any, groups: tuple[RequestKind, ...]) -> None:
-    """(1) Every request starts, once."""
-
-    def rule(model: Any, c: int) -> Any:
+    @constraint(model, range(len(groups)))
+    def start_once(model: Any, c: int) -> Any:
+        """(1) Every request starts, once."""
         kind = groups[c]
         return pyo.quicksum(model.x[c, k] for k in kind.starts) == len(kind.members)
 
-    model.start_once = pyo.Constraint(model.kinds, rule=rule)
-
-
-def _memory(model: Any, problem: LatencyProblem, groups: tuple[RequestKind, ...]) -> None:
-    """(2) The tokens in the cache fit at every round."""
     convention = problem.convention
-    terms: dict[int, list[Any]] = {}
-    for c, k in model.starts:
-        kind = groups[c]
-        for age in range(convention.first_age, convention.last_age(kind.output) + 1):
-            terms.setdefault(k + age, []).append((kind.prompt + age) * model.x[c, k])
+    held: dict[int, list[Any]] = {}
+    for c, k in starts:
+        for age in range(convention.first_age, convention.last_age(groups[c].output) + 1):
+            held.setdefault(k + age, []).append((groups[c].prompt + age) * model.x[c, k])
 
-    def rule(model: Any, t: int) -> Any:
-        return pyo.quicksum(terms[t]) <= problem.memory
+    @constraint(model, sorted(held))
+    def memory(model: Any, t: int) -> Any:
+        """(2) The tokens in the cache fit at every round."""
+        return pyo.quicksum(held[t]) <= problem.memory
 
-    model.rounds = pyo.Set(initialize=sorted(terms))
-    model.memory = pyo.Constraint(model.rounds, rule=rule)
+    waits = ((k - groups[c].first_start) * model.x[c, k] for c, k in starts)
+    model.objective = pyo.Objective(
+        expr=pyo.quicksum(waits) + int(problem.output.sum()),
+        sense=pyo.minimize,
+    )
+    return model

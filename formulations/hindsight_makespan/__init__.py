@@ -1,18 +1,19 @@
 """The hindsight makespan program: when and where to decode each request, all being known."""
 
 from formulations.hindsight_makespan.bound import lower_bound
-from formulations.hindsight_makespan.brute_force import brute_force
 from formulations.hindsight_makespan.check import (
     Trajectory,
+    brute_force,
     objective_value,
     trajectory,
     violations,
 )
-from formulations.hindsight_makespan.kinds import kinds
-from formulations.hindsight_makespan.latest_starts import latest_starts
-from formulations.hindsight_makespan.list_schedule import list_schedule
-from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
-from formulations.hindsight_makespan.result import MakespanResult
+from formulations.hindsight_makespan.kinds import kinds, latest_starts, list_schedule
+from formulations.hindsight_makespan.problem import (
+    MakespanObjective,
+    MakespanProblem,
+    MakespanResult,
+)
 from formulations.hindsight_makespan.solver import MakespanProgram, solve, solve_by_enumeration
 
 __all__ = [

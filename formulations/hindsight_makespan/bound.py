@@ -18,16 +18,132 @@ With a memory no more than `MakespanProblem.most_running` requests run at once, 
 ``m``, and no step holds more than all memories: ``⌈work / Σ κ_g⌉`` busy steps at least.
 
 For the latency, completions in order of size are bounded one by one (`latency_bound`).
+
+Workers do not matter for latency in steps: any set of requests of which never more than m run at
+once can be given slots, so this is the scheduling of jobs on m identical machines.
 """
 
+import heapq
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import accumulate, chain
 
 import numpy as np
 
 from formulations.arrays import IntArray
-from formulations.hindsight_makespan.latency_bound import latency_bound
 from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
-from formulations.hindsight_makespan.segments import part, segments
+
+
+def latency_bound(problem: MakespanProblem) -> int:
+    """Return a lower bound on ``Σ (completion − a_i)`` of any schedule of these requests.
+
+    The greater of two bounds on the sum of completions:
+
+    * Let a step do m tokens of whatever requests have arrived, even of one alone. Then shortest
+      remaining first completes the most requests by any step, so the r-th completion of any
+      schedule is no earlier than its r-th. Nor is it earlier than the r-th of the ``a_i + o_i``.
+    * With all arrivals moved to the first, shortest first is optimal on identical machines.
+
+    With a memory, m is `MakespanProblem.most_running`, and there is a third: the r requests that
+    complete first have held at least the r least works, of which a step holds ``Σ κ_g`` at most.
+    """
+    arrivals, outputs = problem.arrival.tolist(), problem.output.tolist()
+    m = problem.most_running
+    alone = sorted(a + o for a, o in zip(arrivals, outputs, strict=True))
+    shared = zip(_shared_completions(arrivals, outputs, m), alone, strict=True)
+    one_by_one = sum(max(pair) for pair in shared)
+    first = min(arrivals)
+    together = first * len(outputs) + sum(shortest_first_completions(outputs, m))
+    held = 0 if problem.memory is None else first * len(outputs) + sum(_held_completions(problem))
+    return int(max(one_by_one, together, held) - sum(arrivals))
+
+
+def _held_completions(problem: MakespanProblem) -> Iterator[int]:
+    """Yield steps that no schedule from step 0 completes 1, 2, ... requests before, by memory."""
+    assert problem.memory is not None
+    memory = int(problem.memory.sum())
+    rows = zip(problem.prompt.tolist(), problem.output.tolist(), strict=True)
+    works = sorted(s * o + o * (o - 1) // 2 for s, o in rows)
+    return (-(-total // memory) for total in accumulate(works))
+
+
+def shortest_first_completions(outputs: list[int], machines: int) -> list[int]:
+    """Return the completions of shortest-first on machines that are free at 0, ascending jobs."""
+    ends: list[int] = []
+    for r, output in enumerate(sorted(outputs)):
+        ends.append(output + (ends[r - machines] if r >= machines else 0))
+    return ends
+
+
+def _shared_completions(arrivals: list[int], outputs: list[int], m: int) -> list[int]:
+    """Return the completion steps of shortest remaining first at m tokens per step, ascending."""
+    coming = sorted(zip(arrivals, outputs, strict=True), reverse=True)
+    remaining: list[int] = []
+    ends: list[int] = []
+    # The clock counts tokens: m of them make a step.
+    now = 0
+    while coming or remaining:
+        if not remaining:
+            now = max(now, m * coming[-1][0])
+        while coming and m * coming[-1][0] <= now:
+            heapq.heappush(remaining, coming.pop()[1])
+        tokens = heapq.heappop(remaining)
+        until = m * coming[-1][0] if coming else now + tokens
+        if now + tokens <= until:
+            now += tokens
+            ends.append(-(-now // m))
+        else:
+            heapq.heappush(remaining, tokens - (until - now))
+            now = until
+    return ends
+
+
+def segments(problem: MakespanProblem) -> list[list[int]]:
+    """Split the requests, in order of arrival, where all earlier ones have surely completed.
+
+    When work is conserved, the requests that arrive before some step a end by ``max_i (a_i +
+    ⌊R_i / m⌋ + o_i)`` among themselves (`latest_starts`), whatever arrives from a on. If
+    that is at most a, they never meet the others: the optimum is the sum of the parts' optima.
+    For latency without conservation the same holds with their last arrival in place of a_i: their
+    own optimum ends by then, and the sum of the parts' optima is a bound that it meets. With a
+    memory the sum of all outputs stands for its m-th part.
+
+    Parameters
+    ----------
+    problem : MakespanProblem
+        Data; for the free wall-clock time, which ignores arrivals, the split says nothing.
+
+    Returns
+    -------
+    list of list of int
+        Requests of each part.
+    """
+    arrivals, outputs = problem.arrival.tolist(), problem.output.tolist()
+    parts: list[list[int]] = []
+    total = latest = longest = 0
+    shared = problem.total_slots if problem.memory is None else 1
+    for i in sorted(range(problem.num_requests), key=lambda i: (arrivals[i], i)):
+        # ⌊R_i / m⌋ <= ⌊total / m⌋, so this is no earlier than the steps of the proof.
+        if not parts or latest + total // shared <= arrivals[i]:
+            parts.append([])
+            total = latest = longest = 0
+        parts[-1].append(i)
+        total += outputs[i]
+        longest = max(longest, outputs[i])
+        end = arrivals[i] + (outputs[i] if problem.work_conserving else longest)
+        latest = max(latest, end)
+    return parts
+
+
+def part(problem: MakespanProblem, members: list[int]) -> MakespanProblem:
+    """Return the problem of some of the requests."""
+    return replace(
+        problem,
+        arrival=problem.arrival[members],
+        prompt=problem.prompt[members],
+        output=problem.output[members],
+    )
+
 
 #: Largest load at which heights are counted one by one.
 _MAX_HEIGHT = 2**22

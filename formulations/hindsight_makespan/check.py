@@ -1,7 +1,12 @@
-"""The checker of schedules: it knows the problem data and nothing of any algorithm."""
+"""The checker of schedules, and the oracle that tries them all.
 
-from collections.abc import Sequence
+Both know the problem data and nothing of any algorithm.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -200,3 +205,109 @@ def _idling(problem: MakespanProblem, starts: Sequence[int]) -> dict[str, int]:
         if missed > 0:
             violated[f"work_conserving[{step}]"] = missed
     return violated
+
+
+#: Most schedules up to the last step.
+MAX_SCHEDULES = 10**8
+
+
+def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
+    """Return the optimum with the lexicographically smallest (start, worker) pairs reaching it.
+
+    The last step is the plain one: after the last arrival, all others one after the other. That
+    holds an optimum whatever the objective (`latest_starts` proves more). Adding a
+    request never lowers a peak, a count or a latency, so the cost of the requests placed so far
+    cuts branches; work conservation is checked at the end.
+
+    Raises
+    ------
+    CapabilityError
+        If there are more than `MAX_SCHEDULES` schedules.
+    """
+    choices = [_last_step(problem) - o - a + 1 for o, a in _rows(problem.output, problem.arrival)]
+    # The first request is on worker 0, the next on one of two, and so on, if workers are equal.
+    places = [
+        min(problem.workers, i + 1) if problem.is_symmetric else problem.workers
+        for i in range(len(choices))
+    ]
+    size = math.prod(choices) * math.prod(places)
+    if size > MAX_SCHEDULES:
+        raise CapabilityError(
+            "problem", f"more than {MAX_SCHEDULES} schedules", "use --method cp-sat"
+        )
+    best = better_than(problem, math.inf, math.inf)
+    assert best is not None
+    return best
+
+
+def better_than(
+    problem: MakespanProblem, objective: float, most: float
+) -> tuple[int, list[int], list[int]] | None:
+    """Return the optimum as `brute_force` does, or None if it is not below ``objective``.
+
+    Raises
+    ------
+    CapabilityError
+        If that takes more than ``most`` placements of a request.
+    """
+    rows = list(_rows(problem.arrival, problem.prompt, problem.output))
+    limits = [math.inf] * problem.workers if problem.memory is None else problem.memory.tolist()
+    last, (per_step, per_token) = _last_step(problem), problem.rates
+    starts: list[int] = []
+    workers: list[int] = []
+    # Loads of the requests placed so far, by worker and step.
+    used: dict[tuple[int, int], list[int]] = {}
+    best: tuple[int, list[int], list[int]] | None = None
+    left = most
+
+    def cost() -> int:
+        """Return what the requests placed so far cost."""
+        if problem.objective is MakespanObjective.LATENCY:
+            return sum(k + o - a for k, (a, _, o) in zip(starts, rows, strict=False))
+        peaks: dict[int, int] = {}
+        for (_, step), loads in used.items():
+            if loads:
+                peaks[step] = max(peaks.get(step, 0), sum(loads))
+        return per_step * len(peaks) + per_token * sum(peaks.values()) + problem.offset
+
+    def extend() -> None:
+        """Try every start and worker of the next request, and of those after it."""
+        nonlocal best, left
+        below = objective if best is None else best[0]
+        if len(starts) == len(rows):
+            value = objective_value(problem, starts, workers)
+            if value < below and not violations(problem, starts, workers):
+                best = value, list(starts), list(workers)
+            return
+        if cost() >= below:
+            return
+        arrival, prompt, output = rows[len(starts)]
+        places = problem.workers
+        if problem.is_symmetric:
+            places = min(places, max(workers, default=-1) + 2)
+        for start, worker in product(range(arrival, last - output + 1), range(places)):
+            left -= 1
+            if left < 0:
+                raise CapabilityError("problem", "too many schedules", "use --method cp-sat")
+            cells = [used.setdefault((worker, start + j), []) for j in range(output)]
+            for j, loads in enumerate(cells):
+                loads.append(prompt + j)
+            if all(len(x) <= problem.slots and sum(x) <= limits[worker] for x in cells):
+                starts.append(start)
+                workers.append(worker)
+                extend()
+                starts.pop()
+                workers.pop()
+            for loads in cells:
+                loads.pop()
+
+    extend()
+    return best
+
+
+def _last_step(problem: MakespanProblem) -> int:
+    return int(problem.arrival.max(initial=0)) + int(problem.output.sum())
+
+
+def _rows(*columns: IntArray) -> Iterator[tuple[int, ...]]:
+    return zip(*(column.tolist() for column in columns), strict=True)

@@ -1,18 +1,79 @@
-"""Data of the hindsight makespan program: G barrier-synchronised workers, all requests known."""
+"""Data and answer of the hindsight makespan program: G barrier-synchronised workers."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from itertools import accumulate
 from math import lcm
 from typing import Any, Self
 
-from formulations.arrays import IntArray, integer
+from formulations.arrays import IntArray, integer, integer_vector
 from formulations.documents import check_keys, shown
 from formulations.errors import InputError
-from formulations.hindsight_makespan.memory import checked_memory, most_at_once
 from formulations.problem_data import ProblemData, member
 from formulations.rationals import exact_rational
 from formulations.request_table import checked_columns, read_requests, written_requests
+from formulations.results import ProgramResult
+from formulations.words import Words
+
+#: A running request as (constant, end): at a step k < end it holds ``constant + k`` tokens.
+Held = tuple[int, int]
+
+
+def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | None:
+    """Return the tokens that each worker holds at most, shape (G,); None where none is given.
+
+    Parameters
+    ----------
+    memory : object
+        One number for all workers, or one each.
+    workers : int
+        ``G``.
+    peaks : IntArray
+        Shape (n,): most tokens that each request holds.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, or a request fits no worker.
+    """
+    if memory is None:
+        return None
+    if isinstance(memory, int) and not isinstance(memory, bool):
+        memory = [integer(memory, "memory", minimum=1)] * workers
+    tokens = integer_vector(memory, "memory", minimum=1)
+    if len(tokens) != workers:
+        raise InputError(
+            "memory", f"{len(tokens)} entries for {workers} workers", "give one each, or a number"
+        )
+    if len(peaks) and int(peaks.max()) > int(tokens.max()):
+        i = int(peaks.argmax())
+        raise InputError(
+            f"requests[{i}]",
+            f"holds {peaks[i]} tokens at last, the largest worker {tokens.max()}",
+            "leave it out, or give more memory",
+        )
+    return tokens
+
+
+def fits(held: Iterable[Held], new: Held, memory: int) -> bool:
+    """Whether a worker can take one more request and holds no more than its memory to the end.
+
+    Loads rise but where a request ends, so the last step of each is looked at.
+    """
+    together = [*held, new]
+    return all(
+        sum(constant + end - 1 for constant, other in together if other >= end) <= memory
+        for _, end in together
+    )
+
+
+def most_at_once(prompt: IntArray, slots: int, memory: IntArray) -> int:
+    """Return how many requests run at once at most: on each worker so many of the smallest."""
+    sums = list(accumulate(sorted(prompt.tolist())[:slots]))
+    return sum(sum(total <= tokens for total in sums) for tokens in memory.tolist())
+
 
 #: Most workers, and slots of each.
 _MAX_COUNT = 10**6
@@ -208,3 +269,54 @@ class MakespanProblem(ProblemData):
                 "leave it out, or minimise wall-clock or latency with work_conserving false",
             )
         return conserves
+
+
+#: First step and worker of each request.
+Schedule = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakespanResult(ProgramResult[Schedule]):
+    """The answer of a hindsight makespan program, ``scale`` units to a second (or 1).
+
+    Parameters
+    ----------
+    starts, workers : tuple of int, optional
+        First step and worker of each request.
+    """
+
+    solution_fields = ("starts", "workers")
+
+    starts: tuple[int, ...] | None = None
+    workers: tuple[int, ...] | None = None
+
+    def to_mapping(self) -> dict[str, object]:
+        """Return a JSON document."""
+        return super().to_mapping() | {"scale": self.scale}
+
+
+WORDS = Words(
+    title="the hindsight makespan program",
+    source="BF-IO (arXiv:2601.17855), section 3: the barrier, with all requests known",
+    objective="wall-clock time [s], imbalance [tokens] or total latency [steps]",
+    variables={
+        "x": "x(c,g,k) = how many requests of kind c start on lane g at step k; lanes are the "
+        "workers, numbered as they are first used (one lane for latency)",
+        "peak": "peak(k) = load of the most loaded worker at step k",
+        "busy": "busy(k) = 1 if anything runs at step k",
+        "full": "full(k) = 1 if every slot is used at step k",
+    },
+    broken={
+        "start_once": "{kind}: {by} starts too many or too few",
+        "slots": "step {1}: worker {0} runs {by} requests more than it has slots, or is not busy",
+        "barrier": "step {1}: worker {0} is {by} tokens above the peak",
+        "filled": "step {0} is called full with {by} slots free",
+        "waiting": "step {1}: {by} of {kind} wait while slots are free",
+        "gapless": "step {0} is idle, and a later one is not",
+        "memory": "step {1}: worker {0} holds {by} tokens more than its memory",
+        "arrival": "request {0} starts {by} steps before it arrives",
+        "workers": "request {0} is on a worker that is not there",
+        "work_conserving": "step {0}: {by} requests wait while slots are free",
+        "objective": "the objective is off by {by}",
+    },
+)

@@ -37,6 +37,7 @@ from formulations.hindsight_makespan.kinds import kinds, lanes
 from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
 from formulations.modelling import pyo
 from formulations.request_table import RequestKind
+from formulations.standard_form import constraint
 
 
 def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
@@ -57,30 +58,6 @@ def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
     model = pyo.ConcreteModel(name="hindsight_makespan")
     groups = kinds(problem, aggregate=aggregate)
     per_step, per_token = problem.rates
-    _starts(model, groups)
-    _start_once(model, groups)
-    running = _running(groups)
-    steps = sorted({k for _, k in running})
-    model.busy = pyo.Var(steps if per_step else [], domain=pyo.Binary)
-    model.peak = pyo.Var(
-        steps if per_token else [],
-        domain=pyo.NonNegativeIntegers,
-        bounds=(0, problem.largest_load),
-    )
-    _slots(model, problem, running)
-    if per_token:
-        _barrier(model, groups, running)
-    if problem.work_conserving:
-        _work_conserving(model, problem, groups, running)
-    elif per_step:
-        _gapless(model, steps)
-    if problem.memory is not None:
-        _memory(model, problem.memory.tolist(), groups, running)
-    model.objective = pyo.Objective(expr=_cost(model, problem), sense=pyo.minimize)
-    return model
-
-
-def _starts(model: Any, groups: tuple[RequestKind, ...]) -> None:
     model.starts = pyo.Set(
         initialize=[
             (c, g, k)
@@ -93,99 +70,89 @@ def _starts(model: Any, groups: tuple[RequestKind, ...]) -> None:
     upper = {(c, g, k): (0, len(groups[c].members)) for c, g, k in model.starts}
     model.x = pyo.Var(model.starts, domain=pyo.NonNegativeIntegers, bounds=upper)
 
-
-def _start_once(model: Any, groups: tuple[RequestKind, ...]) -> None:
-    """(1) Every request starts, once."""
-
-    def rule(model: Any, c: int) -> Any:
+    @constraint(model, range(len(groups)))
+    def start_once(model: Any, c: int) -> Any:
+        """(1) Every request starts, once."""
         kind = groups[c]
         terms = (model.x[c, g, k] for g in range(kind.lanes) for k in kind.starts)
         return pyo.quicksum(terms) == len(kind.members)
 
-    model.start_once = pyo.Constraint(range(len(groups)), rule=rule)
-
-
-def _running(groups: tuple[RequestKind, ...]) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """Return, per lane and step, the (kind, start) that run there."""
+    # Per lane and step, the (kind, start) that run there.
     running: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for c, kind in enumerate(groups):
-        for g in range(kind.lanes):
-            for start in kind.starts:
-                for k in range(start, start + kind.output):
-                    running.setdefault((g, k), []).append((c, start))
-    return running
-
-
-def _slots(
-    model: Any, problem: MakespanProblem, running: dict[tuple[int, int], list[tuple[int, int]]]
-) -> None:
-    """(2) A lane runs as many requests as it has slots, and none at a step that is not busy."""
+    for c, g, start in model.starts:
+        for k in range(start, start + groups[c].output):
+            running.setdefault((g, k), []).append((c, start))
+    cells, steps = sorted(running), sorted({k for _, k in running})
+    model.busy = pyo.Var(steps if per_step else [], domain=pyo.Binary)
+    model.peak = pyo.Var(
+        steps if per_token else [],
+        domain=pyo.NonNegativeIntegers,
+        bounds=(0, problem.largest_load),
+    )
     capacity = lanes(problem)[1]
 
-    def rule(model: Any, g: int, k: int) -> Any:
+    @constraint(model, cells)
+    def slots(model: Any, g: int, k: int) -> Any:
+        """(2) A lane runs as many requests as it has slots, and none at a step not busy."""
         used = pyo.quicksum(model.x[c, g, start] for c, start in running[g, k])
-        return used <= (capacity * model.busy[k] if k in model.busy else capacity)
+        return used <= (capacity * model.busy[k] if per_step else capacity)
 
-    model.slots = pyo.Constraint(sorted(running), rule=rule)
+    def load(g: int, k: int) -> Any:
+        return pyo.quicksum(
+            (groups[c].prompt + k - start) * model.x[c, g, start] for c, start in running[g, k]
+        )
 
+    if per_token:
 
-def _barrier(
-    model: Any,
-    groups: tuple[RequestKind, ...],
-    running: dict[tuple[int, int], list[tuple[int, int]]],
-) -> None:
-    """(3) No load exceeds the peak."""
+        @constraint(model, cells)
+        def barrier(model: Any, g: int, k: int) -> Any:
+            """(3) No load exceeds the peak."""
+            return load(g, k) <= model.peak[k]
 
-    def rule(model: Any, g: int, k: int) -> Any:
-        return _load(model, groups, running, g, k) <= model.peak[k]
+    if problem.work_conserving:
+        _conserve_work(model, problem, groups, running)
+    elif per_step:
 
-    model.barrier = pyo.Constraint(sorted(running), rule=rule)
+        @constraint(model, steps[:-1])
+        def gapless(model: Any, k: int) -> Any:
+            """(6) Once idle, idle for ever."""
+            return model.busy[k] >= model.busy[k + 1]
 
+    if (limits := problem.memory) is not None:
 
-def _memory(
-    model: Any,
-    limits: list[int],
-    groups: tuple[RequestKind, ...],
-    running: dict[tuple[int, int], list[tuple[int, int]]],
-) -> None:
-    """(7) No worker holds more than its memory."""
+        @constraint(model, cells)
+        def memory(model: Any, g: int, k: int) -> Any:
+            """(7) No worker holds more than its memory."""
+            return load(g, k) <= int(limits[g])
 
-    def rule(model: Any, g: int, k: int) -> Any:
-        return _load(model, groups, running, g, k) <= limits[g]
-
-    model.memory = pyo.Constraint(sorted(running), rule=rule)
-
-
-def _load(
-    model: Any,
-    groups: tuple[RequestKind, ...],
-    running: dict[tuple[int, int], list[tuple[int, int]]],
-    g: int,
-    k: int,
-) -> Any:
-    return pyo.quicksum(
-        (groups[c].prompt + k - start) * model.x[c, g, start] for c, start in running[g, k]
-    )
+    if problem.objective is MakespanObjective.LATENCY:
+        cost = pyo.quicksum(k * model.x[c, g, k] for c, g, k in model.starts)
+        cost += int(problem.output.sum()) - int(problem.arrival.sum())
+    else:
+        cost = per_step * pyo.quicksum(model.busy.values()) + problem.offset
+        cost += per_token * pyo.quicksum(model.peak.values())
+    model.objective = pyo.Objective(expr=cost, sense=pyo.minimize)
+    return model
 
 
-def _work_conserving(
+def _conserve_work(
     model: Any,
     problem: MakespanProblem,
     groups: tuple[RequestKind, ...],
     running: dict[tuple[int, int], list[tuple[int, int]]],
 ) -> None:
     """(4), (5) Where a request waits, all slots are used."""
-    waits = [
-        (c, k) for c, kind in enumerate(groups) for k in range(kind.first_start, kind.last_start)
-    ]
+    waits = [(c, k) for c, kind in enumerate(groups) for k in kind.starts[:-1]]
     model.full = pyo.Var(sorted({k for _, k in waits}), domain=pyo.Binary)
     of_step: dict[int, list[Any]] = {}
     for (g, k), pairs in running.items():
         of_step.setdefault(k, []).extend(model.x[c, g, start] for c, start in pairs)
 
+    @constraint(model, model.full.index_set())
     def filled(model: Any, k: int) -> Any:
         return pyo.quicksum(of_step.get(k, [])) >= problem.total_slots * model.full[k]
 
+    @constraint(model, waits)
     def waiting(model: Any, c: int, k: int) -> Any:
         kind, size = groups[c], len(groups[c].members)
         begun = (
@@ -194,24 +161,3 @@ def _work_conserving(
             for start in range(kind.first_start, k + 1)
         )
         return pyo.quicksum(begun) + size * model.full[k] >= size
-
-    model.filled = pyo.Constraint(model.full.index_set(), rule=filled)
-    model.waiting = pyo.Constraint(waits, rule=waiting)
-
-
-def _gapless(model: Any, steps: list[int]) -> None:
-    """(6) Once idle, idle for ever."""
-
-    def rule(model: Any, k: int) -> Any:
-        return model.busy[k] >= model.busy[k + 1]
-
-    model.gapless = pyo.Constraint(steps[:-1], rule=rule)
-
-
-def _cost(model: Any, problem: MakespanProblem) -> Any:
-    per_step, per_token = problem.rates
-    if problem.objective is MakespanObjective.LATENCY:
-        constant = int(problem.output.sum()) - int(problem.arrival.sum())
-        return pyo.quicksum(k * model.x[c, g, k] for c, g, k in model.starts) + constant
-    busy = per_step * pyo.quicksum(model.busy.values())
-    return busy + per_token * pyo.quicksum(model.peak.values()) + problem.offset

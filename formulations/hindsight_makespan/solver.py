@@ -1,23 +1,175 @@
-"""The hindsight makespan program with its verbs: solve it, and say only what is proven."""
+"""The hindsight makespan program with its verbs: write it as arrays, read points, solve it."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from formulations.arrays import FloatArray
+import numpy as np
+
+from formulations.arrays import FloatArray, IntArray
+from formulations.errors import CapabilityError
 from formulations.formulation import Formulation
 from formulations.hindsight_makespan.bound import lower_bound
-from formulations.hindsight_makespan.brute_force import brute_force
-from formulations.hindsight_makespan.check import objective_value, violations
-from formulations.hindsight_makespan.kinds import kinds
-from formulations.hindsight_makespan.matrix import build_standard_form
-from formulations.hindsight_makespan.points import point_of, schedule_of
-from formulations.hindsight_makespan.problem import MakespanProblem
-from formulations.hindsight_makespan.result import MakespanResult, Schedule
-from formulations.hindsight_makespan.words import WORDS
+from formulations.hindsight_makespan.check import (
+    brute_force,
+    objective_value,
+    trajectory,
+    violations,
+)
+from formulations.hindsight_makespan.kinds import kinds, lanes
+from formulations.hindsight_makespan.problem import (
+    WORDS,
+    MakespanObjective,
+    MakespanProblem,
+    MakespanResult,
+    Schedule,
+)
 from formulations.request_table import RequestKind
 from formulations.results import Termination
-from formulations.standard_form import StandardForm
+from formulations.standard_form import EXACT_LIMIT, FormWriter, StandardForm
 from formulations.words import listed
+
+#: Most nonzeros written; beyond, no solver would return anyway.
+MAX_NONZEROS = 20_000_000
+
+
+def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> StandardForm:
+    """Write the standard form of a problem with at least one request.
+
+    Columns are ``x[c,g,k]`` (c slow, k fast), then ``peak``, ``busy`` and ``full`` where they
+    exist; rows follow the numbering of the statement.
+
+    Raises
+    ------
+    CapabilityError
+        If there would be more than `MAX_NONZEROS` nonzeros, or a cost that float64 rounds.
+    """
+    per_step, per_token = problem.rates
+    _check_costs(problem)
+    _check_size(problem, groups)
+    # Kind, lane and start of each column ``x[c,g,k]``.
+    windows = [(group.lanes, np.array(group.starts)) for group in groups]
+    kind = np.repeat(np.arange(len(groups)), [count * len(w) for count, w in windows])
+    lane = np.concatenate([np.repeat(np.arange(count), len(w)) for count, w in windows])
+    start = np.concatenate([np.tile(w, count) for count, w in windows])
+    sizes = np.array([len(group.members) for group in groups])
+    latency = problem.objective is MakespanObjective.LATENCY
+    writer = FormWriter()
+    cells = zip(kind.tolist(), lane.tolist(), start.tolist(), strict=True)
+    writer.columns(
+        (f"x[{c},{g},{k}]" for c, g, k in cells),
+        upper=sizes[kind],
+        cost=start if latency else 0,
+    )
+    names = (f"start_once[{c}]" for c in range(len(groups)))
+    writer.add(writer.rows(names, lower=sizes, upper=sizes) + kind, np.arange(len(kind)), 1)
+    # Column, step and load of each step that a start occupies.
+    outputs = np.array([group.output for group in groups])[kind]
+    column = np.repeat(np.arange(len(kind)), outputs)
+    age = np.arange(len(column)) - np.repeat(outputs.cumsum() - outputs, outputs)
+    step = start[column] + age
+    load = np.array([group.prompt for group in groups])[kind][column] + age
+    # One row per lane and step at which something may run.
+    steps, place = np.unique(step, return_inverse=True)
+    occupied, row = np.unique(lane[column] * len(steps) + place, return_inverse=True)
+    each, (of_lane, of_step) = np.arange(len(occupied)), np.divmod(occupied, len(steps))
+    places = zip(of_lane.tolist(), steps[of_step].tolist(), strict=True)
+    labels = [f"{g},{k}" for g, k in places]
+    capacity, listed_steps = lanes(problem)[1], steps.tolist()
+    if per_token:
+        peak = writer.columns(
+            (f"peak[{k}]" for k in listed_steps), upper=problem.largest_load, cost=per_token
+        )
+    first = writer.rows((f"slots[{label}]" for label in labels), upper=0 if per_step else capacity)
+    writer.add(first + row, column, 1)
+    if per_step:
+        busy = writer.columns((f"busy[{k}]" for k in listed_steps), cost=per_step)
+        writer.add(first + each, busy + of_step, -capacity)
+    if per_token:
+        first = writer.rows((f"barrier[{label}]" for label in labels), upper=0)
+        writer.add(first + row, column, load)
+        writer.add(first + each, peak + of_step, -1)
+    if problem.work_conserving:
+        _add_conserving_rows(writer, problem, groups, step, column)
+    elif per_step:
+        # Pyomo writes the row as busy[k+1] - busy[k] <= 0.
+        first = writer.rows((f"gapless[{k}]" for k in listed_steps[:-1]), upper=0)
+        pairs = np.arange(len(steps) - 1)
+        writer.add(first + pairs, busy + pairs, -1)
+        writer.add(first + pairs, busy + pairs + 1, 1)
+    if problem.memory is not None:
+        names = (f"memory[{label}]" for label in labels)
+        writer.add(writer.rows(names, upper=problem.memory[of_lane]) + row, column, load)
+    completions = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
+    return writer.form(completions if latency else problem.offset)
+
+
+def _check_costs(problem: MakespanProblem) -> None:
+    names = ("step_overhead", "token_time")
+    for name, cost in zip(names, problem.rates, strict=True):
+        if problem.objective is MakespanObjective.WALL_CLOCK and cost >= EXACT_LIMIT:
+            raise CapabilityError(
+                name,
+                f"at least 2^{cost.bit_length() - 1} units of 1/scale s; beyond 2^53 float64 "
+                "rounds integers",
+                "write both times with fewer digits, or use --method exact",
+            )
+
+
+def _check_size(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> None:
+    nonzeros = 0
+    for kind in groups:
+        width = len(kind.starts)
+        per_start = (2 if problem.memory is None else 3) * kind.output + 1
+        if problem.work_conserving:
+            per_start += kind.output + width // 2
+        nonzeros += kind.lanes * width * per_start
+    if nonzeros > MAX_NONZEROS:
+        raise CapabilityError(
+            "problem",
+            f"about {nonzeros} nonzeros are more than {MAX_NONZEROS}",
+            "use fewer requests or shorter outputs, or --method exact",
+        )
+
+
+def _add_conserving_rows(
+    writer: FormWriter,
+    problem: MakespanProblem,
+    groups: tuple[RequestKind, ...],
+    step: IntArray,
+    column: IntArray,
+) -> None:
+    """(4) and (5), of the columns that run at these steps."""
+    waits = [np.array(kind.starts[:-1], dtype=np.int64) for kind in groups]
+    steps = np.unique(np.concatenate(waits))
+    full = writer.columns(f"full[{k}]" for k in steps.tolist())
+    # Pyomo writes the row as m full[k] - (running) <= 0.
+    first = writer.rows((f"filled[{k}]" for k in steps.tolist()), upper=0)
+    known = np.isin(step, steps)
+    writer.add(first + np.searchsorted(steps, step[known]), column[known], -1)
+    each = np.arange(len(steps))
+    writer.add(first + each, full + each, problem.total_slots)
+    offset = 0
+    for c, (kind, wait) in enumerate(zip(groups, waits, strict=True)):
+        width, size = len(kind.starts), len(kind.members)
+        first = writer.rows((f"waiting[{c},{k}]" for k in wait.tolist()), lower=size)
+        late, early = np.tril_indices(len(wait))
+        for lane in range(kind.lanes):
+            writer.add(first + late, offset + lane * width + early, 1)
+        writer.add(first + np.arange(len(wait)), full + np.searchsorted(steps, wait), size)
+        offset += kind.lanes * width
+
+
+def spread_over_workers(problem: MakespanProblem, starts: Sequence[int]) -> list[int]:
+    """Give each request a worker with a free slot; the workers do not matter for latency."""
+    outputs = problem.output.tolist()
+    workers = [0] * len(outputs)
+    ends: list[list[int]] = [[] for _ in range(problem.workers)]
+    for i in sorted(range(len(outputs)), key=lambda i: (starts[i], i)):
+        ends = [[end for end in worker if end > starts[i]] for worker in ends]
+        workers[i] = min(range(problem.workers), key=lambda g: len(ends[g]))
+        ends[workers[i]].append(starts[i] + outputs[i])
+    return workers
 
 
 class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
@@ -88,11 +240,58 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
 
     def solution_at(self, values: FloatArray) -> Schedule:
         """Read starts and workers off a point; members of a kind start in order."""
-        return schedule_of(self.problem, self.kinds, values)
+        problem = self.problem
+        counts = np.maximum(np.round(values), 0).astype(np.int64)
+        starts, workers = problem.arrival.tolist(), [0] * problem.num_requests
+        offset = 0
+        for kind in self.kinds:
+            size = kind.lanes * len(kind.starts)
+            chosen = np.repeat(np.arange(size), counts[offset : offset + size])
+            lane, place = np.divmod(chosen, len(kind.starts))
+            order = np.lexsort((lane, place))
+            # A point that starts too few or too many of a kind is caught by bound or objective.
+            for member, j in zip(kind.members, order.tolist(), strict=False):
+                starts[member], workers[member] = kind.first_start + int(place[j]), int(lane[j])
+            offset += size
+        if problem.objective is MakespanObjective.LATENCY and problem.memory is None:
+            workers = spread_over_workers(problem, starts)
+        return tuple(starts), tuple(workers)
 
     def point_of(self, solution: Schedule) -> FloatArray | None:
         """Write a feasible schedule as a point; None if it is not within the windows."""
-        return point_of(self.problem, self.kinds, self.standard_form.column_index(), *solution)
+        starts, workers = solution
+        problem, index = self.problem, self.standard_form.column_index()
+        values = np.zeros(len(index))
+        lane = list(workers)
+        if lanes(problem)[0] == 1:
+            lane = [0] * problem.num_requests
+        elif problem.is_symmetric:
+            # Equal workers are numbered as the kinds' members first use them.
+            used = dict.fromkeys(workers[i] for kind in self.kinds for i in kind.members)
+            number = {worker: place for place, worker in enumerate(used)}
+            lane = [number[worker] for worker in workers]
+        # Free wall-clock windows begin at the last arrival; what starts earlier moves there whole.
+        shift = max((k.first_start - starts[i] for k in self.kinds for i in k.members), default=0)
+        starts = tuple(start + max(shift, 0) for start in starts)
+        for c, kind in enumerate(self.kinds):
+            for i in kind.members:
+                column = index.get(f"x[{c},{lane[i]},{starts[i]}]")
+                if column is None:
+                    return None
+                values[column] += 1.0
+        path = trajectory(problem, starts, workers)
+        others: dict[str, float] = {}
+        for step, peak in zip(path.steps.tolist(), path.peaks.tolist(), strict=True):
+            others |= {f"peak[{step}]": peak, f"busy[{step}]": 1.0}
+        running = np.zeros(int(path.steps.max()) + 2, dtype=np.int64)
+        for start, output in zip(starts, problem.output.tolist(), strict=True):
+            running[start : start + output] += 1
+        full = np.flatnonzero(running == problem.total_slots).tolist()
+        others |= {f"full[{step}]": 1.0 for step in full}
+        for name, value in others.items():
+            if name in index:
+                values[index[name]] = value
+        return values
 
 
 solve = MakespanProgram.solve

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 
 from formulations.lazy import lazy_attributes
 from formulations.pausing.bound import Relaxation, least_ratio, least_times
-from formulations.pausing.brute_force import brute_force
-from formulations.pausing.check import time_and_tokens, violations
-from formulations.pausing.problem import Action, PausingProblem, PricedPausing
-from formulations.pausing.result import PausingResult, PricedResult
+from formulations.pausing.check import brute_force, time_and_tokens, violations
+from formulations.pausing.problem import (
+    Action,
+    PausingProblem,
+    PausingResult,
+    PricedPausing,
+    PricedResult,
+)
 
 if TYPE_CHECKING:
     from formulations.pausing.program import build

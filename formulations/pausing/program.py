@@ -34,7 +34,8 @@ import numpy as np
 
 from formulations.modelling import pyo
 from formulations.pausing.bound import longest_step, shortest_step
-from formulations.pausing.problem import PausingProblem, PricedPausing
+from formulations.pausing.problem import PricedPausing
+from formulations.standard_form import constraint
 
 
 def build(priced: PricedPausing, model: Any = None) -> Any:
@@ -54,84 +55,57 @@ def build(priced: PricedPausing, model: Any = None) -> Any:
     """
     problem = priced.problem
     model = pyo.ConcreteModel(name="pausing") if model is None else model
-    _variables(model, problem)
-    _starts(model, problem)
-    _peak(model, problem)
-    _must_run(model, problem)
-    model.emits = pyo.Constraint(expr=_tokens(model) >= 1)
-    if problem.token_capacity is not None:
-        _token_capacity(model, problem)
-    if problem.required is not None:
-        _required(model, problem)
-    cost = priced.time_price * model.M - priced.token_price * _tokens(model)
-    model.objective = pyo.Objective(expr=cost, sense=pyo.minimize)
-    return model
-
-
-def _variables(model: Any, problem: PausingProblem) -> None:
     model.active_requests = pyo.RangeSet(0, problem.num_active - 1)
     model.requests = pyo.RangeSet(0, problem.num_requests - 1)
     model.workers = pyo.RangeSet(0, problem.num_workers - 1)
     model.y = pyo.Var(model.active_requests, domain=pyo.Binary)
     model.x = pyo.Var(model.requests, model.workers, domain=pyo.Binary)
     model.M = pyo.Var(domain=pyo.Integers, bounds=(shortest_step(problem), longest_step(problem)))
+    tokens = pyo.quicksum(model.y.values()) + pyo.quicksum(model.x.values())
+    # Only if something waits, a row of these has a variable.
+    open_workers = model.workers if model.x else []
 
-
-def _tokens(model: Any) -> Any:
-    return pyo.quicksum(model.y.values()) + pyo.quicksum(model.x.values())
-
-
-def _starts(model: Any, problem: PausingProblem) -> None:
-    """(1), (2) A request starts once, in a free slot."""
-
-    def once(model: Any, i: int) -> Any:
+    @constraint(model, model.requests)
+    def admit_once(model: Any, i: int) -> Any:
+        """(1) A request starts once."""
         return pyo.quicksum(model.x[i, g] for g in model.workers) <= 1
 
-    def slots(model: Any, g: int) -> Any:
-        terms = [model.x[i, g] for i in model.requests]
-        return pyo.quicksum(terms) <= int(problem.capacity[g]) if terms else pyo.Constraint.Skip
+    @constraint(model, open_workers)
+    def capacity(model: Any, g: int) -> Any:
+        """(2) A request starts in a free slot."""
+        return pyo.quicksum(model.x[i, g] for i in model.requests) <= int(problem.capacity[g])
 
-    model.admit_once = pyo.Constraint(model.requests, rule=once)
-    model.capacity = pyo.Constraint(model.workers, rule=slots)
-
-
-def _peak(model: Any, problem: PausingProblem) -> None:
-    """(3) The step lasts as long as every worker needs."""
-
-    def rule(model: Any, g: int) -> Any:
-        runs = (int(problem.load[j]) * model.y[j] for j in np.flatnonzero(problem.worker == g))
-        starts = (int(problem.waiting[i]) * model.x[i, g] for i in model.requests)
-        load = pyo.quicksum(runs) + pyo.quicksum(starts)
-        return int(problem.overheads[g]) + int(problem.rates[g]) * load <= model.M
+    def started(g: int) -> Any:
+        return pyo.quicksum(int(problem.waiting[i]) * model.x[i, g] for i in model.requests)
 
     # Without a request on it a worker is within the bounds of M.
-    workers = sorted(set(problem.worker.tolist()) | set(model.workers if model.x else ()))
-    model.peak = pyo.Constraint(workers, rule=rule)
+    @constraint(model, sorted({*problem.worker.tolist(), *open_workers}))
+    def peak(model: Any, g: int) -> Any:
+        """(3) The step lasts as long as every worker needs."""
+        runs = (int(problem.load[j]) * model.y[j] for j in np.flatnonzero(problem.worker == g))
+        load = pyo.quicksum(runs) + started(g)
+        return int(problem.overheads[g]) + int(problem.rates[g]) * load <= model.M
 
+    @constraint(model, [int(j) for j in np.flatnonzero(problem.must_run)])
+    def must_run(model: Any, j: int) -> Any:
+        """(4) Nobody is paused more than P steps in a row."""
+        return model.y[j] == 1
 
-def _must_run(model: Any, problem: PausingProblem) -> None:
-    """(4) Nobody is paused more than P steps in a row."""
-    who = [int(j) for j in np.flatnonzero(problem.must_run)]
-    model.must_run = pyo.Constraint(who, rule=lambda model, j: model.y[j] == 1)
+    model.emits = pyo.Constraint(expr=tokens >= 1)
+    if problem.token_capacity is not None:
 
+        @constraint(model, open_workers)
+        def token_capacity(model: Any, g: int) -> Any:
+            """(6) What starts fits beside what is held."""
+            return started(g) <= max(0, int(problem.room[g]))
 
-def _token_capacity(model: Any, problem: PausingProblem) -> None:
-    """(6) What starts fits beside what is held."""
+    if problem.required is not None:
 
-    def rule(model: Any, g: int) -> Any:
-        terms = [int(problem.waiting[i]) * model.x[i, g] for i in model.requests]
-        room = max(0, int(problem.room[g]))
-        return pyo.quicksum(terms) <= room if terms else pyo.Constraint.Skip
+        @constraint(model, [int(i) for i in np.flatnonzero(problem.must_start)])
+        def required(model: Any, i: int) -> Any:
+            """(7) Starved requests start now."""
+            return pyo.quicksum(model.x[i, g] for g in model.workers) == 1
 
-    model.token_capacity = pyo.Constraint(model.workers, rule=rule)
-
-
-def _required(model: Any, problem: PausingProblem) -> None:
-    """(7) Starved requests start now."""
-
-    def rule(model: Any, i: int) -> Any:
-        return pyo.quicksum(model.x[i, g] for g in model.workers) == 1
-
-    model.required = pyo.Constraint(
-        [int(i) for i in np.flatnonzero(problem.must_start)], rule=rule
-    )
+    cost = priced.time_price * model.M - priced.token_price * tokens
+    model.objective = pyo.Objective(expr=cost, sense=pyo.minimize)
+    return model

@@ -1,8 +1,13 @@
 """Which of the optima of a step: least second objective among the assignments within a limit."""
 
 from formulations.second.check import second_value, violations
-from formulations.second.problem import Second, SecondProblem, second_problem, without_idle_steps
-from formulations.second.result import SecondResult
+from formulations.second.problem import (
+    Second,
+    SecondProblem,
+    SecondResult,
+    second_problem,
+    without_idle_steps,
+)
 from formulations.second.solver import SecondProgram, solve
 
 __all__ = [

@@ -1,9 +1,14 @@
-"""The checker of second objectives: it knows the problem data and nothing of any solver."""
+"""The checker and the oracle of second objectives: they know the data and no solver."""
 
 from collections.abc import Sequence
 
 from formulations.second.problem import SecondProblem
-from formulations.step.check import plain_loads, plain_objective
+from formulations.step.check import (
+    assignments,
+    check_size,
+    plain_loads,
+    plain_objective,
+)
 from formulations.step.check import violations as step_violations
 
 
@@ -44,3 +49,27 @@ def second_value(problem: SecondProblem, assignment: Sequence[int | None]) -> in
     if problem.window is None:
         return value
     return value + plain_objective(problem.window, plain_loads(problem.window, assignment))
+
+
+def brute_force(problem: SecondProblem) -> tuple[int, list[int | None]] | None:
+    """Return the least second objective and the lexicographically smallest such assignment.
+
+    Returns
+    -------
+    tuple of (int, list of int or None), or None
+        None if no assignment is within the limit of the first objective.
+
+    Raises
+    ------
+    CapabilityError
+        If there are too many assignments.
+    """
+    check_size(problem.step)
+    best: tuple[int, list[int | None]] | None = None
+    for assignment, loads in assignments(problem.step):
+        if plain_objective(problem.step, loads) > problem.most:
+            continue
+        value = second_value(problem, assignment)
+        if (best is None or value < best[0]) and not step_violations(problem.step, assignment):
+            best = value, list(assignment)
+    return best

@@ -1,4 +1,4 @@
-"""Data of the second program of a step, which chooses among its optima."""
+"""Data, answer and words of the second program of a step, which chooses among its optima."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -11,7 +11,16 @@ from formulations.documents import check_keys
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.problem_data import ProblemData, member
-from formulations.step.problem import MAX_OBJECTIVE, Objective, StepProblem
+from formulations.results import ProgramResult
+from formulations.step.problem import (
+    MAX_OBJECTIVE,
+    Assignment,
+    Objective,
+    StepProblem,
+    assignment_text,
+)
+from formulations.step.problem import WORDS as STEP
+from formulations.words import Words
 
 
 class Second(StrEnum):
@@ -185,3 +194,40 @@ def _busy(step: StepProblem) -> StepProblem:
 def _unlimited(step: StepProblem, **changes: Any) -> StepProblem:
     """Return a step, changed, without token capacities and required requests."""
     return replace(step, token_capacity=None, required=None, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondResult(ProgramResult[Assignment]):
+    """The answer of a second program; objective and bound are of the second objective.
+
+    Parameters
+    ----------
+    assignment : tuple of (int or None), optional
+        Worker of each request, None for one that keeps waiting.
+    """
+
+    solution_fields = ("assignment",)
+
+    assignment: Assignment | None = None
+
+    def solution_text(self) -> str:
+        """Return who goes where."""
+        return assignment_text(self.required_solution())
+
+
+WORDS = Words(
+    title="the second program of a step: which of its optima",
+    source="docs/second.md",
+    objective="cost of the requests that start, plus the objective of the window",
+    variables={
+        **STEP.variables,
+        "window_M": "window_M(k) = time of the most loaded worker at step k of the window",
+        "window_m": "window_m(k) = time of the least loaded worker at step k of the window",
+    },
+    broken={
+        **STEP.broken,
+        "most": "the first objective is {by} above its limit",
+        "window_peak": "window step {1}: worker {0} is {by} above the peak window_M({1})",
+        "window_floor": "window step {1}: worker {0} is {by} below the floor window_m({1})",
+    },
+)

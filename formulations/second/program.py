@@ -22,8 +22,7 @@ from typing import Any
 
 from formulations.modelling import pyo
 from formulations.second.problem import SecondProblem
-from formulations.step.bound import peak_bounds
-from formulations.step.problem import Objective, StepProblem
+from formulations.step.program import add_times
 from formulations.step.program import build as build_step
 
 
@@ -49,44 +48,6 @@ def build(problem: SecondProblem, model: Any = None) -> Any:
     costs = problem.costs.tolist()
     second = pyo.quicksum(costs[i] * model.x[i, g] for i, g in model.x)
     if problem.window is not None:
-        second += _window(model, problem.window)
+        second += add_times(model, problem.window, "window_")
     model.objective = pyo.Objective(expr=second, sense=pyo.minimize)
     return model
-
-
-def _window(model: Any, window: StepProblem) -> Any:
-    """Add the window's peaks and floors; return its objective."""
-    model.window_steps = pyo.RangeSet(0, window.num_steps - 1)
-    lower, upper = peak_bounds(window)
-    peaks = {k: (int(lower[k]), int(upper[k])) for k in model.window_steps}
-    model.window_M = pyo.Var(model.window_steps, domain=pyo.Integers, bounds=peaks)
-    model.window_peak = pyo.Constraint(
-        model.workers,
-        model.window_steps,
-        rule=lambda model, g, k: model.window_M[k] >= _time(model, window, g, k),
-    )
-    if window.objective is Objective.GAP:
-        floors = {k: (0, int(upper[k])) for k in model.window_steps}
-        model.window_m = pyo.Var(model.window_steps, domain=pyo.Integers, bounds=floors)
-        model.window_floor = pyo.Constraint(
-            model.workers,
-            model.window_steps,
-            rule=lambda model, g, k: model.window_m[k] <= _time(model, window, g, k),
-        )
-    return pyo.quicksum(
-        weight * _objective(model, window, k) for k, weight in enumerate(window.weights)
-    )
-
-
-def _objective(model: Any, window: StepProblem, k: int) -> Any:
-    if window.objective is Objective.MAX_LOAD:
-        return model.window_M[k]
-    if window.objective is Objective.GAP:
-        return model.window_M[k] - model.window_m[k]
-    total = pyo.quicksum(_time(model, window, g, k) for g in model.workers)
-    return window.num_workers * model.window_M[k] - total
-
-
-def _time(model: Any, window: StepProblem, g: int, k: int) -> Any:
-    added = pyo.quicksum(int(window.contribution[i, k]) * model.x[i, g] for i in model.requests)
-    return int(window.time_weights[g]) * (int(window.base[g, k]) + added)

@@ -4,7 +4,7 @@
 ``theory`` names the theorem behind a verdict. What needs Pyomo is loaded when first used.
 """
 
-from formulations.stability.budget import BudgetChoice, fastest_budget, shortest_batch
+from formulations.batching.batch_time import BudgetChoice, fastest_budget, shortest_batch
 from formulations.stability.check import (
     Prices,
     budget_violations,
@@ -12,16 +12,18 @@ from formulations.stability.check import (
     capacity_violations,
     price_violations,
 )
-from formulations.stability.result import CapacityResult
-from formulations.stability.solver import capacity, loads_of, solve_capacity
-from formulations.stability.traffic import direct_rates, loads, traffic, work_rates
-from formulations.stability.verdict import Theory, Verdict, most_rates, theory
-from formulations.stability.virtual_stations import (
+from formulations.stability.solver import CapacityResult, capacity, loads_of, solve_capacity
+from formulations.stability.traffic import (
     VirtualStation,
+    direct_rates,
     last_stage_priority,
+    loads,
     named_priority,
+    traffic,
     virtual_stations,
+    work_rates,
 )
+from formulations.stability.verdict import Theory, Verdict, most_rates, theory
 
 __all__ = [
     "BudgetChoice",

@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from formulations.batching import AgentNetwork
-from formulations.linear.exact_linear import allow_fractions
+from formulations.linear import allow_fractions
 from formulations.modelling import pyo
-from formulations.stability.traffic import direct_rates, feeds
-from formulations.stability.virtual_stations import VirtualStation
+from formulations.stability.traffic import VirtualStation, direct_rates, feeds, share_of
+from formulations.standard_form import constraint
 
 
 def build(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> Any:
@@ -48,44 +48,26 @@ def build(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> Any:
     model = pyo.ConcreteModel(name="network_capacity")
     model.rate = pyo.Var(range(len(network.stages)), domain=pyo.NonNegativeReals)
     model.factor = pyo.Var(domain=pyo.NonNegativeReals)
-    _traffic(model, network)
-    _load(model, network)
-    _virtual(model, network, virtual)
-    model.objective = pyo.Objective(expr=-model.factor, sense=pyo.minimize)
-    return model
-
-
-def _traffic(model: Any, network: AgentNetwork) -> None:
-    """(1) No fewer tasks than arrive."""
     direct, fed = direct_rates(network), feeds(network)
 
-    def rule(model: Any, k: int) -> Any:
+    @constraint(model, range(len(network.stages)))
+    def traffic(model: Any, k: int) -> Any:
+        """(1) No fewer tasks than arrive."""
         routed = pyo.quicksum(share * model.rate[i] for i, share in fed[k])
         return model.rate[k] >= direct[k] * model.factor + routed
 
-    model.traffic = pyo.Constraint(range(len(network.stages)), rule=rule)
-
-
-def _load(model: Any, network: AgentNetwork) -> None:
-    """(2) No agent gets more tokens than its full batches process."""
     # An agent without stages would have a row without variables.
-    used = sorted(set(network.agent_of))
-
-    def rule(model: Any, j: int) -> Any:
+    @constraint(model, sorted(set(network.agent_of)))
+    def work(model: Any, j: int) -> Any:
+        """(2) No agent gets more tokens than its full batches process."""
         terms = (network.stages[k].tokens * model.rate[k] for k in network.stages_at(j))
         return pyo.quicksum(terms) <= network.agents[j].rate
 
-    model.work = pyo.Constraint(used, rule=rule)
+    def never_together(model: Any, v: int) -> Any:
+        """(3) What is never served together has one agent's time."""
+        shares = (share_of(network, k) * model.rate[k] for k in virtual[v].stages)
+        return pyo.quicksum(shares) <= 1
 
-
-def _virtual(model: Any, network: AgentNetwork, virtual: Sequence[VirtualStation]) -> None:
-    """(3) What is never served together has one agent's time."""
-
-    def rule(model: Any, v: int) -> Any:
-        terms = (
-            network.stages[k].tokens / network.agents[network.agent_of[k]].rate * model.rate[k]
-            for k in virtual[v].stages
-        )
-        return pyo.quicksum(terms) <= 1
-
-    model.virtual = pyo.Constraint(range(len(virtual)), rule=rule)
+    model.virtual = pyo.Constraint(range(len(virtual)), rule=never_together)
+    model.objective = pyo.Objective(expr=-model.factor, sense=pyo.minimize)
+    return model

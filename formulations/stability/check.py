@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from formulations.batching import AgentNetwork, BatchTime
-from formulations.stability.traffic import direct_rates, feeds
-from formulations.stability.virtual_stations import VirtualStation
+from formulations.stability.traffic import VirtualStation, direct_rates, feeds, share_of
 
 _ZERO = Fraction(0)
 
@@ -99,11 +98,6 @@ def capacity_bound(network: AgentNetwork, prices: Prices) -> Fraction:
     """Return ``Σ_j C_j y_j + Σ_v z_v``: with feasible prices, no factor is larger."""
     paid = (network.agents[j].rate * y for j, y in prices.work.items())
     return sum(paid, _ZERO) + sum(prices.virtual, _ZERO)
-
-
-def share_of(network: AgentNetwork, stage: int) -> Fraction:
-    """Return ``w_k / C_j(k)``: slots of its whole agent that a task of a stage takes."""
-    return network.stages[stage].tokens / network.agents[network.agent_of[stage]].rate
 
 
 def budget_violations(

@@ -3,12 +3,22 @@
 ``ν_k = e_k + Σ_l ν_l p_lk``: tasks of stage k per slot, of which ``e_k`` come from outside. A
 request of a fork–join type passes every stage of it once, so that there ``ν_k = e_k`` is the rate
 at which such requests arrive.
+
+A priority keeps some pairs of stages from being served at the same time (section 4.3). At agent x
+stage s comes before stage u, at agent y stage r comes before stage v. If s is fed by v only, and r
+by u only, then s gets tasks only while r has none to be served, and r only while s has none: once
+one of them is empty, no two batches full of them ever run together. They share one *virtual
+station*, whose load ``ν_s w_s / C_x + ν_r w_r / C_y`` must not exceed 1 either, whatever the loads
+of the agents are. In the Rybko–Stolyar network that is ``2·544·λ <= 768``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 
 from formulations.batching import AgentNetwork
+from formulations.errors import InputError, use_one_of
 
 _ZERO = Fraction(0)
 #: Of each stage, others and the share with which they feed it.
@@ -82,6 +92,11 @@ def work_rates(network: AgentNetwork, flows: Sequence[Fraction]) -> tuple[Fracti
     return tuple(work)
 
 
+def share_of(network: AgentNetwork, stage: int) -> Fraction:
+    """Return ``w_k / C_j(k)``: slots of its whole agent that a task of a stage takes."""
+    return network.stages[stage].tokens / network.agents[network.agent_of[stage]].rate
+
+
 def loads(network: AgentNetwork) -> tuple[Fraction, ...]:
     """Return ``ρ_j``, length J: tokens that arrive for each agent over what full batches process.
 
@@ -89,3 +104,143 @@ def loads(network: AgentNetwork) -> tuple[Fraction, ...]:
     """
     work = work_rates(network, traffic(network))
     return tuple(w / agent.rate for w, agent in zip(work, network.agents, strict=True))
+
+
+#: Stages of an agent by name, the one that comes first first.
+Priority = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class VirtualStation:
+    """Two stages, on different agents, that are never served at the same time.
+
+    Parameters
+    ----------
+    stages : tuple of int
+        Their indices, increasing.
+    """
+
+    stages: tuple[int, int]
+
+    def name(self, network: AgentNetwork) -> str:
+        """Return their names."""
+        return " + ".join(network.stages[k].name for k in self.stages)
+
+
+def virtual_stations(network: AgentNetwork, priority: Priority) -> tuple[VirtualStation, ...]:
+    """Return the pairs that a priority keeps apart.
+
+    Parameters
+    ----------
+    network : AgentNetwork
+        Data. Agents with several engines are left out: each engine has its own queue.
+    priority : mapping of str to sequence of str
+        Of each agent, all its stages, first those that come first; agents that are missing give
+        no priority.
+
+    Raises
+    ------
+    InputError
+        If an agent is unknown, or its stages are not all named once.
+    """
+    rank = _ranks(network, priority)
+    found = []
+    for first, second in combinations(range(len(network.stages)), 2):
+        x, y = network.agent_of[first], network.agent_of[second]
+        alone = network.agents[x].engines == network.agents[y].engines == 1
+        if x != y and alone and _blocks(network, rank, first, second):
+            found.append(VirtualStation((first, second)))
+    return tuple(found)
+
+
+def named_priority(
+    network: AgentNetwork, which: str, where: str = "priority"
+) -> dict[str, list[str]]:
+    """Return the priority that a word names: for the ``last`` or for the ``first`` stages.
+
+    Parameters
+    ----------
+    network : AgentNetwork
+        Data.
+    which : str
+        ``last``: fewest stages to go come first, ``first``: most.
+    where : str
+        What errors name.
+
+    Raises
+    ------
+    InputError
+        If it is another word, no agent has two stages to order, or there is no last stage.
+    """
+    if which not in ("last", "first"):
+        raise InputError(where, f"{which!r} is unknown", use_one_of(which, ("last", "first")))
+    if all(len(network.stages_at(j)) < 2 for j in range(len(network.agents))):
+        raise InputError(where, "no agent has two stages to order", "leave it out")
+    return last_stage_priority(network, reverse=which == "first")
+
+
+def last_stage_priority(network: AgentNetwork, *, reverse: bool = False) -> dict[str, list[str]]:
+    """Return the priority for requests with fewest stages to go; by name where they are equal.
+
+    Parameters
+    ----------
+    network : AgentNetwork
+        Data.
+    reverse : bool
+        Whether those with most stages to go come first instead.
+
+    Raises
+    ------
+    InputError
+        If a request may be in a stage again and again, so that there is no last one.
+    """
+    import networkx as nx
+
+    graph = network.to_graph()
+    if not nx.is_directed_acyclic_graph(graph):
+        what = "requests return to a stage, so that no stage is their last"
+        raise InputError("routes", what, "name the order of stages of each agent")
+    to_go: dict[str, int] = {}
+    for name in reversed(list(nx.topological_sort(graph))):
+        to_go[name] = 1 + max((to_go[after] for after in graph[name]), default=0)
+    sign = -1 if reverse else 1
+    return {
+        agent.name: sorted(
+            (network.stages[k].name for k in network.stages_at(j)),
+            key=lambda name: (sign * to_go[name], name),
+        )
+        for j, agent in enumerate(network.agents)
+    }
+
+
+def _ranks(network: AgentNetwork, priority: Priority) -> dict[int, int]:
+    """Return the place of each stage whose agent gives a priority."""
+    rank: dict[int, int] = {}
+    for agent, order in priority.items():
+        if agent not in network.agent_index:
+            remedy = use_one_of(agent, network.agent_index)
+            raise InputError("priority", f"there is no agent {agent!r}", remedy)
+        own = {network.stages[k].name for k in network.stages_at(network.agent_index[agent])}
+        if sorted(order) != sorted(own):
+            remedy = f"name each once: {', '.join(sorted(own))}"
+            raise InputError(f"priority.{agent}", "not the stages of the agent", remedy)
+        rank |= {network.stage_index[name]: place for place, name in enumerate(order)}
+    return rank
+
+
+def _blocks(network: AgentNetwork, rank: Mapping[int, int], first: int, second: int) -> bool:
+    """Return whether each of two stages is fed only by what the other comes before."""
+    return all(
+        not network.stages[stage].rate
+        and len(network.predecessors[stage]) > 0
+        and all(
+            _comes_before(network, rank, other, source)
+            for source, _ in network.predecessors[stage]
+        )
+        for stage, other in ((first, second), (second, first))
+    )
+
+
+def _comes_before(network: AgentNetwork, rank: Mapping[int, int], stage: int, source: int) -> bool:
+    same = network.agent_of[stage] == network.agent_of[source]
+    return same and stage in rank and rank[stage] < rank[source]

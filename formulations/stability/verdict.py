@@ -6,7 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from formulations.batching import AgentNetwork
-from formulations.stability.result import CapacityResult
+from formulations.stability.solver import CapacityResult
 from formulations.stability.traffic import traffic, work_rates
 
 #: What no theorem does without, and a file of mean token counts does not tell.

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from formulations.lazy import lazy_attributes
 from formulations.step.bound import lower_bound
 from formulations.step.check import violations
-from formulations.step.problem import Objective, StepProblem, StepState
-from formulations.step.result import StepResult
+from formulations.step.problem import Objective, StepProblem, StepResult, StepState
 
 if TYPE_CHECKING:
     from formulations.step.program import build

@@ -1,11 +1,14 @@
 """Plain searches behind a certificate: that no placement beats a claim, by trying all that could.
 
 They share no code with the solvers, take integers only, and give up at a stated amount of work.
+Bounds on one worker are made of `priced_sums`, the largest values of requests by number and sum.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -236,3 +239,32 @@ def _with_request(
     for k, (load, free) in enumerate(state):
         if free > 0 and (k == 0 or state[k - 1] != state[k]):
             yield tuple(sorted((*state[:k], (load + size, free - 1), *state[k + 1 :])))
+
+
+#: Less than any sum of values: no such subset.
+UNREACHABLE = -(1 << 60)
+
+
+def priced_sums(sizes: IntArray, values: IntArray, most: int, limit: int) -> IntArray:
+    """Return the largest value of c requests whose sizes sum to at most x.
+
+    Parameters
+    ----------
+    sizes, values : IntArray
+        Shape (n,), one per request.
+    most, limit : int
+        Largest c and x.
+
+    Returns
+    -------
+    IntArray
+        Shape (most + 1, limit + 1); around `UNREACHABLE` where there are no such requests.
+    """
+    best = np.full((most + 1, limit + 1), UNREACHABLE, dtype=np.int64)
+    best[0] = 0
+    for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
+        if size <= limit:
+            # The right-hand side is computed in full before it is stored: each request once.
+            extended = best[:-1, : limit + 1 - size] + value
+            np.maximum(best[1:, size:], extended, out=best[1:, size:])
+    return best

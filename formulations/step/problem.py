@@ -1,4 +1,4 @@
-"""Data of the BF-IO step program: one decode step of a barrier-synchronised cluster."""
+"""Data, answer and words of the BF-IO step program: a decode step of synchronised workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +25,8 @@ from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.problem_data import ProblemData, member
 from formulations.rationals import exact_rational
+from formulations.results import ProgramResult, TieRule
+from formulations.words import Words
 
 #: Common denominator of fractional discount weights.
 DISCOUNT_SCALE = 10**6
@@ -407,3 +409,64 @@ def _written(value: Fraction) -> int | str:
 def geometric_weights(gamma: Fraction, num_steps: int) -> tuple[tuple[int, ...], int]:
     """Return the weights ``round(γ^h · 10^6)`` for h = 0..num_steps-1, and their scale."""
     return discount_weights([gamma**h for h in range(num_steps)])
+
+
+#: Worker of each request, None for one that keeps waiting.
+Assignment = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepResult(ProgramResult[Assignment]):
+    """The answer of a step program; fractional discount weights scale objective and bound.
+
+    Parameters
+    ----------
+    assignment : tuple of (int or None), optional
+        Worker of each request, None for one that keeps waiting.
+    tie_rule : TieRule
+        Which of several optima this is.
+    """
+
+    solution_fields = ("assignment",)
+
+    assignment: Assignment | None = None
+    tie_rule: TieRule = TieRule.BACKEND
+
+    def to_mapping(self) -> dict[str, object]:
+        """Return the JSON document ``bfio solve`` prints."""
+        document = super().to_mapping() | {"tie_rule": self.tie_rule.value}
+        return document if self.scale == 1 else document | {"scale": self.scale}
+
+    def solution_text(self) -> str:
+        """Return who goes where."""
+        assert self.assignment is not None
+        return assignment_text(self.assignment)
+
+
+def assignment_text(assignment: Assignment) -> str:
+    """Return who goes where."""
+    placed = [f"{i}->{g}" for i, g in enumerate(assignment) if g is not None]
+    return "request->worker: " + (", ".join(placed) or "none admitted")
+
+
+WORDS = Words(
+    title="the BF-IO step program (IO)",
+    source="BF-IO (arXiv:2601.17855), section 4, program (IO)",
+    objective="imbalance, max-load or gap over the look-ahead window [tokens, or time units]",
+    variables={
+        "x": "x(i,g) = 1 if waiting request i (from 0, in arrival order) starts on worker g",
+        "M": "M(h) = time of the most loaded worker at look-ahead step h",
+        "m": "m(h) = time of the least loaded worker at look-ahead step h",
+    },
+    broken={
+        "admit_once": "request {0} starts on more than one worker",
+        "capacity": "worker {0} takes {by} requests more than it has free slots",
+        "use_slots": "the number of requests that start is off by {by}",
+        "peak": "step {1}: worker {0} is {by} above the peak M({1})",
+        "floor": "step {1}: worker {0} is {by} below the floor m({1})",
+        "token_capacity": "step {1}: worker {0} holds {by} tokens more than fit",
+        "required": "request {0} must start now and does not",
+        "worker": "request {0} goes to a worker that is not there",
+        "objective": "the objective is off by {by}",
+    },
+)

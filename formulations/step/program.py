@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from formulations.modelling import pyo
+from formulations.standard_form import constraint
 from formulations.step.bound import peak_bounds
 from formulations.step.problem import Objective, StepProblem
 
@@ -55,122 +56,100 @@ def build(problem: StepProblem, model: Any = None) -> Any:
         With the variables and constraints named in the module's text.
     """
     model = pyo.ConcreteModel(name="step") if model is None else model
-    _variables(model, problem)
-    _admit_once(model, problem)
-    _capacity(model, problem)
-    _use_slots(model, problem)
-    _peak(model, problem)
-    if problem.objective is Objective.GAP:
-        _floor(model, problem)
-    if problem.token_capacity is not None:
-        _token_capacity(model, problem)
+    model.requests = pyo.RangeSet(0, problem.num_requests - 1)
+    model.workers = pyo.RangeSet(0, problem.num_workers - 1)
+    model.x = pyo.Var(model.requests, model.workers, domain=pyo.Binary)
+
+    @constraint(model, model.requests)
+    def admit_once(model: Any, i: int) -> Any:
+        """(1) No request runs on two workers."""
+        return pyo.quicksum(model.x[i, g] for g in model.workers) <= 1
+
+    @constraint(model, model.workers)
+    def capacity(model: Any, g: int) -> Any:
+        """(2) No worker takes more than its free slots."""
+        return pyo.quicksum(model.x[i, g] for i in model.requests) <= int(problem.capacity[g])
+
+    @constraint(model)
+    def use_slots(model: Any) -> Any:
+        """(3) No slot idles while a request waits."""
+        return pyo.quicksum(model.x.values()) == problem.num_admitted
+
+    value = add_times(model, problem)
+    if (limits := problem.token_capacity) is not None:
+
+        @constraint(model, model.workers, model.steps)
+        def token_capacity(model: Any, g: int, h: int) -> Any:
+            """(6) No worker holds more tokens than its memory."""
+            return _load(model, problem, g, h) <= int(limits[g])
+
     if problem.required is not None:
-        _required(model, problem)
-    model.objective = pyo.Objective(expr=_objective(model, problem), sense=pyo.minimize)
+
+        @constraint(model, [int(i) for i in np.flatnonzero(problem.required)])
+        def required(model: Any, i: int) -> Any:
+            """(7) Starved requests start now."""
+            return pyo.quicksum(model.x[i, g] for g in model.workers) == 1
+
+    if problem.benefit is not None:
+        worth = problem.benefit.tolist()
+        value -= pyo.quicksum(worth[i][g] * model.x[i, g] for i, g in model.x)
+    model.objective = pyo.Objective(expr=value, sense=pyo.minimize)
     return model
 
 
-def _variables(model: Any, problem: StepProblem) -> None:
-    model.requests = pyo.RangeSet(0, problem.num_requests - 1)
-    model.workers = pyo.RangeSet(0, problem.num_workers - 1)
-    model.steps = pyo.RangeSet(0, problem.num_steps - 1)
-    model.x = pyo.Var(model.requests, model.workers, domain=pyo.Binary)
-    lower, upper = peak_bounds(problem)
-    peak_range = {h: (int(lower[h]), int(upper[h])) for h in model.steps}
-    model.M = pyo.Var(model.steps, domain=pyo.Integers, bounds=peak_range)
-    if problem.objective is Objective.GAP:
-        floor_range = {h: (0, int(upper[h])) for h in model.steps}
-        model.m = pyo.Var(model.steps, domain=pyo.Integers, bounds=floor_range)
+def add_times(model: Any, problem: StepProblem, prefix: str = "") -> Any:
+    """Add what the times of the workers make: peaks, and floors for the gap, (4) and (5).
+
+    Parameters
+    ----------
+    model : pyomo.environ.ConcreteModel
+        With requests, workers and ``x``.
+    problem : StepProblem
+        Loads, weights and objective.
+    prefix : str
+        Of all names that are added.
+
+    Returns
+    -------
+    expression
+        The objective, without benefits.
+    """
+    steps = pyo.RangeSet(0, problem.num_steps - 1)
+    setattr(model, f"{prefix}steps", steps)
+    is_gap = problem.objective is Objective.GAP
+    lower, upper = (bound.tolist() for bound in peak_bounds(problem))
+    peak = pyo.Var(steps, domain=pyo.Integers, bounds=lambda _, h: (lower[h], upper[h]))
+    setattr(model, f"{prefix}M", peak)
+    if is_gap:
+        floor = pyo.Var(steps, domain=pyo.Integers, bounds=lambda _, h: (0, upper[h]))
+        setattr(model, f"{prefix}m", floor)
+
+    def time(g: int, h: int) -> Any:
+        return int(problem.time_weights[g]) * _load(model, problem, g, h)
+
+    @constraint(model, model.workers, steps, name=f"{prefix}peak")
+    def above(_: Any, g: int, h: int) -> Any:
+        """(4) The peak is at least every worker's time."""
+        return peak[h] >= time(g, h)
+
+    if is_gap:
+
+        @constraint(model, model.workers, steps, name=f"{prefix}floor")
+        def below(_: Any, g: int, h: int) -> Any:
+            """(5) The floor is at most every worker's time."""
+            return floor[h] <= time(g, h)
+
+    def value(h: int) -> Any:
+        if problem.objective is Objective.MAX_LOAD:
+            return peak[h]
+        if is_gap:
+            return peak[h] - floor[h]
+        return problem.num_workers * peak[h] - pyo.quicksum(time(g, h) for g in model.workers)
+
+    return pyo.quicksum(weight * value(h) for h, weight in enumerate(problem.weights))
 
 
 def _load(model: Any, problem: StepProblem, g: int, h: int) -> Any:
     return int(problem.base[g, h]) + pyo.quicksum(
         int(problem.contribution[i, h]) * model.x[i, g] for i in model.requests
     )
-
-
-def _time(model: Any, problem: StepProblem, g: int, h: int) -> Any:
-    return int(problem.time_weights[g]) * _load(model, problem, g, h)
-
-
-def _admit_once(model: Any, problem: StepProblem) -> None:
-    """(1) No request runs on two workers."""
-
-    def rule(model: Any, i: int) -> Any:
-        return pyo.quicksum(model.x[i, g] for g in model.workers) <= 1
-
-    model.admit_once = pyo.Constraint(model.requests, rule=rule)
-
-
-def _capacity(model: Any, problem: StepProblem) -> None:
-    """(2) No worker takes more than its free slots."""
-
-    def rule(model: Any, g: int) -> Any:
-        return pyo.quicksum(model.x[i, g] for i in model.requests) <= int(problem.capacity[g])
-
-    model.capacity = pyo.Constraint(model.workers, rule=rule)
-
-
-def _use_slots(model: Any, problem: StepProblem) -> None:
-    """(3) No slot idles while a request waits."""
-    model.use_slots = pyo.Constraint(expr=pyo.quicksum(model.x.values()) == problem.num_admitted)
-
-
-def _peak(model: Any, problem: StepProblem) -> None:
-    """(4) The peak is at least every worker's time."""
-
-    def rule(model: Any, g: int, h: int) -> Any:
-        return model.M[h] >= _time(model, problem, g, h)
-
-    model.peak = pyo.Constraint(model.workers, model.steps, rule=rule)
-
-
-def _floor(model: Any, problem: StepProblem) -> None:
-    """(5) The floor is at most every worker's time."""
-
-    def rule(model: Any, g: int, h: int) -> Any:
-        return model.m[h] <= _time(model, problem, g, h)
-
-    model.floor = pyo.Constraint(model.workers, model.steps, rule=rule)
-
-
-def _token_capacity(model: Any, problem: StepProblem) -> None:
-    """(6) No worker holds more tokens than its memory."""
-    limits = problem.token_capacity
-    assert limits is not None
-
-    def rule(model: Any, g: int, h: int) -> Any:
-        return _load(model, problem, g, h) <= int(limits[g])
-
-    model.token_capacity = pyo.Constraint(model.workers, model.steps, rule=rule)
-
-
-def _required(model: Any, problem: StepProblem) -> None:
-    """(7) Starved requests start now."""
-    flags = problem.required
-    assert flags is not None
-
-    def rule(model: Any, i: int) -> Any:
-        return pyo.quicksum(model.x[i, g] for g in model.workers) == 1
-
-    starved = [int(i) for i in np.flatnonzero(flags)]
-    model.required = pyo.Constraint(starved, rule=rule)
-
-
-def _objective(model: Any, problem: StepProblem) -> Any:
-    value = pyo.quicksum(
-        weight * _step_objective(model, problem, h) for h, weight in enumerate(problem.weights)
-    )
-    if problem.benefit is None:
-        return value
-    worth = problem.benefit.tolist()
-    return value - pyo.quicksum(worth[i][g] * model.x[i, g] for i, g in model.x)
-
-
-def _step_objective(model: Any, problem: StepProblem, h: int) -> Any:
-    if problem.objective is Objective.MAX_LOAD:
-        return model.M[h]
-    if problem.objective is Objective.GAP:
-        return model.M[h] - model.m[h]
-    total = pyo.quicksum(_time(model, problem, g, h) for g in model.workers)
-    return problem.num_workers * model.M[h] - total

@@ -11,24 +11,31 @@ from formulations.thresholds.buffer import (
     BufferTarget,
     LogArgument,
     SafetyBuffer,
+    cheapest_thresholds,
     drift_exponent,
     group_buffers,
     largest_batch_count,
     safety_buffer,
 )
-from formulations.thresholds.cheapest import cheapest_thresholds
 from formulations.thresholds.check import (
+    brute_force,
     nested_violations,
     threshold_violations,
     time_varying_violations,
     wait_violations,
 )
-from formulations.thresholds.conditions import ThresholdProblem, batch_time, policy_memory
-from formulations.thresholds.least import brute_force, least_thresholds
-from formulations.thresholds.nested_problem import NestedProblem
-from formulations.thresholds.prompt_group import PromptGroup
-from formulations.thresholds.result import SegmentResult, ThresholdResult
-from formulations.thresholds.segment_solver import solve_segments
+from formulations.thresholds.conditions import (
+    ThresholdProblem,
+    batch_time,
+    least_thresholds,
+    policy_memory,
+)
+from formulations.thresholds.problem import (
+    NestedProblem,
+    PromptGroup,
+    TimeVaryingProblem,
+    WaitProblem,
+)
 from formulations.thresholds.segments import (
     SegmentPlan,
     best_plan,
@@ -36,9 +43,13 @@ from formulations.thresholds.segments import (
     equal_plans,
     plan,
 )
-from formulations.thresholds.solver import ThresholdProgram, solve
-from formulations.thresholds.time_varying import TimeVaryingProblem
-from formulations.thresholds.wait_problem import WaitProblem
+from formulations.thresholds.solver import (
+    SegmentResult,
+    ThresholdProgram,
+    ThresholdResult,
+    solve,
+    solve_segments,
+)
 
 __all__ = [
     "BatchRule",

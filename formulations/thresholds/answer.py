@@ -9,10 +9,9 @@ from formulations.fluid import FluidProblem
 from formulations.rationals import plain_number
 from formulations.results import Termination
 from formulations.thresholds.buffer import SafetyBuffer
-from formulations.thresholds.nested_problem import NestedProblem
+from formulations.thresholds.problem import NestedProblem, WaitProblem
 from formulations.thresholds.segments import SegmentPlan
 from formulations.thresholds.solver import solve
-from formulations.thresholds.wait_problem import WaitProblem
 
 
 def wait_answer(problem: FluidProblem) -> dict[str, Any]:

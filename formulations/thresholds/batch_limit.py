@@ -11,7 +11,7 @@ from formulations.errors import InputError
 from formulations.fluid import RequestClass
 from formulations.problem_data import member
 from formulations.rationals import exact_number
-from formulations.thresholds.nested_problem import NestedProblem
+from formulations.thresholds.problem import NestedProblem
 
 
 class BatchRule(StrEnum):

@@ -1,14 +1,50 @@
-"""The checkers of thresholds: they know the problem data and no algorithm."""
+"""The checkers of thresholds, and the oracle that tries them all: they know the data only.
+
+`certified_memory` derives a lower bound on the memory from the conditions alone. They bound each
+entry from below by something that grows with all entries (`formulations.thresholds.conditions`).
+So what they ask of a vector below every solution is again below every solution; from all ones
+upwards this ends at the least solution. No step is skipped, unlike in
+`least_thresholds`: this is what that is checked against.
+"""
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import ceil, floor
+from itertools import product
+from math import ceil, floor, prod
 
-from formulations.thresholds.conditions import ThresholdProblem
-from formulations.thresholds.nested_problem import NestedProblem
-from formulations.thresholds.prompt_group import PromptGroup
-from formulations.thresholds.time_varying import TimeVaryingProblem
-from formulations.thresholds.wait_problem import WaitProblem
+from formulations.errors import CapabilityError, InputError
+from formulations.thresholds.conditions import ThresholdProblem, policy_memory
+from formulations.thresholds.problem import (
+    NestedProblem,
+    PromptGroup,
+    TimeVaryingProblem,
+    WaitProblem,
+)
+
+#: Most rounds; near a load of 1 there are many.
+_MAX_ROUNDS = 200_000
+#: Most vectors that are enumerated.
+_MAX_VECTORS = 2_000_000
+
+
+def certified_memory(problem: ThresholdProblem) -> int:
+    """Return the least memory of any thresholds [tokens].
+
+    Raises
+    ------
+    InputError
+        If there are none (a load of 1 or more), or the load is too near 1.
+    """
+    conditions = problem.conditions
+    if problem.load >= 1:
+        raise InputError("load", "1 or more", "there are no thresholds")
+    vector = (1,) * len(problem.weights)
+    for _ in range(_MAX_ROUNDS):
+        following = conditions.next_vector(vector)
+        if following == vector:
+            return policy_memory(problem.weights, vector)
+        vector = following
+    raise InputError("load", f"too near 1 for {_MAX_ROUNDS:,} rounds", "use a lower load")
 
 
 def threshold_violations(problem: ThresholdProblem, thresholds: Sequence[int]) -> dict[str, int]:
@@ -135,3 +171,28 @@ def _shape(thresholds: Sequence[int], length: int) -> dict[str, int]:
 def _sum_to(last: int) -> int:
     """Return ``0 + 1 + ... + last``; 0 for last = -1."""
     return last * (last + 1) // 2
+
+
+def brute_force(problem: ThresholdProblem) -> tuple[int, ...] | None:
+    """Return the solution of least memory among all vectors up to one known solution.
+
+    The iteration and its arguments have no part in it, save the bound on the vectors.
+
+    Raises
+    ------
+    CapabilityError
+        If there are too many vectors.
+    """
+    if problem.load >= 1:
+        return None
+    upper = problem.conditions.upper_vector()
+    if prod(upper) > _MAX_VECTORS:
+        raise CapabilityError("thresholds", f"{prod(upper)} vectors", "solve with cp-sat")
+    weights = problem.weights
+    solutions = (
+        (policy_memory(weights, vector), vector)
+        for vector in product(*(range(1, most + 1) for most in upper))
+        if not threshold_violations(problem, vector)
+    )
+    best = min(solutions, default=None)
+    return None if best is None else best[1]

@@ -13,6 +13,13 @@ solution, whatever the number of chains; it has the least memory and the shortes
 Multiply the conditions by the weights and sum: ``ΔT >= d0 + d1·A·ΔT`` with ``A = Σ Λ_gi s_gi``. So
 there is no solution with a load ``d1·A`` of 1 or more, and no full batch takes less than ``d0/(1 −
 d1·A)``. With less load there is one, see `ThresholdConditions.upper_vector`.
+
+`least_thresholds` finds the least solution by monotone iteration. The iteration for (9) is the
+recurrence of response-time analysis, ``ΔT = d0 + d1·Σ w_j ⌈λ_j ΔT⌉`` (a job of length d0 preempted
+by periodic ones). Its least fixed point is NP-hard to compute (Eisenbrand and Rothvoß 2008), so no
+start is known from which a few rounds always suffice. From `ThresholdConditions.lower_vector`, the
+usual start there, a load of 1 − ε may take ``1/ε`` rounds and more. Where the rates have a short
+common period, `_leap` skips all but the last ones.
 """
 
 from abc import ABC, abstractmethod
@@ -20,12 +27,101 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, lcm
+from itertools import accumulate
+from math import ceil, floor, gcd, lcm
 from typing import Protocol
 
+from formulations.errors import CapabilityError
 from formulations.fluid import FluidWorker
 from formulations.problem_data import Validated
-from formulations.thresholds.chain import SegmentChain, least_integer, least_quotient
+
+
+@dataclass(frozen=True)
+class SegmentChain:
+    """Segments 1..L of stages, what a request holds in them, and how many requests reach them.
+
+    Segment i ends with stage ``b_i``: the first is stages ``0..b_1``, the others
+    ``b_{i−1}+1..b_i``. A class that WAIT knows the output length of is a chain of one segment.
+
+    Parameters
+    ----------
+    prompt : int
+        ``l`` [tokens].
+    ends : tuple of int
+        ``b_1 < ... < b_L``.
+    rate : Fraction
+        ``Λ_1``, the rate of arrivals in the long run [1/s].
+    passing : tuple of Fraction
+        ``P_2 .. P_L``: share of the requests of a segment that go on to the next, the largest one
+        where it varies.
+    num_classes : int
+        Output lengths in the chain.
+    """
+
+    prompt: int
+    ends: tuple[int, ...]
+    rate: Fraction
+    passing: tuple[Fraction, ...]
+    num_classes: int
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        """``e_i``: the first stage of each segment."""
+        return first_stages(self.ends)
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """``s_i = Σ (l + k)`` over the stages k of each segment [tokens]."""
+        return tuple(
+            (end - entry + 1) * (2 * self.prompt + entry + end) // 2
+            for entry, end in zip(self.entries, self.ends, strict=True)
+        )
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Number of stages of each segment."""
+        pairs = zip(self.entries, self.ends, strict=True)
+        return tuple(end - entry + 1 for entry, end in pairs)
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """``l + b_{k−1}`` for k = 2..L: what a request holds that waits before segment k."""
+        return tuple(self.prompt + end for end in self.ends[:-1])
+
+    @property
+    def arriving(self) -> tuple[Fraction, ...]:
+        """``Λ_i``: rate of the requests that reach each segment [1/s]."""
+        return tuple(accumulate(self.passing, lambda rate, p: rate * p, initial=self.rate))
+
+    def thresholds_from(self, first: int, *, strict: bool) -> tuple[int, ...]:
+        """Return the least thresholds after a given n_1: ``n_{i+1} >= P_{i+1} n_i``, or ``>``."""
+        vector = [first]
+        for share in self.passing:
+            passed = share.numerator * vector[-1]
+            vector.append(least_quotient(passed, share.denominator, strict=strict))
+        return tuple(vector)
+
+    def rounding(self, first: Fraction) -> tuple[Fraction, ...]:
+        """Return by how much `thresholds_from` can exceed the ray ``Λ_i τ``, if n_1 does by first.
+
+        ``n_{i+1} <= P n_i + 1``, hence ``c_{i+1} = 1 + P_{i+1} c_i``.
+        """
+        return tuple(accumulate(self.passing, lambda c, share: 1 + share * c, initial=first))
+
+
+def first_stages(ends: tuple[int, ...]) -> tuple[int, ...]:
+    """Return ``e_1 = 0``, ``e_i = b_{i−1} + 1``: where segments with these ends begin."""
+    return (0, *(end + 1 for end in ends[:-1]))
+
+
+def least_integer(bound: Fraction, *, strict: bool) -> int:
+    """Return the least positive integer that is at least, or more than, a number."""
+    return least_quotient(bound.numerator, bound.denominator, strict=strict)
+
+
+def least_quotient(numerator: int, denominator: int, *, strict: bool) -> int:
+    """Return the least positive integer that is at least, or more than, a quotient."""
+    return max(1, numerator // denominator + 1 if strict else -(-numerator // denominator))
 
 
 class Arrivals(Protocol):
@@ -204,3 +300,79 @@ def batch_time(worker: FluidWorker, weights: Sequence[int], thresholds: Sequence
 def policy_memory(weights: Sequence[int], thresholds: Sequence[int]) -> int:
     """Return ``M(n) = Σ n_i w_i`` [tokens]."""
     return sum(n * w for n, w in zip(thresholds, weights, strict=True))
+
+
+#: Rounds before a leap is tried, and in all.
+_PATIENCE, _MAX_ROUNDS = 2_000, 300_000
+#: Most thresholds that a leap computes.
+_MAX_LEAP = 500_000
+
+
+def least_thresholds(problem: ThresholdProblem) -> tuple[tuple[int, ...] | None, int]:
+    """Iterate ``n <- next_vector(n)`` from below until nothing changes.
+
+    What the conditions ask of n only grows with n, so every iterate stays below every solution,
+    and the first that does not change is the least one. It exists iff the load is below 1.
+
+    Returns
+    -------
+    tuple
+        The least solution, and the rounds it took; (None, 0) if the load is 1 or more. The memory
+        is not looked at: the least solution needs the least.
+
+    Raises
+    ------
+    CapabilityError
+        If the load is so close to 1 that the iteration does not end.
+    """
+    conditions = problem.conditions
+    if conditions.load >= 1:
+        return None, 0
+    vector = conditions.lower_vector()
+    for rounds in range(1, _MAX_ROUNDS):
+        after = tuple(map(max, vector, conditions.next_vector(vector)))
+        if after == vector:
+            return vector, rounds
+        vector = _leap(conditions, after) if rounds == _PATIENCE else after
+    raise CapabilityError(
+        "load",
+        "too close to 1 for the iteration",
+        "lower the rates a little (in Python, the integer program may do: solve with cp-sat)",
+    )
+
+
+def _leap(conditions: ThresholdConditions, vector: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a larger vector that still is below every solution; the same if none is known.
+
+    Let ``n(D)`` be the least vector if batches last D, and ``f(D) = ΔT(n(D)) − D``; a solution is
+    ``n(D)`` with ``f(D) = 0``. If all ``Λ_gi·Π`` are whole, ``n(D + Π) = n(D) + Λ·Π`` and ``f(D +
+    Π) = f(D) − (1 − load)·Π``. Between its breaks, where n changes, f falls. Let m be the least
+    infimum of f before a break in one period. As long as ``k·(1 − load)·Π < m``, f is positive in
+    the k-th period after it, save that it may reach 0 after the last break, where n is what it is
+    at the end. So one can go on from the end of the last such period.
+    """
+    chains, arriving = conditions.chains, conditions.arriving
+    if not all(isinstance(a, BatchArrivals) for a in conditions.arrivals):
+        return vector
+    scale = lcm(*(rate.denominator for rate in arriving))
+    period = scale / Fraction(gcd(*(int(rate * scale) for rate in arriving)))
+    if sum(chain.rate * period for chain in chains) * len(vector) > _MAX_LEAP:
+        return vector
+    start = batch_time(conditions.worker, conditions.weights, vector)
+    breaks = {
+        k / chain.rate
+        for chain in chains
+        for k in range(floor(chain.rate * start) + 1, floor(chain.rate * (start + period)) + 1)
+    }
+
+    def excess(time: Fraction) -> Fraction:
+        # Just before a break, and at it, n_1 is the arrivals up to it, rounded up.
+        before = conditions.vector_from([ceil(chain.rate * time) for chain in chains])
+        return batch_time(conditions.worker, conditions.weights, before) - time
+
+    least = min(excess(time) for time in breaks)
+    skipped = max(0, ceil(least / ((1 - conditions.load) * period)))
+    time = start + skipped * period
+    return conditions.vector_from(
+        [least_integer(chain.rate * time, strict=conditions.strict) for chain in chains]
+    )

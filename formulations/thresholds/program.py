@@ -20,7 +20,7 @@ Constraints
 
 Rows of integers exceed a number strictly iff they exceed it by 1. There is a least solution
 (`conditions`); it alone is optimal, and it minimises every threshold at once. For WAIT the linear
-relaxation is `formulations.fluid.equilibrium_program`. The paper leaves the choice of thresholds
+relaxation is `formulations.fluid.programs`. The paper leaves the choice of thresholds
 open. The memory here is the exact one of a full batch; the paper's (11) is another number.
 The safety buffer of (12) depends on n through a transcendental equation and is added afterwards
 (`buffer`).
@@ -30,9 +30,9 @@ from typing import Any
 
 from formulations.errors import CapabilityError
 from formulations.modelling import pyo
+from formulations.standard_form import constraint
 from formulations.thresholds.conditions import (
     BatchArrivals,
-    ThresholdConditions,
     ThresholdProblem,
 )
 
@@ -68,40 +68,24 @@ def build(problem: ThresholdProblem) -> Any:
     memory = pyo.quicksum(
         s * model.n[segment] for segment, s in zip(largest, conditions.weights, strict=True)
     )
-    _first(model, conditions, memory)
-    _drift(model, conditions)
-    if conditions.within_memory:
-        model.within = pyo.Constraint(expr=memory <= conditions.worker.memory)
-    model.objective = pyo.Objective(expr=memory, sense=pyo.minimize)
-    return model
-
-
-def _first(model: Any, conditions: ThresholdConditions, memory: Any) -> None:
-    """(1) As many requests start as arrive during a full batch."""
     extra = int(conditions.strict)
 
-    def rule(model: Any, g: int) -> Any:
+    @constraint(model, range(len(conditions.chains)))
+    def first(model: Any, g: int) -> Any:
+        """(1) As many requests start as arrive during a full batch."""
         arrivals = conditions.arrivals[g]
         if not isinstance(arrivals, BatchArrivals):
             raise CapabilityError("rates", "varying ones have no linear program", "iterate")
         asked = arrivals.constant + arrivals.slope * memory + extra
         return arrivals.scale * model.n[g, 1] >= asked
 
-    model.first = pyo.Constraint(range(len(conditions.chains)), rule=rule)
+    @constraint(model, [(g, i) for g, i in largest if i > 1])
+    def drift(model: Any, g: int, i: int) -> Any:
+        """(2) Each segment can pass on more than it receives."""
+        share = conditions.chains[g].passing[i - 2]
+        return share.denominator * model.n[g, i] >= share.numerator * model.n[g, i - 1] + extra
 
-
-def _drift(model: Any, conditions: ThresholdConditions) -> None:
-    """(2) Each segment can pass on more than it receives."""
-    extra = int(conditions.strict)
-    shares = {
-        (g, i): share
-        for g, chain in enumerate(conditions.chains)
-        for i, share in enumerate(chain.passing, start=2)
-    }
-
-    def rule(model: Any, g: int, i: int) -> Any:
-        share = shares[g, i]
-        passed = share.numerator * model.n[g, i - 1] + extra
-        return share.denominator * model.n[g, i] >= passed
-
-    model.drift = pyo.Constraint(list(shares), rule=rule)
+    if conditions.within_memory:
+        model.within = pyo.Constraint(expr=memory <= conditions.worker.memory)
+    model.objective = pyo.Objective(expr=memory, sense=pyo.minimize)
+    return model

@@ -31,10 +31,9 @@ section 7.2.
 from typing import Any
 
 from formulations.modelling import pyo
+from formulations.standard_form import constraint
 from formulations.thresholds.conditions import BatchArrivals
-from formulations.thresholds.nested_problem import NestedProblem
-
-Segment = tuple[int, int]
+from formulations.thresholds.problem import NestedProblem
 
 
 def build(problem: NestedProblem, most: int) -> Any:
@@ -55,80 +54,59 @@ def build(problem: NestedProblem, most: int) -> Any:
     model = pyo.ConcreteModel(name="nested_wait_segments")
     outputs = problem.group.outputs
     pieces = problem.with_boundaries(outputs)
-    segments = [(a, b) for a in range(len(outputs)) for b in range(a, len(outputs))]
-    weight = segment_weights(pieces)
+    m, rates, extra = len(outputs), pieces.arriving, int(pieces.strict)
+    segments = [(a, b) for a in range(m) for b in range(a, m)]
+    weight = {(a, b): sum(pieces.weights[a : b + 1]) for a, b in segments}
     held = [0, *pieces.group.chain.held]
     cost = {(a, b): weight[a, b] + held[a] for a, b in segments}
+    largest = {segment: most // cost[segment] for segment in segments}
     model.segments = pyo.Set(initialize=segments, dimen=2)
     model.z = pyo.Var(model.segments, domain=pyo.Binary)
     model.n = pyo.Var(
         model.segments,
         domain=pyo.NonNegativeIntegers,
-        bounds={segment: (0, most // cost[segment]) for segment in segments},
+        bounds={segment: (0, n) for segment, n in largest.items()},
     )
-    _path(model, len(outputs))
-    _on(model, {segment: most // cost[segment] for segment in segments})
-    _first(model, pieces, weight)
-    _drift(model, pieces)
-    if problem.within_memory:
-        batch = pyo.quicksum(weight[s] * model.n[s] for s in segments)
-        model.within = pyo.Constraint(expr=batch <= problem.worker.memory)
-    model.objective = pyo.Objective(
-        expr=pyo.quicksum(cost[s] * model.n[s] for s in segments), sense=pyo.minimize
-    )
-    return model
-
-
-def segment_weights(pieces: NestedProblem) -> dict[Segment, int]:
-    """Return ``s_ab``, from the problem with a boundary at every output."""
-    weights = pieces.weights
-    return {
-        (a, b): sum(weights[a : b + 1])
-        for a in range(len(weights))
-        for b in range(a, len(weights))
-    }
-
-
-def _path(model: Any, num_pieces: int) -> None:
-    """(1), (2) The segments follow one another from the first piece to the last."""
-    model.begin = pyo.Constraint(expr=pyo.quicksum(model.z[0, b] for b in range(num_pieces)) == 1)
-
-    def rule(model: Any, j: int) -> Any:
-        ending = pyo.quicksum(model.z[a, j - 1] for a in range(j))
-        return ending == pyo.quicksum(model.z[j, b] for b in range(j, num_pieces))
-
-    model.path = pyo.Constraint(range(1, num_pieces), rule=rule)
-
-
-def _on(model: Any, largest: dict[Segment, int]) -> None:
-    """(3) Only segments have thresholds."""
-    model.least = pyo.Constraint(
-        model.segments, rule=lambda model, a, b: model.n[a, b] >= model.z[a, b]
-    )
-    model.on = pyo.Constraint(
-        model.segments,
-        rule=lambda model, a, b: model.n[a, b] <= largest[a, b] * model.z[a, b],
-    )
-
-
-def _first(model: Any, pieces: NestedProblem, weight: dict[Segment, int]) -> None:
-    """(4) As many prompts start as arrive during a full batch."""
-    arrivals = BatchArrivals.of(pieces.arriving[0], pieces.worker)
-    started = pyo.quicksum(model.n[0, b] for b in range(len(pieces.group.outputs)))
     batch = pyo.quicksum(w * model.n[segment] for segment, w in weight.items())
-    needed = arrivals.constant + arrivals.slope * batch + int(pieces.strict)
-    model.first = pyo.Constraint(expr=arrivals.scale * started >= needed)
 
+    @constraint(model)
+    def begin(model: Any) -> Any:
+        """(1) One segment begins with the first piece."""
+        return pyo.quicksum(model.z[0, b] for b in range(m)) == 1
 
-def _drift(model: Any, pieces: NestedProblem) -> None:
-    """(5) Each segment can pass on more than it receives."""
-    rates = pieces.arriving
-    last = len(rates)
+    @constraint(model, range(1, m))
+    def path(model: Any, j: int) -> Any:
+        """(2) The segments follow one another."""
+        ending = pyo.quicksum(model.z[a, j - 1] for a in range(j))
+        return ending == pyo.quicksum(model.z[j, b] for b in range(j, m))
 
-    def rule(model: Any, a: int, j: int) -> Any:
+    @constraint(model, model.segments)
+    def least(model: Any, a: int, b: int) -> Any:
+        """(3) Segments have thresholds."""
+        return model.n[a, b] >= model.z[a, b]
+
+    @constraint(model, model.segments)
+    def on(model: Any, a: int, b: int) -> Any:
+        """(3) Nothing else has."""
+        return model.n[a, b] <= largest[a, b] * model.z[a, b]
+
+    @constraint(model)
+    def first(model: Any) -> Any:
+        """(4) As many prompts start as arrive during a full batch."""
+        arrivals = BatchArrivals.of(rates[0], pieces.worker)
+        started = pyo.quicksum(model.n[0, b] for b in range(m))
+        return arrivals.scale * started >= arrivals.constant + arrivals.slope * batch + extra
+
+    @constraint(model, [(a, j) for j in range(1, m) for a in range(j)])
+    def drift(model: Any, a: int, j: int) -> Any:
+        """(5) Each segment can pass on more than it receives."""
         share = rates[j] / rates[a]
-        passed = pyo.quicksum(model.n[j, b] for b in range(j, last))
-        needed = share.numerator * model.n[a, j - 1] + int(pieces.strict) * model.z[a, j - 1]
+        passed = pyo.quicksum(model.n[j, b] for b in range(j, m))
+        needed = share.numerator * model.n[a, j - 1] + extra * model.z[a, j - 1]
         return share.denominator * passed >= needed
 
-    model.drift = pyo.Constraint([(a, j) for j in range(1, last) for a in range(j)], rule=rule)
+    if problem.within_memory:
+        model.within = pyo.Constraint(expr=batch <= problem.worker.memory)
+    value = pyo.quicksum(cost[s] * model.n[s] for s in segments)
+    model.objective = pyo.Objective(expr=value, sense=pyo.minimize)
+    return model

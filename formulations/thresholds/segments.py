@@ -11,12 +11,12 @@ from formulations.errors import CapabilityError, InputError
 from formulations.thresholds.buffer import (
     BufferTarget,
     SafetyBuffer,
+    cheapest_thresholds,
     group_buffers,
     sum_of_buffers,
 )
-from formulations.thresholds.cheapest import cheapest_thresholds
-from formulations.thresholds.least import least_thresholds
-from formulations.thresholds.nested_problem import NestedProblem
+from formulations.thresholds.conditions import least_thresholds
+from formulations.thresholds.problem import NestedProblem
 
 #: Most possible boundaries whose sets are enumerated, 2^16 of them.
 _MAX_INNER = 16

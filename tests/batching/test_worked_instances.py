@@ -12,7 +12,7 @@ from bfio.batching.simulation import simulate
 from bfio.batching.tallies import DEPARTED
 from bfio.common.statistics import half_width
 from formulations.batching import BatchTime, single_engine
-from formulations.batching.stages import Agent
+from formulations.batching.network import Agent
 
 #: λ, v_p, v_d of the instances, and a slot's Bernoulli arrivals.
 A, B, C = ("0.6", 1, 12), ("0.3", 10, 10), ("0.5", 1, 9)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from formulations.thresholds import least
+from formulations.thresholds import conditions
 from tests.cli.conftest import Bfio
 
 I0: dict[str, Any] = {
@@ -229,7 +229,7 @@ def test_nested_beyond_the_method_leaves_the_fluid_answer(
     bfio: Bfio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: tuple[str, ...]
 ) -> None:
     """The iteration gives up: the fluid part stands, the nested part says why; status 0."""
-    monkeypatch.setattr(least, "_MAX_ROUNDS", 1)
+    monkeypatch.setattr(conditions, "_MAX_ROUNDS", 1)
     done = bfio("fluid", _write(tmp_path), "--nested", *extra, "--json")
     nested = done.json["nested"]
     assert (done.status, done.json["equilibrium_memory"]) == (0, 9)

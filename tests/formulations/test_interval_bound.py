@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from bfio.step.interval_bound import _flow, interval_bound
 from formulations.errors import InputError
 from formulations.step import StepProblem, solve_by_enumeration
-from formulations.step.bound import lower_bound
-from formulations.step.interval_bound import interval_relaxation
+from formulations.step.bound import interval_relaxation, lower_bound
 from tests.formulations.strategies import step_problem, step_problems
 
 

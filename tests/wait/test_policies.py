@@ -17,7 +17,7 @@ from bfio.wait.run import StageVerdict
 from bfio.wait.simulation import serve
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, RequestClass
-from formulations.thresholds import least
+from formulations.thresholds import conditions
 from tests.wait.cases import FOUR_LENGTHS, I0, instance
 
 USER_FILE = '''
@@ -159,7 +159,7 @@ def test_without_equilibrium_there_are_no_thresholds() -> None:
 
 def test_loads_too_close_to_the_limit_name_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other method can be chosen here: the remedy is another load or a list."""
-    monkeypatch.setattr(least, "_MAX_ROUNDS", 10)
+    monkeypatch.setattr(conditions, "_MAX_ROUNDS", 10)
     classes = [{"rate": r, "prompt": 1, "output": o} for r, o in (("0.999", 1), (1, 2))]
     times = {"d0": "0.0123457", "d1": "1/9", "memory": 10**6}
     problem = FluidProblem.from_mapping({"classes": classes, **times})

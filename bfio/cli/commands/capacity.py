@@ -107,10 +107,10 @@ def _exchange(
 ) -> int:
     """Write the capacity program, or judge a solution of it."""
     from bfio.cli.linear_exchange import exchange_linear
-    from formulations.linear.exact_linear import exact_linear
+    from formulations.linear import exact_linear
+    from formulations.stability.answer import CAPACITY, PRICES
     from formulations.stability.capacity_program import build
     from formulations.stability.solver import check_arrivals
-    from formulations.stability.words import CAPACITY, PRICES
 
     if args.between_tokens is not None:
         what = "--write and --read-solution are about the load"

@@ -17,7 +17,7 @@ from bfio.decode.state import DecodeState
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
 from formulations.pausing import PausingProblem
-from formulations.pausing.brute_force import Solution
+from formulations.pausing.check import Solution
 from formulations.scalars import MAX_TOKENS
 
 if TYPE_CHECKING:

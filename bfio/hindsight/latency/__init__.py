@@ -3,7 +3,7 @@
 from bfio.hindsight.latency.methods import solve_latency
 from bfio.hindsight.latency.result import HindsightResult, HindsightSeconds
 from bfio.hindsight.latency.solve import solve_hindsight
-from formulations.hindsight_latency.certificate import PriceCertificate, certified_bound
+from formulations.hindsight_latency.bound import PriceCertificate, certified_bound
 
 __all__ = [
     "HindsightResult",

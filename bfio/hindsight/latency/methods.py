@@ -10,7 +10,7 @@ from bfio.hindsight.latency.solve import solve_hindsight
 from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
-from formulations.hindsight_latency.brute_force import brute_force
+from formulations.hindsight_latency.check import brute_force
 from formulations.results import BoundKind, Termination
 from formulations.work import DEFAULT_WORK_LIMIT
 

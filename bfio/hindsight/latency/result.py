@@ -5,7 +5,7 @@ from typing import Any
 
 from formulations.frames import fields_frame
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
-from formulations.hindsight_latency.certificate import PriceCertificate
+from formulations.hindsight_latency.bound import PriceCertificate
 from formulations.results import Termination, own_solver
 
 #: What each bound of the exact method proves by.

@@ -26,7 +26,7 @@ from formulations.hindsight_latency import (
     lower_bound,
     total_latency,
 )
-from formulations.hindsight_latency.certificate import PriceCertificate
+from formulations.hindsight_latency.bound import PriceCertificate
 
 #: Widths of successive searches: narrow ones improve the schedule, wide ones prove it.
 WIDTHS = (300, 3_000, 30_000, 1_000_000)

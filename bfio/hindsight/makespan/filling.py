@@ -14,7 +14,7 @@ from bfio.hindsight.makespan.insertion import BLOCK, Places, Profile, insert_nex
 from formulations.arrays import IntArray
 from formulations.deadline import Deadline
 from formulations.hindsight_makespan import MakespanObjective, objective_value
-from formulations.hindsight_makespan.result import Schedule
+from formulations.hindsight_makespan.problem import Schedule
 
 #: How many tokens below the peaks weigh as much as one above them.
 _GAPS = 20

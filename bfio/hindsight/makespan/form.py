@@ -8,7 +8,7 @@ import numpy as np
 from formulations.arrays import IntArray
 from formulations.hindsight_makespan import MakespanObjective, MakespanProblem
 from formulations.hindsight_makespan.bound import lower_bound
-from formulations.hindsight_makespan.points import spread_over_workers
+from formulations.hindsight_makespan.solver import spread_over_workers
 
 #: Largest cost, over all lanes, that the search adds up in 64-bit integers.
 MAX_COST = 2**61

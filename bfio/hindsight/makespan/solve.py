@@ -28,8 +28,8 @@ from formulations.hindsight_makespan import (
     list_schedule,
     solve,
 )
-from formulations.hindsight_makespan.brute_force import better_than
-from formulations.hindsight_makespan.segments import part, segments
+from formulations.hindsight_makespan.bound import part, segments
+from formulations.hindsight_makespan.check import better_than
 from formulations.rationals import MAX_RATIONAL
 from formulations.results import BoundKind, Termination, own_solver
 

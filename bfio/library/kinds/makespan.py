@@ -10,7 +10,7 @@ from formulations.hindsight_makespan import (
     objective_value,
     violations,
 )
-from formulations.hindsight_makespan.result import Schedule
+from formulations.hindsight_makespan.problem import Schedule
 
 
 class Makespan(Kind):

@@ -17,9 +17,9 @@ from bfio.library.kinds.kind import (
 from formulations.documents import check_keys
 from formulations.errors import InputError
 from formulations.step import StepProblem, lower_bound, violations
-from formulations.step.brute_force import brute_force
+from formulations.step.bound import interval_relaxation
 from formulations.step.certificate import Certificate, certified_bound
-from formulations.step.interval_bound import interval_relaxation
+from formulations.step.check import brute_force
 
 #: Kind of a certificate that holds nothing: a tiny problem is looked at whole.
 EVERY_ASSIGNMENT = "every-assignment"

@@ -6,8 +6,7 @@ from typing import Any
 from bfio.library.kinds.kind import Judged, Kind, check_certificate, integers
 from formulations.fluid import FluidProblem
 from formulations.thresholds import NestedProblem, WaitProblem
-from formulations.thresholds.certificate import certified_memory
-from formulations.thresholds.check import threshold_violations
+from formulations.thresholds.check import certified_memory, threshold_violations
 from formulations.thresholds.conditions import ThresholdProblem, policy_memory
 
 

@@ -16,8 +16,7 @@ from bfio.step.exact.result import ExactResult
 from formulations.arrays import IntArray
 from formulations.step.bound import lower_bound, most_benefit
 from formulations.step.check import violations
-from formulations.step.problem import StepProblem
-from formulations.step.result import Assignment
+from formulations.step.problem import Assignment, StepProblem
 
 #: Most pairs of request and worker, times requests to place, that the flow is computed for.
 _MOST_WORK = 1 << 28

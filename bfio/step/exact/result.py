@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from formulations.results import BoundKind, Termination, TieRule, own_solver
 from formulations.step.certificate import Certificate
 from formulations.step.check import violations
-from formulations.step.problem import StepProblem
-from formulations.step.result import StepResult
+from formulations.step.problem import StepProblem, StepResult
 
 #: What each method of the exact solver proves by.
 _PROOFS = {

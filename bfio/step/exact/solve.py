@@ -17,9 +17,8 @@ from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError, InputError
 from formulations.results import BoundKind, Termination, TieRule
 from formulations.step.bound import lower_bound
-from formulations.step.brute_force import brute_force
 from formulations.step.certificate import Certificate
-from formulations.step.check import violations
+from formulations.step.check import brute_force, violations
 from formulations.step.problem import StepProblem
 from formulations.work import OPERATIONS, checked_work_limit
 

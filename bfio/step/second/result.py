@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from bfio.step.second.solve import Chosen, solve_second
 from formulations.deadline import Deadline
+from formulations.formulation import COMBINATORIAL
 from formulations.results import TieRule
 from formulations.second import Second, second_problem
 from formulations.step import StepProblem, StepProgram, StepResult, violations
-from formulations.trust import COMBINATORIAL
 
 
 @dataclass(frozen=True, kw_only=True)

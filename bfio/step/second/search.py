@@ -17,8 +17,7 @@ from bfio.step.exact.windows.model import StepModel, step_model
 from bfio.step.second.anneal import Program, anneal_second
 from formulations.arrays import IntArray
 from formulations.second import SecondProblem, second_problem, second_value, violations
-from formulations.step.problem import StepProblem
-from formulations.step.result import Assignment
+from formulations.step.problem import Assignment, StepProblem
 from formulations.step.share_bound import MAX_VALUE, largest_objective
 
 #: Temperatures of the rounds, in typical changes of the first objective.

@@ -12,6 +12,7 @@ from bfio.step.second.search import improved, prepare_second, settled
 from formulations.backends import backend
 from formulations.deadline import TimeLimit
 from formulations.errors import CapabilityError
+from formulations.formulation import COMBINATORIAL
 from formulations.results import BoundKind, Termination, own_solver
 from formulations.second import (
     SecondProblem,
@@ -22,11 +23,9 @@ from formulations.second import (
     violations,
     without_idle_steps,
 )
-from formulations.second.bound import lower_bound
+from formulations.second.solver import lower_bound
 from formulations.step.certificate import Certificate
-from formulations.step.problem import StepProblem
-from formulations.step.result import Assignment
-from formulations.trust import COMBINATORIAL
+from formulations.step.problem import Assignment, StepProblem
 from formulations.work import OPERATIONS, checked_work_limit
 
 #: Largest factor that our own method is given; beyond, its numbers leave 64 bits.

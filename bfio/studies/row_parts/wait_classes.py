@@ -22,7 +22,7 @@ from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate
 from formulations.rationals import exact_number
 from formulations.scalars import MAX_TOKENS
-from formulations.thresholds.prompt_group import prompt_groups
+from formulations.thresholds.problem import prompt_groups
 
 _EXACT = checked(RATIONAL, exact_number)
 

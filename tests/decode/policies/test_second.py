@@ -14,7 +14,7 @@ from bfio.decode.state import DecodeState
 from formulations.errors import InputError
 from formulations.second import Second, SecondProgram, second_problem, second_value
 from formulations.step import StepProblem
-from formulations.step.brute_force import brute_force
+from formulations.step.check import brute_force
 from tests.decode.cases import build
 from tests.decode.policies.states import assert_admissible, state, states
 from tests.decode.policies.test_bf_io import statistics

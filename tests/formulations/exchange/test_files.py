@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 
 from formulations.errors import CapabilityError
 from formulations.exchange import ExactProgram, file_name, of_linear, program_text
-from formulations.exchange.head import head
 from formulations.exchange.judge import exact_program, judge
+from formulations.exchange.program_file import CONSTANT, FORMATS, head
 from formulations.exchange.solution_file import parse_solution
-from formulations.exchange.write import CONSTANT, FORMATS
 from formulations.fluid import FluidProblem, knapsack
-from formulations.fluid.throughput_program import build as throughput
+from formulations.fluid.programs import build_throughput as throughput
 from formulations.formulation import Formulation
 from formulations.hindsight_latency import LatencyProgram
 from formulations.hindsight_makespan import MakespanProgram
-from formulations.linear.exact_linear import exact_linear
+from formulations.linear import exact_linear
 from formulations.step import StepProblem, StepProgram
 from formulations.words import Words
 from tests.formulations.fluid.cases import problems as fluid_problems

@@ -7,14 +7,13 @@ import pytest
 
 from formulations.errors import InputError
 from formulations.exchange import parse_solution
-from formulations.exchange.judge import judge
-from formulations.exchange.judge_linear import judge_linear
+from formulations.exchange.judge import judge, judge_linear
 from formulations.fluid import FluidProblem
-from formulations.fluid.throughput_program import build as throughput
-from formulations.fluid.words import THROUGHPUT
+from formulations.fluid.answer import THROUGHPUT
+from formulations.fluid.programs import build_throughput as throughput
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram
 from formulations.hindsight_makespan import MakespanProblem, MakespanProgram
-from formulations.linear.exact_linear import exact_linear
+from formulations.linear import exact_linear
 from formulations.results import Termination
 from formulations.step import StepProgram
 from tests.formulations.strategies import step_problem

@@ -20,9 +20,8 @@ from formulations.hindsight_makespan import (
     objective_value,
     violations,
 )
-from formulations.hindsight_makespan.bound import packing_bound
+from formulations.hindsight_makespan.bound import packing_bound, part, segments
 from formulations.hindsight_makespan.program import build
-from formulations.hindsight_makespan.segments import part, segments
 from formulations.standard_form import compile_model
 from tests.formulations.forms import assert_is_point, assert_same_form, assert_written_as_stated
 from tests.formulations.hindsight_makespan.cases import (

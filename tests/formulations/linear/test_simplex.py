@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations import CapabilityError
-from formulations.fluid.throughput_program import build
-from formulations.linear.exact_linear import ExactLinear, exact_linear
-from formulations.linear.simplex import exact_vertex, is_optimal_pair
+from formulations.fluid.programs import build_throughput
+from formulations.linear import ExactLinear, exact_linear, exact_vertex, is_optimal_pair
 from tests.formulations.fluid.cases import golden, plain
 
 
@@ -96,7 +95,7 @@ def test_violations_are_amounts() -> None:
 
 def test_a_statement_is_read_in_rationals() -> None:
     """Pyomo keeps 1/18's consequences: K = 72/13 for I0 with C = 4."""
-    program = exact_linear(build(golden(memory=4)))
+    program = exact_linear(build_throughput(golden(memory=4)))
     assert dict(zip(program.rows, program.bound, strict=True))["work[0]"] == Fraction(72, 13)
     assert plain(*program.cost) == (2, 3)
 

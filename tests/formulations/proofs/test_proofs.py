@@ -27,6 +27,7 @@ from formulations.fluid import (
     solve_margin_program,
     solve_throughput,
 )
+from formulations.formulation import trusted_outcome
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram
 from formulations.hindsight_makespan import MakespanProgram
 from formulations.pausing import PausingProblem
@@ -36,7 +37,6 @@ from formulations.results import BoundKind, Termination, origin
 from formulations.second import Second
 from formulations.stability import capacity, solve_capacity
 from formulations.step import StepProblem, StepProgram, StepResult
-from formulations.trust import trusted_outcome
 from tests.formulations.proofs import cases
 
 #: A time limit that strikes in Hypothesis's callback of the collector is lost: the solve goes on.

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from formulations.second import Second, SecondProblem, second_problem
 from formulations.step import Objective, StepProblem
-from formulations.step.brute_force import brute_force
+from formulations.step.check import brute_force
 from tests.formulations.strategies import step_problem, step_problems
 
 #: Loads 10, 12 and 30 and a free slot on the first two: 5 and 3 fill up to 15 and 17 or 13 and 15.

@@ -18,7 +18,7 @@ from formulations.thresholds import (
     ThresholdResult,
     WaitProblem,
     batch_time,
-    least,
+    conditions,
     nested_violations,
     policy_memory,
     solve,
@@ -242,7 +242,7 @@ def test_a_load_almost_1(monkeypatch: pytest.MonkeyPatch) -> None:
     result = solve(near)
     assert result.iterations > 10
     assert result.thresholds == solve(near, method="cp-sat").thresholds
-    monkeypatch.setattr(least, "_MAX_ROUNDS", 10)
+    monkeypatch.setattr(conditions, "_MAX_ROUNDS", 10)
     with pytest.raises(CapabilityError, match="too close to 1"):
         solve(near)
     answer = wait_answer(near.fluid)
@@ -273,8 +273,8 @@ def test_leaps_stay_below(problem: NestedProblem, patience: int, closeness: int)
     found = []
     for rounds in (patience, 0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(least, "_PATIENCE", rounds)
-            found.append(least.least_thresholds(near)[0])
+            patch.setattr(conditions, "_PATIENCE", rounds)
+            found.append(conditions.least_thresholds(near)[0])
     assert found[0] == found[1]
     assert nested_violations(near, found[0] or ()) == {}
 

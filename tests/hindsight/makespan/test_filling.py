@@ -20,8 +20,8 @@ from formulations.hindsight_makespan import (
     trajectory,
     violations,
 )
-from formulations.hindsight_makespan.result import Schedule
-from formulations.hindsight_makespan.segments import part
+from formulations.hindsight_makespan.bound import part
+from formulations.hindsight_makespan.problem import Schedule
 from tests.formulations.hindsight_makespan.cases import makespan_problem, makespan_problems
 
 #: 20 tokens below the peaks weigh as much as one above them.

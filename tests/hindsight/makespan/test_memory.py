@@ -20,7 +20,7 @@ from formulations.hindsight_makespan import (
     trajectory,
     violations,
 )
-from formulations.hindsight_makespan.memory import fits, most_at_once
+from formulations.hindsight_makespan.problem import fits, most_at_once
 from tests.formulations.hindsight_makespan.cases import makespan_problem, memories
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from formulations.second import Second, SecondProblem, second_problem
 from formulations.step import Objective, StepProblem
-from formulations.step.brute_force import brute_force
+from formulations.step.check import brute_force
 
 
 def random_step(rng: np.random.Generator) -> StepProblem:

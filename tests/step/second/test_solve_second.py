@@ -18,8 +18,8 @@ from formulations.second import (
     second_value,
     violations,
 )
-from formulations.step.brute_force import brute_force
 from formulations.step.certificate import certified_bound
+from formulations.step.check import brute_force
 from formulations.step.problem import MAX_OBJECTIVE, Objective, StepProblem
 from tests.step.second.cases import random_problems, random_step
 

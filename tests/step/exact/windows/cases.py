@@ -9,7 +9,7 @@ import numpy as np
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.step import StepProblem
-from formulations.step.brute_force import brute_force
+from formulations.step.check import brute_force
 from formulations.step.problem import geometric_weights
 
 #: Most assignments that a case has, so that enumeration takes some milliseconds.

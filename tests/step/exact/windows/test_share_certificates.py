@@ -9,7 +9,7 @@ import pytest
 
 from bfio.step.exact import solve_exact
 from formulations.errors import InputError
-from formulations.step import StepProblem, share_proof, share_search
+from formulations.step import StepProblem, share_proof
 from formulations.step.certificate import Certificate, certified_bound
 from formulations.step.share_bound import Mode, PricedRound, Share, Windows
 from tests.step.exact.windows.cases import optimum, small_problems
@@ -326,8 +326,8 @@ def _searches_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def _forgets_who_is_used(patch: pytest.MonkeyPatch) -> None:
     """Look at one set of each mode only."""
-    near = share_search._near_best  # noqa: SLF001
-    patch.setattr(share_search, "_near_best", lambda *given: list(near(*given))[:1])
+    near = share_proof._near_best  # noqa: SLF001
+    patch.setattr(share_proof, "_near_best", lambda *given: list(near(*given))[:1])
 
 
 MUTATIONS = (

@@ -1,0 +1,504 @@
+"""A program as an LP or MPS file: its names, its numbers in integers, its comments.
+
+Brackets are operators in LP files (CPLEX's format documents the characters that it takes), so
+``x[3,1]`` of the statement is ``x(3,1)`` in a file.
+
+An `ExactProgram` is what a file holds, exactly, and how to get back from it.
+
+    minimise    cost · x + constant
+    subject to  row_lower <= A x <= row_upper,   lower <= x <= upper
+
+The value of the model is ``multiplier`` times this objective, and row r here is ``row_factors[r]``
+times that row of the statement: whole numbers are what files and solvers keep exactly.
+
+Files are written here, not by a library: those at hand (HiGHS, Pyomo) write float64, rename rows,
+or write no comments. The constant of the objective is the fixed variable ``constant``: that means
+the same to all readers, while a constant term, or the sign of an objective's right-hand side in
+MPS, does not. The bytes depend on program and comments only.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd, lcm
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+
+from formulations.arrays import FloatArray, IntArray
+from formulations.errors import CapabilityError
+from formulations.linear import ExactLinear
+from formulations.standard_form import EXACT_LIMIT, StandardForm
+from formulations.words import Words
+
+#: A word, not beginning with e (read as an exponent), and whole numbers in parentheses.
+_LEGAL = re.compile(r"[A-DF-Za-df-z_]\w*(\(\d+(,\d+)*\))?", re.ASCII)
+_LONGEST = 255
+#: What LP files mean by a word, whatever its case; of CPLEX, Gurobi, SCIP, HiGHS, GLPK and CBC.
+_RESERVED = frozenset(
+    re.findall(
+        r"\S+",
+        """
+        max maximise maximize maximum min minimise minimize minimum subject such st bound bounds
+        bin binary binaries gen general generals int integer integers free inf infinity sec semi
+        semis sos sos1 sos2 range ranges rhs name rows columns objsense end
+        """,
+    )
+)
+
+
+def file_name(name: str) -> str:
+    """Return the name that a row or column of the statement has in a file.
+
+    Raises
+    ------
+    ValueError
+        If some reader would not take it.
+    """
+    written = name.replace("[", "(").replace("]", ")")
+    if (
+        len(written) > _LONGEST
+        or _LEGAL.fullmatch(written) is None
+        or written.lower() in _RESERVED
+    ):
+        raise ValueError(f"{name!r} cannot be written in LP and MPS files")
+    return written
+
+
+#: Most entries written; a larger file would not be read in reasonable time either.
+MAX_ENTRIES = 10_000_000
+Side = int | None
+
+
+@dataclass(frozen=True)
+class ExactProgram:
+    """A minimisation in integers; None is an open side.
+
+    Parameters
+    ----------
+    column_names, row_names : tuple of str
+        Names as files write them, see `file_name`.
+    cost : tuple of int
+        Length n.
+    constant : int
+        Added to the objective.
+    starts, places, entries : arrays
+        The matrix by rows: row r has ``entries[k]`` in column ``places[k]`` for k from
+        ``starts[r]`` up to ``starts[r + 1]``.
+    row_lower, row_upper, lower, upper : tuple of (int or None)
+        Sides of the m rows, bounds of the n columns.
+    integral : tuple of bool
+        Length n.
+    multiplier : Fraction
+        The value of the model is this times the objective.
+    row_factors : tuple of Fraction
+        Length m: what the rows of the statement are multiplied by.
+    """
+
+    column_names: tuple[str, ...]
+    row_names: tuple[str, ...]
+    cost: tuple[int, ...]
+    constant: int
+    starts: IntArray
+    places: IntArray
+    entries: Any
+    row_lower: tuple[Side, ...]
+    row_upper: tuple[Side, ...]
+    lower: tuple[Side, ...]
+    upper: tuple[Side, ...]
+    integral: tuple[bool, ...]
+    multiplier: Fraction
+    row_factors: tuple[Fraction, ...]
+
+    @property
+    def num_entries(self) -> int:
+        """Entries of the matrix."""
+        return len(self.places)
+
+    @property
+    def largest(self) -> int:
+        """Largest number of the file, in absolute value."""
+        sides = [*self.row_lower, *self.row_upper, *self.lower, *self.upper]
+        numbers: list[int] = [*self.cost, self.constant, *self.entries.tolist()]
+        return max(map(abs, [*numbers, *(side for side in sides if side is not None)]))
+
+    def terms(self, row: int) -> Iterator[tuple[int, int]]:
+        """Yield the (column, entry) of a row."""
+        part = slice(self.starts[row], self.starts[row + 1])
+        yield from zip(self.places[part].tolist(), self.entries[part].tolist(), strict=True)
+
+    def objective(self, point: Sequence[Any]) -> Any:
+        """Return the objective of the file at a point."""
+        return self.constant + sum(c * x for c, x in zip(self.cost, point, strict=True) if c)
+
+
+def of_form(form: StandardForm, scale: int = 1) -> ExactProgram:
+    """Return the standard form of an integer program in integers.
+
+    Parameters
+    ----------
+    form : StandardForm
+        With whole numbers throughout.
+    scale : int
+        How many units of its objective make one unit of the model.
+
+    Raises
+    ------
+    CapabilityError
+        If the constant may have been rounded, or there are too many entries.
+    """
+    _check_size(form.matrix.nnz)
+    if abs(form.offset) >= EXACT_LIMIT:
+        raise CapabilityError(
+            "constant of the objective",
+            f"{form.offset:.3e} is beyond 2^53, where float64 rounds integers",
+            "use smaller or coarser numbers",
+        )
+    cost, constant, common = _in_lowest_terms(_whole(form.objective), int(form.offset))
+    return ExactProgram(
+        column_names=tuple(file_name(name) for name in form.column_names),
+        row_names=tuple(file_name(name) for name in form.row_names),
+        cost=cost,
+        constant=constant,
+        starts=np.asarray(form.matrix.indptr),
+        places=np.asarray(form.matrix.indices),
+        entries=_checked_whole(form.matrix.data).astype(np.int64),
+        row_lower=_sides(form.row_lower),
+        row_upper=_sides(form.row_upper),
+        lower=_sides(form.lower),
+        upper=_sides(form.upper),
+        integral=tuple(form.integral.tolist()),
+        multiplier=Fraction(common, scale),
+        row_factors=(Fraction(1),) * form.num_rows,
+    )
+
+
+def of_linear(linear: ExactLinear, *, minimised: bool = False) -> ExactProgram:
+    """Return a program in rationals, each row and the objective scaled to whole numbers.
+
+    Parameters
+    ----------
+    linear : ExactLinear
+        It maximises ``c · x``; files minimise.
+    minimised : bool
+        Whether the model's own value is ``-c · x``, since it minimises.
+    """
+    _check_size(sum(len(row) for row in linear.matrix))
+    unit = lcm(*(c.denominator for c in linear.cost))
+    cost, constant, common = _in_lowest_terms([int(-c * unit) for c in linear.cost], 0)
+    rows = [_scaled(row, bound) for row, bound in zip(linear.matrix, linear.bound, strict=True)]
+    counts = [len(row) for row, _, _ in rows]
+    entries = np.empty(sum(counts), dtype=object)
+    entries[:] = [a for row, _, _ in rows for a in row.values()]
+    n = len(linear.columns)
+    return ExactProgram(
+        column_names=tuple(file_name(name) for name in linear.columns),
+        row_names=tuple(file_name(name) for name in linear.rows),
+        cost=cost,
+        constant=constant,
+        starts=np.array([0, *np.cumsum(counts)], dtype=np.int64),
+        places=np.array([j for row, _, _ in rows for j in row], dtype=np.int64),
+        entries=entries,
+        row_lower=(None,) * len(rows),
+        row_upper=tuple(bound for _, bound, _ in rows),
+        lower=(0,) * n,
+        upper=(None,) * n,
+        integral=(False,) * n,
+        multiplier=Fraction(common if minimised else -common, unit),
+        row_factors=tuple(factor for _, _, factor in rows),
+    )
+
+
+def _check_size(entries: int) -> None:
+    if entries > MAX_ENTRIES:
+        raise CapabilityError(
+            "program", f"{entries:,} entries", f"use {MAX_ENTRIES:,} at most: a smaller problem"
+        )
+
+
+def _in_lowest_terms(cost: list[int], constant: int) -> tuple[tuple[int, ...], int, int]:
+    """Return costs and constant divided by their common divisor, and that.
+
+    Large common factors have led floating-point solvers to wrong optima.
+    """
+    common = gcd(constant, *cost) or 1
+    return tuple(c // common for c in cost), constant // common, common
+
+
+def _scaled(row: Any, bound: Fraction) -> tuple[dict[int, int], int, Fraction]:
+    """Return a row and its bound times the least number that makes them whole, and that."""
+    numbers = [*row.values(), bound]
+    unit = lcm(*(a.denominator for a in numbers))
+    common = gcd(*(int(a * unit) for a in numbers)) or 1
+    factor = Fraction(unit, common)
+    return {j: int(a * factor) for j, a in row.items()}, int(bound * factor), factor
+
+
+def _checked_whole(values: FloatArray) -> FloatArray:
+    if (values % 1 != 0).any():
+        raise CapabilityError("program", "it has fractions", "state it in whole numbers")
+    return values
+
+
+def _whole(values: FloatArray) -> list[int]:
+    return [int(value) for value in _checked_whole(values).tolist()]
+
+
+def _sides(values: FloatArray) -> tuple[Side, ...]:
+    finite = np.isfinite(values).tolist()
+    numbers = np.where(np.isfinite(values), values, 0)
+    return tuple(
+        value if is_there else None
+        for value, is_there in zip(_whole(numbers), finite, strict=True)
+    )
+
+
+#: The variable that carries the objective's constant: it is fixed to 1.
+CONSTANT = "constant"
+OBJECTIVE = "obj"
+#: Longest line; some readers cut at 255 characters.
+_WIDTH = 120
+
+
+def program_text(program: ExactProgram, format_: str, comments: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a file.
+
+    Parameters
+    ----------
+    program : ExactProgram
+        The program.
+    format_ : str
+        One of `FORMATS`.
+    comments : iterable of str
+        Lines for its head.
+    """
+    yield from FORMATS[format_](program, comments)
+
+
+def _lp_lines(program: ExactProgram, comments: Iterable[str]) -> Iterator[str]:
+    names = program.column_names
+    for comment in comments:
+        yield f"\\ {comment}".rstrip()
+    yield "Minimize"
+    used = program.places.tolist()
+    absent = set(range(len(names))) - set(used)
+    costs = [(c, names[j]) for j, c in enumerate(program.cost) if c or j in absent]
+    # An objective without terms is not read by all.
+    has_constant = bool(program.constant) or not costs
+    if has_constant:
+        costs.append((program.constant, CONSTANT))
+    yield from _filled(f" {OBJECTIVE}:", map(_term, costs))
+    yield "Subject To"
+    for r, name in enumerate(program.row_names):
+        terms = (_term((a, names[j])) for j, a in program.terms(r))
+        yield from _filled(f" {name}:", [*terms, _side(program, r)])
+    bounds = [line for j in range(len(names)) if (line := _lp_bound(program, j))]
+    if has_constant:
+        bounds.append(f" {CONSTANT} = 1")
+    yield from ["Bounds", *bounds] if bounds else []
+    binary = [name for j, name in enumerate(names) if _is_binary(program, j)]
+    other = [n for j, n in enumerate(names) if program.integral[j] and not _is_binary(program, j)]
+    for section, members in (("Binaries", binary), ("Generals", other)):
+        if members:
+            yield section
+            yield from _filled("", members)
+    yield "End"
+
+
+def _term(term: tuple[int, str]) -> str:
+    number, name = term
+    sign = "-" if number < 0 else "+"
+    return f"{sign} {name}" if abs(number) == 1 else f"{sign} {abs(number)} {name}"
+
+
+def _side(program: ExactProgram, r: int) -> str:
+    kind, number = _row_kind(program, r)
+    return f"{dict(L='<=', G='>=', E='=')[kind]} {number}"
+
+
+def _row_kind(program: ExactProgram, r: int) -> tuple[str, int]:
+    """Return L, G or E, and the right-hand side."""
+    lower, upper = program.row_lower[r], program.row_upper[r]
+    if upper is not None and lower in (None, upper):
+        return ("L" if lower is None else "E"), upper
+    # No program here has a row with two different sides, or none.
+    if upper is not None or lower is None:
+        raise ValueError(f"row {program.row_names[r]} has two sides or none")
+    return "G", lower
+
+
+def _is_binary(program: ExactProgram, j: int) -> bool:
+    return program.integral[j] and program.lower[j] == 0 and program.upper[j] == 1
+
+
+def _lp_bound(program: ExactProgram, j: int) -> str | None:
+    lower, upper, name = program.lower[j], program.upper[j], program.column_names[j]
+    if _is_binary(program, j) or (lower == 0 and upper is None):
+        return None
+    if lower is None and upper is None:
+        return f" {name} free"
+    if lower == upper:
+        return f" {name} = {lower}"
+    if upper is None:
+        return f" {name} >= {lower}"
+    return f" {'-inf' if lower is None else lower} <= {name} <= {upper}"
+
+
+def _filled(head: str, words: Iterable[str]) -> Iterator[str]:
+    """Yield a head and words on lines of limited length."""
+    line = head
+    for word in words:
+        if line.strip() and len(line) + len(word) >= _WIDTH:
+            yield line
+            line = "  "
+        line = f"{line} {word}"
+    yield line
+
+
+def _mps_lines(program: ExactProgram, comments: Iterable[str]) -> Iterator[str]:
+    for comment in comments:
+        yield f"* {comment}".rstrip()
+    yield "NAME bfio"
+    yield "ROWS"
+    yield f" N {OBJECTIVE}"
+    kinds = [_row_kind(program, r) for r in range(len(program.row_names))]
+    for name, (kind, _) in zip(program.row_names, kinds, strict=True):
+        yield f" {kind} {name}"
+    yield "COLUMNS"
+    yield from _mps_columns(program)
+    yield "RHS"
+    for name, (_, number) in zip(program.row_names, kinds, strict=True):
+        if number:
+            yield f" RHS {name} {number}"
+    yield "BOUNDS"
+    for j in range(len(program.column_names)):
+        yield from _mps_bounds(program, j)
+    if program.constant:
+        yield f" FX BOUND {CONSTANT} 1"
+    yield "ENDATA"
+
+
+def _mps_columns(program: ExactProgram) -> Iterator[str]:
+    rows = np.repeat(np.arange(len(program.row_names)), np.diff(program.starts))
+    order = np.argsort(program.places, kind="stable")
+    ends = np.bincount(program.places, minlength=len(program.column_names)).cumsum().tolist()
+    among_integers = False
+    for j, (name, begin, end) in enumerate(
+        zip(program.column_names, [0, *ends], ends, strict=False)
+    ):
+        among = order[begin:end]
+        column = list(zip(rows[among].tolist(), program.entries[among].tolist(), strict=True))
+        if program.integral[j] is not among_integers:
+            among_integers = not among_integers
+            yield f" MARKER 'MARKER' '{'INTORG' if among_integers else 'INTEND'}'"
+        if program.cost[j] or not column:
+            yield f" {name} {OBJECTIVE} {program.cost[j]}"
+        for r, a in column:
+            yield f" {name} {program.row_names[r]} {a}"
+    if among_integers:
+        yield " MARKER 'MARKER' 'INTEND'"
+    if program.constant:
+        yield f" {CONSTANT} {OBJECTIVE} {program.constant}"
+
+
+def _mps_bounds(program: ExactProgram, j: int) -> Iterator[str]:
+    lower, upper, name = program.lower[j], program.upper[j], program.column_names[j]
+    if lower == upper is not None:
+        yield f" FX BOUND {name} {lower}"
+        return
+    # Integers without bounds are binary to some readers, so all of theirs are written.
+    if lower is None:
+        yield f" {'FR' if upper is None else 'MI'} BOUND {name}"
+    elif lower or program.integral[j]:
+        yield f" LO BOUND {name} {lower}"
+    if upper is not None:
+        yield f" UP BOUND {name} {upper}"
+    elif program.integral[j]:
+        yield f" PL BOUND {name}"
+
+
+#: Formats by the end of a file's name.
+FORMATS: dict[str, Callable[[ExactProgram, Iterable[str]], Iterator[str]]] = {
+    "lp": _lp_lines,
+    "mps": _mps_lines,
+}
+
+
+_HEAD_WIDTH = 100
+
+
+def head(
+    program: ExactProgram,
+    words: Words,
+    *,
+    digest: str,
+    version: str,
+    back: str,
+    criterion: str = "",
+    groups: Sequence[str] = (),
+    prices: Sequence[str] = (),
+) -> list[str]:
+    """Return the comments of a program's file.
+
+    Parameters
+    ----------
+    program : ExactProgram
+        What is written.
+    words : Words
+        What it says.
+    digest : str
+        Of the problem's data.
+    version : str
+        Of the toolkit, with its commit.
+    back : str
+        The command that reads a solution.
+    criterion : str
+        Which of several objectives it is.
+    groups : sequence of str
+        What each kind of the program stands for.
+    prices : sequence of str
+        What its dual prices mean, if it is continuous.
+    """
+    lines = [
+        f"{words.title}, written by {version}",
+        f"source: {words.source}",
+        f"instance: {digest} (SHA-256 of its data, first 16 digits)",
+        f"minimised: {words.objective}{f', here {criterion}' if criterion else ''}",
+        f"value of the model = {program.multiplier} * objective of this file",
+        *_about_constant(program),
+        *_about_numbers(program),
+        "variables (indices from 0; a name x[3,1] of the statement is x(3,1) here):",
+        *(f"  {meaning}" for meaning in _present(program, words)),
+        *(f"  kind {c} = {members}" for c, members in enumerate(groups)),
+        *prices,
+        f"bring a solution back: {back}",
+    ]
+    return [part for line in lines for part in _wrapped(line)]
+
+
+def _about_constant(program: ExactProgram) -> Iterator[str]:
+    if program.constant:
+        yield f"  its constant {program.constant} is carried by '{CONSTANT}', fixed to 1"
+
+
+def _about_numbers(program: ExactProgram) -> Iterator[str]:
+    yield "all numbers are whole and exact"
+    if program.largest >= EXACT_LIMIT:
+        yield (
+            f"  (up to {program.largest:.3e}: solvers that read float64 round those beyond 2^53)"
+        )
+    for name, factor in zip(program.row_names, program.row_factors, strict=True):
+        if factor != 1:
+            yield f"  row {name} is multiplied by {factor}"
+
+
+def _present(program: ExactProgram, words: Words) -> list[str]:
+    families = {name.partition("(")[0] for name in program.column_names}
+    return [meaning for family, meaning in words.variables.items() if family in families]
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = len(line) - len(line.lstrip()) + 2
+    return wrap(line, _HEAD_WIDTH, subsequent_indent=" " * indent) or [""]
