@@ -55,8 +55,7 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
     except InputError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        sys.stdout.write(so_far.of_interrupted())
-        sys.stdout.flush()
+        so_far.print_interrupted()
         say("interrupted")
         so_far.interruption_said()
         return INTERRUPTED

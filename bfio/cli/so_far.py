@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import struct
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
@@ -23,11 +24,12 @@ _EVERY_S = 1.0
 
 
 class SoFar(NamedTuple):
-    """What to print at the time limit, what to print after a signal, and status of the former."""
+    """What to print at the time limit, after a signal, and on stderr then; status of the first."""
 
     at_limit: str
     interrupted: str
     status: int
+    notes: str = ""
 
 
 class _State:
@@ -37,6 +39,8 @@ class _State:
     has_begun = False
     guard: int | None = None
     shown = 0.0
+    #: Lines for stderr of what is being kept; None while nothing is.
+    notes: list[str] | None = None
 
 
 _state = _State()
@@ -88,20 +92,33 @@ def keep_shown(show: Callable[[], None]) -> None:
     now = time.monotonic()
     if now < _state.shown + _EVERY_S:
         return
-    printed = io.StringIO()
+    printed, _state.notes = io.StringIO(), []
     # What cannot be shown is told at the end of the command.
-    with redirect_stdout(printed), suppress(InputError):
-        show()
+    try:
+        with redirect_stdout(printed), suppress(InputError):
+            show()
+        notes = "".join(_state.notes)
+    finally:
+        _state.notes = None
     _state.shown = time.monotonic()
-    _state.kept = SoFar("", printed.getvalue(), INTERRUPTED)
+    _state.kept = SoFar("", printed.getvalue(), INTERRUPTED, notes)
     _tell(ANSWER, *_state.kept)
 
 
-def of_interrupted() -> str:
-    """Return what is to be printed after a signal: nothing if the answer has begun."""
-    if _state.kept is None or _state.has_begun:
-        return ""
-    return _state.kept.interrupted
+def note(line: str) -> None:
+    """Print a line of an answer on stderr; while an answer is kept, the line is kept with it."""
+    if _state.notes is None:
+        print(line, file=sys.stderr)
+    else:
+        _state.notes.append(f"{line}\n")
+
+
+def print_interrupted() -> None:
+    """Print what there is after a signal: nothing if the answer has begun."""
+    if _state.kept is not None and not _state.has_begun:
+        sys.stdout.write(_state.kept.interrupted)
+        sys.stderr.write(_state.kept.notes)
+    sys.stdout.flush()
 
 
 def limit(seconds: float | None) -> None:

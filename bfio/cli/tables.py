@@ -1,6 +1,5 @@
 """Tables of runs from their documents: the columns that metrics ask for."""
 
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -8,6 +7,7 @@ from math import hypot
 from typing import Any, TypeAlias
 
 from bfio.cli.output import console, print_table
+from bfio.cli.so_far import note
 from bfio.common.number_text import number, percent
 from bfio.common.table_text import TableForm, TextTable, joined_csv
 from bfio.decode.measured import MeasuredPart
@@ -39,7 +39,7 @@ def print_for_papers(tables: Iterable[TextTable], form: TableForm, remarks: Iter
     if form is TableForm.CSV:
         print(joined_csv([*others, last]), end="")
         for remark in remarks:
-            print(f"note: {remark}", file=sys.stderr)
+            note(f"note: {remark}")
         return
     last = replace(last, notes=[*last.notes, *remarks])
     for k, table in enumerate((*others, last)):
