@@ -102,12 +102,15 @@ def tables() -> dict[str, str]:
     """
     from bfio.batching.options import BatchOptions
     from bfio.prediction.options import EvaluationOptions
-    from bfio.studies.row_parts.batching_offer import BatchingOffer
-    from bfio.studies.row_parts.run_values import RUN_VALUES
-    from bfio.studies.row_parts.wait_classes import ClassOptions, WantedRate
-    from bfio.studies.row_parts.wait_offer import OfferOptions
-    from bfio.studies.row_parts.wait_policy import StagePolicyOptions
-    from bfio.studies.row_parts.wait_trace import TraceSplit
+    from bfio.studies.row_kinds.batching import BatchingOffer
+    from bfio.studies.row_kinds.wait import StagePolicyOptions
+    from bfio.studies.row_parts.runs import RUN_VALUES
+    from bfio.studies.row_parts.wait_offer import (
+        ClassOptions,
+        OfferOptions,
+        TraceSplit,
+        WantedRate,
+    )
     from bfio.studies.row_parts.workload_arguments import RequestOptions
     from bfio.wait.options import ServeOptions
 
