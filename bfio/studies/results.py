@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from formulations.errors import InputError
 from bfio.studies.row import Row, Status, Task
 from bfio.studies.study import Study
 from formulations.frames import data_frame
@@ -93,3 +94,38 @@ class Results:
     def stopped_by_clock(self) -> int:
         """Rows in whose result a time limit had a say."""
         return sum(row.stopped_by_clock for row in self.rows.values())
+
+
+#: How a row may end badly, in words.
+ENDS = {
+    Status.VIOLATED: "refused by the checker",
+    Status.FAILED: "failed",
+    Status.TIMED_OUT: "timed out",
+    Status.OUT_OF_MEMORY: "out of memory",
+    Status.CRASHED: "crashed",
+}
+
+
+def check_some_done(results: Results) -> None:
+    """Refuse to report a study without a result.
+
+    Raises
+    ------
+    InputError
+        If no row is computed yet, or all failed.
+    """
+    if results.done:
+        return
+    place, name, planned = str(results.store), results.study.name, len(results.tasks)
+    if not results.rows:
+        what = f"none of the {planned} rows of study {name} is computed yet"
+        if results.other_rows:
+            what += f", though {results.other_rows} of other code, data or arguments are"
+        raise InputError(place, what, "run the study first")
+    ends = [f"{number} {ENDS[status]}" for status, number in results.counts().items() if number]
+    ends += [f"{results.missing} not computed yet"] if results.missing else []
+    raise InputError(
+        place,
+        f"none of the {planned} rows of study {name} is done: {', '.join(ends)}",
+        "see `bfio study status` for why, then run it again with --retry",
+    )

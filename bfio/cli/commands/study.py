@@ -130,7 +130,7 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from bfio.studies.report.export import write_export
+    from bfio.studies.report.files import write_export
 
     return _written(args, _stored(args), write_export)
 
@@ -233,7 +233,7 @@ def _stored(args: argparse.Namespace) -> "Results":
 
 def _reported(args: argparse.Namespace) -> "Results":
     """Return what a store holds, with a warning if rows are missing; some must be done."""
-    from bfio.studies.report.summary import check_some_done
+    from bfio.studies.results import check_some_done
 
     results = _stored(args)
     check_some_done(results)
@@ -283,7 +283,7 @@ def _document(results: "Results") -> dict[str, Any]:
 
 
 def _show(args: argparse.Namespace, results: "Results", *, interrupted: bool = False) -> None:
-    from bfio.studies.report.text import printable, shortened
+    from bfio.studies.report.files import printable, shortened
 
     document = _document(results) | interruption(interrupted)
     if args.json:

@@ -6,18 +6,22 @@ from typing import Any
 
 from bfio.studies.kinds import describe, heading
 from bfio.studies.matching import identity
-from bfio.studies.report.pairing import Baseline, Pairing, Ratio, pair, ratio
-from bfio.studies.report.power_laws import fitted
 from bfio.studies.report.selection import (
     DASH,
+    Baseline,
     Group,
+    Pairing,
+    Ratio,
     distinct,
     estimate_of,
+    fitted,
     grouped,
     keys_of,
     label,
     matches,
     num_repeated,
+    pair,
+    ratio,
     value_of,
     varying,
 )
