@@ -1,25 +1,93 @@
-"""Compute rows on a Dask cluster: each in the same supervised process as on one machine.
-
-The scheduler hands rows out, and begins one anew if the Dask worker that had it is lost; limits,
-crashes and reports are the business of the same `Supervisor` that runs rows locally. Files that
-arguments name must be readable under the same path on every machine.
-"""
+"""Where rows are computed: by processes of this machine, or on a Dask cluster."""
 
 import queue
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from bfio.common.provenance import environment
-from bfio.studies.limits import Limits
-from bfio.studies.messages import Order, Report
-from bfio.studies.row import Row, Status, Task
+from bfio.studies.row import Limits, Row, Status, Task
 from bfio.studies.supervisor import Supervisor
+from bfio.studies.worker import Order, Report
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+
+def compute_locally(
+    orders: Sequence[Order],
+    limits: Limits,
+    jobs: int,
+    stop: Callable[[], bool] = lambda: False,
+) -> Generator[Row, None, None]:
+    """Yield rows as they are finished.
+
+    Parameters
+    ----------
+    orders : sequence of Order
+        Rows to compute; they are begun in this order.
+    limits : Limits
+        Limits of one row.
+    jobs : int
+        Processes.
+    stop : callable
+        Asked before each row: whether to begin no more. Rows in flight are finished.
+    """
+    # One finished row may wait per process, so that computing and storing overlap.
+    finished: queue.Queue[Row | BaseException | None] = queue.Queue(maxsize=jobs)
+    waiting = iter(orders)
+    supervisors = [Supervisor(order.task.computes, limits, order.home) for order in orders[:jobs]]
+    hand_out = threading.Lock()
+
+    def work(supervisor: Supervisor) -> None:
+        try:
+            while not stop():
+                with hand_out:
+                    order = next(waiting, None)
+                if order is None:
+                    break
+                finished.put(supervisor.compute(order))
+        except BaseException as error:  # raised again where rows are read
+            finished.put(error)
+        finally:
+            supervisor.close()
+            finished.put(None)
+
+    threads = [threading.Thread(target=work, args=(each,), daemon=True) for each in supervisors]
+    for thread in threads:
+        thread.start()
+    try:
+        yield from _rows(finished, len(threads))
+    finally:
+        for supervisor in supervisors:
+            supervisor.kill()
+        _drain(finished, threads)
+
+
+def _rows(finished: "queue.Queue[Row | BaseException | None]", threads: int) -> Iterator[Row]:
+    while threads:
+        item = finished.get()
+        if isinstance(item, BaseException):
+            raise item
+        if item is None:
+            threads -= 1
+        else:
+            yield item
+
+
+def _drain(
+    finished: "queue.Queue[Row | BaseException | None]", threads: list[threading.Thread]
+) -> None:
+    """Wait for the threads, taking from them what nobody wants any more."""
+    while any(thread.is_alive() for thread in threads):
+        try:
+            finished.get(timeout=0.05)
+        except queue.Empty:
+            continue
+
 
 #: Seconds to wait for the scheduler, and then for its first worker.
 _CONNECT_SECONDS = 15
@@ -59,7 +127,7 @@ def compute_on_cluster(
     address: str,
     stop: Callable[[], bool] = lambda: False,
 ) -> Generator[Row, None, None]:
-    """Yield rows as the cluster finishes them; see `bfio.studies.local.compute_locally`.
+    """Yield rows as the cluster finishes them; see `bfio.studies.cluster.compute_locally`.
 
     Raises
     ------

@@ -9,7 +9,9 @@ from functools import cache
 from typing import Any, cast
 
 import bfio.studies.row_kinds
+from bfio.common.import_closure import closure_digest
 from bfio.common.options import options_table
+from bfio.common.users_digest import users_digest
 from bfio.studies.row_kind import STEADY, Described, RowKind, described_table
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object
@@ -143,3 +145,18 @@ __all__ = [
     "tables",
     "with_unit",
 ]
+
+
+def code_version(name: str) -> str:
+    """Return the version of the code that computes rows of a kind.
+
+    It is a digest of the module of the kind and of all that it imports in turn: those of the
+    project, and of a user's own those beside it. Installed packages count by version only, in the
+    environment of each row.
+
+    Raises
+    ------
+    InputError
+        If there is no such kind.
+    """
+    return users_digest(name) if is_users(name) else closure_digest(module_of(name))

@@ -15,9 +15,8 @@ from socket import socketpair
 
 from bfio.common.import_closure import ROOT
 from bfio.common.provenance import THREAD_VARIABLES, environment
-from bfio.studies.limits import Limits
-from bfio.studies.messages import Order, Report
-from bfio.studies.row import Row, Status
+from bfio.studies.row import Limits, Row, Status
+from bfio.studies.worker import Order, Report
 from formulations.errors import InputError
 
 #: Most seconds a process may take to load what rows need (kernels may have to be compiled).

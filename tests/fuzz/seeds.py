@@ -176,11 +176,10 @@ def values() -> dict[str, tuple[str, ...]]:
 @cache
 def store() -> bytes:
     """Return a store with the rows of ``runs.toml``."""
-    from bfio.studies.messages import Order
     from bfio.studies.runner import plan
     from bfio.studies.store import open_for_writing
     from bfio.studies.study_file import find_study
-    from bfio.studies.worker import report_on
+    from bfio.studies.worker import Order, report_on
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

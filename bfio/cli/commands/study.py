@@ -254,7 +254,7 @@ def _command(args: argparse.Namespace, action: str = "run") -> str:
 
 def _document(results: "Results") -> dict[str, Any]:
     """Return the JSON document of a study's progress."""
-    from bfio.studies.settings import study_settings
+    from bfio.studies.results import study_settings
 
     counts = {status.value: count for status, count in results.counts().items()}
     failures = [row for row in results.rows.values() if not row.is_done]

@@ -17,7 +17,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from bfio.common.figure_style import STYLE
 from bfio.studies.kinds import describe, with_unit
-from bfio.studies.matching import identity
 from bfio.studies.report.files import printable
 from bfio.studies.report.selection import (
     Group,
@@ -41,7 +40,7 @@ from bfio.studies.report.traced import (
     traced,
 )
 from bfio.studies.report_plan import Figure, FigureKind, Statistic
-from bfio.studies.row import Row, Value
+from bfio.studies.row import Row, Value, identity
 from formulations.errors import InputError
 
 if TYPE_CHECKING:

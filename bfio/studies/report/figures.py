@@ -12,7 +12,6 @@ from matplotlib.ticker import FuncFormatter
 
 from bfio.common.metrics import Domain
 from bfio.common.statistics import student_t
-from bfio.studies.matching import identity
 from bfio.studies.report.drawing import (
     MEANS,
     WIDTH,
@@ -81,7 +80,7 @@ from bfio.studies.report.traced import (
     written,
 )
 from bfio.studies.report_plan import Figure, FigureKind
-from bfio.studies.row import Row
+from bfio.studies.row import Row, identity
 from formulations.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -11,10 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bfio.studies.canonical import canonical
-from bfio.studies.matching import label
 from bfio.studies.results import Results
-from bfio.studies.row import Row, Task, Value
+from bfio.studies.row import Row, Task, Value, canonical, label
 from bfio.workloads.files import atomic_file
 from formulations.errors import InputError
 

@@ -11,7 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bfio.studies.canonical import canonical
 from bfio.studies.kinds import describe
 from bfio.studies.report import figures
 from bfio.studies.report.drawing import Drawing, add_settings, inline_svg, to_png, to_svg
@@ -29,9 +28,8 @@ from bfio.studies.report.statistics import total
 from bfio.studies.report.tables import TableView, build
 from bfio.studies.report.traced import Cell, Phrase, Traced, counted, origin, traced
 from bfio.studies.report_plan import Figure
-from bfio.studies.results import ENDS, Results, check_some_done
-from bfio.studies.row import Row, RowVerdict, Value
-from bfio.studies.settings import study_remarks, study_settings
+from bfio.studies.results import ENDS, Results, check_some_done, study_remarks, study_settings
+from bfio.studies.row import Row, RowVerdict, Value, canonical
 from bfio.studies.study import Study
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar
 
 from bfio.common.metrics import Domain
 from bfio.studies import kinds, row_kind
-from bfio.studies.matching import DASH, fulfils, identity, label
 from bfio.studies.report.statistics import (
     Estimate,
     Number,
@@ -18,7 +17,7 @@ from bfio.studies.report.statistics import (
     summarize,
 )
 from bfio.studies.report_plan import LOGARITHM, Statistic
-from bfio.studies.row import Row, Task, Value
+from bfio.studies.row import DASH, Row, Task, Value, fulfils, identity, label
 from formulations.errors import InputError
 
 #: What every row has besides the values that its kind computes.

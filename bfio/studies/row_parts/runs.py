@@ -53,8 +53,7 @@ from bfio.decode.settings import (
     unused_window_knows,
 )
 from bfio.decode.simulation import second_proven_share, simulate
-from bfio.studies.matching import label
-from bfio.studies.row import MAX_POINTS, RowContext, Value
+from bfio.studies.row import MAX_POINTS, RowContext, Value, label
 from bfio.studies.row_kind import MEASURED_PART, STEADY, described_metrics, descriptions
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.workload_arguments import (

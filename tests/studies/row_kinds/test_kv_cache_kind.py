@@ -15,8 +15,7 @@ from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.offered_load import arrival_rate
 from bfio.kvcache.simulation import serve
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import RowContext, RowResult, canonical
 from bfio.studies.row_kinds.kv_cache import time_means
 from bfio.workloads.reader import read_trace
 from formulations.errors import InputError

@@ -13,8 +13,7 @@ from bfio.hindsight.makespan.filling import filled
 from bfio.hindsight.makespan.form import search_form
 from bfio.hindsight.makespan.lists import best_list
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import RowContext, RowResult, canonical
 from bfio.studies.row_kinds.price_of_myopia import (
     ARGUMENTS,
     CRITERIA,

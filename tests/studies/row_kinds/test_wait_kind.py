@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import RowContext, RowResult, canonical
 from bfio.studies.row_kinds.wait import ThresholdFacts, _beyond_full_batch
 from bfio.studies.row_parts.wait_offer import (
     WantedRate,
