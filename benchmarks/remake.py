@@ -12,7 +12,7 @@ from typing import TypeAlias
 from benchmarks.compare_table import DATA, measure_table, measured
 from benchmarks.provenance import CURRENT, MEASURED, Result
 from benchmarks.readme import plain_lines, shown
-from bfio.cli.study_progress import StudyProgress
+from bfio.cli.commands.study import StudyProgress
 from bfio.common.provenance import commit, is_dirty
 from bfio.studies import row_kind
 from bfio.studies.report.files import write_text

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bfio.batching.options import BatchOptions
-from bfio.cli.files import naming, read_problem
 from bfio.cli.options import policies_from
-from bfio.cli.output import check_plot_name
+from bfio.cli.output import check_plot_name, naming, read_problem
 from bfio.common.number_text import number
 from bfio.common.options import (
     POSITIVE,

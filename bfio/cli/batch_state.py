@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE
 from bfio.cli.exchange import exchange, is_exchange
-from bfio.cli.files import read_problem
 from bfio.cli.options import given_options
-from bfio.cli.output import print_json, print_table
+from bfio.cli.output import print_json, print_table, read_problem
 from bfio.common.options import flag
 from formulations.errors import InputError
 

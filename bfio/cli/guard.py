@@ -18,8 +18,7 @@ from types import FrameType
 from typing import Any
 
 from bfio.cli import so_far
-from bfio.cli.command import BAD_INPUT, INTERRUPTED, NOTHING_FOUND
-from bfio.cli.one_line import say
+from bfio.cli.command import BAD_INPUT, INTERRUPTED, NOTHING_FOUND, say
 
 #: Seconds to end by oneself after a signal: at work, and once the answer is being printed.
 _GRACE_S, _PRINTING_S = 1.2, 1.7

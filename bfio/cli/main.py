@@ -11,8 +11,7 @@ from typing import NoReturn
 
 import formulations
 from bfio.cli import guard, so_far
-from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, Command, commands
-from bfio.cli.one_line import OneLineParser, say
+from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, Command, OneLineParser, commands, say
 from formulations.errors import InputError
 
 _DESCRIPTION = """\

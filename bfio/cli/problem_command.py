@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from bfio.cli.clock import View, begin
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange
-from bfio.cli.files import read_problem
 from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import print_json
+from bfio.cli.output import print_json, read_problem
+from bfio.cli.so_far import View, begin
 
 METHODS = "exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force"
 

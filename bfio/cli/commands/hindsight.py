@@ -3,12 +3,11 @@
 import argparse
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bfio.cli.clock import View, begin
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange
-from bfio.cli.files import read_problem
 from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import can_print, print_json
+from bfio.cli.output import can_print, print_json, read_problem
+from bfio.cli.so_far import View, begin
 from formulations.errors import InputError
 
 if TYPE_CHECKING:

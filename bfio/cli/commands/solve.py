@@ -4,12 +4,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from bfio.cli.clock import View, begin
 from bfio.cli.command import BAD_INPUT, DONE, NOTHING_FOUND, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange
-from bfio.cli.files import naming, read_text
 from bfio.cli.options import add_common, add_time_limit, add_work_limit
-from bfio.cli.output import print_json
+from bfio.cli.output import naming, print_json, read_text
+from bfio.cli.so_far import View, begin
 from formulations.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
-from bfio.cli.files import naming, read_problem
 from bfio.cli.options import (
     add_common,
     add_engine,
@@ -17,7 +16,7 @@ from bfio.cli.options import (
     policies_from,
     trace_from,
 )
-from bfio.cli.output import interruption, plot_runs, print_json, progress_bar
+from bfio.cli.output import interruption, naming, plot_runs, print_json, progress_bar, read_problem
 from bfio.cli.wait_arguments import ArrivalOptions, checked_arrivals
 from bfio.common.options import add_options
 from formulations.errors import InputError
