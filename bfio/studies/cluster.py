@@ -1,8 +1,8 @@
 """Where rows are computed: by processes of this machine, or on a Dask cluster."""
 
 import queue
-import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -36,57 +36,40 @@ def compute_locally(
     stop : callable
         Asked before each row: whether to begin no more. Rows in flight are finished.
     """
-    # One finished row may wait per process, so that computing and storing overlap.
-    finished: queue.Queue[Row | BaseException | None] = queue.Queue(maxsize=jobs)
-    waiting = iter(orders)
     supervisors = [Supervisor(order.task.computes, limits, order.home) for order in orders[:jobs]]
-    hand_out = threading.Lock()
+    idle: queue.SimpleQueue[Supervisor] = queue.SimpleQueue()
+    for supervisor in supervisors:
+        idle.put(supervisor)
 
-    def work(supervisor: Supervisor) -> None:
+    def compute(order: Order) -> Row | None:
+        if stop():
+            return None
+        supervisor = idle.get()
         try:
-            while not stop():
-                with hand_out:
-                    order = next(waiting, None)
-                if order is None:
-                    break
-                finished.put(supervisor.compute(order))
-        except BaseException as error:  # raised again where rows are read
-            finished.put(error)
+            return supervisor.compute(order)
         finally:
-            supervisor.close()
-            finished.put(None)
+            idle.put(supervisor)
 
-    threads = [threading.Thread(target=work, args=(each,), daemon=True) for each in supervisors]
-    for thread in threads:
-        thread.start()
-    try:
-        yield from _rows(finished, len(threads))
-    finally:
-        for supervisor in supervisors:
-            supervisor.kill()
-        _drain(finished, threads)
-
-
-def _rows(finished: "queue.Queue[Row | BaseException | None]", threads: int) -> Iterator[Row]:
-    while threads:
-        item = finished.get()
-        if isinstance(item, BaseException):
-            raise item
-        if item is None:
-            threads -= 1
-        else:
-            yield item
-
-
-def _drain(
-    finished: "queue.Queue[Row | BaseException | None]", threads: list[threading.Thread]
-) -> None:
-    """Wait for the threads, taking from them what nobody wants any more."""
-    while any(thread.is_alive() for thread in threads):
+    waiting = iter(orders)
+    with ThreadPoolExecutor(jobs) as threads:
         try:
-            finished.get(timeout=0.05)
-        except queue.Empty:
-            continue
+            # One finished row may wait per process, so that computing and storing overlap.
+            running = [threads.submit(compute, order) for order in islice(waiting, 2 * jobs)]
+            while running:
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                finished = [future for future in running if future in done]
+                running = [future for future in running if future not in done]
+                following = islice(waiting, 0 if stop() else len(finished))
+                running += [threads.submit(compute, order) for order in following]
+                for future in finished:
+                    if (row := future.result()) is not None:
+                        yield row
+        finally:
+            for supervisor in supervisors:
+                supervisor.kill()
+            threads.shutdown(cancel_futures=True)
+            for supervisor in supervisors:
+                supervisor.close()
 
 
 #: Seconds to wait for the scheduler, and then for its first worker.

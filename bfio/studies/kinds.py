@@ -134,19 +134,6 @@ def with_unit(computes: str, name: str) -> str:
     return f"{shown} [{unit}]" if unit not in ("", "1") else shown
 
 
-__all__ = [
-    "RowKind",
-    "describe",
-    "find",
-    "heading",
-    "module_of",
-    "names",
-    "present_name",
-    "tables",
-    "with_unit",
-]
-
-
 def code_version(name: str) -> str:
     """Return the version of the code that computes rows of a kind.
 

@@ -18,14 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from bfio.common.figure_style import STYLE
 from bfio.studies.kinds import describe, with_unit
 from bfio.studies.report.files import printable
-from bfio.studies.report.selection import (
-    Group,
-    distinct,
-    estimate_of,
-    grouped,
-    keys_of,
-    label,
-)
+from bfio.studies.report.selection import Group, distinct, estimate_of, grouped, keys_of
 from bfio.studies.report.statistics import Estimate
 from bfio.studies.report.traced import (
     Cell,
@@ -40,7 +33,7 @@ from bfio.studies.report.traced import (
     traced,
 )
 from bfio.studies.report_plan import Figure, FigureKind, Statistic
-from bfio.studies.row import Row, Value, identity
+from bfio.studies.row import Row, Value, identity, label
 from formulations.errors import InputError
 
 if TYPE_CHECKING:

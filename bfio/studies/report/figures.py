@@ -52,7 +52,6 @@ from bfio.studies.report.selection import (
     domain_of,
     fitted,
     keys_of,
-    label,
     number_of,
     varying,
 )
@@ -80,7 +79,7 @@ from bfio.studies.report.traced import (
     written,
 )
 from bfio.studies.report_plan import Figure, FigureKind
-from bfio.studies.row import Row, identity
+from bfio.studies.row import Row, identity, label
 from formulations.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

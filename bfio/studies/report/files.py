@@ -222,18 +222,10 @@ def _array(values: Sequence[Value]) -> "pyarrow.Array[Any]":
     """Return a column of one type: truth, integers, doubles, or text where these would lose."""
     import pyarrow as arrow
 
-    kinds = {type(value) for value in values if value is not None}
     try:
-        if kinds == {bool}:
-            return arrow.array(values, arrow.bool_())
-        if kinds == {int}:
-            return arrow.array(values, arrow.int64())
-        if kinds and kinds <= {int, float}:
-            # Refused where an integer is no double.
-            return arrow.array(values, arrow.float64())
-    except (OverflowError, arrow.ArrowInvalid):
-        pass
-    return arrow.array([None if value is None else label(value) for value in values])
+        return arrow.array(values)
+    except (OverflowError, arrow.ArrowInvalid, arrow.ArrowTypeError):
+        return arrow.array([None if value is None else label(value) for value in values])
 
 
 def environment_id(environment: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from bfio.studies.report.statistics import (
     summarize,
 )
 from bfio.studies.report_plan import LOGARITHM, Statistic
-from bfio.studies.row import DASH, Row, Task, Value, fulfils, identity, label
+from bfio.studies.row import Row, Task, Value, fulfils, identity, label
 from formulations.errors import InputError
 
 #: What every row has besides the values that its kind computes.
@@ -154,12 +154,6 @@ def varying(items: Sequence[Task | Row], but: Iterable[str]) -> list[str]:
         if name not in left_out
         and len({identity(task_of(item).arguments.get(name)) for item in items}) > 1
     ]
-
-
-__all__ = [
-    "DASH", "MEASURED", "Group", "conditions", "distinct", "domain_of", "estimate_of", "grouped",
-    "keys_of", "label", "matches", "num_repeated", "number_of", "task_of", "value_of", "varying",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 from bfio.studies.kinds import describe, heading
 from bfio.studies.report.selection import (
-    DASH,
     Baseline,
     Group,
     Pairing,
@@ -16,7 +15,6 @@ from bfio.studies.report.selection import (
     fitted,
     grouped,
     keys_of,
-    label,
     matches,
     num_repeated,
     pair,
@@ -43,7 +41,7 @@ from bfio.studies.report.traced import (
 )
 from bfio.studies.report_plan import Statistic, Table, check_present
 from bfio.studies.results import SEED_CHANGES_NOTHING, Results, study_remarks, study_settings
-from bfio.studies.row import Row, Task, Value, identity
+from bfio.studies.row import DASH, Row, Task, Value, identity, label
 
 #: Distinct words a cell lists; more say nothing.
 _MAX_WORDS = 6
