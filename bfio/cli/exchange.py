@@ -168,10 +168,6 @@ def _read(
         "violated": list(judged.in_words.values()),
         "notes": list(judged.notes),
     }
-    if args.json:
-        print_json(answer)
-        return NOTHING_FOUND if status == "infeasible" else DONE
-    print(f"{name} ({file.format}): {status}")
     if status == "infeasible":
         lines = violated_lines(answer["violated"])
     else:
@@ -187,8 +183,18 @@ def _read(
     lines += [f"note: {note}" for note in answer["notes"]]
     if status == "feasible, unproven":
         lines.append(f"bfio {command} {args.file} looks for a proof")
-    print("\n".join(lines))
-    return NOTHING_FOUND if status == "infeasible" else DONE
+    return _answered(args, file, answer, lines)
+
+
+def _answered(
+    args: argparse.Namespace, file: "SolutionFile", answer: dict[str, Any], lines: list[str]
+) -> int:
+    """Print the verdict over a solution file, as a document or in lines; return the status."""
+    if args.json:
+        print_json(answer)
+    else:
+        print("\n".join([f"{args.read_solution} ({file.format}): {answer['status']}", *lines]))
+    return NOTHING_FOUND if answer["status"] == "infeasible" else DONE
 
 
 def said_by(name: str, file: "SolutionFile") -> dict[str, object]:
@@ -298,22 +304,17 @@ def _read_linear(
         "proof": None if judged.optimum is None else DUALITY,
         "read": said_by(args.read_solution, file),
     }
-    if args.json:
-        print_json(answer)
+    lines = violated_lines(answer["violated"])
+    if answer["optimum"] is None:
+        lines.append(f"value {number(answer['value'])}; the program has no solution")
     else:
-        print(f"{args.read_solution} ({file.format}): {status}")
-        for line in violated_lines(answer["violated"]):
-            print(line)
-        if answer["optimum"] is None:
-            print(f"value {number(answer['value'])}; the program has no solution")
-        else:
-            print(
-                f"value {number(answer['value'])}, optimum {number(answer['optimum'])} "
-                f"= {judged.optimum}, proven by {DUALITY}"
-            )
-        if answer["optimum"] is not None and judged.describes_optimum:
-            print("the vertex that the values describe is, exactly, an optimum")
-    return NOTHING_FOUND if judged.violations else DONE
+        lines.append(
+            f"value {number(answer['value'])}, optimum {number(answer['optimum'])} "
+            f"= {judged.optimum}, proven by {DUALITY}"
+        )
+        if judged.describes_optimum:
+            lines.append("the vertex that the values describe is, exactly, an optimum")
+    return _answered(args, file, answer, lines)
 
 
 PROGRAMS = ("throughput", "margin", "equilibrium")

@@ -253,7 +253,7 @@ def picture_place(file: str | None) -> Path | None:
     Raises
     ------
     InputError
-        If it is no picture, or its folder does not exist.
+        If it is no picture, its folder does not exist, or it cannot be written.
     """
     if file is None:
         return None
@@ -263,20 +263,17 @@ def picture_place(file: str | None) -> Path | None:
         raise InputError("--plot", f"{file} is no picture", remedy)
     if not place.parent.is_dir():
         raise InputError("--plot", f"no folder {place.parent}", "make it, or use another")
+    # Only writing tells: rights say nothing of a full or virtual file system.
+    try:
+        is_new = not (place.exists() or place.is_symlink())
+        place.open("ab").close()
+        if is_new:
+            place.unlink()
+    except (OSError, ValueError) as error:
+        what = f"{place} cannot be written ({getattr(error, 'strerror', None) or error})"
+        remedy = "name a file in a folder that can be written"
+        raise InputError("--plot", what, remedy) from None
     return place
-
-
-def check_plot_name(file: str | None) -> None:
-    """Refuse a ``--plot`` whose name says nothing of its format.
-
-    Raises
-    ------
-    InputError
-        If it does not.
-    """
-    if file is not None and Path(file).suffix not in _PICTURES:
-        what = f"{Path(file).name!r} is no plot's name"
-        raise InputError("--plot", what, f"end it with {', '.join(_PICTURES)}")
 
 
 def plot_runs(args: argparse.Namespace, module: str, runs: Sequence[Any]) -> None:
@@ -285,16 +282,13 @@ def plot_runs(args: argparse.Namespace, module: str, runs: Sequence[Any]) -> Non
     Raises
     ------
     InputError
-        If they cannot be drawn, or the file cannot be written.
+        If the file cannot be written.
     """
     if args.plot is None:
         return
     from bfio.decode.plots import save
 
-    try:
-        save(import_module(module).run_figure(runs), Path(args.plot))
-    except InputError as error:
-        raise InputError("--plot", f"{args.plot} {error.what}", "name another file") from None
+    save(import_module(module).run_figure(runs), Path(args.plot))
     if not args.json:
         print(f"plot: {args.plot}")
 

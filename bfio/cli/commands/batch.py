@@ -24,9 +24,9 @@ from bfio.cli.options import (
     trace_from,
 )
 from bfio.cli.output import (
-    check_plot_name,
     interruption,
     naming,
+    picture_place,
     plot_runs,
     print_json,
     print_table,
@@ -115,7 +115,7 @@ def checked_sources(args: argparse.Namespace) -> SourceOptions:
     wrong = _conflict(args)
     if wrong is not None:
         raise InputError("command line", *wrong)
-    check_plot_name(args.plot)
+    picture_place(args.plot)
     if args.show_batches is not None and not 1 <= args.show_batches <= _MOST_BATCHES:
         what = f"{args.show_batches} is out of range"
         raise InputError("--show-batches", what, f"use 1 to {_MOST_BATCHES:,}")

@@ -317,12 +317,4 @@ class _Gap:
         return head | document | self.limits | tail | {"versions": citable_versions()}
 
 
-def _counts(document: dict[str, Any]) -> str:
-    return (
-        f"decisions {document['decisions']}, solved {document['solved']}, "
-        f"proven {document['proven']} ({percent(document['proven_share'])}), "
-        f"bounded only {document['unproven']}"
-    )
-
-
 COMMAND = Command("gap", _SUMMARY, f"{_DESCRIPTION}\n{options.POLICIES}", _add_arguments, _run)

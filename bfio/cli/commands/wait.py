@@ -21,9 +21,9 @@ from bfio.cli.options import (
     trace_from,
 )
 from bfio.cli.output import (
-    check_plot_name,
     interruption,
     naming,
+    picture_place,
     plot_runs,
     print_json,
     progress_bar,
@@ -107,9 +107,7 @@ def checked_arrivals(args: argparse.Namespace) -> ArrivalOptions:
     if wrong is not None:
         raise InputError("command line", *wrong)
     arrivals = from_namespace(ArrivalOptions, args)
-    check_plot_name(args.plot)
-    if args.plot is not None:
-        _check_writable(Path(args.plot))
+    picture_place(args.plot)
     return arrivals
 
 
@@ -139,19 +137,6 @@ def _class_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
     if args.horizon is None:
         return "no --horizon", "say for how many seconds requests arrive"
     return None
-
-
-def _check_writable(path: Path) -> None:
-    # Only writing tells: rights say nothing of a full or virtual file system.
-    try:
-        is_new = not (path.exists() or path.is_symlink())
-        path.open("ab").close()
-        if is_new:
-            path.unlink()
-    except (OSError, ValueError) as error:
-        what = f"{path} cannot be written ({getattr(error, 'strerror', None) or error})"
-        remedy = "name a file in a folder that can be written"
-        raise InputError("--plot", what, remedy) from None
 
 
 _ABOVE = (
