@@ -74,24 +74,24 @@ def problem_command(
         is_exchanged = bool(program) and is_exchange(args)
         # Loaded before the clock begins.
         solved, _ = _loaded(solve), _loaded(problem)
-        view = View(
-            args,
-            lambda result: result.to_mapping() | details(data),
-            lambda result: lines(data, result),
-            status_of,
-        )
-        deadline = begin(args, args.method or method, view)
+
+        def told(result: Any) -> tuple[dict[str, Any], Callable[[], list[str]], int]:
+            document = result.to_mapping() | details(data)
+            return document, lambda: lines(data, result), status_of(result)
+
+        deadline = begin(args, args.method or method, View(args, told))
         given = {key: value for key in overrides if (value := getattr(args, key)) is not None}
         data = read_problem(args.file, lambda text: _parsed(text, problem, given))
         if is_exchanged:
             return exchange(args, _loaded(program)(data), name, details(data))
         how = {key: getattr(args, key) for key in ("seed", *passed)}
         result = solved(data, method=args.method or method, time_limit=deadline, **how)
+        document, text, status = told(result)
         if args.json:
-            print_json(result.to_mapping() | details(data))
+            print_json(document)
         else:
-            print("\n".join(lines(data, result)))
-        return status_of(result)
+            print("\n".join(text()))
+        return status
 
     return Command(name, summary, description, add_arguments, run)
 

@@ -193,23 +193,17 @@ class View:
     ----------
     args : Namespace
         With ``time_limit`` and ``json``.
-    document : callable
-        Returns the JSON document of an answer.
-    lines : callable
-        Returns what a person reads instead.
-    status : callable
-        Returns the exit status.
+    told : callable
+        Returns of an answer the JSON document, a function that returns what a person reads
+        instead, and the exit status.
     """
 
     def __init__(
         self,
         args: argparse.Namespace,
-        document: Callable[[Any], Mapping[str, Any]],
-        lines: Callable[[Any], Sequence[str]],
-        status: Callable[[Any], int],
+        told: Callable[[Any], tuple[Mapping[str, Any], Callable[[], Sequence[str]], int]],
     ) -> None:
-        self._args = args
-        self._document, self._lines, self._status = document, lines, status
+        self._args, self._told = args, told
 
     def ends_in(self, seconds: float | None) -> None:
         """Have the command ended a little after its limit, should it not end by itself."""
@@ -220,12 +214,7 @@ class View:
 
     def found(self, answer: Any) -> None:
         """Keep an answer."""
-        keep(
-            self._args.json,
-            self._document(answer),
-            lambda: self._lines(answer),
-            self._status(answer),
-        )
+        keep(self._args.json, *self._told(answer))
 
 
 #: Seconds that the work has to end by itself; `bfio.cli.guard` allows a little more.
