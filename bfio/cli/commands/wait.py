@@ -32,16 +32,17 @@ from bfio.cli.output import (
 from bfio.cli.tables import print_fitting, print_sentences, run_cells
 from bfio.common.number_text import number, percent
 from bfio.common.options import (
-    RATIONAL,
-    TEXT,
+    POSITIVE,
+    CheckedOptions,
     add_options,
     flag,
     from_namespace,
+    one_of,
     option,
 )
 from bfio.common.provenance import version_and_commit
 from formulations.errors import InputError
-from formulations.rationals import exact_rational, plain_number
+from formulations.rationals import plain_number
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -54,45 +55,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ArrivalOptions:
-    """How requests arrive.
-
-    Raises
-    ------
-    InputError
-        If a value breaks its rule.
-    """
+class ArrivalOptions(CheckedOptions):
+    """How requests arrive."""
 
     duration: Fraction | None = option(
         None,
-        RATIONAL,
+        POSITIVE,
         "T",
         "seconds of arrivals and observation (trace: until done)",
         name="horizon",
     )
     arrivals: str | None = option(
         None,
-        TEXT,
+        one_of("poisson", "even", "trace"),
         "MODE",
         "poisson (default), even, or trace (its own times, default with --trace)",
     )
-    rate: Fraction | None = option(None, RATIONAL, "R", "trace: Poisson arrivals of R requests/s")
-    rate_scale: Fraction | None = option(None, RATIONAL, "X", "trace: multiply the rate by X")
+    rate: Fraction | None = option(None, POSITIVE, "R", "trace: Poisson arrivals of R requests/s")
+    rate_scale: Fraction | None = option(None, POSITIVE, "X", "trace: multiply the rate by X")
     scale: Fraction | None = option(
-        None, RATIONAL, "ZETA", "heavy traffic: rates times ZETA, d0 and d1 over it"
+        None, POSITIVE, "ZETA", "heavy traffic: rates times ZETA, d0 and d1 over it"
     )
-
-    def __post_init__(self) -> None:
-        """Validate, and read numbers exactly."""
-        if self.arrivals not in (None, "poisson", "even", "trace"):
-            what = f"{self.arrivals!r} is unknown"
-            raise InputError("arrivals", what, "use poisson, even or trace")
-        for name in ("duration", "rate", "rate_scale", "scale"):
-            if (given := getattr(self, name)) is not None:
-                value = exact_rational(given, name, exponents=True)
-                if value == 0:
-                    raise InputError(name, "0 is out of range", "use a number > 0")
-                object.__setattr__(self, name, value)
 
 
 def checked_arrivals(args: argparse.Namespace) -> ArrivalOptions:

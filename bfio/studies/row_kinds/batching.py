@@ -24,6 +24,7 @@ from bfio.common.options import (
     CheckedOptions,
     from_mapping,
     names_of,
+    one_of,
     option,
 )
 from bfio.studies.row import RowContext, RowResult, Value
@@ -84,7 +85,10 @@ class BatchingOffer(CheckedOptions):
     )
     balancer: str = option("random", TEXT, "NAME", "which engine a request joins")
     priority: str = option(
-        "none", TEXT, "WHICH", "stages that agents serve first: `none` (default), `last`, `first`"
+        "none",
+        one_of("none", "last", "first"),
+        "WHICH",
+        "stages that agents serve first: `none` (default), `last`, `first`",
     )
     terms: str | None = option(
         None, TEXT, "TERMS", "time of a batch beyond its tokens: `NAME=VALUE:...` [slots]"
@@ -111,9 +115,6 @@ class BatchingOffer(CheckedOptions):
             raise InputError("trace", "prefill or decode is given as well", "leave them out")
         if self.rate is not None and self.load is not None:
             raise InputError("rate", "load is given as well", "remove one of the two")
-        if self.priority not in ("none", "last", "first"):
-            what = f"{self.priority!r} is unknown"
-            raise InputError("priority", what, "use none, last or first")
 
     def scenario(self, context: RowContext) -> Scenario:
         """Return the scenario.
