@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from bfio.common.provenance import environment
 from bfio.studies.row import Limits, Row, Status, Task
-from bfio.studies.supervisor import Supervisor
-from bfio.studies.worker import Order, Report
+from bfio.studies.supervisor import Supervisor, finished
+from bfio.studies.worker import Order
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -152,8 +152,8 @@ def _row(future: "Future", status: str, task: Task, address: str) -> Row:
         return row
     error = future.exception() if status == "error" else None
     if isinstance(error, KilledWorker):
-        lost = Report(Status.CRASHED, "Dask workers died over it", environment=environment())
-        return lost.to_row(task, attempts=1)
+        why, where = "Dask workers died over it", environment()
+        return finished(Row(task, Status.CRASHED, error=why, environment=where), attempts=1)
     if isinstance(error, InputError):
         raise InputError(f"cluster {address}: {error.where}", error.what, error.remedy)
     raise InputError(
