@@ -16,7 +16,7 @@ from benchmarks import compare_table
 from benchmarks.readme import CODE, COMMIT, RESULTS, plain_lines, study_of
 from bfio.common.import_closure import ROOT, closure_digest
 from bfio.common.provenance import has_commit
-from bfio.studies.code import code_version
+from bfio.studies.kinds import code_version
 from bfio.studies.report.markdown import ROWS, read_records
 from bfio.studies.study import Study
 from bfio.studies.study_file import read_study

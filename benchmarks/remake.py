@@ -12,10 +12,9 @@ from typing import TypeAlias
 from benchmarks.compare_table import DATA, measure_table, measured
 from benchmarks.provenance import CURRENT, MEASURED, Result
 from benchmarks.readme import plain_lines, shown
-from bfio.cli.study_progress import StudyProgress
+from bfio.cli.commands.study import StudyProgress
 from bfio.common.provenance import commit, is_dirty
 from bfio.studies import row_kind
-from bfio.studies.matching import fulfils
 from bfio.studies.report.files import write_text
 from bfio.studies.report.markdown import (
     ROWS,
@@ -28,7 +27,7 @@ from bfio.studies.report.markdown import (
 )
 from bfio.studies.report_plan import ReportPlan, Shown, Table
 from bfio.studies.results import Results
-from bfio.studies.row import Value
+from bfio.studies.row import Value, fulfils
 from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study import Grid, Smoke, Study
 from formulations.errors import InputError

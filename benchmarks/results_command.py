@@ -7,8 +7,7 @@ from typing import Any
 from benchmarks.provenance import CHANGED, CURRENT, DERIVED, Result, chosen, headlines
 from benchmarks.readme import write_all
 from benchmarks.remake import MAX_SHOWN, remake_all, sample
-from bfio.cli.command import DONE
-from bfio.cli.one_line import say
+from bfio.cli.command import DONE, say
 from bfio.common.import_closure import ROOT
 from formulations.arrays import integer
 from formulations.errors import InputError

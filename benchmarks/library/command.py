@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from bfio.cli.command import DONE
-from bfio.cli.files import read_text
+from bfio.cli.output import read_text
 from bfio.library import Status, entry
 from bfio.library.store import DATA
 from formulations.arrays import integer

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND
-from bfio.cli.files import naming, read_text
-from bfio.cli.output import print_json
+from bfio.cli.output import naming, print_json, read_text
 from bfio.common.options import flag
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:
     from formulations.exchange import ExactProgram, SolutionFile
+    from formulations.fluid import FluidObjective, FluidProblem
     from formulations.formulation import Formulation
+    from formulations.linear import ExactLinear
     from formulations.words import Words
 
 
@@ -167,10 +168,6 @@ def _read(
         "violated": list(judged.in_words.values()),
         "notes": list(judged.notes),
     }
-    if args.json:
-        print_json(answer)
-        return NOTHING_FOUND if status == "infeasible" else DONE
-    print(f"{name} ({file.format}): {status}")
     if status == "infeasible":
         lines = violated_lines(answer["violated"])
     else:
@@ -186,8 +183,18 @@ def _read(
     lines += [f"note: {note}" for note in answer["notes"]]
     if status == "feasible, unproven":
         lines.append(f"bfio {command} {args.file} looks for a proof")
-    print("\n".join(lines))
-    return NOTHING_FOUND if status == "infeasible" else DONE
+    return _answered(args, file, answer, lines)
+
+
+def _answered(
+    args: argparse.Namespace, file: "SolutionFile", answer: dict[str, Any], lines: list[str]
+) -> int:
+    """Print the verdict over a solution file, as a document or in lines; return the status."""
+    if args.json:
+        print_json(answer)
+    else:
+        print("\n".join([f"{args.read_solution} ({file.format}): {answer['status']}", *lines]))
+    return NOTHING_FOUND if answer["status"] == "infeasible" else DONE
 
 
 def said_by(name: str, file: "SolutionFile") -> dict[str, object]:
@@ -208,3 +215,146 @@ def violated_lines(told: Sequence[str]) -> list[str]:
     """Return violations as a person reads them; the JSON has all."""
     more = [f"{len(told) - _MOST} more, see --json"] if len(told) > _MOST else []
     return [f"violated: {sentence}" for sentence in told[:_MOST]] + more
+
+
+def exchange_linear(
+    args: argparse.Namespace,
+    linear: "ExactLinear",
+    words: "Words",
+    command: str,
+    *,
+    name: str,
+    digest: str,
+    minimised: bool = False,
+    prices: Mapping[str, str],
+    options: str = "",
+) -> int:
+    """Write a linear program, or judge a solution of it; return the exit status.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        With ``file``, ``json`` and those of `bfio.cli.exchange.add_exchange`.
+    linear : ExactLinear
+        The program in rationals, as its statement says it.
+    words : Words
+        What it says.
+    command, name : str
+        The command that brings a solution back, and what the program is called there.
+    digest : str
+        Of the problem.
+    minimised : bool
+        Whether the model minimises, see `formulations.exchange.of_linear`.
+    prices : mapping
+        Families of rows to what their dual prices mean.
+    options : str
+        Arguments that tell the program from others of the same file.
+    """
+    from formulations.exchange import of_linear
+
+    if args.read_solution is not None:
+        return _read_linear(args, name, linear, words, minimised)
+    families = {name.partition("[")[0] for name in linear.rows}
+    told = [
+        "dual prices: price of a row = value factor above * factor of the row (1 unless stated) * "
+        "dual of the row in this file (the derivative of its objective by the right-hand side)",
+        *(f"  {meaning}" for family, meaning in prices.items() if family in families),
+    ]
+    return write_program(
+        args,
+        of_linear(linear, minimised=minimised),
+        words,
+        command,
+        digest,
+        prices=told,
+        options=options,
+    )
+
+
+def _read_linear(
+    args: argparse.Namespace, name: str, linear: "ExactLinear", words: "Words", minimised: bool
+) -> int:
+    from bfio.common.number_text import number
+    from formulations.exchange.judge import judge_linear
+    from formulations.fluid.solver import DUALITY
+    from formulations.rationals import plain_number
+    from formulations.results import own_solver
+
+    file = read_solution(args.read_solution)
+    with naming(args.read_solution):
+        judged = judge_linear(linear, words, file, minimised=minimised)
+    status = "feasible" if judged.largest_excess == 0 else "feasible within 1e-6"
+    if judged.violations:
+        status = "infeasible"
+    elif judged.is_exact_optimum:
+        status = "optimal"
+    answer: dict[str, Any] = {
+        "program": name,
+        "status": status,
+        "value": plain_number(judged.value),
+        "optimum": plain_number(judged.optimum),
+        "describes_optimum": judged.describes_optimum,
+        "largest_excess": float(judged.largest_excess),
+        "violated": list(judged.in_words.values()),
+        "exact": {
+            "value": str(judged.value),
+            "optimum": None if judged.optimum is None else str(judged.optimum),
+        },
+        "solver": own_solver(checked=True),
+        "proof": None if judged.optimum is None else DUALITY,
+        "read": said_by(args.read_solution, file),
+    }
+    lines = violated_lines(answer["violated"])
+    if answer["optimum"] is None:
+        lines.append(f"value {number(answer['value'])}; the program has no solution")
+    else:
+        lines.append(
+            f"value {number(answer['value'])}, optimum {number(answer['optimum'])} "
+            f"= {judged.optimum}, proven by {DUALITY}"
+        )
+        if judged.describes_optimum:
+            lines.append("the vertex that the values describe is, exactly, an optimum")
+    return _answered(args, file, answer, lines)
+
+
+PROGRAMS = ("throughput", "margin", "equilibrium")
+
+
+def exchange_fluid(
+    args: argparse.Namespace, problem: "FluidProblem", objective: "FluidObjective"
+) -> int:
+    """Write a fluid program, or judge a solution of it; return the exit status."""
+    from formulations.fluid.answer import PRICES
+
+    name = args.program or PROGRAMS[0]
+    linear, words = _stated(name, problem, objective)
+    options = "" if name == PROGRAMS[0] else f" --program {name}"
+    options += "" if objective.value == "stages" else f" --objective {objective.value}"
+    return exchange_linear(
+        args,
+        linear,
+        words,
+        "fluid",
+        name=name,
+        digest=problem.digest(),
+        minimised=name == "equilibrium",
+        prices=PRICES,
+        options=options,
+    )
+
+
+def _stated(
+    name: str, problem: "FluidProblem", objective: "FluidObjective"
+) -> tuple["ExactLinear", "Words"]:
+    """Return a program in rationals, as its statement says it, and its words."""
+    from formulations.fluid.answer import EQUILIBRIUM, MARGIN, THROUGHPUT
+    from formulations.fluid.programs import build_equilibrium, build_margin, build_throughput
+    from formulations.linear import exact_linear
+
+    if name not in PROGRAMS:
+        raise InputError("--program", f"{name!r} is unknown", use_one_of(name, PROGRAMS))
+    if name == "equilibrium":
+        return exact_linear(build_equilibrium(problem)), EQUILIBRIUM
+    if name == "margin":
+        return exact_linear(build_margin(problem)), MARGIN
+    return exact_linear(build_throughput(problem, objective=objective)), THROUGHPUT

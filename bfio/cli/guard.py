@@ -18,8 +18,7 @@ from types import FrameType
 from typing import Any
 
 from bfio.cli import so_far
-from bfio.cli.command import BAD_INPUT, INTERRUPTED, NOTHING_FOUND
-from bfio.cli.one_line import say
+from bfio.cli.command import BAD_INPUT, INTERRUPTED, NOTHING_FOUND, say
 
 #: Seconds to end by oneself after a signal: at work, and once the answer is being printed.
 _GRACE_S, _PRINTING_S = 1.2, 1.7
@@ -178,7 +177,8 @@ class _Guard:
             pass
         _show_cursor()
         if self._asked is not None:
-            self._print("" if self._kept is None else self._kept.interrupted)
+            if self._kept is not None:
+                self._print(self._kept.interrupted, self._kept.notes)
             if not self._has_said:
                 say("interrupted")
             return INTERRUPTED
@@ -188,11 +188,12 @@ class _Guard:
         self._print(self._kept.at_limit)
         return self._kept.status
 
-    def _print(self, text: str) -> None:
+    def _print(self, text: str, notes: str = "") -> None:
         with suppress(OSError):  # nobody reads any more
             if not self._has_begun:
                 sys.stdout.write(text)
                 sys.stdout.flush()
+                sys.stderr.write(notes)
 
     def _ended(self, code: int) -> int:
         """Return the status of a child that has ended by itself, or been killed by others."""

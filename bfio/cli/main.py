@@ -11,8 +11,7 @@ from typing import NoReturn
 
 import formulations
 from bfio.cli import guard, so_far
-from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, Command, commands
-from bfio.cli.one_line import OneLineParser, say
+from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, Command, OneLineParser, commands, say
 from formulations.errors import InputError
 
 _DESCRIPTION = """\
@@ -55,8 +54,7 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
     except InputError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        sys.stdout.write(so_far.of_interrupted())
-        sys.stdout.flush()
+        so_far.print_interrupted()
         say("interrupted")
         so_far.interruption_said()
         return INTERRUPTED
@@ -133,12 +131,9 @@ def _open_streams() -> None:
 
     Python leaves None in the place of a closed one.
     """
-    if sys.stdin is None:
-        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
-    if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # Where ÷ or θ cannot be written a question mark stands; nothing else is lost.
         if isinstance(stream, io.TextIOWrapper):

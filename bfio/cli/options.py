@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bfio.decode.policies
-from bfio.cli.one_line import OneLineParser
+from bfio.cli.command import OneLineParser
 from bfio.common.options import add_options, flag, from_namespace
 from bfio.common.table_text import TableForm
 from bfio.decode.cluster import Cluster

@@ -1,4 +1,4 @@
-"""What commands print: JSON documents, tables and progress."""
+"""Files that commands read, and what they print: JSON, tables, progress, pictures."""
 
 import argparse
 import json
@@ -17,7 +17,73 @@ if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
     from rich.progress import Progress, ProgressColumn
 
+#: Largest file read, in bytes: some five million requests, or many thousand step problems.
+_MAX_BYTES = 2**28
+
 T = TypeVar("T")
+
+
+def read_problem(name: str, parse: Callable[[str], T]) -> T:
+    """Return what a file holds, as a function makes it of its text; errors name the file.
+
+    Raises
+    ------
+    InputError
+        As `read_text` and the function.
+    """
+    text = read_text(name)
+    with naming(name):
+        return parse(text)
+
+
+@contextmanager
+def naming(name: str, *fields: str) -> Iterator[None]:
+    """Put a file's name before errors: all of them, or those about some fields that it holds."""
+    try:
+        yield
+    except InputError as error:
+        field = error.where.partition(".")[0].partition("[")[0]
+        if fields and field not in fields:
+            raise
+        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
+
+
+def read_text(name: str) -> str:
+    """Return the text of a file, or of stdin for ``-``.
+
+    Raises
+    ------
+    InputError
+        If it has no name, cannot be read, is a pipe, is too large or not UTF-8.
+    """
+    if not name:
+        raise InputError("command line", "the name of a file is empty", "name a file")
+    try:
+        data = sys.stdin.buffer.read(_MAX_BYTES + 1) if name == "-" else _bytes(Path(name))
+    except FileNotFoundError:
+        raise InputError(name, "no such file", "check the path") from None
+    except IsADirectoryError:
+        raise InputError(name, "is a directory", "name a file") from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(name, f"cannot be read ({error})", "check path and rights") from None
+    if len(data) > _MAX_BYTES:
+        raise InputError(name, f"larger than {_MAX_BYTES} bytes", "split it into smaller files")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}: byte {error.start}", "not UTF-8 text", "give a JSON text file"
+        ) from None
+
+
+def _bytes(path: Path) -> bytes:
+    if path.is_fifo():
+        raise InputError(str(path), "a pipe, which may never end", 'write "-" to read stdin')
+    with path.open("rb") as stream:
+        return stream.read(_MAX_BYTES + 1)
+
 
 #: Width of tables where there is no terminal to ask.
 _PLAIN_WIDTH = 150
@@ -187,7 +253,7 @@ def picture_place(file: str | None) -> Path | None:
     Raises
     ------
     InputError
-        If it is no picture, or its folder does not exist.
+        If it is no picture, its folder does not exist, or it cannot be written.
     """
     if file is None:
         return None
@@ -197,20 +263,17 @@ def picture_place(file: str | None) -> Path | None:
         raise InputError("--plot", f"{file} is no picture", remedy)
     if not place.parent.is_dir():
         raise InputError("--plot", f"no folder {place.parent}", "make it, or use another")
+    # Only writing tells: rights say nothing of a full or virtual file system.
+    try:
+        is_new = not (place.exists() or place.is_symlink())
+        place.open("ab").close()
+        if is_new:
+            place.unlink()
+    except (OSError, ValueError) as error:
+        what = f"{place} cannot be written ({getattr(error, 'strerror', None) or error})"
+        remedy = "name a file in a folder that can be written"
+        raise InputError("--plot", what, remedy) from None
     return place
-
-
-def check_plot_name(file: str | None) -> None:
-    """Refuse a ``--plot`` whose name says nothing of its format.
-
-    Raises
-    ------
-    InputError
-        If it does not.
-    """
-    if file is not None and Path(file).suffix not in _PICTURES:
-        what = f"{Path(file).name!r} is no plot's name"
-        raise InputError("--plot", what, f"end it with {', '.join(_PICTURES)}")
 
 
 def plot_runs(args: argparse.Namespace, module: str, runs: Sequence[Any]) -> None:
@@ -219,16 +282,13 @@ def plot_runs(args: argparse.Namespace, module: str, runs: Sequence[Any]) -> Non
     Raises
     ------
     InputError
-        If they cannot be drawn, or the file cannot be written.
+        If the file cannot be written.
     """
     if args.plot is None:
         return
     from bfio.decode.plots import save
 
-    try:
-        save(import_module(module).run_figure(runs), Path(args.plot))
-    except InputError as error:
-        raise InputError("--plot", f"{args.plot} {error.what}", "name another file") from None
+    save(import_module(module).run_figure(runs), Path(args.plot))
     if not args.json:
         print(f"plot: {args.plot}")
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from bfio.cli.clock import View, begin
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange
-from bfio.cli.files import read_problem
 from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import print_json
+from bfio.cli.output import print_json, read_problem
+from bfio.cli.so_far import View, begin
 
 METHODS = "exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force"
 
@@ -29,6 +28,7 @@ def problem_command(
     methods: str = METHODS,
     more_arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
     overrides: tuple[str, ...] = (),
+    passed: tuple[str, ...] = (),
     details: Callable[[Any], Mapping[str, object]] = lambda problem: {},
     lines: Callable[[Any, Any], list[str]] = lambda problem, result: [result.summary()],
 ) -> Command:
@@ -40,7 +40,7 @@ def problem_command(
         See `Command`.
     problem, solve : str
         A `formulations.problem_data.ProblemData`, and a function of it with the keywords
-        ``method``, ``time_limit`` and ``seed``, such as `Formulation.solve_by`: each as
+        ``method``, ``time_limit``, ``seed``, such as `Formulation.solve_by`: each as
         ``module:name``, loaded when the command runs.
     program : str
         Its `formulations.formulation.Formulation` likewise, if files for other solvers are to be
@@ -53,6 +53,8 @@ def problem_command(
         Adds further arguments.
     overrides : tuple of str
         Those of them that replace a field of the document.
+    passed : tuple of str
+        Those of them that ``solve`` has as keywords.
     details : callable
         Further fields of the JSON answer, of the problem.
     lines : callable
@@ -69,30 +71,33 @@ def problem_command(
         add_common(parser)
 
     def run(args: argparse.Namespace) -> int:
+        is_exchanged = bool(program) and is_exchange(args)
         # Loaded before the clock begins.
         solved, _ = _loaded(solve), _loaded(problem)
-        view = View(
-            args,
-            lambda result: result.to_mapping() | details(data),
-            lambda result: lines(data, result),
-            _status,
-        )
-        deadline = begin(args, args.method or method, view)
+
+        def told(result: Any) -> tuple[dict[str, Any], Callable[[], list[str]], int]:
+            document = result.to_mapping() | details(data)
+            return document, lambda: lines(data, result), status_of(result)
+
+        deadline = begin(args, args.method or method, View(args, told))
         given = {key: value for key in overrides if (value := getattr(args, key)) is not None}
         data = read_problem(args.file, lambda text: _parsed(text, problem, given))
-        if program and is_exchange(args):
+        if is_exchanged:
             return exchange(args, _loaded(program)(data), name, details(data))
-        result = solved(data, method=args.method or method, time_limit=deadline, seed=args.seed)
+        how = {key: getattr(args, key) for key in ("seed", *passed)}
+        result = solved(data, method=args.method or method, time_limit=deadline, **how)
+        document, text, status = told(result)
         if args.json:
-            print_json(result.to_mapping() | details(data))
+            print_json(document)
         else:
-            print("\n".join(lines(data, result)))
-        return _status(result)
+            print("\n".join(text()))
+        return status
 
     return Command(name, summary, description, add_arguments, run)
 
 
-def _status(result: Any) -> int:
+def status_of(result: Any) -> int:
+    """Return the exit status of a command whose answer is this result."""
     from formulations.results import Termination
 
     answered = result.objective is not None or result.termination is Termination.INFEASIBLE

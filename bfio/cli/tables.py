@@ -1,17 +1,18 @@
 """Tables of runs from their documents: the columns that metrics ask for."""
 
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from math import hypot
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bfio.cli.output import console, print_table
+from bfio.cli.so_far import note
 from bfio.common.number_text import number, percent
 from bfio.common.table_text import TableForm, TextTable, joined_csv
-from bfio.decode.measured import MeasuredPart
-from bfio.decode.own_metrics import MetricChoice
+
+if TYPE_CHECKING:
+    from bfio.decode.own_metrics import MetricChoice
 
 Document: TypeAlias = Mapping[str, Any]
 #: Heading and cells of a column.
@@ -39,7 +40,7 @@ def print_for_papers(tables: Iterable[TextTable], form: TableForm, remarks: Iter
     if form is TableForm.CSV:
         print(joined_csv([*others, last]), end="")
         for remark in remarks:
-            print(f"note: {remark}", file=sys.stderr)
+            note(f"note: {remark}")
         return
     last = replace(last, notes=[*last.notes, *remarks])
     for k, table in enumerate((*others, last)):
@@ -49,7 +50,7 @@ def print_for_papers(tables: Iterable[TextTable], form: TableForm, remarks: Iter
 
 
 def comparison_tables(
-    documents: Sequence[Document], metrics: MetricChoice, settings: str
+    documents: Sequence[Document], metrics: "MetricChoice", settings: str
 ) -> list[TextTable]:
     """Return the tables of `print_comparison` as texts."""
     tables = []
@@ -61,14 +62,14 @@ def comparison_tables(
     return tables
 
 
-def print_comparison(documents: Sequence[Document], metrics: MetricChoice) -> None:
+def print_comparison(documents: Sequence[Document], metrics: "MetricChoice") -> None:
     """Print the table of the measured part, if any run has one, and that of the whole run.
 
     Parameters
     ----------
     documents : sequence of mapping
         One per policy; see `bfio.decode.simulation.describe_run`.
-    metrics : MetricChoice
+    metrics : "MetricChoice"
         What they show.
     """
     for title, columns in _tables(documents, metrics):
@@ -76,7 +77,7 @@ def print_comparison(documents: Sequence[Document], metrics: MetricChoice) -> No
     print_sentences(*_legend(documents, metrics))
 
 
-def _legend(documents: Sequence[Document], metrics: MetricChoice) -> list[str]:
+def _legend(documents: Sequence[Document], metrics: "MetricChoice") -> list[str]:
     """Return what columns mean that do not say so themselves."""
     names = metrics.shown or [name for name, _ in metrics.table.columns()]
     legend = [text for name, text in _LEGEND.items() if name in names]
@@ -100,7 +101,7 @@ def run_cells(name: str, documents: Sequence[Document]) -> Cells:
 
 
 def _tables(
-    documents: Sequence[Document], metrics: MetricChoice
+    documents: Sequence[Document], metrics: "MetricChoice"
 ) -> Iterator[tuple[str, list[Cells]]]:
     """Yield title and columns of the measured part, if the runs have one, and of the whole run."""
     parts = [{"policy": d["policy"]} | dict(d["measured"] or {}) for d in documents]
@@ -118,13 +119,15 @@ def _tables(
 
 def measured_text(documents: Sequence[Document]) -> str:
     """Return what is measured of all runs, in words."""
+    from bfio.decode.measured import MeasuredPart
+
     told = next(d["measured_part"] for d in documents if d["measured"])
     repeat = told["repeat"]
     part = MeasuredPart(**{entry.name: told[entry.name] for entry in fields(MeasuredPart)})
     return part.text + (f" of the requests {repeat} times over" if repeat > 1 else "")
 
 
-def _columns(documents: Sequence[Document], metrics: MetricChoice) -> list[Cells]:
+def _columns(documents: Sequence[Document], metrics: "MetricChoice") -> list[Cells]:
     columns = [
         run_cells("policy", documents),
         *metrics.table.cells(documents, metrics.shown),

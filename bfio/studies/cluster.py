@@ -1,25 +1,76 @@
-"""Compute rows on a Dask cluster: each in the same supervised process as on one machine.
-
-The scheduler hands rows out, and begins one anew if the Dask worker that had it is lost; limits,
-crashes and reports are the business of the same `Supervisor` that runs rows locally. Files that
-arguments name must be readable under the same path on every machine.
-"""
+"""Where rows are computed: by processes of this machine, or on a Dask cluster."""
 
 import queue
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from bfio.common.provenance import environment
-from bfio.studies.limits import Limits
-from bfio.studies.messages import Order, Report
-from bfio.studies.row import Row, Status, Task
-from bfio.studies.supervisor import Supervisor
+from bfio.studies.row import Limits, Row, Status, Task
+from bfio.studies.supervisor import Supervisor, finished
+from bfio.studies.worker import Order
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+
+def compute_locally(
+    orders: Sequence[Order],
+    limits: Limits,
+    jobs: int,
+    stop: Callable[[], bool] = lambda: False,
+) -> Generator[Row, None, None]:
+    """Yield rows as they are finished.
+
+    Parameters
+    ----------
+    orders : sequence of Order
+        Rows to compute; they are begun in this order.
+    limits : Limits
+        Limits of one row.
+    jobs : int
+        Processes.
+    stop : callable
+        Asked before each row: whether to begin no more. Rows in flight are finished.
+    """
+    supervisors = [Supervisor(order.task.computes, limits, order.home) for order in orders[:jobs]]
+    idle: queue.SimpleQueue[Supervisor] = queue.SimpleQueue()
+    for supervisor in supervisors:
+        idle.put(supervisor)
+
+    def compute(order: Order) -> Row | None:
+        if stop():
+            return None
+        supervisor = idle.get()
+        try:
+            return supervisor.compute(order)
+        finally:
+            idle.put(supervisor)
+
+    waiting = iter(orders)
+    with ThreadPoolExecutor(jobs) as threads:
+        try:
+            # One finished row may wait per process, so that computing and storing overlap.
+            running = [threads.submit(compute, order) for order in islice(waiting, 2 * jobs)]
+            while running:
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                finished = [future for future in running if future in done]
+                running = [future for future in running if future not in done]
+                following = islice(waiting, 0 if stop() else len(finished))
+                running += [threads.submit(compute, order) for order in following]
+                for future in finished:
+                    if (row := future.result()) is not None:
+                        yield row
+        finally:
+            for supervisor in supervisors:
+                supervisor.kill()
+            threads.shutdown(cancel_futures=True)
+            for supervisor in supervisors:
+                supervisor.close()
+
 
 #: Seconds to wait for the scheduler, and then for its first worker.
 _CONNECT_SECONDS = 15
@@ -59,7 +110,7 @@ def compute_on_cluster(
     address: str,
     stop: Callable[[], bool] = lambda: False,
 ) -> Generator[Row, None, None]:
-    """Yield rows as the cluster finishes them; see `bfio.studies.local.compute_locally`.
+    """Yield rows as the cluster finishes them; see `bfio.studies.cluster.compute_locally`.
 
     Raises
     ------
@@ -101,8 +152,8 @@ def _row(future: "Future", status: str, task: Task, address: str) -> Row:
         return row
     error = future.exception() if status == "error" else None
     if isinstance(error, KilledWorker):
-        lost = Report(Status.CRASHED, "Dask workers died over it", environment=environment())
-        return lost.to_row(task, attempts=1)
+        why, where = "Dask workers died over it", environment()
+        return finished(Row(task, Status.CRASHED, error=why, environment=where), attempts=1)
     if isinstance(error, InputError):
         raise InputError(f"cluster {address}: {error.where}", error.what, error.remedy)
     raise InputError(

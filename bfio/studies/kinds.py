@@ -9,7 +9,9 @@ from functools import cache
 from typing import Any, cast
 
 import bfio.studies.row_kinds
+from bfio.common.import_closure import closure_digest
 from bfio.common.options import options_table
+from bfio.common.users_digest import users_digest
 from bfio.studies.row_kind import STEADY, Described, RowKind, described_table
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object
@@ -102,12 +104,15 @@ def tables() -> dict[str, str]:
     """
     from bfio.batching.options import BatchOptions
     from bfio.prediction.options import EvaluationOptions
-    from bfio.studies.row_parts.batching_offer import BatchingOffer
-    from bfio.studies.row_parts.run_values import RUN_VALUES
-    from bfio.studies.row_parts.wait_classes import ClassOptions, WantedRate
-    from bfio.studies.row_parts.wait_offer import OfferOptions
-    from bfio.studies.row_parts.wait_policy import StagePolicyOptions
-    from bfio.studies.row_parts.wait_trace import TraceSplit
+    from bfio.studies.row_kinds.batching import BatchingOffer
+    from bfio.studies.row_kinds.wait import StagePolicyOptions
+    from bfio.studies.row_parts.runs import RUN_VALUES
+    from bfio.studies.row_parts.wait_offer import (
+        ClassOptions,
+        OfferOptions,
+        TraceSplit,
+        WantedRate,
+    )
     from bfio.studies.row_parts.workload_arguments import RequestOptions
     from bfio.wait.options import ServeOptions
 
@@ -129,14 +134,16 @@ def with_unit(computes: str, name: str) -> str:
     return f"{shown} [{unit}]" if unit not in ("", "1") else shown
 
 
-__all__ = [
-    "RowKind",
-    "describe",
-    "find",
-    "heading",
-    "module_of",
-    "names",
-    "present_name",
-    "tables",
-    "with_unit",
-]
+def code_version(name: str) -> str:
+    """Return the version of the code that computes rows of a kind.
+
+    It is a digest of the module of the kind and of all that it imports in turn: those of the
+    project, and of a user's own those beside it. Installed packages count by version only, in the
+    environment of each row.
+
+    Raises
+    ------
+    InputError
+        If there is no such kind.
+    """
+    return users_digest(name) if is_users(name) else closure_digest(module_of(name))

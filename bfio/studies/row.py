@@ -1,12 +1,46 @@
-"""What a row is: the task, what computing it returns, and what is kept of it."""
+"""A row of a study: its task, what it may take, what came of it, and how rows are told apart."""
 
+import hashlib
+import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from bfio.studies.canonical import canonical
+from formulations.errors import InputError
+
+
+def canonical(value: Any) -> str:
+    """Return the JSON text of a value with sorted names and no spare space.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the value is not plain JSON (NaN and infinities included).
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def row_key(computes: str, arguments: Mapping[str, Any], instance: str, code: str) -> str:
+    """Return the key of a row: 24 hexadecimal digits.
+
+    Parameters
+    ----------
+    computes : str
+        What is computed.
+    arguments : mapping
+        Its arguments; their order does not count.
+    instance : str
+        Digest of the data the arguments stand for.
+    code : str
+        Version of the code that computes.
+    """
+    text = canonical(
+        {"computes": computes, "arguments": arguments, "instance": instance, "code": code}
+    )
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
 
 #: Points of a series at most, as a figure can show them.
 MAX_POINTS = 400
@@ -101,7 +135,7 @@ class Task:
     Parameters
     ----------
     key : str
-        See `bfio.studies.canonical.row_key`.
+        See `bfio.studies.row.row_key`.
     computes : str
         Kind of row, or ``module:function``.
     arguments : mapping
@@ -207,3 +241,72 @@ _OF_THE_RUN = (
     "task", "timings", "log", "wall_s", "cpu_s", "peak_memory_bytes", "attempts", "environment",
     "finished_at", "draws", "setting", "remarks", "refuted", "meaning",
 )  # fmt: skip
+
+
+#: What stands for an argument or a number that is not there.
+DASH = "–"
+
+
+def identity(value: Any) -> Hashable:
+    """Return what tells values apart: 1 and 1.0 are one value, True is another."""
+    return isinstance(value, bool), value
+
+
+def admits(wanted: Any, value: Any) -> bool:
+    """Return whether a value is the one wanted, or among them if several are."""
+    choices = wanted if isinstance(wanted, list | tuple) else (wanted,)
+    return any(identity(choice) == identity(value) for choice in choices)
+
+
+def fulfils(arguments: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
+    """Return whether arguments have the values wanted; an absent one equals None."""
+    return all(admits(wanted, arguments.get(name)) for name, wanted in conditions.items())
+
+
+def label(value: Value) -> str:
+    """Return how an argument is written: true, false, a dash for None, all else as it is."""
+    if value is None:
+        return DASH
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+_GIBIBYTE = 2**30
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one row.
+
+    Parameters
+    ----------
+    seconds : float
+        Wall-clock time; a row that takes longer is killed and recorded as timed out.
+    memory_gib : float
+        Memory of the process that computes it [GiB]; a row that wants more is recorded as out of
+        memory.
+    attempts : int
+        How often a row is begun whose process is killed from outside, before it counts as
+        crashed.
+    fresh_process : bool
+        Whether each row gets a process of its own, so that no earlier row leaves memory or caches.
+    """
+
+    seconds: float = 3600.0
+    memory_gib: float = 4.0
+    attempts: int = 5
+    fresh_process: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds <= 1e7:
+            raise InputError("limits.seconds", f"{self.seconds}", "use 0 < seconds <= 10^7")
+        if not 0.25 <= self.memory_gib <= 65_536:
+            raise InputError("limits.memory_gib", f"{self.memory_gib}", "use 0.25 to 65,536")
+        if not 1 <= self.attempts <= 1000:
+            raise InputError("limits.attempts", f"{self.attempts}", "use 1 to 1000")
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of one row [bytes]."""
+        return round(self.memory_gib * _GIBIBYTE)

@@ -5,17 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bfio.studies.canonical import row_key
-from bfio.studies.code import code_version
-from bfio.studies.kinds import find
-from bfio.studies.local import compute_locally
-from bfio.studies.matching import label
-from bfio.studies.messages import Order
-from bfio.studies.report_check import check_values
+from bfio.studies.cluster import compute_locally
+from bfio.studies.kinds import code_version, find
+from bfio.studies.report_plan import check_values
 from bfio.studies.results import Results
-from bfio.studies.row import Row, RowContext, Status, Task
+from bfio.studies.row import Row, RowContext, Status, Task, label, row_key
 from bfio.studies.store import Store, open_for_reading, open_for_writing
 from bfio.studies.study import Study
+from bfio.studies.worker import Order
 from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.named_objects import found_from

@@ -16,8 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from bfio.studies.canonical import canonical
-from bfio.studies.row import Row, RowVerdict, Status, Task
+from bfio.studies.row import Row, RowVerdict, Status, Task, canonical
 from formulations.documents import json_word
 from formulations.errors import InputError
 

@@ -7,15 +7,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from bfio.studies.canonical import canonical
-from bfio.studies.limits import Limits
-from bfio.studies.report_check import (
+from bfio.studies.report_plan import (
+    ReportPlan,
     check_baselines,
     check_conditions,
     check_names,
 )
-from bfio.studies.report_plan import ReportPlan
-from bfio.studies.row import Value
+from bfio.studies.row import Limits, Value, canonical
 from formulations.errors import InputError
 
 Arguments: TypeAlias = Mapping[str, Value]

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bfio.studies.kinds import present_name
-from bfio.studies.limits import Limits
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Shown, Statistic, Table
-from bfio.studies.row import Value
+from bfio.studies.row import Limits, Value
 from bfio.studies.study import Grid, Smoke, Study
 from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of

@@ -10,14 +10,14 @@ import tempfile
 import threading
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from multiprocessing.connection import Connection, wait
 from socket import socketpair
 
 from bfio.common.import_closure import ROOT
 from bfio.common.provenance import THREAD_VARIABLES, environment
-from bfio.studies.limits import Limits
-from bfio.studies.messages import Order, Report
-from bfio.studies.row import Row, Status
+from bfio.studies.row import Limits, Row, Status, Task
+from bfio.studies.worker import Order, from_bytes
 from formulations.errors import InputError
 
 #: Most seconds a process may take to load what rows need (kernels may have to be compiled).
@@ -64,15 +64,15 @@ class Supervisor:
             process = self._ready_process()
             _check_code(process.code, order.task.code)
             attempts += 1
-            report = process.compute(order, self._limits.seconds)
-            if report is not None:
+            row = process.compute(order, self._limits.seconds)
+            if row is not None:
                 if self._limits.fresh_process:
                     self._reap()
-                return report.to_row(order.task, attempts)
+                return finished(row, attempts)
             code, output = self._reap()
             self._check_stopped()
             if -code not in _FROM_OUTSIDE or attempts >= self._limits.attempts:
-                return _obituary(code, attempts, output).to_row(order.task, attempts)
+                return finished(_obituary(order.task, code, attempts, output), attempts)
 
     def kill(self) -> None:
         """End the row in flight at once, and compute no more; safe from any thread."""
@@ -159,7 +159,7 @@ class _Process:
             self._kill_and_wait()
         return self.code is not None
 
-    def compute(self, order: Order, seconds: float) -> Report | None:
+    def compute(self, order: Order, seconds: float) -> Row | None:
         """Have one row computed; None if the process dies over it."""
         os.ftruncate(self._output, 0)
         began = time.perf_counter()
@@ -167,21 +167,26 @@ class _Process:
             self._connection.send_bytes(order.to_bytes())
             if not self._answers(seconds):
                 self._kill_and_wait()
-                return Report(
+                return Row(
+                    order.task,
                     Status.TIMED_OUT,
-                    f"took longer than {seconds:g} s",
+                    error=f"took longer than {seconds:g} s",
+                    stopped_by_clock=True,
                     log=self._printed(),
                     wall_s=time.perf_counter() - began,
                     environment=environment(),
                 )
-            report = Report.from_bytes(self._connection.recv_bytes())
+            row, process = from_bytes(self._connection.recv_bytes())
         except (EOFError, OSError):
             return None
-        if (report.key, report.process) != (order.task.key, self._popen.pid):
+        if (row.task.key, process) != (order.task.key, self._popen.pid):
             # A row has forked and both copies return: this one's answer may belong to another.
             self._kill_and_wait()
             return None
-        return replace(report, log=report.log or self._printed()) if order.want_log else report
+        log = row.log
+        if order.want_log and (row.status is not Status.FAILED or not log):
+            log = self._printed() or log
+        return replace(row, task=order.task, log=log)
 
     def kill(self) -> None:
         """Kill it, with what its rows have started; safe from any thread."""
@@ -242,18 +247,25 @@ def _check_code(loaded: str | None, planned: str) -> None:
         )
 
 
-def _obituary(code: int, attempts: int, output: str) -> Report:
+def _obituary(task: Task, code: int, attempts: int, output: str) -> Row:
     """Report a row over which the process died."""
     name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
     times = f" (in each of {attempts} attempts)" if attempts > 1 else ""
     # C++ and Python say so when an allocation fails, and die of it.
     no_memory = "bad_alloc" in output or "MemoryError" in output
-    return Report(
+    return Row(
+        task,
         status=Status.OUT_OF_MEMORY if no_memory else Status.CRASHED,
         error="the memory limit was reached" if no_memory else f"its process died: {name}{times}",
         log=output,
         environment=environment(),
     )
+
+
+def finished(row: Row, attempts: int) -> Row:
+    """Return a row with how often it was begun, and that it ends now."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return replace(row, attempts=attempts, finished_at=now)
 
 
 def _appending_file() -> int:

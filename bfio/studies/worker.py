@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import faulthandler
 import fcntl
+import json
 import math
 import os
 import resource
@@ -18,7 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,69 @@ from typing import Any
 import numpy as np
 
 from bfio.common.provenance import environment
-from bfio.studies.code import code_version
-from bfio.studies.kinds import find
-from bfio.studies.messages import Order, Report
-from bfio.studies.row import RowContext, RowResult, Status
+from bfio.studies.kinds import code_version, find
+from bfio.studies.row import Row, RowContext, RowResult, RowVerdict, Status, Task, canonical
 from formulations.errors import InputError
 from formulations.named_objects import found_from, place_of
+
+
+@dataclass(frozen=True)
+class Order:
+    """A row to compute.
+
+    Parameters
+    ----------
+    task : Task
+        The row.
+    folder : str
+        Where relative file names start.
+    want_log : bool
+        Whether a log is wanted.
+    home : str
+        Folder of the study, where modules of its own are; empty: the working directory alone.
+    """
+
+    task: Task
+    folder: str
+    want_log: bool = False
+    home: str = ""
+
+    def to_bytes(self) -> bytes:
+        """Write it as JSON."""
+        # What only reports need stays here.
+        bare = replace(self.task, setting={}, remarks=(), refuted=(), meaning=None)
+        own = replace(self, task=bare)
+        return canonical(asdict(own)).encode()
+
+    @staticmethod
+    def from_bytes(text: bytes) -> "Order":
+        """Read what `to_bytes` wrote."""
+        document = json.loads(text)
+        return Order(**document | {"task": Task(**document["task"])})
+
+
+def to_bytes(row: Row) -> bytes:
+    """Write a row as JSON, with the process that has computed it.
+
+    A stray copy of a process cannot answer for another then.
+    """
+    return canonical(asdict(row) | {"process": os.getpid()}).encode()
+
+
+def from_bytes(text: bytes) -> tuple[Row, int]:
+    """Read what `to_bytes` wrote: a row and a process."""
+    document = json.loads(text)
+    process: int = document.pop("process")
+    document["task"] = Task(**document["task"])
+    document["status"] = Status(document["status"])
+    document["verdict"] = RowVerdict(document["verdict"])
+    return Row(**document), process
+
+
+def _storable(text: str) -> str:
+    """Return the text without what no database takes (half characters of broken file names)."""
+    return text.encode(errors="replace").decode()
+
 
 _CLEAR_REFERENCES = Path("/proc/self/clear_refs")
 _PROCESS_STATUS = Path("/proc/self/status")
@@ -69,9 +127,9 @@ def _work(orders: int, computes: str, here: str) -> None:
             order = Order.from_bytes(connection.recv_bytes())
             # A row may have gone elsewhere; the next one starts where all do.
             os.chdir(here)
-            report = report_on(order)
+            row = computed_row(order)
             _flush()
-            connection.send_bytes(report.to_bytes())
+            connection.send_bytes(to_bytes(row))
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -139,20 +197,20 @@ def _limit_memory(limit: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def report_on(order: Order) -> Report:
-    """Compute one row; whatever it raises becomes a report."""
-    meter = _Meter(order.task.key)
+def computed_row(order: Order) -> Row:
+    """Compute one row; whatever it raises becomes its error."""
+    meter = _Meter(order.task)
     try:
         result = _computed(order)
     except MemoryError:
-        return meter.report(Status.OUT_OF_MEMORY, "the memory limit was reached")
+        return meter.row(Status.OUT_OF_MEMORY, "the memory limit was reached")
     # A user's row function may raise anything, or ask to exit; it costs its own row only.
     except BaseException as error:
-        return meter.report(Status.FAILED, _described(error), log=_trace(error))
+        return meter.row(Status.FAILED, _described(error), log=_trace(error))
     if result.violations:
         found = ", ".join(f"{name}: {amount}" for name, amount in result.violations.items())
-        return meter.report(Status.VIOLATED, f"the checker found {found}", result)
-    return meter.report(Status.DONE, "", result)
+        return meter.row(Status.VIOLATED, f"the checker found {found}", result)
+    return meter.row(Status.DONE, "", result)
 
 
 def _described(error: BaseException) -> str:
@@ -162,7 +220,7 @@ def _described(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:
         return f"{name}, which cannot be printed"
-    # The first line is that of `report_on`.
+    # The first line is that of `computed_row`.
     return text if isinstance(error, InputError) else f"{name}: {text}{place_of(error, skipped=1)}"
 
 
@@ -212,29 +270,35 @@ def _scalar(name: object, value: object) -> Any:
 class _Meter:
     """Measures wall-clock and processor time and the largest memory of one row."""
 
-    def __init__(self, key: str) -> None:
-        self._key = key
+    def __init__(self, task: Task) -> None:
+        self._task = task
         # Five resets the mark of the largest resident memory.
         with contextlib.suppress(OSError):
             _CLEAR_REFERENCES.write_text("5", encoding="ascii")
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
-    def report(
+    def row(
         self, status: Status, error: str, result: RowResult | None = None, log: str = ""
-    ) -> Report:
-        """Return a report with what the row took."""
-        return Report(
+    ) -> Row:
+        """Return the row with its result, if there is one, and what it took."""
+        found = result or RowResult({})
+        return Row(
+            task=self._task,
             status=status,
-            error=error,
-            result=result or RowResult({}),
-            log=log,
+            **{name: getattr(found, name) for name in _OF_RESULT},
+            error=_storable(error),
+            log=_storable(log or found.log),
             wall_s=time.perf_counter() - self._wall,
             cpu_s=time.process_time() - self._cpu,
             peak_memory_bytes=peak_memory(),
             environment=environment(),
-            key=self._key,
-            process=os.getpid(),
         )
+
+
+#: What a row has of its result as it is.
+_OF_RESULT = (
+    "verdict", "values", "series", "timings", "solves", "unproven", "stopped_by_clock",
+)  # fmt: skip
 
 
 def peak_memory() -> int:

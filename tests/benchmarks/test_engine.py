@@ -10,8 +10,7 @@ from benchmarks.decision_times import time_decisions
 from bfio.decode.cluster import Cluster
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.studies.limits import Limits
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import Limits, RowContext, RowResult
 from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study import Grid, Study
 from bfio.workloads.synthetic_workloads import synthetic

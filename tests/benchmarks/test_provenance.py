@@ -11,7 +11,7 @@ from benchmarks.remake import differences, remake, sample
 from benchmarks.results_command import refusals
 from bfio.cli.command import BAD_INPUT, DONE
 from bfio.common.provenance import has_commit
-from bfio.studies.code import code_version
+from bfio.studies.kinds import code_version
 from bfio.studies.report.markdown import parsed_records
 from formulations.errors import InputError
 from tests.places import STUDIES

@@ -192,7 +192,7 @@ def test_settings_say_what_the_runs_are_made_of(bfio: Bfio, tmp_path: Path) -> N
         (("FILE", "--horizon", "9", "--priority", "gpu=x"), "no stage 'x'"),
         (("FILE", "--horizon", "9", "--delay", "x=3"), "no 'x'"),
         (("FILE", "--horizon", "9", "--initial", "request@gpu=-1"), "no number of requests"),
-        (("FILE", "--horizon", "9", "--plot", "x.txt"), "no plot's name"),
+        (("FILE", "--horizon", "9", "--plot", "x.txt"), "x.txt is no picture"),
         (("FILE", "--horizon", "9", "--engine", "fast"), "'fast' is unknown"),
         ((*LLAMA, "--horizon", "9", "--rate", "3"), "--hardware without --prefill"),
         (("FILE", "--horizon", "9", "--budget", "9"), "--budget with FILE"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bfio.cli import so_far
 from bfio.cli.command import commands
 from bfio.cli.commands import demo
 from bfio.common.kernel_groups import group_of, groups
@@ -42,6 +43,22 @@ def test_simulate_prints_the_documented_keys(bfio: Bfio) -> None:
     assert answer["completed"] == 150
     assert answer["workload"]["seed"] == 0
     assert answer["versions"]["bfio"]
+
+
+def test_notes_of_a_csv_table_are_printed_once(
+    bfio: Bfio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where an answer is kept for a signal on the way, which then has the notes as well."""
+    monkeypatch.setattr(so_far, "_EVERY_S", 0.0)
+    kept: list[so_far.SoFar] = []
+    monkeypatch.setattr(so_far, "_tell", lambda kind, *said: kept.append(so_far.SoFar(*said)))
+    words = ("compare", "--policies", "fcfs,br-0", *SMALL, "--no-plots", "--table", "csv")
+    told = bfio(*words, "--projection", "growing")
+    notes = [line for line in told.err.splitlines() if line.startswith("note: ")]
+    assert notes
+    assert len(set(notes)) == len(notes)
+    assert [entry.notes.splitlines() for entry in kept[1:]] == [notes]
+    assert "note: " not in told.out + kept[-1].interrupted
 
 
 def test_json_says_what_it_is_cited_with(bfio: Bfio) -> None:

@@ -28,7 +28,7 @@ from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.studies.row_parts.run_values import run_series
+from bfio.studies.row_parts.runs import run_series
 from bfio.workloads import synthetic
 from formulations.batching import Agent, AgentNetwork, BatchTime, Stage
 from formulations.errors import InputError

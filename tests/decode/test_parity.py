@@ -20,8 +20,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from bfio.cli.command import OneLineParser
 from bfio.cli.commands.simulate import COMMAND
-from bfio.cli.one_line import OneLineParser
 from bfio.cli.options import energy_from
 from bfio.common.options import flag, from_mapping, names_of, options_of
 from bfio.decode import simulation

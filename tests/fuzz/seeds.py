@@ -176,18 +176,18 @@ def values() -> dict[str, tuple[str, ...]]:
 @cache
 def store() -> bytes:
     """Return a store with the rows of ``runs.toml``."""
-    from bfio.studies.messages import Order
     from bfio.studies.runner import plan
     from bfio.studies.store import open_for_writing
     from bfio.studies.study_file import find_study
-    from bfio.studies.worker import report_on
+    from bfio.studies.supervisor import finished
+    from bfio.studies.worker import Order, computed_row
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "runs.toml").write_bytes(files()["runs.toml"])
         with open_for_writing(folder / "runs.sqlite") as opened:
             for task in plan(find_study(str(folder / "runs.toml"))):
-                opened.add(report_on(Order(task, name)).to_row(task, 1))
+                opened.add(finished(computed_row(Order(task, name)), attempts=1))
         return (folder / "runs.sqlite").read_bytes()
 
 

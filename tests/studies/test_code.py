@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from bfio.common.import_closure import import_closure
-from bfio.studies.code import code_version
-from bfio.studies.kinds import module_of
+from bfio.studies.kinds import code_version, module_of
 
 
 @pytest.fixture

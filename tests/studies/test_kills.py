@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bfio.studies.limits import Limits
-from bfio.studies.row import Row
+from bfio.studies.row import Limits, Row
 from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.store import open_for_reading
 from bfio.studies.study import Grid, Study

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bfio.studies.limits import Limits
+from bfio.studies.row import Limits
 from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study import Grid, Study
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bfio.studies.limits import Limits
 from bfio.studies.report_plan import ReportPlan, Table
 from bfio.studies.results import Results
-from bfio.studies.row import Row, Status
+from bfio.studies.row import Limits, Row, Status
 from bfio.studies.runner import StudyRunOptions, plan, run_study, stored_results
 from bfio.studies.store import open_for_reading
 from bfio.studies.study import Grid, Study

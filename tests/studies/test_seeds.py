@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from bfio.cli.main import main
-from bfio.studies.report.figures.common import Places
-from bfio.studies.report.figures.points import points
+from bfio.studies.report.drawing import Places, points
 from bfio.studies.report.markdown import markdown_tables, parsed_records, records_csv
 from bfio.studies.report.selection import grouped
 from bfio.studies.report.tables import build

@@ -8,11 +8,11 @@ from bfio.decode.policy_registry import choose
 from bfio.decode.state import DecodeState
 from bfio.studies.report.page import write_report
 from bfio.studies.report.tables import build
+from bfio.studies.results import shared_and_varied, study_remarks, study_settings
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
-from bfio.studies.row_parts.run_arguments import ARGUMENTS, run_plan
+from bfio.studies.row_parts.runs import ARGUMENTS, run_plan
 from bfio.studies.runner import StudyRunOptions, plan, run_study
-from bfio.studies.settings import shared_and_varied, study_remarks, study_settings
 from bfio.studies.study_file import read_study
 
 TRACE = "arrival_time_s,prompt_tokens,output_tokens\n" + "".join(

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.studies.canonical import canonical, row_key
-from bfio.studies.row import Row, RowVerdict, Status, Task
+from bfio.studies.row import Row, RowVerdict, Status, Task, canonical, row_key
 from bfio.studies.store import LAYOUT, Store, open_for_reading, open_for_writing
 from formulations.errors import InputError
 

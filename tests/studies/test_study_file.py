@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.studies.limits import Limits
 from bfio.studies.report.markdown import markdown_tables
 from bfio.studies.report_plan import FigureKind, Statistic
+from bfio.studies.row import Limits
 from bfio.studies.runner import plan
 from bfio.studies.study import Grid, Smoke, Study
 from bfio.studies.study_file import find_study, read_study

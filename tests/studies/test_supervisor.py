@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bfio.studies.code import code_version
-from bfio.studies.limits import Limits
-from bfio.studies.messages import Order
-from bfio.studies.row import Row, Status, Task
+from bfio.studies.kinds import code_version
+from bfio.studies.row import Limits, Row, Status, Task
 from bfio.studies.supervisor import Supervisor
+from bfio.studies.worker import Order
 from formulations.errors import InputError
 from tests.processes import is_running, wait_until
 

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
 from bfio.cli.exchange import add_exchange, is_exchange
-from bfio.cli.files import read_problem
 from bfio.cli.options import add_json
-from bfio.cli.output import print_json, print_table
+from bfio.cli.output import print_json, print_table, read_problem
 from bfio.common.number_text import number, percent
 from formulations.errors import InputError, use_one_of
 
@@ -106,7 +105,7 @@ def _exchange(
     args: argparse.Namespace, network: "AgentNetwork", stations: "tuple[VirtualStation, ...]"
 ) -> int:
     """Write the capacity program, or judge a solution of it."""
-    from bfio.cli.linear_exchange import exchange_linear
+    from bfio.cli.exchange import exchange_linear
     from formulations.linear import exact_linear
     from formulations.stability.answer import CAPACITY, PRICES
     from formulations.stability.capacity_program import build

@@ -5,11 +5,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
-from bfio.cli.exchange import add_exchange, is_exchange
-from bfio.cli.files import read_problem
-from bfio.cli.fluid_exchange import exchange_fluid
+from bfio.cli.exchange import add_exchange, exchange_fluid, is_exchange
 from bfio.cli.options import add_common
-from bfio.cli.output import print_json, print_table
+from bfio.cli.output import print_json, print_table, read_problem
 from bfio.common.number_text import number, percent
 from formulations.errors import CapabilityError, InputError
 

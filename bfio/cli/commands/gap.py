@@ -1,6 +1,8 @@
 """``bfio gap``: how far each decision of a policy is from the optimum of its step."""
 
 import argparse
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +20,53 @@ from bfio.cli.output import (
 from bfio.common.number_text import number, percent
 
 if TYPE_CHECKING:
-    from bfio.decode.gap import GapReport
+    from bfio.decode.gap import GapReport, KeptStep
     from bfio.workloads.workload import Workload
+
+
+def write_steps(
+    folder: Path, worst: "Sequence[KeptStep]", origin: Mapping[str, object]
+) -> list[dict[str, object]]:
+    """Write each step into a file of its own, and return what was written.
+
+    Parameters
+    ----------
+    folder : Path
+        Where; files of the same name are replaced, as plots are.
+    worst : sequence of KeptStep
+        The steps, the worst first.
+    origin : mapping
+        Where they come from: kept in each document under ``provenance``.
+    """
+    from bfio.workloads.files import atomic_file
+
+    written = []
+    for rank, kept in enumerate(worst, 1):
+        path = folder / f"worst-{rank:02}-step-{kept.row.step}.json"
+        document = _step_document(kept, {**origin, "rank": rank})
+        with atomic_file(path, overwrite=True) as (stream, _):
+            stream.write(f"{json.dumps(document, allow_nan=False, default=str)}\n".encode())
+        row = document["provenance"]
+        names = ("step", "objective", "optimum", "bound", "regret_at_most")
+        written.append({"file": str(path), **{name: row[name] for name in names}})
+    return written
+
+
+def _step_document(kept: "KeptStep", origin: Mapping[str, object]) -> dict[str, Any]:
+    row, problem = kept.row, kept.problem
+    provenance = {
+        **origin,
+        "step": row.step,
+        "decision": list(kept.decision),
+        "objective": row.objective,
+        "optimum": row.optimum,
+        "bound": row.bound,
+        "regret_at_most": row.regret_at_most,
+        "scale": problem.scale,
+        "digest": problem.digest(),
+    }
+    return problem.to_mapping() | {"provenance": provenance}
+
 
 #: Options of policies that the gap is taken with.
 _OF_GAP = ("gamma", "objective", "work_limit", "time_limit")
@@ -169,7 +216,6 @@ class _Gap:
 
     def dumped(self) -> list[dict[str, Any]]:
         """Write the steps of the largest possible regret, and say where."""
-        from bfio.cli.step_files import write_steps
         from bfio.decode.gap import RULE
 
         origin = {
@@ -269,14 +315,6 @@ class _Gap:
         tail: dict[str, Any] = {"workload": dict(self.workload.provenance), "dumped": steps}
         tail |= {"plots": [str(path) for path in plots], "run_options": run | self.limits}
         return head | document | self.limits | tail | {"versions": citable_versions()}
-
-
-def _counts(document: dict[str, Any]) -> str:
-    return (
-        f"decisions {document['decisions']}, solved {document['solved']}, "
-        f"proven {document['proven']} ({percent(document['proven_share'])}), "
-        f"bounded only {document['unproven']}"
-    )
 
 
 COMMAND = Command("gap", _SUMMARY, f"{_DESCRIPTION}\n{options.POLICIES}", _add_arguments, _run)

@@ -1,14 +1,13 @@
 """``bfio hindsight``: start times of least total latency under one KV cache, or a heuristic's."""
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bfio.cli.clock import View, begin
-from bfio.cli.command import DONE, NOTHING_FOUND, Command
-from bfio.cli.exchange import add_exchange, exchange, is_exchange
-from bfio.cli.files import read_problem
-from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import can_print, print_json
+from bfio.cli.command import DONE, NOTHING_FOUND
+from bfio.cli.exchange import is_exchange
+from bfio.cli.output import can_print, print_json, read_problem
+from bfio.cli.problem_command import problem_command
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ _BLOCKS = _Marks("█", "·", " ▁▂▃▄▅▆▇█")
 #: For streams that cannot write blocks.
 _ASCII = _Marks("#", ".", " .:-=+*%#")
 
-_SUMMARY = "least total latency under one KV cache, exactly or by an online algorithm"
 _DESCRIPTION = """\
 When should each request have started, had all been known? One worker holds at most M tokens; a
 request with prompt s and output o that starts at round p is never paused, grows by a token per
@@ -57,61 +55,37 @@ mc-sf:scan=continue, beta-clearing:alpha=0.2:beta=0.1. Without --json small sche
 """
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="requests, memory and convention (.json)")
+def _add_algorithm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--algorithm", metavar="NAME", help="run this online algorithm instead of solving exactly"
     )
-    parser.add_argument(
-        "--method",
-        metavar="NAME",
-        help="exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force",
-    )
-    add_time_limit(parser)
-    add_exchange(parser)
-    add_common(parser)
+
+
+def _details(problem: "LatencyProblem") -> dict[str, object]:
+    return {"convention": problem.convention.value}
+
+
+def _text(problem: "LatencyProblem", answer: dict[str, Any]) -> list[str]:
+    return [*_lines(answer), *_drawing(problem, answer["starts"])]
 
 
 def _run(args: argparse.Namespace) -> int:
-    is_exchanged = is_exchange(args)
-    if args.algorithm is not None and (args.method or args.time_limit or is_exchanged):
+    if args.algorithm is None:
+        return _SOLVER.run(args)
+    if args.method or args.time_limit or is_exchange(args):
         raise InputError(
             "command line",
             "--algorithm runs online; --method, --time-limit and files are for solving",
             "leave one of them out",
         )
-    from bfio.hindsight.latency import solve_latency
-    from formulations.hindsight_latency import LatencyProblem, LatencyProgram, LatencyResult
+    from formulations.hindsight_latency import LatencyProblem
 
-    def document(result: LatencyResult) -> dict[str, Any]:
-        return result.to_mapping() | {"convention": problem.convention.value}
-
-    def text(answer: dict[str, Any]) -> list[str]:
-        return [*_lines(answer), *_drawing(problem, answer["starts"])]
-
-    method = args.method or "exact"
-    view = View(
-        args,
-        document,
-        lambda result: text(document(result)),
-        lambda result: NOTHING_FOUND if result.objective is None else DONE,
-    )
-    is_solved = args.algorithm is None and not is_exchanged
-    deadline = begin(args, method, view) if is_solved else None
     problem = read_problem(args.file, LatencyProblem.from_json)
-    if is_exchanged:
-        details = {"convention": problem.convention.value}
-        return exchange(args, LatencyProgram(problem), "hindsight", details)
-    if deadline is None:
-        answer = _online(problem, args.algorithm, args.seed)
-    else:
-        answer = document(
-            solve_latency(problem, method=method, time_limit=deadline, seed=args.seed)
-        )
+    answer = _online(problem, args.algorithm, args.seed)
     if args.json:
         print_json(answer)
     else:
-        print("\n".join(text(answer)))
+        print("\n".join(_text(problem, answer)))
     return NOTHING_FOUND if answer["objective"] is None else DONE
 
 
@@ -133,7 +107,7 @@ def _online(problem: "LatencyProblem", algorithm: str, seed: int) -> dict[str, A
         "objective": run.total_latency,
         "bound": None,
         "starts": starts,
-        "convention": problem.convention.value,
+        **_details(problem),
         "violations": violations(problem, starts, run.total_latency) if starts is not None else {},
         "verdict": run.verdict.value,
         **{name: getattr(run, name) for name in ("reason", "peak_memory", "overflows", "cleared")},
@@ -197,4 +171,16 @@ def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
     return [*(f"{label:<{width}}{row}" for label, row in rows), peak]
 
 
-COMMAND = Command("hindsight", _SUMMARY, _DESCRIPTION, _add_arguments, _run)
+_SOLVER = problem_command(
+    "hindsight",
+    "least total latency under one KV cache, exactly or by an online algorithm",
+    _DESCRIPTION,
+    problem="formulations.hindsight_latency:LatencyProblem",
+    program="formulations.hindsight_latency:LatencyProgram",
+    solve="bfio.hindsight.latency:solve_latency",
+    file="requests, memory and convention (.json)",
+    more_arguments=_add_algorithm,
+    details=_details,
+    lines=lambda problem, result: _text(problem, result.to_mapping() | _details(problem)),
+)
+COMMAND = replace(_SOLVER, run=_run)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
-from bfio.cli.interrupt import orderly_interrupt
 from bfio.cli.output import console, print_json, print_table, progress_bar
+from bfio.cli.so_far import orderly_interrupt
 from bfio.common.number_text import number
 
 if TYPE_CHECKING:

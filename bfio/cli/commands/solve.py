@@ -1,22 +1,20 @@
 """``bfio solve``: one step problem, or one per line."""
 
 import argparse
+import json
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from bfio.cli.clock import View, begin
-from bfio.cli.command import BAD_INPUT, DONE, NOTHING_FOUND, Command
-from bfio.cli.exchange import add_exchange, exchange, is_exchange
-from bfio.cli.files import naming, read_text
-from bfio.cli.options import add_common, add_time_limit, add_work_limit
-from bfio.cli.output import print_json
+from bfio.cli.command import BAD_INPUT, DONE
+from bfio.cli.exchange import is_exchange
+from bfio.cli.options import add_work_limit
+from bfio.cli.output import naming, progress_bar, read_text
+from bfio.cli.problem_command import problem_command, status_of
 from formulations.errors import InputError
 
-if TYPE_CHECKING:
-    from formulations.deadline import TimeLimit
-    from formulations.step import StepProblem, StepResult
+#: Arguments that go to the solver as they are.
+_PASSED = ("work_limit", "second", "slack")
 
-_SUMMARY = "solve one step problem (or a file of them) exactly or by heuristic"
 _DESCRIPTION = """\
 Solve one step: which waiting request goes to which worker, so that the imbalance (or the maximum
 load, or the gap) over the look-ahead window is least.
@@ -44,13 +42,7 @@ answers are "feasible" unless a combinatorial bound happens to prove them.
 """
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="step problem (.json, or .jsonl for many)")
-    parser.add_argument(
-        "--method",
-        metavar="NAME",
-        help="exact (default), two-stage, cp-sat, highs, pyomo[:SOLVER], brute-force",
-    )
+def _add_second(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--second",
         metavar="NAME",
@@ -63,72 +55,35 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="with --second: how far above the optimum the objective may be (0)",
     )
-    add_time_limit(parser)
     add_work_limit(parser)
-    add_exchange(parser)
-    add_common(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
     if args.slack and args.second is None:
         raise InputError("--slack", "there is no second objective", "add --second NAME")
-    is_exchanged, is_many = is_exchange(args), args.file.endswith(".jsonl")
-    if is_exchanged and is_many:
+    if not args.file.endswith(".jsonl"):
+        return _SOLVER.run(args)
+    if is_exchange(args):
         raise InputError(args.file, "holds many problems", "give a .json file with one of them")
-    # Loaded before the clock begins.
-    from formulations.step import StepProgram, StepResult
-
-    if is_exchanged:
-        return exchange(args, StepProgram(_problem(read_text(args.file), args.file)), "solve", {})
-    if is_many:
-        return _solve_lines(read_text(args.file), args)
-    view = View(args, StepResult.to_mapping, lambda result: [result.summary()], _status)
-    deadline = begin(args, args.method or "exact", view)
-    result = _solve(read_text(args.file), args.file, args, deadline)
-    if args.json:
-        print_json(result.to_mapping())
-    else:
-        print(result.summary())
-    return _status(result)
-
-
-def _solve(text: str, where: str, args: argparse.Namespace, limit: "TimeLimit") -> "StepResult":
-    from bfio.step.solve import solve_step
-
-    method = args.method or "exact"
-    problem = _problem(text, where)
-    return solve_step(
-        problem,
-        method=method,
-        time_limit=limit,
-        work_limit=args.work_limit,
-        seed=args.seed,
-        second=args.second,
-        slack=args.slack,
-    )
-
-
-def _problem(text: str, where: str) -> "StepProblem":
-    from formulations.step import StepProblem
-
-    with naming(where):
-        return StepProblem.from_json(text)
+    return _solve_lines(read_text(args.file), args)
 
 
 def _solve_lines(text: str, args: argparse.Namespace) -> int:
     """Answer every line, and go on after one that is no problem."""
-    import json
+    from bfio.step.solve import solve_step
+    from formulations.step import StepProblem
 
-    from bfio.cli.output import progress_bar
-
+    how = {name: getattr(args, name) for name in ("time_limit", "seed", *_PASSED)}
     lines, answers = text.splitlines(), sys.stdout
     statuses = {DONE}
     with progress_bar() as bar:
         task = bar.add_task("solve", total=len(lines))
         for k, line in enumerate(lines):
             try:
-                result = _solve(line, f"{args.file}: line {k + 1}", args, args.time_limit)
-                answer, status = result.to_mapping(), _status(result)
+                with naming(f"{args.file}: line {k + 1}"):
+                    problem = StepProblem.from_json(line)
+                result = solve_step(problem, method=args.method or "exact", **how)
+                answer, status = result.to_mapping(), status_of(result)
             except InputError as error:
                 answer, status = {"error": str(error)}, BAD_INPUT
             print(json.dumps(answer, allow_nan=False), file=answers, flush=True)
@@ -137,11 +92,16 @@ def _solve_lines(text: str, args: argparse.Namespace) -> int:
     return BAD_INPUT if BAD_INPUT in statuses else max(statuses)
 
 
-def _status(result: "StepResult") -> int:
-    from formulations.results import Termination
-
-    found = result.assignment is not None or result.termination is Termination.INFEASIBLE
-    return DONE if found else NOTHING_FOUND
-
-
-COMMAND = Command("solve", _SUMMARY, _DESCRIPTION, _add_arguments, _run)
+_SOLVER = problem_command(
+    "solve",
+    "solve one step problem (or a file of them) exactly or by heuristic",
+    _DESCRIPTION,
+    problem="formulations.step:StepProblem",
+    program="formulations.step:StepProgram",
+    solve="bfio.step.solve:solve_step",
+    file="step problem (.json, or .jsonl for many)",
+    methods="exact (default), two-stage, cp-sat, highs, pyomo[:SOLVER], brute-force",
+    more_arguments=_add_second,
+    passed=_PASSED,
+)
+COMMAND = replace(_SOLVER, run=_run)

@@ -3,20 +3,106 @@
 import argparse
 import shlex
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, NOTHING_FOUND, Command
 from bfio.cli.options import add_json
-from bfio.cli.output import interruption, print_json
+from bfio.cli.output import interruption, print_json, progress_display
 from formulations.errors import InputError
 from formulations.named_objects import found_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Self
 
     from bfio.studies.results import Results
+    from bfio.studies.row import Row
     from bfio.studies.study import Study
+
+#: Seconds between two lines where there is no terminal.
+_LINE_SECONDS = 30.0
+
+
+class StudyProgress:
+    """Shows how a study goes.
+
+    Parameters
+    ----------
+    stopping : callable
+        Whether the user has asked to stop.
+    """
+
+    def __init__(self, stopping: "Callable[[], bool]") -> None:
+        from rich.console import Console
+        from rich.progress import TextColumn
+
+        self._stopping = stopping
+        self._console = Console(stderr=True)
+        self._counts: Counter[str] = Counter()
+        self._total = self._done = 0
+        self._has_said = False
+        self._next_line = time.monotonic() + _LINE_SECONDS
+        counts = TextColumn("{task.fields[counts]}", markup=False)
+        self._bar = progress_display(self._console, counts)
+
+    def __enter__(self) -> "Self":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def stops(self) -> bool:
+        """Whether the user has asked to stop; says so the first time it is the case."""
+        if self._stopping() and not self._has_said:
+            self._has_said = True
+            self.say("rows in flight have a second to end; all others can be computed later")
+        return self._stopping()
+
+    def start(self, results: "Results") -> None:
+        """Show what there is already."""
+        from bfio.studies.results import SEED_CHANGES_NOTHING
+
+        self._total, self._done = len(results.tasks), len(results.rows)
+        self._task = self._bar.add_task(
+            results.study.name, total=results.missing, counts=f"{self._done} there already"
+        )
+        for row in results.rows.values():
+            self._count(row)
+        if results.repeated:
+            self.say(
+                f"note: {results.repeated} of {self._total} rows repeat another one but for the "
+                f"seed; {SEED_CHANGES_NOTHING}"
+            )
+        self._say(f"{results.study.name}: {self._done} of {self._total} rows there already")
+
+    def add(self, row: "Row") -> None:
+        """Count one more row."""
+        self._count(row)
+        self._done += 1
+        self._bar.update(self._task, advance=1, counts=self._words())
+        if time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + _LINE_SECONDS
+            self._say(f"{self._done}/{self._total} rows; {self._words()}")
+
+    def _count(self, row: "Row") -> None:
+        self._counts["without result"] += not row.is_done
+        self._counts["unproven"] += row.unproven > 0
+
+    def _words(self) -> str:
+        return ", ".join(f"{name} {count}" for name, count in self._counts.items())
+
+    def say(self, line: str) -> None:
+        """Print a line above the bar, or where there is none."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _say(self, line: str) -> None:
+        if not self._console.is_terminal:
+            self.say(line)
+
 
 #: Where stores and reports go unless the user says otherwise.
 _FOLDER = Path("out") / "studies"
@@ -96,8 +182,7 @@ def _act(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from bfio.cli.interrupt import orderly_interrupt
-    from bfio.cli.study_progress import StudyProgress
+    from bfio.cli.so_far import orderly_interrupt
     from bfio.studies.runner import StudyRunOptions, run_study
 
     chosen = StudyRunOptions(args.jobs, args.cluster, args.retry, args.logs)
@@ -130,7 +215,7 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from bfio.studies.report.export import write_export
+    from bfio.studies.report.files import write_export
 
     return _written(args, _stored(args), write_export)
 
@@ -233,7 +318,7 @@ def _stored(args: argparse.Namespace) -> "Results":
 
 def _reported(args: argparse.Namespace) -> "Results":
     """Return what a store holds, with a warning if rows are missing; some must be done."""
-    from bfio.studies.report.summary import check_some_done
+    from bfio.studies.results import check_some_done
 
     results = _stored(args)
     check_some_done(results)
@@ -254,7 +339,7 @@ def _command(args: argparse.Namespace, action: str = "run") -> str:
 
 def _document(results: "Results") -> dict[str, Any]:
     """Return the JSON document of a study's progress."""
-    from bfio.studies.settings import study_settings
+    from bfio.studies.results import study_settings
 
     counts = {status.value: count for status, count in results.counts().items()}
     failures = [row for row in results.rows.values() if not row.is_done]
@@ -283,7 +368,7 @@ def _document(results: "Results") -> dict[str, Any]:
 
 
 def _show(args: argparse.Namespace, results: "Results", *, interrupted: bool = False) -> None:
-    from bfio.studies.report.text import printable, shortened
+    from bfio.studies.report.files import printable, shortened
 
     document = _document(results) | interruption(interrupted)
     if args.json:

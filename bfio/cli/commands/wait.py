@@ -2,13 +2,16 @@
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
-from bfio.cli.files import naming, read_problem
 from bfio.cli.options import (
     add_common,
     add_engine,
@@ -17,10 +20,29 @@ from bfio.cli.options import (
     policies_from,
     trace_from,
 )
-from bfio.cli.output import interruption, plot_runs, print_json, progress_bar
-from bfio.cli.wait_arguments import ArrivalOptions, checked_arrivals
-from bfio.common.options import add_options
+from bfio.cli.output import (
+    interruption,
+    naming,
+    picture_place,
+    plot_runs,
+    print_json,
+    progress_bar,
+    read_problem,
+)
+from bfio.cli.tables import print_fitting, print_sentences, run_cells
+from bfio.common.number_text import number, percent
+from bfio.common.options import (
+    POSITIVE,
+    CheckedOptions,
+    add_options,
+    flag,
+    from_namespace,
+    one_of,
+    option,
+)
+from bfio.common.provenance import version_and_commit
 from formulations.errors import InputError
+from formulations.rationals import plain_number
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -30,6 +52,184 @@ if TYPE_CHECKING:
     from bfio.wait.run import StageRun
     from bfio.workloads.workload import Workload
     from formulations.fluid import FluidProblem
+
+
+@dataclass(frozen=True)
+class ArrivalOptions(CheckedOptions):
+    """How requests arrive."""
+
+    duration: Fraction | None = option(
+        None,
+        POSITIVE,
+        "T",
+        "seconds of arrivals and observation (trace: until done)",
+        name="horizon",
+    )
+    arrivals: str | None = option(
+        None,
+        one_of("poisson", "even", "trace"),
+        "MODE",
+        "poisson (default), even, or trace (its own times, default with --trace)",
+    )
+    rate: Fraction | None = option(None, POSITIVE, "R", "trace: Poisson arrivals of R requests/s")
+    rate_scale: Fraction | None = option(None, POSITIVE, "X", "trace: multiply the rate by X")
+    scale: Fraction | None = option(
+        None, POSITIVE, "ZETA", "heavy traffic: rates times ZETA, d0 and d1 over it"
+    )
+
+
+def checked_arrivals(args: argparse.Namespace) -> ArrivalOptions:
+    """Refuse what contradicts itself or cannot be written, before anything is read.
+
+    Raises
+    ------
+    InputError
+        If there is such.
+    """
+    wrong = _trace_conflict(args) if args.trace is not None else _class_conflict(args)
+    if wrong is not None:
+        raise InputError("command line", *wrong)
+    arrivals = from_namespace(ArrivalOptions, args)
+    picture_place(args.plot)
+    return arrivals
+
+
+def _trace_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
+    if args.arrivals == "even":
+        return "--arrivals even with --trace", "use trace, or poisson with --rate"
+    if args.arrivals == "poisson" and args.rate is None:
+        return "--arrivals poisson with --trace", "add --rate"
+    if args.rate is not None and (args.arrivals == "trace" or args.rate_scale is not None):
+        return "--rate sets the times itself", "leave --arrivals trace and --rate-scale out"
+    if args.scale is not None:
+        return "--scale with --trace", "use --rate-scale, and other times in FILE"
+    if args.horizon is not None and args.drain:
+        return "--horizon and --drain with --trace", "give one of them"
+    return None
+
+
+def _class_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
+    if args.arrivals == "trace":
+        return "--arrivals trace without --trace", "add --trace"
+    for name in ("rate", "rate_scale"):
+        if getattr(args, name) is not None:
+            return f"{flag(name)} without --trace", "change the rates in FILE, or use --scale"
+    for name in ("skip_bad_rows", "columns"):
+        if getattr(args, name):
+            return f"{flag(name)} without --trace", "add --trace, or leave it out"
+    if args.horizon is None:
+        return "no --horizon", "say for how many seconds requests arrive"
+    return None
+
+
+_ABOVE = (
+    "above 100 %: thresholds do not look at the memory (batches beyond it are overflows), and "
+    "drawn requests differ from their rates"
+)
+
+
+def fluid_limits(problem: "FluidProblem") -> dict[str, Any]:
+    """Return the most that any policy can sustain, and the equilibrium of the whole load."""
+    from formulations.fluid import FluidObjective, equilibrium, knapsack
+
+    worker = problem.single_worker()
+    load = worker.d1 * problem.work_rate
+    state = equilibrium(problem.classes, worker) if load < 1 else None
+    most = {kind: knapsack(problem, objective=kind).value for kind in FluidObjective}
+    return {
+        "throughput": plain_number(most[FluidObjective.STAGES]),
+        "decode_throughput": plain_number(most[FluidObjective.DECODE]),
+        "load": plain_number(load),
+        "equilibrium_memory": None if state is None else plain_number(state.memory),
+        "iteration_time": None if state is None else plain_number(state.iteration_time),
+    }
+
+
+def wait_settings(
+    args: argparse.Namespace,
+    arrivals: ArrivalOptions,
+    problem: "FluidProblem",
+    workload: "Workload | None",
+) -> str:
+    """Return one line that says what the runs are made of, but for their policies.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        Arguments of the command.
+    arrivals : ArrivalOptions
+        What it read from them.
+    problem : "FluidProblem"
+        The engine and its classes.
+    workload : Workload, optional
+        The requests of a trace.
+    """
+    from bfio.workloads.requests_used import requests_used
+
+    worker, duration = problem.single_worker(), arrivals.duration
+    span = f"{number(plain_number(duration or Fraction(0)))} s"
+    if workload is None:
+        file = "stdin" if args.file == "-" else Path(args.file).name
+        parts = [f"{file}: {len(problem.classes)} classes"]
+    else:
+        parts = [requests_used(workload)]
+    if arrivals.rate is not None:
+        parts.append(f"Poisson arrivals of {plain_number(arrivals.rate)} requests/s")
+    elif workload is None:
+        parts.append(f"{arrivals.arrivals or 'poisson'} arrivals for {span}")
+    else:
+        scale = arrivals.rate_scale
+        faster = "" if scale is None else f" at {plain_number(scale)} times their rate"
+        parts.append(f"timed arrivals{faster}")
+    if arrivals.scale is not None:
+        parts.append(f"scaled by {plain_number(arrivals.scale)}")
+    is_drained = args.drain or duration is None
+    parts += [
+        f"d0 {worker.d0} s and d1 {worker.d1} s a token",
+        f"memory {worker.memory:,} tokens",
+        "until all have completed" if is_drained else f"observed for {span}",
+    ]
+    return ", ".join([*parts, f"seed {args.seed}", version_and_commit()])
+
+
+def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] | None) -> None:
+    """Print one row per run, the fluid limits and what does not fit below, if there are any."""
+    from bfio.wait.run import METRICS
+
+    first = documents[0]
+    notes = [
+        f"{first['requests']:,} requests in {number(first['horizon_s'])} s; memory "
+        f"{first['memory']:,} tokens"
+    ]
+    shares = None if fluid is None else [d["throughput"] / fluid["throughput"] for d in documents]
+    if fluid is not None:
+        notes[0] += (
+            f", equilibrium {number(fluid['equilibrium_memory'])}, load {number(fluid['load'])} "
+            "of the engine's time"
+        )
+        notes.append(
+            f"fluid optimum: {number(fluid['throughput'])} stages/s, "
+            f"{number(fluid['decode_throughput'])} decode tokens/s"
+        )
+    if any(share > 1 for share in shares or ()):
+        notes.append(_ABOVE)
+    columns = [run_cells("policy", documents), *METRICS.cells(documents)]
+    columns.insert(
+        2, ("of fluid", [percent(share) for share in shares or [None] * len(documents)])
+    )
+    columns.append(run_cells("verdict", documents))
+    print_fitting("", columns)
+    for line in notes:
+        print_sentences(line)
+    for document in documents:
+        if document["overflows"]:
+            print_sentences(
+                f"{document['policy']} does not fit the memory: {document['overflows']:,} of "
+                f"{document['batches']:,} batches held more than {document['memory']:,} tokens, "
+                f"up to {document['peak_memory']:,}. Each ran all the same and counts as an "
+                "overflow; its stages count in all figures."
+            )
+
 
 #: What FILE holds, and what thresholds say of it.
 _FIELDS = ("classes", "rates", "outputs", "d0", "d1", "memory")
@@ -88,7 +288,6 @@ def _run(args: argparse.Namespace) -> int:
     arrivals = checked_arrivals(args)
 
     from bfio.cli.tables import print_sentences
-    from bfio.cli.wait_table import fluid_limits, print_runs, wait_settings
     from bfio.common.engine_choice import Engine
     from bfio.common.provenance import citable_versions
     from bfio.common.users_code import call_check

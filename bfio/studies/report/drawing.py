@@ -1,19 +1,43 @@
-"""What drawing a figure returns, and how it becomes SVG and PNG."""
+"""What figures share: how they look, panels, curves, places along an axis, tables below."""
 
 import io
+import itertools
+import math
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import matplotlib as mpl
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from bfio.common.figure_style import STYLE
-from bfio.studies.report.text import printable
-from bfio.studies.report.traced import DataTable, Phrase
+from bfio.studies.kinds import describe, with_unit
+from bfio.studies.report.files import printable
+from bfio.studies.report.selection import Group, distinct, estimate_of, grouped, keys_of
+from bfio.studies.report.statistics import Estimate
+from bfio.studies.report.traced import (
+    Cell,
+    Column,
+    DataTable,
+    Line,
+    Phrase,
+    counted,
+    estimated,
+    origin,
+    split,
+    traced,
+)
+from bfio.studies.report_plan import Figure, FigureKind, Statistic
+from bfio.studies.row import Row, Value, identity, label
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Resolution of PNG files [dots per inch].
 _DPI = 200
@@ -42,7 +66,7 @@ class Drawing:
 
     Parameters
     ----------
-    figure : Figure, optional
+    figure : Canvas, optional
         The figure; None if there is nothing to draw.
     table : DataTable
         The data drawn.
@@ -52,7 +76,7 @@ class Drawing:
         Findings and reservations, with traced numbers.
     """
 
-    figure: Figure | None
+    figure: Canvas | None
     table: DataTable
     caption: str
     notes: Sequence[Phrase] = field(default_factory=tuple)
@@ -69,7 +93,7 @@ def look() -> Iterator[None]:
         yield
 
 
-def add_settings(figure: Figure, settings: str) -> None:
+def add_settings(figure: Canvas, settings: str) -> None:
     """Write the line of settings below a figure, broken where it would leave it."""
     lines = textwrap.wrap(printable(settings).replace("$", r"\$"), _SETTINGS_WIDTH)
     figure.set_figheight(figure.get_figheight() + _SETTINGS_LINE * len(lines))
@@ -77,7 +101,7 @@ def add_settings(figure: Figure, settings: str) -> None:
         figure.supxlabel("\n".join(lines), fontsize=6, color="0.3", x=0.01, ha="left")
 
 
-def to_svg(figure: Figure) -> str:
+def to_svg(figure: Canvas) -> str:
     """Return the figure as SVG text; equal figures give equal texts."""
     buffer = io.StringIO()
     with look():
@@ -85,7 +109,7 @@ def to_svg(figure: Figure) -> str:
     return buffer.getvalue()
 
 
-def to_png(figure: Figure) -> bytes:
+def to_png(figure: Canvas) -> bytes:
     """Return the figure as PNG."""
     buffer = io.BytesIO()
     with look():
@@ -100,3 +124,372 @@ def inline_svg(svg: str, prefix: str) -> str:
     # Comments repeat the texts of the figure; they serve no reader of the page.
     bare = re.sub(r"<!--.*?-->", "", bare, flags=re.DOTALL)
     return _IDENTIFIER.sub(rf"\g<1>{prefix}-", bare)
+
+
+#: Okabe and Ito's palette, which readers who confuse colours can tell apart; its yellow is left
+#: out, being too light on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_DASHES = ("-", "--", "-.", ":")
+_MARKERS = "osD^vP*X"
+WIDTH = 5.8
+_SINGLE_HEIGHT, _PANEL_HEIGHT = 3.4, 2.3
+_COLUMNS = 2
+_LEGEND_CHARACTERS = 72
+_LONGEST_LABEL = 44
+#: Of a line of a heading over the whole width.
+_HEADING_CHARACTERS = 72
+_MAX_TICKS = 9
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a figure: its heading and its curves, the same in the same order in each."""
+
+    label: str
+    curves: Sequence[Group[Row]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour, dashes and marker of a curve; any of them tells curves apart."""
+
+    colour: str
+    dashes: str
+    marker: str
+
+    @classmethod
+    def of(cls, index: int) -> "Look":
+        """Return the look of the curve with this index."""
+        return cls(
+            COLOURS[index % len(COLOURS)],
+            _DASHES[index % len(_DASHES)],
+            _MARKERS[index % len(_MARKERS)],
+        )
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """Colour and dashes, as Matplotlib takes them."""
+        return {"color": self.colour, "linestyle": self.dashes}
+
+
+def panels(plan: Figure, rows: Iterable[Row]) -> list[Panel]:
+    """Return the panels of a figure; a curve that a panel lacks has no rows there."""
+    chosen = list(rows)
+    found = []
+    for part in grouped(chosen, [plan.panel]) if plan.panel else [Group((), chosen)]:
+        own = {tuple(map(identity, g.values)): g.items for g in grouped(part.items, plan.group)}
+        curves = [
+            Group(curve.values, own.get(tuple(map(identity, curve.values)), []))
+            for curve in grouped(chosen, plan.group)
+        ]
+        found.append(Panel(f"{plan.panel} = {part.label}" if plan.panel else "", curves))
+    return found
+
+
+def canvas(
+    num_panels: int, *, height: float = _PANEL_HEIGHT, share_y: bool = True
+) -> tuple[Canvas, list["Axes"]]:
+    """Return an empty figure with so many panels, at most two beside each other."""
+    columns = min(num_panels, _COLUMNS)
+    lines = math.ceil(num_panels / columns)
+    tall = _SINGLE_HEIGHT if num_panels == 1 else height * lines + 0.5
+    figure = Canvas(figsize=(WIDTH, tall), layout="constrained")
+    grid = list(figure.subplots(lines, columns, squeeze=False, sharey=share_y).flat)
+    for spare in grid[num_panels:]:
+        spare.set_visible(False)
+    return figure, grid[:num_panels]
+
+
+@contextmanager
+def framed(
+    plan: Figure,
+    parts: Sequence[Panel],
+    *,
+    height: float = _PANEL_HEIGHT,
+    share_y: bool = True,
+    names: Sequence[str] | None = None,
+) -> Iterator[tuple[Canvas, list[tuple["Axes", Panel]]]]:
+    """Give an empty figure and its axes, one per panel; when all is drawn, label them.
+
+    Parameters
+    ----------
+    plan : Figure
+        The figure.
+    parts : sequence of Panel
+        Its panels.
+    height : float
+        Of one of several [inches].
+    share_y : bool
+        Whether all have one vertical scale, which is then labelled once.
+    names : sequence of str, optional
+        Title of the legend; by default the names of the arguments of curves.
+    """
+    with look():
+        figure, grid = canvas(len(parts), height=height, share_y=share_y)
+        yield figure, list(zip(grid, parts, strict=True))
+        for axes, panel in zip(grid, parts, strict=True):
+            name_panel(axes, panel)
+        if share_y:
+            label_outer(figure, grid)
+        legend(figure, grid, plan.group if names is None else names)
+
+
+def name_panel(axes: "Axes", panel: Panel) -> None:
+    """Write the heading of a panel above it, broken where it would run into the next one."""
+    place = axes.get_subplotspec()
+    columns = 1 if place is None else place.get_gridspec().ncols
+    broken = textwrap.fill(plain(panel.label), _HEADING_CHARACTERS // columns)
+    axes.set_title(broken, fontsize=9)
+
+
+def label_outer(figure: Canvas, grid: Sequence["Axes"]) -> None:
+    """Label the vertical axes of all panels once, and horizontal ones where no panel is below."""
+    columns = min(len(grid), _COLUMNS)
+    if len(grid) > 1:
+        figure.supylabel(grid[0].get_ylabel(), fontsize=9)
+        for axes in grid:
+            axes.set_ylabel("")
+    for index, axes in enumerate(grid):
+        if index + columns < len(grid):
+            axes.tick_params(labelbottom=False)
+            axes.set_xlabel("")
+        if index % columns:
+            axes.tick_params(labelleft=False)
+
+
+def legend(figure: Canvas, grid: Sequence["Axes"], names: Sequence[str]) -> None:
+    """Put one legend above all panels, if the curves have names."""
+    found: dict[str, Any] = {}
+    for axes in grid:
+        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(text, handle)
+    labels = list(found)
+    if not names or not labels:
+        return
+    longest = max(len(text) for text in labels) + 5
+    columns = max(1, min(len(labels), _LEGEND_CHARACTERS // longest))
+    figure.set_figheight(figure.get_figheight() + 0.18 * (math.ceil(len(labels) / columns) - 1))
+    figure.legend(
+        list(found.values()),
+        labels,
+        title=plain(", ".join(names)),
+        loc="outside upper center",
+        ncols=columns,
+    )
+
+
+def curve_label(curve: Group[Any]) -> str:
+    """Return the name of a curve as the legend shows it."""
+    return plain(curve.label)
+
+
+def plain(text: str) -> str:
+    """Return text that matplotlib shows as it is: no formula, and not hidden."""
+    short = text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
+    one_line = " ".join(printable(short).split()).replace("$", r"\$")
+    return f" {one_line}" if one_line.startswith("_") else one_line
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the values of an argument stand on an axis: at themselves, or in a row.
+
+    Parameters
+    ----------
+    values : sequence of values
+        Distinct values, numbers sorted, others in the order of the plan.
+    is_numeric : bool
+        Whether all are numbers.
+    """
+
+    values: Sequence[Value]
+    is_numeric: bool
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], name: str) -> "Places":
+        """Return the places of the values that the rows have."""
+        values = [group.values[0] for group in grouped(rows, [name])]
+        numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+        if len(numbers) == len(values):
+            return cls(sorted(numbers), True)
+        return cls(values, False)
+
+    def place(self, value: Value) -> int:
+        """Return the place of a value among all of them."""
+        return [identity(v) for v in self.values].index(identity(value))
+
+    def __getitem__(self, value: Value) -> float:
+        """Return the place of a value."""
+        if self.is_numeric and isinstance(value, int | float):
+            return float(value)
+        return float(self.place(value))
+
+    def cells(self, rows: Iterable[Row], name: str) -> list[Group[Row]]:
+        """Return the rows by their value, in the order of the places."""
+        return sorted(grouped(rows, [name]), key=lambda group: self[group.values[0]])
+
+    def label(self, axes: "Axes", name: str, *, log: bool) -> None:
+        """Label the horizontal axis."""
+        axes.set_xlabel(plain(name))
+        if not self.is_numeric:
+            axes.set_xticks(
+                range(len(self.values)),
+                [plain(label(value)) for value in self.values],
+                rotation=20 if sum(len(label(value)) for value in self.values) > 30 else 0,
+            )
+            return
+        ticks = [float(value) for value in self.values if isinstance(value, int | float)]
+        if log and max(ticks) > 0:
+            axes.set_xscale("log")
+        if len(ticks) <= _MAX_TICKS and (log or _are_apart(ticks)):
+            axes.set_xticks(ticks, [short_number(tick) for tick in ticks])
+            axes.xaxis.set_minor_locator(NullLocator())
+        elif not log:
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_number(x)))
+
+
+def _are_apart(ticks: Sequence[float]) -> bool:
+    """Return whether labels at these places of a linear axis do not overlap."""
+    span = ticks[-1] - ticks[0]
+    return all(b - a >= 0.08 * span for a, b in itertools.pairwise(ticks))
+
+
+def value_axes(grid: Sequence[tuple["Axes", Panel]], name: str, *, log: bool) -> None:
+    """Label the vertical axes of panels in which the data are drawn.
+
+    An axis is linear, whatever is asked for, if nothing drawn along it is positive.
+    """
+    is_log = log and any(math.isfinite(axes.yaxis.get_minpos()) for axes, _ in grid)
+    for axes, _ in grid:
+        axes.set_ylabel(plain(name))
+        if is_log:
+            axes.set_yscale("log")
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: short_number(y)))
+
+
+def short_number(value: float) -> str:
+    """Return a tick label: plain, with commas between thousands."""
+    if value != 0 and not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.3g}"
+    return f"{value:,.10g}".replace("-", "−")
+
+
+def key_columns(plan: Figure) -> list[Column]:
+    """Return the columns of a data table that say which panel and curve a line is of."""
+    return [Column(name, is_number=False) for name in _key_names(plan)]
+
+
+def key_cells(plan: Figure, rows: Sequence[Row]) -> list[Cell]:
+    """Return what those columns hold for some rows of one curve."""
+    return [((label(rows[0].task.arguments.get(name)),),) for name in _key_names(plan)]
+
+
+def _key_names(plan: Figure) -> list[str]:
+    return ([plan.panel] if plan.panel else []) + list(plan.group)
+
+
+def drawn_value(plan: Figure, rows: Sequence[Row]) -> str:
+    """Return the name of what a figure draws of some rows, with its unit."""
+    return with_unit(rows[0].task.computes, plan.y)
+
+
+def drawn_unit(plan: Figure, rows: Sequence[Row]) -> str:
+    """Return the unit of what a figure draws of some rows; empty if unknown."""
+    return describe(rows[0].task.computes, plan.y).unit
+
+
+def refuse(plan: Figure, what: str, remedy: str) -> InputError:
+    """Return the error for a figure that cannot be drawn as planned."""
+    return InputError(f"report figure {plan.title!r}", what, remedy)
+
+
+def marks(rows: Sequence[Row], value: str, **more: str) -> Mapping[str, str]:
+    """Return attributes that trace numbers to these rows."""
+    return origin(keys_of(rows), value, **more)
+
+
+def per_panel(plan: Figure) -> str:
+    """Return the end of a caption: what curves and panels are."""
+    curves = f", one curve per {' and '.join(plan.group)}" if plan.group else ""
+    return f"{curves}, one panel per {plan.panel}" if plan.panel else curves
+
+
+#: Means, and the lengths of their error bars below and above.
+Bars: TypeAlias = tuple[list[float], list[list[float]]]
+#: What intervals of means are, for captions.
+MEANS = (
+    "Means over the rows of a point, with 95 % Student-t intervals (of logarithms for what is 0 or"
+    " more, of log odds for shares) where the rows differ"
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """The rows of a curve at one value of x, and their mean."""
+
+    x: Value
+    rows: Sequence[Row]
+    estimate: Estimate
+
+
+def points(plan: Figure, curve: Group[Row], places: Places) -> Iterator[Point]:
+    """Yield the points of a curve along x; one whose values are all undefined has no mean."""
+    for cell in places.cells(curve.items, plan.x):
+        is_log = "y" in plan.log or plan.kind is FigureKind.SCALING
+        estimate = estimate_of(cell.items, plan.y, Statistic.MEAN, log=is_log)
+        yield Point(cell.values[0], distinct(cell.items, plan.y), estimate)
+
+
+def columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
+    """Return the columns of the data table of points."""
+    return [*mean_columns(plan, rows, plan.x), Column("undefined")]
+
+
+def mean_columns(plan: Figure, rows: Sequence[Row], along: str) -> list[Column]:
+    """Return the columns of a data table of means with intervals along something."""
+    unit = drawn_unit(plan, rows)
+    values = [Column(name, unit) for name in (f"mean {plan.y}", "lower", "upper")]
+    return [*key_columns(plan), Column(along), *values, Column("rows")]
+
+
+def line(plan: Figure, point: Point) -> Line:
+    """Return the line of the data table for a point."""
+    keys = key_cells(plan, point.rows)
+    numbers = split(estimated(point.estimate, "mean"))
+    used = traced(point.estimate.count, "defined")
+    undefined = traced(point.estimate.undefined, "undefined")
+    cells = [*keys, ((label(point.x),),), *numbers, ((used,),), ((undefined,),)]
+    return Line(cells, marks(point.rows, value=plan.y))
+
+
+def draw_bars(
+    axes: "Axes", x: Sequence[float], bars: Bars, style: Look, name: str, line: str = "none"
+) -> None:
+    """Draw means with their error bars at these places, joined by a line if one is named."""
+    means, lengths = bars
+    look: dict[str, Any] = {"linestyle": line, "marker": style.marker, "markersize": 4}
+    look |= {"color": style.colour, "capsize": 2, "elinewidth": 1}
+    axes.errorbar(x, means, yerr=lengths, label=name, **look)
+
+
+def without_interval(plan: Figure, found: Sequence[Point]) -> list[Phrase]:
+    """Return what is to be said of points of several rows that have no interval."""
+    equal = [point for point in found if point.estimate.why_none]
+    if not equal:
+        return []
+    keys = keys_of(row for point in equal for row in point.rows)
+    count = counted(keys, plan.y, "no-interval")
+    return [("Rows of points without an interval, being equal: ", count, ".")]
+
+
+def bars(drawn: Sequence[Point]) -> Bars:
+    """Return means and the lengths of their error bars, as matplotlib wants them."""
+    means = [float(point.estimate.value or 0) for point in drawn]
+    below, above = [], []
+    for mean, point in zip(means, drawn, strict=True):
+        interval = point.estimate.interval
+        below.append(mean - interval.lower if interval else 0.0)
+        above.append(interval.upper - mean if interval else 0.0)
+    return means, [below, above]

@@ -1,6 +1,7 @@
-"""Write the files of a report whole or not at all, and complain in one line."""
+"""Files of a report: text that can be written, folders replaced whole, CSV and Parquet."""
 
 import csv
+import hashlib
 import io
 import re
 import shutil
@@ -8,11 +9,46 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bfio.studies.report.text import encodable, encodable_value
+from bfio.studies.results import Results
+from bfio.studies.row import Row, Task, Value, canonical, label
 from bfio.workloads.files import atomic_file
 from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+#: What stands for a character that cannot be shown.
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+#: Halves of surrogate pairs: no encoding of text takes them.
+_SURROGATES = re.compile("[\ud800-\udfff]")
+#: Characters that HTML forbids: control characters but for tabs and ends of lines.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_MAX_ERROR = 300
+
+
+def encodable(text: str) -> str:
+    """Return text without lone surrogates, which no file can hold."""
+    return _SURROGATES.sub(REPLACEMENT, text)
+
+
+def printable(text: str) -> str:
+    """Return text without anything that must not stand in HTML."""
+    return _FORBIDDEN.sub(REPLACEMENT, text)
+
+
+def encodable_value(value: Value) -> Value:
+    """Return a value; if it is text, without lone surrogates."""
+    return encodable(value) if isinstance(value, str) else value
+
+
+def shortened(error: str) -> str:
+    """Return the beginning of a long error, saying that it goes on and where."""
+    if len(error) <= _MAX_ERROR:
+        return error
+    return f"{error[:_MAX_ERROR]} … (cut: {len(error):,} characters; the store has them all)"
+
 
 #: Names under which earlier reports left tables and figures.
 _OURS = re.compile(r"\d\d-[a-z0-9-]*\.(csv|svg|png)")
@@ -105,3 +141,95 @@ def _field(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else encodable_value(value)
+
+
+#: Status of a planned row that was not computed.
+MISSING = "missing"
+
+
+def write_export(results: Results, folder: Path) -> list[Path]:
+    """Write ``rows.csv`` and ``rows.parquet`` and return their paths.
+
+    Columns are the key, ``argument.NAME``, status, ``value.NAME``, ``timing.NAME`` and what was
+    measured; series and logs stay in the store.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written.
+    """
+    return write_all(folder, export_files(results))
+
+
+def export_files(results: Results) -> dict[str, bytes]:
+    """Return the contents of those files by name."""
+    records = [_record(task, results.rows.get(task.key)) for task in results.tasks]
+    columns = _columns(records)
+    return {
+        "rows.csv": csv_text(columns, [[r.get(name) for name in columns] for r in records]),
+        "rows.parquet": _parquet(columns, records),
+    }
+
+
+def _record(task: Task, row: Row | None) -> dict[str, Value]:
+    record: dict[str, Value] = {"key": task.key, "computes": task.computes}
+    record |= {f"argument.{name}": value for name, value in task.arguments.items()}
+    record |= {"instance": task.instance, "code": task.code}
+    if row is None:
+        return record | {"status": MISSING}
+    record |= {"status": row.status.value, "verdict": row.verdict.value, "error": row.error}
+    record |= {f"value.{name}": value for name, value in row.values.items()}
+    record |= {f"timing.{name}": value for name, value in row.timings.items()}
+    record |= {name: getattr(row, name) for name in _OF_ROWS}
+    return record | {"environment": environment_id(row.environment)}
+
+
+#: What is kept of every row besides its values.
+_OF_ROWS = (
+    "solves", "unproven", "stopped_by_clock", "wall_s", "cpu_s", "peak_memory_bytes", "attempts",
+    "finished_at",
+)  # fmt: skip
+#: Order of the columns; a group of names, which ends in a point, stays together.
+_ORDER = (
+    "key", "argument.", "status", "verdict", "error", "value.", "timing.", "solves", "unproven",
+    "stopped_by_clock", "wall_s", "cpu_s", "peak_memory_bytes", "attempts", "environment",
+    "finished_at", "computes", "instance", "code",
+)  # fmt: skip
+
+
+def _columns(records: Sequence[dict[str, Value]]) -> list[str]:
+    names = dict.fromkeys(name for record in records for name in record)
+    return [
+        name
+        for place in _ORDER
+        for name in names
+        if name == place or (place.endswith(".") and name.startswith(place))
+    ]
+
+
+def _parquet(columns: Sequence[str], records: Sequence[dict[str, Value]]) -> bytes:
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    arrays = [_array([encodable_value(r.get(name)) for r in records]) for name in columns]
+    names = [encodable(name) for name in columns]
+    sink = io.BytesIO()
+    parquet.write_table(arrow.table(dict(zip(names, arrays, strict=True))), sink)
+    return sink.getvalue()
+
+
+def _array(values: Sequence[Value]) -> "pyarrow.Array[Any]":
+    """Return a column of one type: truth, integers, doubles, or text where these would lose."""
+    import pyarrow as arrow
+
+    try:
+        return arrow.array(values)
+    except (OverflowError, arrow.ArrowInvalid, arrow.ArrowTypeError):
+        return arrow.array([None if value is None else label(value) for value in values])
+
+
+def environment_id(environment: Mapping[str, Any]) -> str:
+    """Return eight hexadecimal digits that tell environments apart; none for an unknown one."""
+    if not environment:
+        return ""
+    return hashlib.sha256(canonical(environment).encode()).hexdigest()[:8]

@@ -16,13 +16,12 @@ from bfio.common.statistics import CONFIDENCE
 from bfio.common.table_text import TextTable
 from bfio.studies.kinds import heading, present_name, with_unit
 from bfio.studies.report.files import csv_text, write_text
-from bfio.studies.report.selection import DASH, label
 from bfio.studies.report.statistics import Estimate, Interval, median_rank
 from bfio.studies.report.tables import build, exponent_heading, ratio_heading
 from bfio.studies.report.traced import decimals_of, written
 from bfio.studies.report_plan import Shown, Statistic, Table
 from bfio.studies.results import Results
-from bfio.studies.row import Value
+from bfio.studies.row import DASH, Value, label
 from bfio.studies.row_kind import MEASURED_PART, STEADY
 from bfio.studies.study import Study
 from formulations.errors import InputError, use_one_of

@@ -9,24 +9,199 @@ from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bfio.studies.kinds import describe
-from bfio.studies.report import figures, provenance, summary
+from bfio.studies.report import figures
 from bfio.studies.report.drawing import Drawing, add_settings, inline_svg, to_png, to_svg
-from bfio.studies.report.export import export_files
-from bfio.studies.report.files import csv_text, slug, write_all
-from bfio.studies.report.selection import conditions, matches
+from bfio.studies.report.files import (
+    csv_text,
+    environment_id,
+    export_files,
+    printable,
+    shortened,
+    slug,
+    write_all,
+)
+from bfio.studies.report.selection import conditions, grouped, keys_of, matches
+from bfio.studies.report.statistics import total
 from bfio.studies.report.tables import TableView, build
-from bfio.studies.report.text import printable
-from bfio.studies.report.traced import Cell, Traced
+from bfio.studies.report.traced import Cell, Phrase, Traced, counted, origin, traced
 from bfio.studies.report_plan import Figure
-from bfio.studies.results import Results
-from bfio.studies.settings import study_remarks, study_settings
+from bfio.studies.results import ENDS, Results, check_some_done, study_remarks, study_settings
+from bfio.studies.row import Row, RowVerdict, Value, canonical, label
+from bfio.studies.study import Study
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Machine, versions and commit that some rows were computed with."""
+
+    identifier: str
+    rows: Traced
+    entries: Sequence[tuple[str, str]]
+
+
+def environments(results: Results) -> list[Environment]:
+    """Return the environments of the computed rows, in the order they first occur."""
+    found: dict[str, list[Row]] = {}
+    for row in results.rows.values():
+        found.setdefault(canonical(row.environment), []).append(row)
+    environments = []
+    for rows in found.values():
+        own = rows[0].environment
+        entries = []
+        for name, value in own.items():
+            if isinstance(value, Mapping):
+                told = ", ".join(f"{inner} {_text(item)}" for inner, item in value.items())
+                entries.append((name, told))
+            else:
+                # What readers may not guess.
+                known = "uncommitted changes" if name == "dirty" else name
+                entries.append((known, _text(value)))
+        identifier = environment_id(own)
+        count = counted(keys_of(rows), identifier, "environment")
+        environments.append(Environment(identifier or "unknown", count, entries))
+    return environments
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "unknown" if value is None else str(value)
+
+
+def code_versions(results: Results) -> list[str]:
+    """Return the versions of the code that the rows are planned for."""
+    return sorted({task.code for task in results.tasks})
+
+
+def dates(results: Results) -> tuple[str, str]:
+    """Return when the first and the last row were finished; empty if unknown."""
+    known = sorted(row.finished_at for row in results.rows.values() if row.finished_at)
+    return (known[0], known[-1]) if known else ("", "")
+
+
+#: Failed rows and values of an axis that the page lists; it counts the others.
+MAX_FAILED, _MAX_VALUES = 200, 16
+_HEAD_VALUES = 12
+
+
+@dataclass(frozen=True)
+class Count:
+    """A count with what it counts; one that is no good news is marked."""
+
+    number: Traced
+    text: str
+    is_bad: bool = False
+
+
+def counts(results: Results) -> list[Count]:
+    """Return the counts of planned rows by how they ended; they add up to the planned ones."""
+    missing = keys_of(task for task in results.tasks if task.key not in results.rows)
+    rows = list(results.rows.values())
+    return [
+        Count(counted(keys_of(results.tasks), "planned"), "planned"),
+        _count("done", "done", results.done),
+        *(
+            _count(status.value, text, [row for row in rows if row.status is status], is_bad=True)
+            for status, text in ENDS.items()
+        ),
+        Count(counted(missing, "missing"), "not computed yet", is_bad=bool(missing)),
+    ]
+
+
+def reservations(results: Results) -> list[Count]:
+    """Return the counts of what is to be known of rows that count."""
+    done = results.done
+    clocked = [row for row in results.rows.values() if row.stopped_by_clock]
+    passed = [row for row in done if row.verdict is RowVerdict.PASSED]
+    unchecked = [row for row in done if row.verdict is RowVerdict.NONE]
+    unproven = [row for row in done if row.unproven > 0]
+    return [
+        _count("unproven", "with an optimum unproven", unproven, is_bad=True),
+        _count("stopped-by-clock", "stopped by a time limit", clocked, is_bad=True),
+        _count("passed", "passed by an independent checker", passed),
+        _count("unchecked", "with nothing to check", unchecked),
+    ]
+
+
+def _count(name: str, text: str, rows: Sequence[Row], is_bad: bool = False) -> Count:
+    return Count(counted(keys_of(rows), name), text, is_bad and bool(rows))
+
+
+def effort(results: Results) -> Phrase:
+    """Return what computing the rows took."""
+    rows = list(results.rows.values())
+    keys = keys_of(rows)
+    seconds = traced(total([row.cpu_s for row in rows]), "sum", origin(keys, "cpu_s"))
+    most = max(row.peak_memory_bytes for row in rows) / 2**20
+    memory = traced(round(most), "max-mebibytes", origin(keys, "peak_memory_bytes"))
+    return (
+        "Computing them took ",
+        seconds,
+        " s of processor time and at most ",
+        memory,
+        " MiB of memory in one row.",
+    )
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An argument that varies, and the values it takes, as the page lists them."""
+
+    name: str
+    values: str
+    count: int
+
+
+def axes(study: Study) -> list[list[Axis]]:
+    """Return the axes of each grid of the study."""
+    return [
+        [Axis(name, _listed(values), len(values)) for name, values in grid.axes.items()]
+        for grid in study.grids
+    ]
+
+
+def varied(results: Results) -> str:
+    """Return the arguments that vary, each with the number of its values."""
+    names = results.study.axes()
+    counts = {name: len(grouped(results.tasks, [name])) for name in names}
+    return ", ".join(f"{name} ({count})" for name, count in counts.items() if count > 1)
+
+
+def _listed(values: Sequence[Value]) -> str:
+    if len(values) <= _MAX_VALUES:
+        return ", ".join(label(value) for value in values)
+    head = ", ".join(label(value) for value in values[:_HEAD_VALUES])
+    return f"{head}, … {label(values[-1])}"
+
+
+@dataclass(frozen=True)
+class FailedRow:
+    """A row that has no result, and why."""
+
+    key: str
+    status: str
+    arguments: str
+    error: str
+
+
+def failed(results: Results) -> list[FailedRow]:
+    """Return all rows that were computed and are not done, in the order of the plan."""
+    varying, found = set(results.study.axes()), []
+    for row in results.rows.values():
+        own = [(name, value) for name, value in row.task.arguments.items() if name in varying]
+        told = ", ".join(f"{name} = {label(value)}" for name, value in own)
+        if not row.is_done:
+            error = shortened(row.error)
+            found.append(FailedRow(row.task.key, row.status.value, told, error))
+    return found
+
 
 #: Keys are written once per cell of a table if they take more characters.
 _LONG_KEYS = 2000
@@ -69,7 +244,7 @@ def write_report(results: Results, folder: Path) -> list[Path]:
         If no row is done yet, the rows cannot be shown as planned, or the folder cannot be
         written.
     """
-    summary.check_some_done(results)
+    check_some_done(results)
     plan = results.study.report
     tables = [build(table, results) for table in plan.tables]
     drawn = [_figure(number, each, results) for number, each in enumerate(plan.figures, start=1)]
@@ -119,21 +294,21 @@ def render(results: Results, tables: Sequence[TableView], drawn: Sequence[Figure
     page = _template().render(
         results=results,
         study=results.study,
-        counts=summary.counts(results),
-        reservations=summary.reservations(results),
-        effort=summary.effort(results),
-        grids=summary.axes(results.study),
+        counts=counts(results),
+        reservations=reservations(results),
+        effort=effort(results),
+        grids=axes(results.study),
         settings=study_settings(results),
         remarks=study_remarks(results.tasks),
-        varied=summary.varied(results),
+        varied=varied(results),
         tables=tables,
         figures=drawn,
-        failed=summary.failed(results),
-        max_failed=summary.MAX_FAILED,
+        failed=failed(results),
+        max_failed=MAX_FAILED,
         glossary=[describe(results.study.computes, name) for name in dict.fromkeys(names)],
-        environments=provenance.environments(results),
-        code_versions=provenance.code_versions(results),
-        dates=provenance.dates(results),
+        environments=environments(results),
+        code_versions=code_versions(results),
+        dates=dates(results),
         version=version("bfio"),
         style=style,
         script=script,

@@ -5,19 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bfio.studies.kinds import describe, heading
-from bfio.studies.matching import identity
-from bfio.studies.report.pairing import Baseline, Pairing, Ratio, pair, ratio
-from bfio.studies.report.power_laws import fitted
 from bfio.studies.report.selection import (
-    DASH,
+    Baseline,
     Group,
+    Pairing,
+    Ratio,
     distinct,
     estimate_of,
+    fitted,
     grouped,
     keys_of,
-    label,
     matches,
     num_repeated,
+    pair,
+    ratio,
     value_of,
     varying,
 )
@@ -38,11 +39,9 @@ from bfio.studies.report.traced import (
     traced_share,
     written,
 )
-from bfio.studies.report_check import check_present
-from bfio.studies.report_plan import Statistic, Table
-from bfio.studies.results import SEED_CHANGES_NOTHING, Results
-from bfio.studies.row import Row, Task, Value
-from bfio.studies.settings import study_remarks, study_settings
+from bfio.studies.report_plan import Statistic, Table, check_present
+from bfio.studies.results import SEED_CHANGES_NOTHING, Results, study_remarks, study_settings
+from bfio.studies.row import DASH, Row, Task, Value, identity, label
 
 #: Distinct words a cell lists; more say nothing.
 _MAX_WORDS = 6

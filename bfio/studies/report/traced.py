@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from bfio.common.number_text import percentage
-from bfio.studies.report.selection import DASH
 from bfio.studies.report.statistics import Estimate, Number
+from bfio.studies.row import DASH
 
 #: Significant digits of a number without interval, and of the half-width of an interval.
 _DIGITS, _INTERVAL_DIGITS = 4, 2

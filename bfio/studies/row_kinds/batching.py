@@ -2,26 +2,177 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from bfio.batching.hardware import hardware
 from bfio.batching.options import BatchOptions
+from bfio.batching.registry import build
 from bfio.batching.replay import violations
 from bfio.batching.run import METRICS, BatchRun
+from bfio.batching.scenario import Balancer, Scenario, Serving
 from bfio.batching.simulation import simulate
 from bfio.batching.sizes import ListedSizes
 from bfio.batching.stability import judge
-from bfio.common.options import from_mapping, names_of
+from bfio.batching.time_terms import TimeTerms, parse_terms
+from bfio.batching.trace import with_trace
+from bfio.common.options import (
+    POSITIVE,
+    TEXT,
+    WHOLE,
+    CheckedOptions,
+    from_mapping,
+    names_of,
+    one_of,
+    option,
+)
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
-from bfio.studies.row_parts.batching_offer import BatchingOffer
 from bfio.studies.row_parts.cache_arguments import algorithm_digest
-from bfio.studies.row_parts.workload_arguments import lengths_digest
+from bfio.studies.row_parts.workload_arguments import lengths_digest, trace_requests
+from formulations.batching import AgentNetwork
 from formulations.errors import InputError
+from formulations.problem_data import member
 from formulations.rationals import plain_number
-from formulations.stability import capacity, theory
+from formulations.stability import capacity, named_priority, theory
+
+
+@dataclass(frozen=True)
+class BatchingOffer(CheckedOptions):
+    """What is simulated.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    network: str | None = option(
+        None,
+        TEXT,
+        "FILE",
+        "the network, a file as of `bfio capacity` in the study's `data` folder",
+    )
+    hardware: str | None = option(
+        None, TEXT, "NAME", "in its place: engines with published batch times, `bfio batch --help`"
+    )
+    prefill: Fraction | None = option(
+        None, POSITIVE, "M", "with `hardware`: mean prompt tokens (default 129)"
+    )
+    decode: Fraction | None = option(
+        None, POSITIVE, "M", "with `hardware`: mean decode tokens (default 112)"
+    )
+    trace: str | None = option(
+        None,
+        TEXT,
+        "FILE",
+        "with `hardware`: prompt and output tokens are drawn together from this trace",
+    )
+    budget: int | None = option(
+        None, WHOLE, "B", "token budget of all agents, in the place of the file's; else 512"
+    )
+    engines: int = option(1, WHOLE, "K", "with `hardware`: engines in parallel (default 1)")
+    rate: Fraction | None = option(
+        None, POSITIVE, "R", "requests per second, or per slot, of all stages together"
+    )
+    load: Fraction | None = option(
+        None, POSITIVE, "X", "in the place of `rate`: load of the bottleneck"
+    )
+    policy: str = option(
+        "sarathi", TEXT, "NAME", "`sarathi` (default) and others with options, or your own"
+    )
+    balancer: str = option("random", TEXT, "NAME", "which engine a request joins")
+    priority: str = option(
+        "none",
+        one_of("none", "last", "first"),
+        "WHICH",
+        "stages that agents serve first: `none` (default), `last`, `first`",
+    )
+    terms: str | None = option(
+        None, TEXT, "TERMS", "time of a batch beyond its tokens: `NAME=VALUE:...` [slots]"
+    )
+    sizes: str = option("geometric", TEXT, "LAW", "`geometric` (default), `fixed`, `poisson`")
+    arrivals: str = option("poisson", TEXT, "LAW", "`poisson` (default), `bernoulli`")
+    initial: int = option(
+        0, WHOLE, "N", "requests at the first stage with arrivals when the run begins"
+    )
+
+    def __post_init__(self) -> None:
+        """Read numbers exactly."""
+        super().__post_init__()
+        if (self.network is None) == (self.hardware is None):
+            raise InputError("network", "it or hardware is needed, not both", "give one of them")
+        if self.trace is not None and self.hardware is None:
+            raise InputError("trace", "it has no place in a network", "give hardware instead")
+        for name in ("prefill", "decode", "engines"):
+            if self.network is not None and getattr(self, name) not in (None, 1):
+                raise InputError(name, "the network has its own", "write it there")
+        if self.trace is not None and self.sizes != BatchingOffer.sizes:
+            raise InputError("sizes", "a trace has its own", "leave it out")
+        if self.trace is not None and (self.prefill, self.decode) != (None, None):
+            raise InputError("trace", "prefill or decode is given as well", "leave them out")
+        if self.rate is not None and self.load is not None:
+            raise InputError("rate", "load is given as well", "remove one of the two")
+
+    def scenario(self, context: RowContext) -> Scenario:
+        """Return the scenario.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or a value breaks its rule.
+        """
+        network = self._network(context)
+        offered = Scenario(network, sizes=self.sizes, arrivals=self.arrivals)
+        if self.trace is not None:
+            offered = with_trace(offered, trace_requests(context.folder / self.trace), drawn=True)
+        network = self._at_rate(offered.network)
+        balancer = member(Balancer, self.balancer, "balancer")
+        if balancer is not Balancer.RANDOM and not any(a.engines > 1 for a in network.agents):
+            raise InputError("balancer", "no agent has several engines", "leave it out")
+        terms = TimeTerms() if self.terms is None else parse_terms(self.terms)
+        serving = Serving(build(self.policy), self.policy, balancer, terms=terms)
+        agents = {}
+        if self.priority != "none":
+            for agent, stages in named_priority(network, self.priority).items():
+                agents[agent] = replace(serving, priority=tuple(stages))
+        initial = {}
+        if self.initial:
+            first = next((stage.name for stage in network.stages if stage.rate), None)
+            if first is None:
+                raise InputError("initial", "nobody arrives at the network", "give a stage a rate")
+            initial[first] = self.initial
+        return replace(offered, network=network, serving=serving, agents=agents, initial=initial)
+
+    def _network(self, context: RowContext) -> AgentNetwork:
+        if self.network is None:
+            assert self.hardware is not None
+            means, budget = (self.prefill or 129, self.decode or 112), self.budget or 512
+            return hardware(self.hardware).network(1, *means, budget=budget, engines=self.engines)
+        path = context.folder / self.network
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError("network", f"{path.name}: {error}"[:200], "name a file") from None
+        network = AgentNetwork.from_json(text)
+        if self.budget is None:
+            return network
+        document: dict[str, Any] = network.to_mapping()
+        agents = [row | {"budget": self.budget} for row in document["agents"]]
+        return AgentNetwork.from_mapping(document | {"agents": agents})
+
+    def _at_rate(self, network: AgentNetwork) -> AgentNetwork:
+        if self.load is not None:
+            return network.scaled(capacity(network).factor * self.load)
+        if self.rate is None:
+            return network
+        total = sum((stage.rate for stage in network.stages), Fraction(0)) / (network.slot or 1)
+        if not total:
+            raise InputError("rate", "nobody arrives at the network", "give a stage a rate")
+        return network.scaled(self.rate / total)
+
 
 ARGUMENTS = (*names_of(BatchingOffer, BatchOptions), "judge", "judge_slots", "seed")
 #: Tokens of the beginning of a run that are run again and checked.

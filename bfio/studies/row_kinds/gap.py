@@ -15,8 +15,15 @@ from bfio.step.exact import prepare
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
-from bfio.studies.row_parts.run_arguments import ARGUMENTS, RunPlan, run_plan, runs_digest
-from bfio.studies.row_parts.run_values import PARTS, TIMINGS, run_solves
+from bfio.studies.row_parts.runs import (
+    ARGUMENTS,
+    PARTS,
+    TIMINGS,
+    RunPlan,
+    run_plan,
+    run_solves,
+    runs_digest,
+)
 from formulations.arrays import BoolArray, IntArray
 from formulations.rationals import exact_rational
 

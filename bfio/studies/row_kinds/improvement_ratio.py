@@ -11,8 +11,17 @@ from bfio.decode.run import Run
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import MEASURED_PART, STEADY, Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
-from bfio.studies.row_parts.run_arguments import MEASURED_ARGUMENTS, RunPlan, run_plan, runs_digest
-from bfio.studies.row_parts.run_values import PARTS, RUN_VALUES, TIMINGS, run_solves, run_timings
+from bfio.studies.row_parts.runs import (
+    MEASURED_ARGUMENTS,
+    PARTS,
+    RUN_VALUES,
+    TIMINGS,
+    RunPlan,
+    run_plan,
+    run_solves,
+    run_timings,
+    runs_digest,
+)
 from formulations.errors import InputError
 
 DEFAULT_BASELINE = "fcfs"

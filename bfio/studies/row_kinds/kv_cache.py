@@ -1,17 +1,21 @@
 """Rows that serve one workload with one algorithm on one worker with a KV cache."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from bfio.common.metrics import Metric
-from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.batch_time import PUBLISHED
+from bfio.kvcache.instance import CacheInstance, rounds_problem
 from bfio.kvcache.offered_load import arrival_rate
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import METRICS, TIME, CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
-from bfio.studies.row import RowContext, RowResult, Value
+from bfio.studies.row import MAX_POINTS, RowContext, RowResult, Value
 from bfio.studies.row_kind import Described, Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
 from bfio.studies.row_parts.cache_arguments import (
@@ -20,15 +24,171 @@ from bfio.studies.row_parts.cache_arguments import (
     algorithm_of,
     convention_of,
 )
-from bfio.studies.row_parts.cache_series import cache_series
-from bfio.studies.row_parts.offered_requests import Offer, check_offer, offered_instance
 from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
+    WorkloadChoice,
+    chosen_workload,
     request_facts,
     workload_choice,
 )
+from bfio.workloads.arrivals import Poisson
+from bfio.workloads.workload import Workload
+from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
+from formulations.hindsight_latency import Convention
 from formulations.rationals import exact_rational
+
+
+def cache_series(run: CacheRun, seconds: int | None = None) -> dict[str, list[float]]:
+    """Return tokens in the cache and requests waiting, as means over time.
+
+    Parameters
+    ----------
+    run : CacheRun
+        A run whose clock counts parts of a second.
+    seconds : int, optional
+        The series cover this time from 0, as far as the run lasts; by default the whole run.
+
+    Returns
+    -------
+    dict
+        ``memory`` [tokens] and ``waiting`` [requests], one value for each of 400 equally long
+        intervals. Between batches nothing is held and nobody waits.
+    """
+    units = run.instance.batch_time.units_per_second or 1
+    start, end = run.batches.start, run.batches.start + run.batches.duration
+    last = int(end[-1]) if len(end) else 0
+    duration = last if seconds is None else seconds * units
+    edges = np.linspace(0, duration, MAX_POINTS + 1)
+    # A last interval that the run leaves early would mix in a worker that has nothing to do.
+    edges = edges[: int(np.searchsorted(edges, last, side="right"))]
+    return {
+        "memory": time_means(start, end, run.batches.memory, edges),
+        "waiting": time_means(start, end, run.batches.waiting, edges),
+    }
+
+
+def time_means(start: IntArray, end: IntArray, values: IntArray, edges: FloatArray) -> list[float]:
+    """Return the mean over each interval of a function that is 0 outside of given pieces.
+
+    Parameters
+    ----------
+    start, end, values : IntArray
+        Shape (K,): the function has a value from a start up to the next end; in order of time.
+    edges : FloatArray
+        Shape (I + 1,): the ends of the intervals.
+    """
+    if len(edges) < 2 or len(start) == 0:
+        return []
+    areas = np.concatenate([[0.0], np.cumsum(values * (end - start).astype(np.float64))])
+    times = np.stack([start, end], axis=1).ravel().astype(np.float64)
+    integral = np.interp(edges, times, np.repeat(areas, 2)[1:-1])
+    return [float(mean) for mean in np.diff(integral) / np.diff(edges)]
+
+
+#: Sets the stream that draws arrival times apart from those of requests and algorithms.
+_STREAM = 0x6172726976616C73
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Requests, the worker, and how the requests arrive.
+
+    Parameters
+    ----------
+    choice : WorkloadChoice
+        The requests.
+    memory : int
+        ``M`` [tokens].
+    convention : Convention
+        Which batches are occupied.
+    arrivals : str
+        ``poisson``: independent exponential gaps; ``trace``: times of the requests, rescaled.
+    load : Fraction
+        Offered load ``ρ``, see `bfio.kvcache.offered_load`; 0: times are taken as they are.
+    seed : int
+        Seed of the gaps.
+    skip_oversized : bool
+        Leave out and count requests that exceed the memory alone; otherwise they are an error.
+    """
+
+    choice: WorkloadChoice
+    memory: int
+    convention: Convention
+    arrivals: str
+    load: Fraction
+    seed: int
+    skip_oversized: bool
+
+
+@lru_cache(maxsize=16)
+def check_offer(offer: Offer) -> int:
+    """Return how many requests an offer has, without drawing their times.
+
+    Raises
+    ------
+    InputError
+        See `offered_instance`.
+    """
+    return len(offered_instance(offer) if offer.arrivals == "trace" else _fitting(offer))
+
+
+@lru_cache(maxsize=16)
+def offered_instance(offer: Offer) -> CacheInstance:
+    """Return the instance; the rate is that of all its requests together.
+
+    The same seed gives the same gaps at every load but for their length.
+
+    Raises
+    ------
+    InputError
+        If a request does not fit, none is left, or one has no arrival time where it is asked for.
+    """
+    if offer.arrivals == "trace":
+        requests = chosen_workload(offer.choice)
+        own = _at(requests, offer, Fraction(1))
+        if not offer.load:
+            return own
+        span = int(own.arrival.max(initial=0)) - int(own.arrival.min(initial=0))
+        if span == 0:
+            what = "all requests arrive at once"
+            raise InputError("argument load", what, 'use arrivals = "poisson"')
+        scale = arrival_rate(own, offer.load) * span / (len(own) - 1)
+        return _at(requests, offer, scale)
+    fitting = _fitting(offer)
+    rng = np.random.default_rng(np.random.SeedSequence(offer.seed, spawn_key=(_STREAM,)))
+    units = PUBLISHED.units_per_second
+    assert units is not None
+    rate = float(arrival_rate(fitting, offer.load) * units)
+    times = Poisson(rate).sample(len(fitting), rng)
+    # Whole microseconds are whole nanoseconds: nothing is rounded here.
+    arrival = np.array([int(time * units) for time in times], dtype=np.int64)
+    return replace(fitting, arrival=arrival)
+
+
+def _fitting(offer: Offer) -> CacheInstance:
+    """Return the requests that fit, all at 0."""
+    problem, left_out = rounds_problem(
+        chosen_workload(offer.choice),
+        offer.memory,
+        convention=offer.convention,
+        leave_out_oversized=offer.skip_oversized,
+    )
+    if problem.num_requests == 0:
+        raise InputError("argument memory", "no request fits", "raise it")
+    columns = problem.arrival, problem.prompt, problem.output
+    return CacheInstance(offer.memory, *columns, offer.convention, PUBLISHED, left_out)
+
+
+def _at(requests: Workload, offer: Offer, rate_scale: Fraction) -> CacheInstance:
+    return CacheInstance.in_seconds(
+        requests,
+        offer.memory,
+        convention=offer.convention,
+        rate_scale=rate_scale,
+        leave_out_oversized=offer.skip_oversized,
+    )
+
 
 #: The worker of the paper: Llama2-70B on two A100 [tokens].
 DEFAULT_MEMORY = 16_492

@@ -10,15 +10,16 @@ from bfio.common.options import from_mapping
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
-from bfio.studies.row_parts.wait_classes import (
+from bfio.studies.row_parts.wait_offer import (
     CLASS_ARGUMENTS,
     ClassOptions,
     WantedRate,
     fluid_of,
     multiplied,
+    needed_horizon,
+    probability_of,
     spread,
 )
-from bfio.studies.row_parts.wait_offer import needed_horizon, probability_of
 from formulations.fluid import FluidProblem
 from formulations.thresholds import (
     LogArgument,

@@ -10,15 +10,18 @@ from bfio.decode.own_metrics import chosen_metrics, named_metrics
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
-from bfio.studies.row_parts.run_arguments import MEASURED_ARGUMENTS, RunPlan, run_plan, runs_digest
-from bfio.studies.row_parts.run_values import (
+from bfio.studies.row_parts.runs import (
+    MEASURED_ARGUMENTS,
     PARTS,
     RUN_VALUES,
     TIMINGS,
+    RunPlan,
+    run_plan,
     run_series,
     run_solves,
     run_timings,
     run_values,
+    runs_digest,
 )
 
 VALUES = descriptions(

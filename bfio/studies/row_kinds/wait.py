@@ -1,39 +1,329 @@
 """Rows that serve requests on one engine in stages: WAIT, Nested WAIT, and their baselines."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
-from bfio.common.options import from_mapping, names_of
+import numpy as np
+
+from bfio.common.options import (
+    RATIONAL,
+    TEXT,
+    CheckedOptions,
+    checked,
+    from_mapping,
+    names_of,
+    option,
+    whole,
+)
 from bfio.common.users_code import call_check
 from bfio.studies.row import RowContext, RowResult, Value
-from bfio.studies.row_kind import Planned, planned_kind
+from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of
 from bfio.studies.row_parts.cache_arguments import algorithm_digest
 from bfio.studies.row_parts.wait_offer import (
     OFFER_ARGUMENTS,
+    multiplied,
+    offered_load,
     probability_of,
     stage_offer,
+    total_rate,
 )
-from bfio.studies.row_parts.wait_policy import (
-    THRESHOLD_VALUES,
-    StagePolicyOptions,
-    ThresholdFacts,
-    policy_plan,
-    threshold_facts,
-)
-from bfio.studies.row_parts.wait_values import (
-    FLUID_VALUES,
-    RUN_VALUES,
-    fluid_values,
-    run_values,
-    unscaled_values,
-)
+from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.options import ServeOptions
+from bfio.wait.policy import StagePolicy
+from bfio.wait.recipes import NoThresholdsError
+from bfio.wait.registry import BUILT_IN, build
 from bfio.wait.replay import violations
-from bfio.wait.run import StageRun
+from bfio.wait.run import METRICS, StageRun
 from bfio.wait.simulation import serve
-from formulations.thresholds import WaitProblem
+from formulations.errors import InputError
+from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack, work_rate
+from formulations.rationals import exact_number
+from formulations.thresholds import (
+    NestedProblem,
+    ThresholdProblem,
+    WaitProblem,
+    batch_time,
+    policy_memory,
+    safety_buffer,
+    threshold_violations,
+)
+
+THRESHOLD_VALUES = descriptions(
+    """
+    thresholds | | prompts per stage of each class or segment
+    policy_memory | tokens | full batch of the thresholds, M(n)
+    policy_memory_share | 1 | full batch of the thresholds over the memory
+    policy_batch_s | s | duration of the full batch of the thresholds
+    conditions_hold | | whether (9) or (10) holds strictly at the offered rates
+    memory_bound | tokens | memory that suffices with the asked probability
+    peak_over_bound | 1 | peak memory over that bound
+    exceeds_bound | | whether the peak exceeds that bound
+    """
+)
+
+
+def _load(value: object, name: str) -> Fraction:
+    if (load := exact_number(value, name)) == 0:
+        raise InputError(name, "0 is out of range", "use a number > 0")
+    return load
+
+
+@dataclass(frozen=True)
+class StagePolicyOptions(CheckedOptions):
+    """The policy of a row, and what it is built for.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    policy: str | None = option(
+        None,
+        TEXT,
+        "NAME",
+        "`wait`, `nested-wait`, `new-first`, `ongoing-first`, `fcfs` with options behind colons, "
+        "or `module:function`",
+    )
+    limit: int | None = option(
+        None,
+        whole(1, 10**9),
+        "B",
+        "prompts in a batch: the option of that name, as an axis of its own",
+    )
+    design_load: Fraction | None = option(
+        None,
+        checked(RATIONAL, _load),
+        "LOAD",
+        "thresholds are derived for this load if more is offered: at `d1·A >= 1` none exist "
+        "(without it such a row is refused)",
+    )
+
+
+@dataclass(frozen=True)
+class PolicyPlan:
+    """A policy that is fully decided.
+
+    Parameters
+    ----------
+    text : str
+        Its name with all options.
+    policy : StagePolicy
+        The policy.
+    known : FluidProblem
+        The classes it knows, at the rates that are offered.
+    """
+
+    text: str
+    policy: StagePolicy
+    known: FluidProblem
+
+
+def policy_plan(given: Arguments, known: FluidProblem) -> PolicyPlan:
+    """Build the policy for what it knows.
+
+    With ``design_load`` it is built as if its classes offered that load where they offer more: at
+    a load beyond what can be served no thresholds keep up.
+
+    Parameters
+    ----------
+    given : Arguments
+        Those of the row.
+    known : FluidProblem
+        The classes that the policy knows, at the rates that are offered.
+
+    Raises
+    ------
+    InputError
+        If it does not exist, or no thresholds do.
+    """
+    asked = from_mapping(StagePolicyOptions, given.given)
+    if asked.policy is None:
+        raise InputError("argument policy", "missing", 'give one, e.g. "wait"')
+    text, most = given.with_options(asked.policy, "limit"), asked.design_load or Fraction(0)
+    # Built-in policies have no state, so that rows may share them; a user's own is made anew.
+    is_built_in = text.partition(":")[0] in BUILT_IN
+    make = _shared if is_built_in else _built
+    return PolicyPlan(text, make(text, known, most), known)
+
+
+def _built(text: str, known: FluidProblem, most: Fraction) -> StagePolicy:
+    load = offered_load(known)
+    try:
+        return build(text, multiplied(known, most / load) if 0 < most < load else known)
+    except NoThresholdsError as error:
+        now = f"design_load {most}" if 0 < most < load else f"load {float(load):.6g}"
+        remedy = "set design_load to less, e.g. 0.9, or list thresholds"
+        raise InputError("argument policy", f"{text}: {error.what} at {now}", remedy) from None
+
+
+_shared = lru_cache(maxsize=512)(_built)
+
+
+@dataclass(frozen=True)
+class ThresholdFacts:
+    """The thresholds of WAIT or Nested WAIT, and the conditions that they are to meet.
+
+    Parameters
+    ----------
+    problem : ThresholdProblem
+        Condition (9) or (10), strictly, at the rates that are offered.
+    thresholds : tuple of int
+        Per stage of each class or segment.
+    """
+
+    problem: ThresholdProblem
+    thresholds: tuple[int, ...]
+
+    @property
+    def memory(self) -> int:
+        """``M(n)``, the full batch [tokens]."""
+        return policy_memory(self.problem.weights, self.thresholds)
+
+    def values(self) -> dict[str, Value]:
+        """Return what a row says of thresholds."""
+        worker = self.problem.conditions.worker
+        return {
+            "thresholds": ",".join(map(str, self.thresholds)),
+            "policy_memory": self.memory,
+            "policy_memory_share": self.memory / worker.memory,
+            "policy_batch_s": float(batch_time(worker, self.problem.weights, self.thresholds)),
+            "conditions_hold": not threshold_violations(self.problem, self.thresholds),
+        }
+
+    def memory_bound(self, duration: Fraction, probability: Fraction) -> int | None:
+        """Return the memory that suffices with probability 1 − δ; None if none is known.
+
+        WAIT never holds more than the full batch; Nested WAIT needs the buffer of (12) as well.
+        """
+        if not isinstance(self.problem, NestedProblem):
+            return self.memory
+        buffer = safety_buffer(
+            self.problem, self.thresholds, duration=duration, probability=probability
+        )
+        return buffer.total
+
+
+def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
+    """Return the thresholds of a plan; None for a policy without, or not for these classes."""
+    policy = plan.policy
+    if not isinstance(policy, ThresholdPolicy):
+        return None
+    thresholds = [n for chain in policy.chains for n in chain.thresholds]
+    ends = [chain.ends for chain in policy.chains]
+    problem: ThresholdProblem
+    try:
+        if policy.kinds is not None:
+            problem = WaitProblem(plan.known, strict=True)
+        elif policy.prompts is not None:
+            problem = NestedProblem.from_fluid(plan.known).with_segments(ends)
+        else:
+            problem = NestedProblem.single_from_fluid(plan.known, ends[0])
+    except InputError:
+        # Segments written out fit no problem if prompts differ or outputs end elsewhere.
+        return None
+    return ThresholdFacts(problem, tuple(thresholds))
+
+
+RUN_VALUES = described_metrics(METRICS) + descriptions(
+    """
+    verdict | | how the run ended
+    open_share | share | share of the arrived requests that did not complete in time
+    left_out | requests | requests that exceed the memory alone and were left out
+    observed_s | s | length of the observation
+    peak_memory_share | 1 | that over the memory; above 1 could not take place
+    mean_memory_share | 1 | mean tokens in the cache over the memory, while batches ran
+    overflow_share | share | share of the batches that needed more than the memory
+    is_within_memory | | whether no batch needed more than the memory
+    unscaled_gap | 1/s | gap on the clock without scaling
+    unscaled_latency_mean_s | s | mean latency on the clock without scaling
+    unscaled_ttft_mean_s | s | mean time to first token on the clock without scaling
+    """
+)
+FLUID_VALUES = descriptions(
+    """
+    fluid_throughput | 1/s | most stages that the fluid model serves within the memory
+    fluid_decode_throughput | 1/s | the same in output tokens
+    throughput_share | 1 | stages served over the fluid optimum
+    decode_throughput_share | 1 | output tokens served over the fluid optimum
+    rate_per_s | 1/s | arrivals per second that offer the load
+    offered_load | 1 | work per second over what a full memory serves, A/K
+    work_load | 1 | work per second times the time per token, d1·A
+    equilibrium_memory | tokens | memory of the fluid equilibrium; None from a work load of 1 on
+    equilibrium_batch_s | s | iteration time of the fluid equilibrium
+    """
+)
+#: Times of a run, which shrink with ζ.
+_TIMES = ("latency_mean_s", "ttft_mean_s")
+
+
+def run_values(run: StageRun) -> dict[str, Value]:
+    """Return the metrics of a run, with their intervals, and shares of what there was."""
+    measured, memory = METRICS.measure(run), run.instance.memory
+    requests, mean_memory = int(np.count_nonzero(run.arrived)), measured["mean_memory"]
+    still_open = requests - int(np.count_nonzero(run.is_completed))
+    return {
+        **measured,
+        **{f"{name}.half_width": width for name, width in METRICS.half_widths(run).items()},
+        "verdict": run.verdict.value,
+        "observed_s": measured["horizon_s"],
+        "open_share": still_open / requests if requests else None,
+        "peak_memory_share": run.peak_memory / memory,
+        "mean_memory_share": None if mean_memory is None else mean_memory / memory,
+        "is_within_memory": run.overflows == 0,
+        "overflow_share": run.overflows / len(run.batches) if len(run.batches) else None,
+    }
+
+
+def fluid_values(offered: FluidProblem, run: StageRun) -> dict[str, Value]:
+    """Return the best that the fluid model promises, and the run as a share of it.
+
+    The optimum is that of the throughput program: the most stages, or output tokens, per second
+    that admitted rates with an equilibrium within the memory give. It is the offered throughput
+    if all fits.
+    """
+    values = dict(_fluid_values(offered))
+    for name in ("throughput", "decode_throughput"):
+        best = values[f"fluid_{name}"]
+        attained = run.throughput(decode=name.startswith("decode"))
+        values[f"{name}_share"] = attained / best if isinstance(best, float) and best else None
+    return values
+
+
+# Thousands of different requests of a trace make one problem for many rows.
+@lru_cache(maxsize=64)
+def _fluid_values(offered: FluidProblem) -> Mapping[str, Value]:
+    worker = offered.single_worker()
+    load = worker.d1 * work_rate(offered.classes)
+    state = equilibrium(offered.classes, worker) if load < 1 else None
+    best = {
+        objective: float(knapsack(offered, objective=objective).value or 0)
+        for objective in FluidObjective
+    }
+    return {
+        "rate_per_s": float(total_rate(offered)),
+        "offered_load": float(offered_load(offered)),
+        "work_load": float(load),
+        "equilibrium_memory": None if state is None else float(state.memory),
+        "equilibrium_batch_s": None if state is None else float(state.iteration_time),
+        "fluid_throughput": best[FluidObjective.STAGES],
+        "fluid_decode_throughput": best[FluidObjective.DECODE],
+    }
+
+
+def unscaled_values(run: StageRun, scale: Fraction) -> dict[str, Value]:
+    """Return gap, latency and TTFT on the clock without ζ: gap over ζ, times multiplied by it."""
+    summary, zeta = run.summary(), float(scale)
+    times = {name: summary[name] for name in _TIMES}
+    return {
+        "unscaled_gap": summary["gap"] / zeta,
+        **{f"unscaled_{k}": None if v is None else v * zeta for k, v in times.items()},
+    }
+
 
 DEFAULT_BATCHES = 10_000_000
 ARGUMENTS = (*OFFER_ARGUMENTS, *names_of(StagePolicyOptions, ServeOptions), "probability")

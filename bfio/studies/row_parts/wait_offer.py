@@ -1,17 +1,24 @@
 """What arrives at the engine of a row: classes of a file at drawn or even times, or a trace."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
 from bfio.common.options import (
+    FLAG,
     POSITIVE,
+    RATIONAL,
     TEXT,
+    WHOLE,
     CheckedOptions,
+    checked,
     from_mapping,
     names_of,
     option,
@@ -19,29 +26,385 @@ from bfio.common.options import (
 )
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
-from bfio.studies.row_parts.wait_classes import (
-    CLASS_ARGUMENTS,
-    ClassOptions,
-    WantedRate,
-    fluid_of,
-    multiplied,
-    spread,
-)
-from bfio.studies.row_parts.wait_trace import (
-    TRACE_ARGUMENTS,
-    TraceSplit,
-    drawn,
-    split_of,
-    trace_digest,
-    trace_parts,
-    without_bins,
+from bfio.studies.row_parts.workload_arguments import (
+    WorkloadChoice,
+    chosen_workload,
+    request_facts,
+    workload_choice,
 )
 from bfio.wait.arrivals import even_instance, poisson_instance, scaled, workload_instance
 from bfio.wait.instance import StageClock, StageInstance
+from bfio.workloads.generators import resample
 from bfio.workloads.workload import Workload
-from formulations.arrays import IntArray
+from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
-from formulations.fluid import FluidProblem, FluidWorker, work_rate
+from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate
+from formulations.problem_data import member
+from formulations.rationals import exact_number
+from formulations.scalars import MAX_TOKENS
+from formulations.thresholds.problem import prompt_groups
+
+_EXACT = checked(RATIONAL, exact_number)
+
+
+@dataclass(frozen=True)
+class ClassOptions(CheckedOptions):
+    """The file of classes, its worker, and how its classes are taken.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    fluid: str | None = option(
+        None, TEXT, "FILE", "the file, relative to the study's `data` folder"
+    )
+    d0: Fraction | None = option(None, POSITIVE, "S", "in the place of the file's [s]")
+    d1: Fraction | None = option(None, _EXACT, "S", "in the place of the file's [s]")
+    memory: int | None = option(
+        None, whole(1, MAX_TOKENS), "C", "in the place of the file's [tokens]"
+    )
+    spread: str | None = option(
+        None,
+        TEXT,
+        "HOW",
+        "`none`; `classes`: a class is a bin, outputs are uniform on l'_{j−1}+1 .. l'_j; "
+        "`requests` (`wait` only): the same, but the policy knows the bins only",
+    )
+
+    def worker(self, default: FluidWorker | None = None) -> FluidWorker:
+        """Return the worker that ``d0``, ``d1`` and ``memory`` describe.
+
+        Parameters
+        ----------
+        default : FluidWorker, optional
+            What is not given; without it all three are needed.
+
+        Raises
+        ------
+        InputError
+            If one is missing.
+        """
+        values = {}
+        for name in ("d0", "d1", "memory"):
+            value = getattr(self, name)
+            if value is None and default is None:
+                what = "a trace says nothing of the worker"
+                raise InputError(f"argument {name}", "missing", what)
+            values[name] = getattr(default, name) if value is None else value
+        return FluidWorker(**values)
+
+
+def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
+    """Read the file of classes, with the worker that the options change.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, has several workers, or a value breaks its rule.
+    """
+    if options.fluid is None:
+        raise InputError("argument fluid", "missing", "name a file as bfio fluid reads it")
+    try:
+        found = FluidProblem.from_json(_text(context.folder / options.fluid))
+        worker = found.single_worker()
+    except InputError as error:
+        raise InputError(f"{options.fluid}: {error.where}", error.what, error.remedy) from None
+    return replace(found, workers=(options.worker(worker),))
+
+
+@dataclass(frozen=True)
+class WantedRate(CheckedOptions):
+    """What the rates are to be; those there are without either.
+
+    The *load* is the work rate A over ``K = C/(d0 + d1·C)``: with 1 the equilibrium of all that
+    arrives just fits the memory. With finite memory that is less than ``d1·A = 1``.
+
+    Parameters
+    ----------
+    load : Fraction, optional
+        Of all classes together.
+    rate : Fraction, optional
+        Of all classes together [1/s].
+
+    Raises
+    ------
+    InputError
+        If both are given, or one is 0.
+    """
+
+    load: Fraction | None = option(
+        None, POSITIVE, "LOAD", "all rates are multiplied so that together they offer this load"
+    )
+    rate: Fraction | None = option(None, POSITIVE, "R", "or so that together they are this [1/s]")
+
+    def __post_init__(self) -> None:
+        """Validate, and read numbers exactly."""
+        if self.load is not None and self.rate is not None:
+            raise InputError("load", "rate is given as well", "remove one of the two")
+        super().__post_init__()
+
+    def factor(self, rate: Fraction, load: Fraction) -> Fraction:
+        """Return what rates that offer this together are multiplied by."""
+        if self.load is not None:
+            return self.load / load
+        return Fraction(1) if self.rate is None else self.rate / rate
+
+    def met_by(self, offered: FluidProblem) -> Fraction:
+        """Return what the rates of the classes that arrive are multiplied by."""
+        return self.factor(total_rate(offered), offered_load(offered))
+
+
+CLASS_ARGUMENTS = names_of(ClassOptions, WantedRate)
+
+
+def offered_load(problem: FluidProblem) -> Fraction:
+    """Return ``A/K`` of one worker, see `WantedRate`."""
+    return work_rate(problem.classes) / problem.single_worker().capacity
+
+
+def total_rate(problem: FluidProblem) -> Fraction:
+    """Return the rate of all classes together [1/s]."""
+    return sum((kind.rate for kind in problem.classes), Fraction(0))
+
+
+def multiplied(problem: FluidProblem, factor: Fraction) -> FluidProblem:
+    """Return the problem with all rates multiplied."""
+    classes = (replace(kind, rate=kind.rate * factor) for kind in problem.classes)
+    return replace(problem, classes=tuple(classes))
+
+
+def spread(problem: FluidProblem) -> FluidProblem:
+    """Take classes for bins: outputs of class j are uniform on ``l'_{j−1} + 1 .. l'_j``.
+
+    The bins of each prompt length follow each other from output 1 on; a first class without
+    output stays as it is.
+
+    Raises
+    ------
+    InputError
+        If outputs of equal prompts do not increase.
+    """
+    classes = []
+    for group in prompt_groups(problem.classes):
+        starts = (0, *group.outputs)
+        for start, end, rate in zip(starts, group.outputs, group.rates, strict=False):
+            outputs = range(min(start + 1, end), end + 1)
+            classes += [RequestClass(rate / len(outputs), group.prompt, o) for o in outputs]
+    return replace(problem, classes=tuple(classes))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError("file", f"cannot be read ({error.strerror})", "check its name") from None
+    except UnicodeDecodeError:
+        raise InputError("file", "not UTF-8 text", "give a JSON text file") from None
+
+
+_OF_THE_FILE = ("trace", "columns", "skip_bad_rows")
+#: Sets the stream that draws requests apart from the one of their times.
+_STREAM = 0x77616974
+
+
+class Binning(StrEnum):
+    """What is equal for all bins: their width, or how many training requests they hold."""
+
+    WIDTH = "width"
+    COUNT = "count"
+
+
+@dataclass(frozen=True)
+class TraceSplit:
+    """How a trace is read and cut.
+
+    Parameters
+    ----------
+    choice : WorkloadChoice
+        The file.
+    memory : int
+        Requests that need more alone are left out [tokens].
+    training : Fraction
+        Share of the requests, from the first on, that bins come from, in (0, 1).
+    bins : int
+        How many bins at most; those without a training request are merged into the next.
+    binning : Binning
+        How wide they are.
+    skip_oversized : bool
+        Whether oversized requests may be left out; otherwise they are an error.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    choice: WorkloadChoice
+    memory: int
+    training: Fraction = option(Fraction(1, 2), RATIONAL, "SHARE", "share of the rows (1/2)")
+    bins: int = option(
+        10,
+        WHOLE,
+        "N",
+        "how many bins of outputs (10); those without a training request are merged into the next",
+    )
+    binning: Binning = option(
+        Binning.WIDTH,
+        TEXT,
+        "HOW",
+        "of equal `width` (default), or of an equal `count` of training requests",
+    )
+    skip_oversized: bool = option(
+        False,
+        FLAG,
+        "",
+        "leave out and count requests that exceed the memory alone (otherwise an error)",
+    )
+
+    def __post_init__(self) -> None:
+        """Validate, and read the share exactly."""
+        training = exact_number(self.training, "training")
+        object.__setattr__(self, "training", training)
+        if not 0 < training < 1:
+            raise InputError("training", f"{training} is out of range", "use 0 < share < 1")
+        integer(self.bins, "bins", minimum=1, maximum=1000)
+        object.__setattr__(self, "binning", member(Binning, self.binning, "binning"))
+
+
+TRACE_ARGUMENTS = (*_OF_THE_FILE, *names_of(TraceSplit), "requests")
+
+
+@dataclass(frozen=True)
+class TraceParts:
+    """What a split gives.
+
+    Parameters
+    ----------
+    bins : tuple of RequestClass
+        What the policy knows; their rates are shares and add up to 1.
+    rest : Workload
+        The requests that may be served; times count from the first of them.
+    kinds : tuple of RequestClass
+        The lengths of the rest, each with its share.
+    left_out : int
+        Oversized requests of the whole trace.
+    """
+
+    bins: tuple[RequestClass, ...]
+    rest: Workload
+    kinds: tuple[RequestClass, ...]
+    left_out: int
+
+
+def split_of(given: Arguments, memory: int, context: RowContext) -> TraceSplit:
+    """Read the arguments that choose and cut a trace.
+
+    Raises
+    ------
+    InputError
+        If one is out of range.
+    """
+    file = {name: given.given[name] for name in _OF_THE_FILE if given.has(name)}
+    choice = workload_choice(Arguments(file, _OF_THE_FILE), 1, context)
+    return from_mapping(TraceSplit, given.given, choice=choice, memory=memory)
+
+
+def trace_digest(split: TraceSplit) -> str:
+    """Return a digest of all requests of the file."""
+    return request_facts(split.choice).digest
+
+
+@lru_cache(maxsize=16)
+def trace_parts(split: TraceSplit) -> TraceParts:
+    """Cut a trace; see the module.
+
+    Raises
+    ------
+    InputError
+        If a request is oversized and must not be left out, or a part is empty.
+    """
+    training, rest, kinds, left_out = _halves(without_bins(split))
+    outputs = training.output_tokens
+    longest = int(max(outputs.max(), rest.output_tokens.max()))
+    ends = bin_ends(outputs, split.bins, split.binning, longest)
+    prompt = -(-int(training.prompt_tokens.sum()) // len(training))
+    inside = np.bincount(np.searchsorted(ends, outputs), minlength=len(ends)).tolist()
+    bins = tuple(
+        RequestClass(Fraction(number, len(training)), prompt, end)
+        for number, end in zip(inside, ends, strict=True)
+    )
+    return TraceParts(bins, rest, kinds, left_out)
+
+
+def without_bins(split: TraceSplit) -> TraceSplit:
+    """Return the same for all splits that differ in their bins alone."""
+    return replace(split, bins=1, binning=Binning.WIDTH)
+
+
+# Fractions of thousands of different requests are slow, and many rows share them.
+@lru_cache(maxsize=16)
+def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, ...], int]:
+    whole = chosen_workload(split.choice)
+    fitting = whole.prompt_tokens + whole.output_tokens <= split.memory
+    left_out = int(np.count_nonzero(~fitting))
+    if left_out and not split.skip_oversized:
+        raise InputError(
+            "argument memory",
+            f"{left_out} of {len(whole)} requests exceed it alone",
+            "raise it, or write skip_oversized = true",
+        )
+    kept = whole.part(fitting)
+    first = int(split.training * len(kept))
+    if not 0 < first < len(kept):
+        raise InputError(
+            "argument training",
+            f"it leaves {first} of {len(kept)} requests for the bins",
+            "change it, or use a longer trace",
+        )
+    indices = np.arange(len(kept))
+    training, rest = kept.part(indices < first), kept.part(indices >= first)
+    pairs = zip(rest.prompt_tokens.tolist(), rest.output_tokens.tolist(), strict=True)
+    kinds = tuple(
+        RequestClass(Fraction(number, len(rest)), prompt, output)
+        for (prompt, output), number in sorted(Counter(pairs).items())
+    )
+    return training, rest, kinds, left_out
+
+
+def drawn(rest: Workload, count: int | None, seed: int) -> Workload:
+    """Return so many requests drawn with replacement, or all in their order."""
+    if count is None:
+        return rest
+    sequence = np.random.SeedSequence(seed, spawn_key=(_STREAM,))
+    return resample(rest, count, rng=np.random.default_rng(sequence))
+
+
+def bin_ends(outputs: IntArray, count: int, binning: str, longest: int) -> tuple[int, ...]:
+    """Return the last output of each bin; every bin holds at least one of the outputs.
+
+    Parameters
+    ----------
+    outputs : IntArray
+        Shape (n,), outputs of the training [tokens].
+    count : int
+        Bins asked for; there are fewer if some would be empty or equal.
+    binning : str
+        See `TraceSplit`.
+    longest : int
+        Where the last bin ends.
+    """
+    steps = np.arange(1, count + 1)
+    if binning == "width":
+        ends = -(-longest * steps // count)
+    else:
+        ends = np.sort(outputs)[-(-len(outputs) * steps // count) - 1]
+    ends = np.unique(ends)
+    # A bin (end before, end] counts if a training request lies in it.
+    upto = np.searchsorted(np.sort(outputs), ends, side="right")
+    kept = ends[np.diff(upto, prepend=0) > 0]
+    return (*kept[:-1].tolist(), longest)
 
 
 @dataclass(frozen=True)

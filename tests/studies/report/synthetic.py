@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bfio.studies.canonical import row_key
 from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Statistic, Table
 from bfio.studies.results import Results
-from bfio.studies.row import Row, RowVerdict, Status, Task, Value
+from bfio.studies.row import Row, RowVerdict, Status, Task, Value, row_key
 from bfio.studies.store import open_for_reading, open_for_writing
 from bfio.studies.study import Grid, Study
 

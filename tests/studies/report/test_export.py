@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from bfio.studies.report.export import export_files, write_export
+from bfio.studies.report.files import export_files, write_export
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Status, Value
 from bfio.studies.study import Grid, Study

@@ -9,12 +9,11 @@ import matplotlib as mpl
 import pytest
 from matplotlib.collections import QuadMesh
 
-from bfio.studies.canonical import row_key
 from bfio.studies.report.drawing import Drawing, inline_svg, look, to_png, to_svg
 from bfio.studies.report.figures import draw
 from bfio.studies.report.traced import Cell, Traced
 from bfio.studies.report_plan import Figure, FigureKind
-from bfio.studies.row import Row, Status, Task, Value
+from bfio.studies.row import Row, Status, Task, Value, row_key
 from bfio.studies.study import Grid
 from formulations.errors import InputError
 from tests.studies.report import synthetic

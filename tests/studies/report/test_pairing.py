@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.studies.report.pairing import Baseline, pair, ratio
+from bfio.studies.report.selection import Baseline, pair, ratio
 from bfio.studies.row import Row, Status, Task, Value
 from formulations.errors import InputError
 from tests.studies.report.synthetic import done

@@ -11,8 +11,7 @@ from bfio.batching.run import METRICS
 from bfio.batching.scenario import Scenario, Serving
 from bfio.batching.simulation import simulate
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import RowContext, RowResult, canonical
 from formulations.batching import AgentNetwork, rybko_stolyar, single_engine
 from formulations.errors import InputError
 from tests.studies.row_kinds.descriptions import undescribed

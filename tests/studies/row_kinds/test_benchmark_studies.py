@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
 from bfio.studies.report.selection import MEASURED
 from bfio.studies.report_plan import FigureKind
-from bfio.studies.row import RowContext, RowResult, Value
+from bfio.studies.row import RowContext, RowResult, Value, canonical
 from bfio.studies.study import Study
 from bfio.studies.study_file import read_study
 from formulations.named_objects import found_from

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from bfio.hindsight.latency import solve_hindsight
 from bfio.kvcache.simulation import serve
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import RowContext, RowResult, canonical
 from bfio.studies.row_kinds.hindsight_bound import Enclosure, enclosure_values
 from bfio.studies.row_kinds.hindsight_ratio import hindsight_violations, ratio_values
 from bfio.studies.row_parts.arguments import Arguments

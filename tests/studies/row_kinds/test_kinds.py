@@ -13,8 +13,7 @@ from bfio.decode.gap import GapReport, StepRegret, measure_gap
 from bfio.decode.metrics import METRICS, measure, measure_steady
 from bfio.decode.simulation import simulate
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import MAX_POINTS, RowContext, RowResult
+from bfio.studies.row import MAX_POINTS, RowContext, RowResult, canonical
 from bfio.studies.row_kinds.gap import gap_values
 from bfio.workloads.synthetic_workloads import synthetic
 from tests.studies.row_kinds.descriptions import undescribed

@@ -15,9 +15,8 @@ from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.offered_load import arrival_rate
 from bfio.kvcache.simulation import serve
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
-from bfio.studies.row_parts.cache_series import time_means
+from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row_kinds.kv_cache import time_means
 from bfio.workloads.reader import read_trace
 from formulations.errors import InputError
 from tests.studies.row_kinds.descriptions import undescribed
@@ -89,9 +88,8 @@ def test_poisson_arrivals_have_the_rate_of_the_load() -> None:
 
 def test_loads_differ_by_their_pace_only() -> None:
     """The same gaps, half as long: at twice the load everyone arrives in half the time."""
-    from bfio.studies.row_kinds.kv_cache import ARGUMENTS, offer_of
+    from bfio.studies.row_kinds.kv_cache import ARGUMENTS, offer_of, offered_instance
     from bfio.studies.row_parts.arguments import Arguments
-    from bfio.studies.row_parts.offered_requests import offered_instance
 
     slow, fast = (
         offered_instance(

@@ -8,8 +8,7 @@ import pytest
 import bfio
 from bfio.prediction.geometric import geometric_fit
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import RowContext, RowResult, canonical
 from formulations.errors import InputError
 from tests.studies.row_kinds.descriptions import undescribed
 

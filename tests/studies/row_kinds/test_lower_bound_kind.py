@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
 from bfio.studies.report.statistics import power_law
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import RowContext, RowResult, canonical
 from formulations.errors import InputError
 from tests.kvcache.test_lower_bounds import GOLDEN
 from tests.studies.row_kinds.descriptions import undescribed

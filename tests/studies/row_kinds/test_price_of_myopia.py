@@ -13,11 +13,8 @@ from bfio.hindsight.makespan.filling import filled
 from bfio.hindsight.makespan.form import search_form
 from bfio.hindsight.makespan.lists import best_list
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
-from bfio.studies.row_kinds.price_of_myopia import price_values, price_violations
-from bfio.studies.row_parts.arguments import Arguments
-from bfio.studies.row_parts.myopia_instance import (
+from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row_kinds.price_of_myopia import (
     ARGUMENTS,
     CRITERIA,
     MyopiaInstance,
@@ -25,7 +22,10 @@ from bfio.studies.row_parts.myopia_instance import (
     hindsight_problem,
     myopia_instance,
     myopia_plan,
+    price_values,
+    price_violations,
 )
+from bfio.studies.row_parts.arguments import Arguments
 from formulations.deadline import UNLIMITED
 from formulations.errors import InputError
 from formulations.hindsight_makespan import (

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import RowContext, RowResult, canonical
 from formulations.errors import CapabilityError, InputError
 from tests.places import STUDIES
 from tests.studies.row_kinds.descriptions import undescribed

@@ -11,17 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
-from bfio.studies.row_kinds.wait import _beyond_full_batch
-from bfio.studies.row_parts.wait_classes import (
+from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row_kinds.wait import ThresholdFacts, _beyond_full_batch
+from bfio.studies.row_parts.wait_offer import (
     WantedRate,
     multiplied,
     offered_load,
     spread,
     total_rate,
 )
-from bfio.studies.row_parts.wait_policy import ThresholdFacts
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.registry import build
 from bfio.wait.simulation import serve

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import RowContext, RowResult, canonical
 from bfio.studies.row_parts.arguments import Arguments
-from bfio.studies.row_parts.wait_trace import (
+from bfio.studies.row_parts.wait_offer import (
     TRACE_ARGUMENTS,
     TraceParts,
     bin_ends,

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from bfio.studies import kinds
-from bfio.studies.canonical import canonical
-from bfio.studies.row import RowContext, RowResult
+from bfio.studies.row import RowContext, RowResult, canonical
 from formulations.errors import InputError
 from tests.studies.row_kinds.descriptions import undescribed
 

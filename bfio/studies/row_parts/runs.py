@@ -1,4 +1,4 @@
-"""Arguments of a simulated run: machine, arrivals, what policies know, and the policy."""
+"""Runs in rows: the arguments of a run, and what rows tell of one."""
 
 import hashlib
 from collections.abc import Collection, Hashable, Mapping
@@ -7,15 +7,26 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bfio.batching.registry import is_own as is_own_batching
 from bfio.common.engine_choice import Engine
+from bfio.common.metrics import MetricTable
 from bfio.common.options import drawing, from_mapping, names_of, options_of
+from bfio.common.statistics import batch_means
 from bfio.common.users_digest import users_digest
 from bfio.decode.cluster import Cluster
 from bfio.decode.compatibility import POLICIES, Asked, check_together
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.registry import idle
 from bfio.decode.measured import AUTO, repeats
+from bfio.decode.metrics import (
+    METRICS,
+    half_widths,
+    measure,
+    measure_steady,
+    measured_of,
+)
 from bfio.decode.options import RunOptions
 from bfio.decode.policies.bf_io import is_own_backend
 from bfio.decode.policy_registry import (
@@ -29,6 +40,7 @@ from bfio.decode.policy_registry import (
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
+from bfio.decode.run_part import RunPart
 from bfio.decode.settings import (
     blind_windows,
     is_blind,
@@ -40,9 +52,9 @@ from bfio.decode.settings import (
     unused_projection,
     unused_window_knows,
 )
-from bfio.decode.simulation import simulate
-from bfio.studies.matching import label
-from bfio.studies.row import RowContext, Value
+from bfio.decode.simulation import second_proven_share, simulate
+from bfio.studies.row import MAX_POINTS, RowContext, Value, label
+from bfio.studies.row_kind import MEASURED_PART, STEADY, described_metrics, descriptions
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
@@ -55,6 +67,117 @@ from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from formulations.named_objects import is_users
 from formulations.problem_data import member
+
+#: The metrics of a run, and the parts of it that they are also measured over.
+RUN_VALUES = described_metrics(METRICS)
+PARTS = {
+    MEASURED_PART: "over the measured part of the run",
+    STEADY: "over the steady part of the run",
+}
+TIMINGS = descriptions(
+    """
+    decide_s | s | wall-clock time of the decisions, a timing
+    solve_s | s | wall-clock time of the solver, a timing
+    second_s | s | wall-clock time of choosing among optima, a timing
+    """
+)
+
+
+@dataclass(frozen=True)
+class Solves:
+    """Optima a run asked for, those that stayed unproven, and those that the clock decided."""
+
+    asked: int
+    unproven: int
+    clocked: int
+
+
+def run_values(
+    run: Run,
+    energy: EnergyModel,
+    warm_up: int = 0,
+    table: MetricTable[RunPart] = METRICS,
+    measured: Run | None = None,
+) -> dict[str, Value]:
+    """Return every metric of the whole run and of its parts, with intervals of the latter.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    energy : EnergyModel
+        Constants of the energy metrics.
+    warm_up : int
+        Steps at the beginning that the steady part leaves out.
+    table : MetricTable
+        The metrics.
+    measured : Run, optional
+        The run of which a part is measured, if the requests were repeated for it.
+
+    Returns
+    -------
+    dict
+        ``NAME``; ``measured.NAME`` and ``steady.NAME``, None without such a part; each of these
+        with ``.half_width`` of a 95 % interval by batch means; ``is_drained``; ``proven_share``
+        of the steps solved, and ``second_proven_share`` if a second objective chose among their
+        optima.
+    """
+    solves = run_solves(run)
+    no_part: dict[str, Value] = dict.fromkeys(entry.name for entry in table)
+    steady = measure_steady(run, energy, warm_up, table) or no_part
+    widths = half_widths(run, run.steady_mask(warm_up))
+    part = measured_of(measured or run, energy)
+    inside = no_part if part is None else table.measure(part)
+    inner = dict.fromkeys(widths) if part is None else table.half_widths(part)
+    return {
+        **measure(run, energy, table),
+        **{f"measured.{name}": value for name, value in inside.items()},
+        **{f"measured.{name}.half_width": width for name, width in inner.items()},
+        **{f"steady.{name}": value for name, value in steady.items()},
+        **{f"steady.{name}.half_width": width for name, width in widths.items()},
+        "is_drained": run.is_drained,
+        "proven_share": 1 - solves.unproven / solves.asked if solves.asked else None,
+        **second_proven_share(run.statistics),
+    }
+
+
+def run_series(run: Run) -> dict[str, list[float]]:
+    """Return imbalance, largest and mean load [tokens] and idle fraction over the steps.
+
+    Each series has at most `MAX_POINTS` points, means over equally many consecutive steps.
+    """
+    series = {
+        "imbalance": run.imbalance,
+        "max_load": run.max_load,
+        "mean_load": run.total_load / run.cluster.workers,
+        "idle_fraction": run.idle_fractions(),
+    }
+    return {
+        name: batch_means(values.astype(np.float64), MAX_POINTS).tolist()
+        for name, values in series.items()
+    }
+
+
+def run_timings(run: Run) -> dict[str, float]:
+    """Return the wall-clock time of the simulation, of its decisions and of its solver [s]."""
+    timings = {"wall_s": run.wall_s, "decide_s": run.decide_s}
+    for name in ("solve_s", "second_s"):
+        if isinstance(spent := run.statistics.get(name), float):
+            timings[name] = spent
+    return timings
+
+
+def run_solves(run: Run) -> Solves:
+    """Return how many steps of a run were solved, and what limits did to them.
+
+    What a policy leaves unproven counts as the clock's unless it says otherwise.
+    """
+    proven, unproven = (run.statistics.get(f"{kind}_steps") for kind in ("proven", "unproven"))
+    if not isinstance(proven, int) or not isinstance(unproven, int):
+        return Solves(0, 0, 0)
+    clocked = run.statistics.get("clocked_steps")
+    return Solves(proven + unproven, unproven, clocked if isinstance(clocked, int) else unproven)
+
 
 MACHINE_ARGUMENTS = names_of(Cluster, EnergyModel)
 RUN_ARGUMENTS = (
