@@ -24,7 +24,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.features.stragglers.schedule import Stragglers, stragglers_of
+from bfio.decode.features.stragglers import Stragglers, stragglers_of
 from bfio.decode.observers import StepView
 from bfio.decode.options import NO_EVENTS
 from formulations.arrays import integer

@@ -26,13 +26,13 @@ from bfio.decode.features.pausing import (
     check_nobody_rests,
     checked_rests,
 )
-from bfio.decode.features.prefixes.asked import Prefixes
+from bfio.decode.features.prefixes import Prefixes
 from bfio.decode.features.registry import FEATURES
-from bfio.decode.features.telemetry.phases import receive, show_projection
+from bfio.decode.features.telemetry import receive, show_projection
 from bfio.decode.features.ties import in_places, orders
 from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
-from bfio.decode.machine.moves import start_queued
+from bfio.decode.machine.moves import first_waiting, start_queued
 from bfio.decode.machine.outcome import finished_run, step_view
 from bfio.decode.machine.phases import (
     admit,
@@ -46,7 +46,6 @@ from bfio.decode.machine.phases import (
 )
 from bfio.decode.machine.records import Chunks
 from bfio.decode.machine.state import Record, State, new_state
-from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
     bound_loads,

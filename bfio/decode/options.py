@@ -20,11 +20,8 @@ from bfio.common.options import (
     whole,
 )
 from bfio.decode.cluster import MAX_TIME_S
-from bfio.decode.features.prefill.options import PREFILL
-from bfio.decode.features.service_levels.options import SLO
-from bfio.decode.features.telemetry.options import TELEMETRY
 from bfio.decode.machine.counters import NONE
-from bfio.decode.option_kinds import TIMED
+from bfio.decode.option_kinds import PREFILL, SLO, TELEMETRY, TIMED
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.problem_data import member
@@ -36,9 +33,7 @@ if TYPE_CHECKING:
 
     from bfio.decode.cluster import Cluster
     from bfio.decode.drift import Drift
-    from bfio.decode.features.prefill.options import PrefillTier
-    from bfio.decode.features.service_levels.options import ServiceLevel
-    from bfio.decode.features.telemetry.options import Telemetry
+    from bfio.decode.option_kinds import PrefillTier, ServiceLevel, Telemetry
     from bfio.decode.predictor import Predictor
 
 #: Number of the random stream that policies draw from; predictors have another.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from bfio.decode.drift import Drift, DriftReading
 from formulations.arrays import BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -56,3 +57,49 @@ def running_total(at_step: IntArray, steps: int) -> IntArray:
 def number(flags: BoolArray) -> int:
     """Return how many of them are true."""
     return int(np.count_nonzero(flags))
+
+
+def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0) -> IntArray:
+    """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
+
+    Parameters
+    ----------
+    drift : Drift
+        How it grows.
+    prompt, start, steps : int
+        Its load at the first of these steps [tokens], that step, and how many they are.
+    emitted : int
+        Tokens that it has emitted before.
+    """
+    if len(drift.increments) == 1:
+        grown: IntArray = prompt + drift.increments[0] * np.arange(steps)
+        return grown
+    first = start if drift.reading is DriftReading.GLOBAL_STEP else emitted
+    period = np.array(drift.increments, dtype=np.int64)
+    increments = period[(first + np.arange(steps - 1)) % len(period)]
+    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(increments, dtype=np.int64)))
+    return loads
+
+
+def profile_with_rests(
+    drift: Drift, prompt: int, start: int, steps: int, emitted: int, rests: list[tuple[int, int]]
+) -> IntArray:
+    """Return the same of a request that does not grow at some of these steps [tokens].
+
+    Parameters
+    ----------
+    drift, prompt, start, steps, emitted
+        As `profile` takes them.
+    rests : list of (int, int)
+        First step and end of each time that it rests.
+    """
+    runs = np.ones(steps - 1, dtype=np.int64)
+    for first, end in rests:
+        runs[first - start : end - start] = 0
+    at = start + np.arange(steps - 1)
+    if drift.reading is not DriftReading.GLOBAL_STEP:
+        at = emitted + np.cumsum(runs) - runs
+    period = np.array(drift.increments, dtype=np.int64)
+    gains = runs * period[at % len(period)]
+    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(gains, dtype=np.int64)))
+    return loads

@@ -15,9 +15,6 @@ from bfio.decode.compatibility import INTERPRETED, Asked, check_together, first_
 from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import check_run, run_interpreted, with_margin
-from bfio.decode.features.prefill.options import PrefillTier
-from bfio.decode.features.service_levels.options import ServiceLevel
-from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part
 from bfio.decode.metrics import (
@@ -27,6 +24,7 @@ from bfio.decode.metrics import (
     measured_of,
 )
 from bfio.decode.observers import Observer, ProgressObserver, Watching
+from bfio.decode.option_kinds import PrefillTier, ServiceLevel, Telemetry
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
 from bfio.decode.policy_registry import (

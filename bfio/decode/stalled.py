@@ -3,8 +3,8 @@
 import numpy as np
 
 from bfio.decode.machine.counters import QUEUED, REVEALED, STEP, SWAPPED, WAITING
+from bfio.decode.machine.moves import first_waiting
 from bfio.decode.machine.state import State
-from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.tally import takes, worker_tally
 from formulations.errors import InputError
 

@@ -60,13 +60,13 @@ from bfio.decode.machine.endings import (
     gained,
 )
 from bfio.decode.machine.kernel import Kernel, KernelTask
+from bfio.decode.machine.moves import first_waiting
 from bfio.decode.machine.phases import run_step
 from bfio.decode.machine.state import (
     State,
     most_waiting,
 )
 from bfio.decode.machine.two_stage import MAX_CONTRIBUTIONS, admit_by_score
-from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
     grow_alike,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,10 +11,13 @@ from bfio.decode.options import NO_EVENTS
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
     from bfio.common.metrics import Metric
     from bfio.decode.cluster import Cluster
     from bfio.decode.machine.state import State
     from bfio.decode.options import RunOptions
+    from bfio.decode.policy_spec import PolicySpec
     from bfio.decode.replay_record import Replay
     from bfio.decode.replay_table import Rule
     from bfio.decode.run import Run
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 Setting: TypeAlias = "Callable[[Cluster, RunOptions], str]"
 #: Refuses requests on a machine with such options; look-ahead steps, and whether requests rest.
 Check: TypeAlias = "Callable[[Workload, Cluster, RunOptions, int, bool], None]"
-#: From names of policies, machine, options, and whether requests tell their prompts, to sentences.
-Idle: TypeAlias = "Callable[[Sequence[str], Cluster, RunOptions, bool], Iterator[str]]"
+#: From policies, machine, options, and whether requests tell their prompts, to sentences.
+Idle: TypeAlias = "Callable[[Sequence[PolicySpec], Cluster, RunOptions, bool], Iterator[str]]"
 #: Whether a run with such a machine and options uses a part of the machine.
 Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
 
@@ -73,7 +75,7 @@ class Feature:
     setting: Setting = lambda cluster, options: ""
     after: str = "dispatch"
     check: Check = lambda workload, cluster, options, look_ahead, pauses: None
-    idle: Idle = lambda names, cluster, options, tells_prompts: iter(())
+    idle: Idle = lambda policies, cluster, options, tells_prompts: iter(())
     unseen: Callable[[Sequence[Run]], Iterator[str]] = lambda runs: iter(())
     record: Callable[[State], Mapping[str, object]] = lambda state: {}
     malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0

@@ -5,28 +5,31 @@ afterwards they are taken back as they were, one step later. The phases of a ste
 (`bfio.decode.machine.phases`) know nothing of it, and compiled runs have nobody who rests.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value
-from bfio.decode.cluster import Cluster
 from bfio.decode.features.feature import Feature
-from bfio.decode.features.memory.start_order import put_in_order
 from bfio.decode.machine.counters import ACTIVE, KNOWN, RESERVE, STEP
 from bfio.decode.machine.endings import add_ending
-from bfio.decode.machine.moves import end, growth, strike_from_wheel
+from bfio.decode.machine.moves import end, growth, put_in_order, strike_from_wheel
 from bfio.decode.machine.phases import run_step
-from bfio.decode.machine.state import Record, State
 from bfio.decode.policy import Decision, shown
-from bfio.decode.replay_record import Replay
 from bfio.decode.replay_table import RuleTable, number
-from bfio.decode.run import Run
-from bfio.decode.run_part import RunPart
 from bfio.decode.state import ActiveRequests
 from bfio.decode.stints import stints_of
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.machine.state import Record, State
+    from bfio.decode.replay_record import Replay
+    from bfio.decode.run import Run
+    from bfio.decode.run_part import RunPart
 
 
 class _Rest(NamedTuple):

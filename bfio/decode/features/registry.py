@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import bfio.decode.features
 from bfio.common.plugins import members
+from bfio.decode.policy_registry import built_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from bfio.decode.cluster import Cluster
     from bfio.decode.features.feature import Feature
     from bfio.decode.options import RunOptions
@@ -44,8 +46,10 @@ def idle(
     tells_prompts : bool
         Whether requests tell which prompts begin alike.
     """
+    known = built_in()
+    policies = [known[name] for name in dict.fromkeys(names) if name in known]
     for feature in FEATURES:
-        yield from feature.idle(names, cluster, options, tells_prompts)
+        yield from feature.idle(policies, cluster, options, tells_prompts)
 
 
 def unseen(runs: Sequence[Run]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.counters import ACTIVE, QUEUED, REVEALED, SLOTS, SWAPPED, TAKEN, WAITING
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.moves import start_queued
+from bfio.decode.machine.moves import first_waiting, start_queued
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -23,7 +23,6 @@ from bfio.decode.machine.phases import (
     most_bound,
 )
 from bfio.decode.machine.state import State
-from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import Window
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together

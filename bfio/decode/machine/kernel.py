@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bfio.common.by_reference import by_reference
 from bfio.common.compilable import compilable, linked
 from bfio.common.kernels import entry_point
-from bfio.decode.features.cancellations.phases import cancel_due
-from bfio.decode.features.delay.phases import decide_late, hurry
-from bfio.decode.features.failures.phases import fail_due
-from bfio.decode.features.memory.phases import relieve, swap_in
+from bfio.decode.features.cancellations import cancel_due
+from bfio.decode.features.delay import decide_late, hurry
+from bfio.decode.features.failures import fail_due
+from bfio.decode.features.memory import relieve, swap_in
 from bfio.decode.features.prefill.phases import catch_up, close_up
 from bfio.decode.machine.counters import (
     ACTIVE,
@@ -22,8 +22,8 @@ from bfio.decode.machine.counters import (
     SWAP,
     SWAPPED,
 )
-from bfio.decode.machine.moves import log_is_full
-from bfio.decode.machine.phases import is_over, look_ahead, reveal, run_step, wait_for_arrival
+from bfio.decode.machine.moves import log_is_full, reveal
+from bfio.decode.machine.phases import is_over, look_ahead, run_step, wait_for_arrival
 from bfio.decode.machine.state import Record, State
 from bfio.decode.machine.window import report
 

@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
-from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
-from bfio.decode.features.failures.schedule import Failures, failures_of
-from bfio.decode.features.memory.phases import Host, peaks
-from bfio.decode.features.memory.start_order import StartOrder, new_start_order
+from bfio.decode.features.cancellations import Cancellations, cancellations_of
+from bfio.decode.features.failures import Failures, failures_of
+from bfio.decode.features.memory import Host, peaks
 from bfio.decode.features.prefill.phases import Tier, new_tier
-from bfio.decode.features.prefixes.phases import PrefixCaches, new_caches
-from bfio.decode.features.stragglers.schedule import Stragglers, stragglers_of
-from bfio.decode.features.telemetry.phases import Reports, new_reports
+from bfio.decode.features.prefixes import PrefixCaches, new_caches
+from bfio.decode.features.stragglers import Stragglers, stragglers_of
+from bfio.decode.features.telemetry import Reports, new_reports
 from bfio.decode.machine.counters import FURTHEST, SLOTS, TAKEN
+from bfio.decode.machine.moves import StartOrder, new_start_order
 from bfio.decode.machine.prediction import Prediction, no_prediction
 from bfio.decode.offered_load import rate_factor
 from bfio.decode.options import (

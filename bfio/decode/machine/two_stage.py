@@ -17,7 +17,7 @@ from bfio.decode.machine.counters import (
     WAITING,
 )
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.moves import start_queued
+from bfio.decode.machine.moves import first_waiting, start_queued
 from bfio.decode.machine.phases import (
     admit_assigned,
     bind,
@@ -30,7 +30,6 @@ from bfio.decode.machine.state import (
     State,
     most_waiting,
 )
-from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
     bound_loads,

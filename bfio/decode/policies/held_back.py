@@ -6,14 +6,14 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.features.telemetry.phases import nobody_runs
+from bfio.decode.features.telemetry import nobody_runs
 from bfio.decode.machine.counters import (
     TAKEN,
     WAITING,
 )
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
+from bfio.decode.machine.moves import first_waiting
 from bfio.decode.machine.state import State
-from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.policies.by_key import fewest_requests
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState

@@ -8,7 +8,7 @@ from bfio.batching.policy import BatchState, ask, policy_of_engine
 from bfio.batching.registry import build
 from bfio.decode.cluster import Cluster
 from bfio.decode.features.pausing import Rests
-from bfio.decode.features.stragglers.phases import keep_pace
+from bfio.decode.features.stragglers import keep_pace
 from bfio.decode.machine.counters import ADMITTED, SLOWED, STEP
 from bfio.decode.machine.state import Record, State
 from bfio.decode.options import RunOptions

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.features.prefill.options import PrefillTier
 from bfio.decode.machine.counters import EXPIRED, NOW, STEP, WAITING
-from bfio.decode.machine.waiting import join_pool, leave_pool
+from bfio.decode.machine.moves import join_pool, leave_pool
+from bfio.decode.option_kinds import PrefillTier
 from bfio.decode.tally import worker_tally
 from formulations.arrays import FloatArray, IntArray
 
@@ -42,7 +42,7 @@ class Tier(NamedTuple):
     is_on : bool
         Whether there is a tier.
     workers, places : int
-        See `bfio.decode.features.prefill.options.PrefillTier`.
+        See `bfio.decode.option_kinds.PrefillTier`.
     overhead_s, token_time_s, transfer_time_s, ttl_s : float
         See there.
     counts : IntArray

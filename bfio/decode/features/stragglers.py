@@ -1,4 +1,4 @@
-"""Workers that are slow for a while: a schedule, written by hand, read from a file or drawn."""
+"""Workers that are slow for a while; policies are not told."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.compilable import compilable
 from bfio.common.options import NUMBER
+from bfio.decode.features.feature import schedule_of_workers
 from bfio.decode.features.schedules import ScheduleOption, drawn_turns, in_order
-from formulations.arrays import FloatArray, IntArray
+from bfio.decode.machine.counters import NOW, SLOWED
 from formulations.errors import InputError
 from formulations.scalars import real
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from bfio.decode.machine.state import State
+    from formulations.arrays import FloatArray, IntArray
 
 #: Columns of a file.
 COLUMNS = ("time_s", "worker", "factor")
@@ -126,3 +131,21 @@ def _checked(
         np.array(factors, dtype=np.float64),
         until_s,
     )
+
+
+@compilable(part_of="stragglers")
+def keep_pace(state: State) -> None:
+    """Let the workers be as slow as they are from this step on."""
+    slow, machine, counters = state.slowness, state.machine, state.counters
+    while (
+        counters[SLOWED] < len(slow.time_s) and slow.time_s[counters[SLOWED]] <= state.clock[NOW]
+    ):
+        worker, factor = slow.worker[counters[SLOWED]], slow.factor[counters[SLOWED]]
+        machine.overhead_s[worker] = factor * machine.own_overhead_s[worker]
+        machine.token_time_s[worker] = factor * machine.own_token_time_s[worker]
+        counters[SLOWED] += 1
+
+
+FEATURE = schedule_of_workers(
+    "stragglers", "straggler", stragglers_of, lambda state: state.slowness.until_s, rank=7
+)

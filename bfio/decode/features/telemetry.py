@@ -1,21 +1,38 @@
-"""What policies are told of the workers: as things are, or by reports that are late or lost."""
+"""Telemetry: how old the loads are that a policy sees, and how many reports of them are lost.
+
+At each step every worker reports what it holds: its load, its requests, what is bound to it, its
+memory in use and its projected loads. A report of step k arrives at step k + ``delay``, or never,
+with probability ``loss``; until another one arrives the last one stands. Slots are no part of it:
+a router knows what it has sent and what has ended.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bfio.common.compilable import compilable
-from bfio.decode.features.telemetry.options import Telemetry
+from bfio.common.metrics import MetricTable, Value
+from bfio.decode.features.feature import Feature
 from bfio.decode.machine.arrays import copy_to
 from bfio.decode.machine.counters import ACTIVE, STEP
-from formulations.arrays import IntArray
+from bfio.decode.option_kinds import Telemetry
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from bfio.decode.cluster import Cluster
     from bfio.decode.machine.state import State
     from bfio.decode.machine.window import Window
+    from bfio.decode.options import RunOptions
+    from bfio.decode.policy_spec import PolicySpec
+    from bfio.decode.run_part import RunPart
+    from bfio.workloads.workload import Workload
+    from formulations.arrays import IntArray
 
 #: Steps for which losses are drawn; then they repeat.
 _DRAWN_STEPS = 4096
@@ -48,7 +65,7 @@ class Reports(NamedTuple):
     past : IntArray
         Shape (d+1, G, columns): the reports of the last steps, that of step k at k modulo d+1.
     lost : array of int8
-        Shape (T, G): see `bfio.decode.features.telemetry.phases.losses`.
+        Shape (T, G): see `bfio.decode.features.telemetry.losses`.
     refused : IntArray
         Shape (1,): decisions of this step that found no memory.
     """
@@ -200,3 +217,60 @@ def write_report(state: State, window: Window, report: IntArray, g: int) -> None
     now = len(report) - 2 * width
     copy_to(report[now : now + width], window.base[g])
     copy_to(report[now + width :], window.running[g])
+
+
+METRICS: MetricTable[RunPart] = MetricTable()
+
+
+@METRICS.metric(
+    "refused",
+    "requests",
+    "decisions that found no memory on their worker, of which reports told otherwise",
+)
+def _refused(part: RunPart) -> Value:
+    refused = part.run.refused
+    return None if refused is None else int(refused[part.steps].sum())
+
+
+#: Most numbers of all reports that are on their way (1 GiB).
+MAX_REPORTED = 2**27
+
+
+def _check(
+    workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
+) -> None:
+    """Refuse reports so old that there is no room for them here."""
+    if options.telemetry is not None:
+        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * look_ahead + 7)
+        if entries > MAX_REPORTED:
+            what = f"more than {MAX_REPORTED} numbers are on their way"
+            raise InputError("telemetry", what, "use a shorter delay or look-ahead")
+
+
+def _idle(
+    policies: Sequence[PolicySpec], cluster: Cluster, options: RunOptions, tells_prompts: bool
+) -> Iterator[str]:
+    """Yield for which policies it changes nothing that reports are late or lost."""
+    deaf = [policy.name for policy in policies if not policy.reads_reports]
+    if options.telemetry is not None and deaf:
+        yield (
+            f"Telemetry changes nothing for {', '.join(deaf)}: no report of a worker is read, "
+            "only which slots are free."
+        )
+
+
+def _record(state: State) -> dict[str, object]:
+    return {} if state.reports.is_on else {"refused": None}
+
+
+FEATURE = Feature(
+    "telemetry",
+    {"telemetry": lambda _, options: options.telemetry is not None},
+    setting=lambda _, options: f"telemetry {options.telemetry.text}" if options.telemetry else "",
+    after="arrivals",
+    check=_check,
+    idle=_idle,
+    record=_record,
+    metrics=METRICS,
+    rank=4,
+)

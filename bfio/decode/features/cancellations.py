@@ -1,4 +1,4 @@
-"""Clients that give up: a schedule, written by hand, read from a file or drawn."""
+"""Clients that give up: their requests leave, wherever they are."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.compilable import compilable
 from bfio.common.options import NUMBER, read_texts, split_options
+from bfio.decode.features.feature import Feature, schedule_setting
+from bfio.decode.features.memory import leave_host
+from bfio.decode.features.prefill.phases import leave_tier
 from bfio.decode.features.schedules import ScheduleOption, in_order
-from bfio.decode.options import RANDOM
-from formulations.arrays import FloatArray, IntArray
+from bfio.decode.machine.counters import CANCELLATIONS, COMPLETED, NOW, STEP
+from bfio.decode.machine.moves import CANCELLED, interrupt, leave_pool, leave_queue, reveal
+from bfio.decode.options import NO_EVENTS, RANDOM
+from bfio.decode.replay_table import RuleTable, number
+from bfio.decode.stints import Cause
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from bfio.decode.machine.state import Record, State
+    from bfio.decode.replay_record import Replay
+    from bfio.decode.run import Run
+    from formulations.arrays import FloatArray, IntArray
 
 #: Columns of a file.
 COLUMNS = ("time_s", "request")
@@ -108,3 +120,74 @@ def _checked(
             raise InputError(place, what, f"it arrives at {arrival_s[request]:g} s")
         gone.add(request)
     return rows
+
+
+@compilable(part_of="cancellations")
+def cancel_due(state: State, record: Record) -> None:
+    """Let requests go whose clients have given up by now and that are not done."""
+    counters, due = state.counters, state.cancellations
+    if (
+        counters[CANCELLATIONS] < len(due.time_s)
+        and due.time_s[counters[CANCELLATIONS]] <= state.clock[NOW]
+    ):
+        # Some may have come and gone since the last step.
+        reveal(state)
+    while (
+        counters[CANCELLATIONS] < len(due.time_s)
+        and due.time_s[counters[CANCELLATIONS]] <= state.clock[NOW]
+    ):
+        request = int(due.request[counters[CANCELLATIONS]])
+        counters[CANCELLATIONS] += 1
+        last, step = int(state.marks.last[request]), int(counters[STEP])
+        if 0 <= last < step:
+            continue
+        worker = int(state.marks.worker[request])
+        if last >= step:
+            interrupt(state, record, request, CANCELLED)
+            # The record says where each request was last.
+            state.marks.worker[request] = worker
+        elif state.tier.is_on and state.marks.reveal[request] < 0:
+            leave_tier(state.tier, request)
+        elif worker < 0:
+            leave_pool(state, request)
+        elif not leave_host(state, request, worker):
+            leave_queue(state, request, worker)
+        state.marks.cancel[request] = step
+        counters[COMPLETED] += 1
+
+
+#: Rules of the record.
+RULES = RuleTable()
+
+
+@RULES.rule("cancellations")
+def _cancellations(replay: Replay) -> int:
+    """Check that a request ends exactly once: done, or cancelled at the first step it can be."""
+    run, K, schedule = replay.run, replay.run.steps, replay.cancellations
+    due = np.full(run.num_requests, K + 1)
+    due[schedule.request] = np.searchsorted(run.start_s, schedule.time_s)
+    done = run.finish_step >= 0
+    is_due = (due < K) & ~(done & (run.finish_step < due))
+    # Whether the clock went on after the last step no step can tell.
+    after = (due == K) & (run.cancel_step == K)
+    wrong = number(np.where(is_due | after, due, -1) != run.cancel_step)
+    wrong += number(done & (run.cancel_step >= 0))
+    gone = run.cancel_step[replay.stints.request]
+    wrong += number((gone >= 0) & (replay.stints.end > gone))
+    left = replay.stints.cause == Cause.CANCELLATION
+    return wrong + number(left & (replay.stints.end != gone))
+
+
+def _unseen(runs: Sequence[Run]) -> Iterator[str]:
+    if runs[0].options.cancellations != NO_EVENTS and not any(run.cancelled for run in runs):
+        yield "No client gave up before its request was done: the runs are as if none ever did."
+
+
+FEATURE = Feature(
+    "cancellations",
+    {"cancellations": lambda _, options: options.cancellations != NO_EVENTS},
+    setting=lambda _, options: schedule_setting("cancellations", options.cancellations),
+    unseen=_unseen,
+    rules=RULES,
+    rank=9,
+)

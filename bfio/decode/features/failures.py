@@ -1,4 +1,4 @@
-"""Workers that fail and come back: a schedule, written by hand, read from a file or drawn."""
+"""Workers that fail and come back: who runs or is bound there waits again."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.compilable import compilable
+from bfio.decode.features.feature import schedule_of_workers
+from bfio.decode.features.prefixes import lose_cache
 from bfio.decode.features.schedules import ScheduleOption, drawn_turns, in_order
-from formulations.arrays import FloatArray, IntArray
+from bfio.decode.machine.counters import ACTIVE, NOW, OUTAGES, QUEUED, SLOTS
+from bfio.decode.machine.moves import FAILED, interrupt, wait_again
+from bfio.decode.replay_table import RuleTable, number
+from bfio.decode.stints import Cause
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from bfio.decode.machine.state import Record, State
+    from bfio.decode.replay_record import Replay
+    from formulations.arrays import FloatArray, IntArray
 
 #: What happens to a worker.
 EVENTS = ("fail", "recover")
@@ -105,3 +115,75 @@ def _made(events: list[tuple[float, int, int]], until_s: float = math.inf) -> Fa
         np.array(are_up, dtype=np.int64),
         until_s,
     )
+
+
+@compilable
+def fail_due(state: State, record: Record) -> None:
+    """Let the workers fail and recover whose time has come."""
+    counters, outages = state.counters, state.outages
+    while (
+        counters[OUTAGES] < len(outages.time_s)
+        and outages.time_s[counters[OUTAGES]] <= state.clock[NOW]
+    ):
+        worker = int(outages.worker[counters[OUTAGES]])
+        if outages.is_up[counters[OUTAGES]] == 1:
+            state.machine.slots[worker] = state.machine.own_slots[worker]
+            counters[SLOTS] += state.machine.own_slots[worker]
+        else:
+            state.machine.slots[worker] = 0
+            counters[SLOTS] -= state.machine.own_slots[worker]
+            fail(state, record, worker)
+        counters[OUTAGES] += 1
+
+
+@compilable(allocates=True, part_of="failures")
+def fail(state: State, record: Record, worker: int) -> None:
+    """Take all requests from a worker: those that run on it, and those bound to it.
+
+    What the host holds of it stays there until it is back.
+    """
+    running = np.sort(state.lists.running[: state.counters[ACTIVE]])
+    for request in running:
+        if state.marks.worker[request] == worker:
+            interrupt(state, record, request, FAILED)
+            wait_again(state, request)
+    workers = state.workers
+    for _ in range(workers.queued[worker]):
+        request = int(workers.head[worker])
+        workers.head[worker] = state.requests.next[request]
+        state.marks.worker[request] = -1
+        wait_again(state, request)
+    state.counters[QUEUED] -= workers.queued[worker]
+    workers.queued[worker] = 0
+    workers.queued_tokens[worker] = 0
+    if state.settings.caches:
+        lose_cache(state.prefixes, worker)
+
+
+#: Rules of the record.
+RULES = RuleTable()
+
+
+@RULES.rule("failures")
+def _failures(replay: Replay) -> int:
+    """Check that nothing runs on a worker that is down, and that only this takes its requests."""
+    K = replay.run.steps
+    down = np.zeros((K + 1, replay.cluster.workers), dtype=np.bool_)
+    failed = np.zeros((K + 1, replay.cluster.workers), dtype=np.bool_)
+    for step, worker, is_up in replay.outages:
+        down[step:, worker] = not is_up
+        failed[step, worker] |= not is_up
+    wrong = number(down[:K] & (replay.held[1] > 0))
+    left = replay.stints.cause == Cause.FAILURE
+    wrong += number(~failed[replay.stints.end[left], replay.stints.worker[left]])
+    return wrong
+
+
+FEATURE = schedule_of_workers(
+    "failures",
+    "failure",
+    failures_of,
+    lambda state: state.outages.until_s,
+    rules=RULES,
+    rank=8,
+)
