@@ -33,7 +33,7 @@ from bfio.decode.features.ties import in_places, orders
 from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
 from bfio.decode.machine.moves import first_waiting, start_queued
-from bfio.decode.machine.outcome import finished_run, step_view
+from bfio.decode.machine.outcome import finished_run, stalled, step_view
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -44,8 +44,7 @@ from bfio.decode.machine.phases import (
     open_in_flight,
     run_step,
 )
-from bfio.decode.machine.records import Chunks
-from bfio.decode.machine.state import Record, State, new_state
+from bfio.decode.machine.state import Chunks, Record, State, new_state
 from bfio.decode.machine.window import (
     Window,
     bound_loads,
@@ -66,7 +65,6 @@ from bfio.decode.policy import (
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
-from bfio.decode.stalled import stalled
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.tally import free_memory
 from formulations.arrays import IntArray, frozen

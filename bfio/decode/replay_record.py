@@ -12,7 +12,7 @@ from bfio.decode.drift import Drift
 from bfio.decode.features.batching.feature import chunks_of, on_workers
 from bfio.decode.features.cancellations import Cancellations, cancellations_of
 from bfio.decode.features.failures import failures_of
-from bfio.decode.replay_table import count, profile, profile_with_rests, running_total
+from bfio.decode.features.feature import count, profile, profile_with_rests, running_total
 from bfio.decode.run import Run
 from bfio.decode.stints import Stints, cancelled_while_waiting, stints, stints_of
 from bfio.workloads.workload import Workload

@@ -6,8 +6,7 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine.records import Chunks
-from bfio.decode.machine.state import Record, State, new_state
+from bfio.decode.machine.state import Chunks, Record, State, new_state
 from bfio.decode.options import RunOptions
 from bfio.step.two_stage.heuristic import TwoStageParameters
 from bfio.workloads.workload import Workload

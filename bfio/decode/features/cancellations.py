@@ -9,14 +9,19 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.common.options import NUMBER, read_texts, split_options
-from bfio.decode.features.feature import Feature, schedule_setting
+from bfio.decode.features.feature import (
+    Feature,
+    RuleTable,
+    ScheduleOption,
+    in_order,
+    number,
+    schedule_setting,
+)
 from bfio.decode.features.memory import leave_host
 from bfio.decode.features.prefill.phases import leave_tier
-from bfio.decode.features.schedules import ScheduleOption, in_order
 from bfio.decode.machine.counters import CANCELLATIONS, COMPLETED, NOW, STEP
 from bfio.decode.machine.moves import CANCELLED, interrupt, leave_pool, leave_queue, reveal
 from bfio.decode.options import NO_EVENTS, RANDOM
-from bfio.decode.replay_table import RuleTable, number
 from bfio.decode.stints import Cause
 from formulations.errors import InputError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.features.feature import Feature
+from bfio.decode.features.feature import Feature, RuleTable, number
 from bfio.decode.machine.arrays import copy_to
 from bfio.decode.machine.counters import QUEUED, STEP
 from bfio.decode.machine.moves import (
@@ -17,7 +17,6 @@ from bfio.decode.machine.moves import (
     start_queued_until,
 )
 from bfio.decode.options import Dispatch
-from bfio.decode.replay_table import RuleTable, number
 from bfio.decode.tally import running_tally, takes
 
 if TYPE_CHECKING:

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.features.feature import schedule_of_workers
+from bfio.decode.features.feature import (
+    RuleTable,
+    ScheduleOption,
+    drawn_turns,
+    in_order,
+    number,
+    schedule_of_workers,
+)
 from bfio.decode.features.prefixes import lose_cache
-from bfio.decode.features.schedules import ScheduleOption, drawn_turns, in_order
 from bfio.decode.machine.counters import ACTIVE, NOW, OUTAGES, QUEUED, SLOTS
 from bfio.decode.machine.moves import FAILED, interrupt, wait_again
-from bfio.decode.replay_table import RuleTable, number
 from bfio.decode.stints import Cause
 from formulations.errors import InputError
 

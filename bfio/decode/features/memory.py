@@ -10,7 +10,7 @@ from bfio.common.compilable import compilable
 from bfio.common.number_text import exact
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.features.feature import Feature
+from bfio.decode.features.feature import Feature, RuleTable, number, profile
 from bfio.decode.machine.counters import NOW, SWAP, SWAPPED
 from bfio.decode.machine.moves import (
     RECOMPUTED,
@@ -22,7 +22,6 @@ from bfio.decode.machine.moves import (
     wait_again,
 )
 from bfio.decode.options import SWAP_TIME_S, Overflow, RunOptions, may_interrupt
-from bfio.decode.replay_table import RuleTable, number, profile
 from bfio.decode.stints import Cause
 from bfio.decode.tally import own_tally, takes
 from formulations.errors import InputError

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value
-from bfio.decode.features.feature import Feature
+from bfio.decode.features.feature import Feature, RuleTable, number
 from bfio.decode.machine.counters import ACTIVE, KNOWN, RESERVE, STEP
 from bfio.decode.machine.endings import add_ending
 from bfio.decode.machine.moves import end, growth, put_in_order, strike_from_wheel
 from bfio.decode.machine.phases import run_step
 from bfio.decode.policy import Decision, shown
-from bfio.decode.replay_table import RuleTable, number
 from bfio.decode.state import ActiveRequests
 from bfio.decode.stints import stints_of
 from formulations.arrays import IntArray, frozen

@@ -19,10 +19,9 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value, exact_sum
 from bfio.decode.cluster import Cluster, per_worker_text
-from bfio.decode.features.feature import Feature
+from bfio.decode.features.feature import Feature, RuleTable, number
 from bfio.decode.machine.arrays import sort_few
 from bfio.decode.machine.counters import ADMITTED, STEP
-from bfio.decode.replay_table import RuleTable, number
 from bfio.workloads.block_hashes import BLOCK_TOKENS, BlockHashes
 from formulations.arrays import FloatArray, IntArray, frozen
 from formulations.errors import InputError

@@ -10,8 +10,7 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.common.options import NUMBER
-from bfio.decode.features.feature import schedule_of_workers
-from bfio.decode.features.schedules import ScheduleOption, drawn_turns, in_order
+from bfio.decode.features.feature import ScheduleOption, drawn_turns, in_order, schedule_of_workers
 from bfio.decode.machine.counters import NOW, SLOWED
 from formulations.errors import InputError
 from formulations.scalars import real

@@ -172,7 +172,7 @@ def compiled_loop(
     kernel : callable
         What decides.
     without : frozenset of str
-        Features of the machine that it does not know, see `bfio.decode.machine.parts`.
+        Features of the machine that it does not know, see `bfio.decode.machine.whole_run`.
     """
     loop = linked(run_chunk, without, decide=kernel)
     loop.__module__, _, loop.__qualname__ = name.partition(":")

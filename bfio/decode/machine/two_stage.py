@@ -41,8 +41,8 @@ from bfio.decode.machine.window import (
     remaining_waiting,
     waiting_requests,
 )
+from bfio.decode.state import window_capacity
 from bfio.decode.tally import free_memory, takes, worker_tally
-from bfio.decode.window_limits import window_capacity
 from bfio.step.two_stage.fscore import ScoreWeights
 from bfio.step.two_stage.kernels.two_stage import (
     DECIDED,

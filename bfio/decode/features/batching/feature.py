@@ -12,8 +12,7 @@ import numpy as np
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value, exact_sum
 from bfio.common.number_text import exact
 from bfio.decode.cluster import Cluster, per_worker_text
-from bfio.decode.features.feature import Feature
-from bfio.decode.replay_table import RuleTable
+from bfio.decode.features.feature import Feature, RuleTable
 
 if TYPE_CHECKING:
     from bfio.decode.options import RunOptions

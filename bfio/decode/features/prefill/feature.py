@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.common.metrics import NOTHING, Average, Column, MetricTable, Value, exact_sum
-from bfio.decode.features.feature import Feature
+from bfio.decode.features.feature import ROUNDING, Feature, RuleTable, grouped, number
 from bfio.decode.options import NO_EVENTS, Dispatch
-from bfio.decode.replay_table import ROUNDING, RuleTable, grouped, number
 from formulations.arrays import IntArray, frozen
 
 if TYPE_CHECKING:

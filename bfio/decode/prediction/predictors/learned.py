@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.prediction.estimates import Estimates
 from bfio.decode.prediction.length_history import walk
-from bfio.decode.predictor import PredictionTask, PredictorSpec
+from bfio.decode.predictor import Estimates, PredictionTask, PredictorSpec
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError
 

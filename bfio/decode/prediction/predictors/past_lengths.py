@@ -7,9 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.options import CheckedOptions, one_of, option, whole
-from bfio.decode.machine.prediction import Prediction, predicted_by_tables
+from bfio.decode.machine.endings import Prediction, predicted_by_tables
 from bfio.decode.option_kinds import REFRESH, rational
-from bfio.decode.prediction.estimates import Estimates
 from bfio.decode.prediction.length_history import (
     FRESH,
     LONGEST,
@@ -20,7 +19,7 @@ from bfio.decode.prediction.length_history import (
     new_table,
     stages,
 )
-from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
+from bfio.decode.predictor import Estimates, LengthSource, PredictionTask, PredictorSpec
 from formulations.arrays import BoolArray, IntArray
 
 
