@@ -23,48 +23,27 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """What a run is asked to be.
+    """What a run is asked to be."""
 
-    Parameters
-    ----------
-    policy : str
-        What the policy is called.
-    spec : PolicySpec
-        What is known of it.
-    cluster, options : Cluster, RunOptions
-        What it runs on, and how.
-    steps : int
-        Look-ahead steps that it is shown.
-    pauses : bool
-        Whether it lets requests rest.
-    """
-
-    policy: str
-    spec: PolicySpec
+    policy: str  #: What the policy is called.
+    spec: PolicySpec  #: What is known of it.
+    #: What it runs on, and how.
     cluster: Cluster
     options: RunOptions
-    steps: int = 0
-    pauses: bool = False
+    steps: int = 0  #: Look-ahead steps that it is shown.
+    pauses: bool = False  #: Whether it lets requests rest.
 
 
 class Clash(NamedTuple):
-    """Two facts that do not go together.
+    """Two facts that do not go together."""
 
-    Parameters
-    ----------
-    first, second : str
-        Keys of `FACTS`.
-    what, remedy : str
-        What is wrong with both, and what to do.
-    where : str
-        Whose option it is; by default the policy's.
-    """
-
+    #: Keys of `FACTS`.
     first: str
     second: str
+    #: What is wrong with both, and what to do.
     what: str
     remedy: str
-    where: str = ""
+    where: str = ""  #: Whose option it is; by default the policy's.
 
 
 def _is_predicted(asked: Asked) -> bool:

@@ -24,17 +24,10 @@ _LIMITED = ("slo_share", "goodput_requests_per_s", "goodput_tokens_per_s")
 
 @dataclass(frozen=True)
 class MetricChoice:
-    """Which metrics are measured, and which of them a table shows.
+    """Which metrics are measured, and which of them a table shows."""
 
-    Parameters
-    ----------
-    table : MetricTable
-        The built-in metrics and the user's own.
-    shown : tuple of str, optional
-        Those that a table shows; None for those that have a column.
-    """
-
-    table: MetricTable[RunPart] = METRICS
+    table: MetricTable[RunPart] = METRICS  #: The built-in metrics and the user's own.
+    #: Those that a table shows; None for those that have a column.
     shown: tuple[str, ...] | None = None
 
 

@@ -128,27 +128,13 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
 
 @dataclass(frozen=True)
 class ChosenPolicy:
-    """A policy with its options.
+    """A policy with its options."""
 
-    Parameters
-    ----------
-    text : str
-        As it was written.
-    name : str
-        Without options.
-    spec : PolicySpec
-        The policy.
-    options : CheckedOptions
-        Its options.
-    written : tuple of str
-        Those that stand behind its name.
-    """
-
-    text: str
-    name: str
-    spec: PolicySpec
-    options: Any
-    written: tuple[str, ...] = ()
+    text: str  #: As it was written.
+    name: str  #: Without options.
+    spec: PolicySpec  #: The policy.
+    options: Any  #: Its options.
+    written: tuple[str, ...] = ()  #: Those that stand behind its name.
 
     @property
     def is_own(self) -> bool:

@@ -28,21 +28,11 @@ def total_work(drift: Drift, prompt: int, start: int, output: int) -> int:
 
 @dataclass(frozen=True)
 class Replay:
-    """A run beside what it should have been.
+    """A run beside what it should have been."""
 
-    Parameters
-    ----------
-    run : Run
-        The record to check.
-    workload : Workload
-        The requests it claims to have served.
-    cluster : Cluster
-        The machine it claims to have run on.
-    """
-
-    run: Run
-    workload: Workload
-    cluster: Cluster
+    run: Run  #: The record to check.
+    workload: Workload  #: The requests it claims to have served.
+    cluster: Cluster  #: The machine it claims to have run on.
 
     @cached_property
     def started(self) -> IntArray:

@@ -41,19 +41,12 @@ _FORM = "write random:patience=30, or the name of a CSV file with time_s,request
 
 
 class Cancellations(NamedTuple):
-    """When clients give up, in order of time.
+    """When clients give up, in order of time."""
 
-    Parameters
-    ----------
-    time_s : FloatArray
-        Shape (E,) [s]; one takes effect with the first step that starts then or later, and does
-        nothing if the request is done by then.
-    request : IntArray
-        Shape (E,): index in the workload; no request twice.
-    """
-
+    #: Shape (E,) [s]; one takes effect with the first step that starts then or later, and does
+    #: nothing if the request is done by then.
     time_s: FloatArray
-    request: IntArray
+    request: IntArray  #: Shape (E,): index in the workload; no request twice.
 
 
 def cancellations_of(

@@ -270,23 +270,13 @@ Schedule = TypeVar("Schedule")
 
 @dataclass(frozen=True)
 class ScheduleOption(Generic[Row]):
-    """An option of a run that stands for a schedule.
+    """An option of a run that stands for a schedule."""
 
-    Parameters
-    ----------
-    name : str
-        How the option is called.
-    columns : tuple of str
-        Heading of a file of events.
-    row_of : callable
-        Turns a line into an event; a line it raises ``ValueError`` at is refused.
-    form, example : str
-        What to write where there is no such file, and a line of one.
-    """
-
-    name: str
-    columns: tuple[str, ...]
+    name: str  #: How the option is called.
+    columns: tuple[str, ...]  #: Heading of a file of events.
+    #: Turns a line into an event; a line it raises ``ValueError`` at is refused.
     row_of: Callable[[Mapping[str, str]], Row]
+    #: What to write where there is no such file, and a line of one.
     form: str
     example: str
 

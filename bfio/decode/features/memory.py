@@ -37,18 +37,10 @@ if TYPE_CHECKING:
 
 
 class Host(NamedTuple):
-    """Requests that are swapped out, in the order in which they were; a counter says how many.
+    """Requests that are swapped out, in the order in which they were; a counter says how many."""
 
-    Parameters
-    ----------
-    request : IntArray
-        Shape (n,) or (0,).
-    ready_s : FloatArray
-        Same shape: when each may come back [s].
-    """
-
-    request: IntArray
-    ready_s: FloatArray
+    request: IntArray  #: Shape (n,) or (0,).
+    ready_s: FloatArray  #: Same shape: when each may come back [s].
 
 
 def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) -> IntArray:

@@ -32,22 +32,13 @@ if TYPE_CHECKING:
 
 
 class _Rest(NamedTuple):
-    """The last rest of each request, shape (n,); -1 before it has had one.
+    """The last rest of each request, shape (n,); -1 before it has had one."""
 
-    Parameters
-    ----------
-    first, end : IntArray
-        Its first step, and the first after it.
-    stint : IntArray
-        The step at which the stint began in which it lies.
-    row : IntArray
-        Its place among all rests.
-    """
-
+    #: Its first step, and the first after it.
     first: IntArray
     end: IntArray
-    stint: IntArray
-    row: IntArray
+    stint: IntArray  #: The step at which the stint began in which it lies.
+    row: IntArray  #: Its place among all rests.
 
 
 class Rests:

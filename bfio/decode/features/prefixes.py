@@ -39,38 +39,23 @@ if TYPE_CHECKING:
 
 
 class PrefixCaches(NamedTuple):
-    """The blocks of all prompts, and those that each worker keeps; empty where none are kept.
+    """The blocks of all prompts, and those that each worker keeps; empty where none are kept."""
 
-    Parameters
-    ----------
-    ids, first : IntArray
-        Shapes (m,) and (n + 1,): as in `BlockHashes`, blocks numbered from 0.
-    held : IntArray
-        Shape (G,): how many blocks each worker keeps.
-    capacity : IntArray
-        Shape (G,): how many it may keep.
-    newest, oldest : IntArray
-        Shape (G,): places of the blocks used last and longest ago, -1 while there are none.
-    block : IntArray
-        Shape (G, C): the block at each place.
-    newer, older, chained : IntArray
-        Shape (G, C): the places used next after it and before it, and the one behind it in its
-        bucket; -1 for none.
-    heads : IntArray
-        Shape (G, 2^k): first place of each bucket, -1 for none.
-    """
-
+    #: Shapes (m,) and (n + 1,): as in `BlockHashes`, blocks numbered from 0.
     ids: IntArray
     first: IntArray
-    held: IntArray
-    capacity: IntArray
+    held: IntArray  #: Shape (G,): how many blocks each worker keeps.
+    capacity: IntArray  #: Shape (G,): how many it may keep.
+    #: Shape (G,): places of the blocks used last and longest ago, -1 while there are none.
     newest: IntArray
     oldest: IntArray
-    block: IntArray
+    block: IntArray  #: Shape (G, C): the block at each place.
+    #: Shape (G, C): the places used next after it and before it, and the one behind it in its
+    #: bucket; -1 for none.
     newer: IntArray
     older: IntArray
     chained: IntArray
-    heads: IntArray
+    heads: IntArray  #: Shape (G, 2^k): first place of each bucket, -1 for none.
 
 
 def new_caches(workload: Workload, cluster: Cluster) -> PrefixCaches:

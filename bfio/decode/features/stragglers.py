@@ -35,24 +35,14 @@ _FORM = (
 
 
 class Stragglers(NamedTuple):
-    """From when on workers take how many times as long, in order of time.
+    """From when on workers take how many times as long, in order of time."""
 
-    Parameters
-    ----------
-    time_s : FloatArray
-        Shape (E,) [s]; an event takes effect with the first step that starts then or later.
-    worker : IntArray
-        Shape (E,).
-    factor : FloatArray
-        Shape (E,): what its time of a step, ``C_g + t_g·L_g``, is multiplied by; 1 is its pace.
-    until_s : float
-        Up to when the schedule says what happens [s].
-    """
-
+    #: Shape (E,) [s]; an event takes effect with the first step that starts then or later.
     time_s: FloatArray
-    worker: IntArray
+    worker: IntArray  #: Shape (E,).
+    #: Shape (E,): what its time of a step, ``C_g + t_g·L_g``, is multiplied by; 1 is its pace.
     factor: FloatArray
-    until_s: float
+    until_s: float  #: Up to when the schedule says what happens [s].
 
     def factors(self, start_s: FloatArray, num_workers: int) -> FloatArray:
         """Return the factor of each worker at steps that start then, shape (K, G).

@@ -45,45 +45,27 @@ _NUM_NOW = 5
 
 
 class Reports(NamedTuple):
-    """What is known of each worker; without telemetry these are the arrays of the workers.
+    """What is known of each worker; without telemetry these are the arrays of the workers."""
 
-    Parameters
-    ----------
-    is_on : bool
-        Whether reports are late or lost.
-    is_apart : bool
-        Whether the arrays of shape (G,) are not those of the workers: what policies send then
-        counts here as running at once, though it does not start, or nobody knows that it does.
-    delay : int
-        Steps after which one arrives.
-    load, running, queued, queued_tokens, used : IntArray
-        Shape (G,): see `WorkerRows` and `Machine` of `bfio.decode.machine.state`.
-    base, left : IntArray
-        Shape (G, H+1): projected loads [tokens], and running requests that are left.
-    last : IntArray
-        Shape (G, columns): the last report of each that has arrived.
-    past : IntArray
-        Shape (d+1, G, columns): the reports of the last steps, that of step k at k modulo d+1.
-    lost : array of int8
-        Shape (T, G): see `bfio.decode.features.telemetry.losses`.
-    refused : IntArray
-        Shape (1,): decisions of this step that found no memory.
-    """
-
-    is_on: bool
+    is_on: bool  #: Whether reports are late or lost.
+    #: Whether the arrays of shape (G,) are not those of the workers: what policies send then
+    #: counts here as running at once, though it does not start, or nobody knows that it does.
     is_apart: bool
-    delay: int
+    delay: int  #: Steps after which one arrives.
+    #: Shape (G,): see `WorkerRows` and `Machine` of `bfio.decode.machine.state`.
     load: IntArray
     running: IntArray
     queued: IntArray
     queued_tokens: IntArray
     used: IntArray
+    #: Shape (G, H+1): projected loads [tokens], and running requests that are left.
     base: IntArray
     left: IntArray
-    last: IntArray
+    last: IntArray  #: Shape (G, columns): the last report of each that has arrived.
+    #: Shape (d+1, G, columns): the reports of the last steps, that of step k at k modulo d+1.
     past: IntArray
-    lost: NDArray[np.int8]
-    refused: IntArray
+    lost: NDArray[np.int8]  #: Shape (T, G): see `bfio.decode.features.telemetry.losses`.
+    refused: IntArray  #: Shape (1,): decisions of this step that found no memory.
 
 
 def new_reports(

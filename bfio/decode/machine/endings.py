@@ -30,63 +30,37 @@ FAR = 2**40
 
 
 class Calendar(NamedTuple):
-    """Who is to be predicted again at which step: lists linked both ways.
+    """Who is to be predicted again at which step: lists linked both ways."""
 
-    Parameters
-    ----------
-    first : IntArray
-        Shape (2^k,): first request of those that are due at the step modulo 2^k; -1 for none.
-    following, previous : IntArray
-        Shape (n,): its neighbours in that list; -1 for none.
-    """
-
+    #: Shape (2^k,): first request of those that are due at the step modulo 2^k; -1 for none.
     first: IntArray
+    #: Shape (n,): its neighbours in that list; -1 for none.
     following: IntArray
     previous: IntArray
 
 
 class Prediction(NamedTuple):
-    """What is predicted, and from what.
+    """What is predicted, and from what."""
 
-    Parameters
-    ----------
-    learns, draws : bool
-        Whether tables are read and requests that finish are learnt from, or lengths were drawn
-        for each request beforehand; neither if nothing is predicted.
-    refresh : int
-        ``q``, where tables are read.
-    counts_down : bool
-        Whether what was predicted to outlive the window comes a step closer with each token, too.
-    last, due, turn : IntArray
-        Shape (n,): the last step that a running request is predicted to have, the step at which
-        the calendar has it, and the one at which ``q`` more tokens are out, where that counts.
-    noted : IntArray
-        Shape (n,): 1 if it stands in the ring of endings, or stood there until the step passed.
-    calendar : Calendar
-        See there.
-    history : LengthHistory
-        See there.
-    table : IntArray
-        Shape (classes, L): predicted remaining steps by class and age.
-    kinds : IntArray
-        Shape (n,): the class of each request.
-    drawn : IntArray
-        Shape (n,): the length drawn for each request [tokens].
-    """
-
+    #: Whether tables are read and requests that finish are learnt from, or lengths were drawn for
+    #: each request beforehand; neither if nothing is predicted.
     learns: bool
     draws: bool
-    refresh: int
+    refresh: int  #: ``q``, where tables are read.
+    #: Whether what was predicted to outlive the window comes a step closer with each token, too.
     counts_down: bool
+    #: Shape (n,): the last step that a running request is predicted to have, the step at which the
+    #: calendar has it, and the one at which ``q`` more tokens are out, where that counts.
     last: IntArray
     due: IntArray
     turn: IntArray
+    #: Shape (n,): 1 if it stands in the ring of endings, or stood there until the step passed.
     noted: IntArray
     calendar: Calendar
     history: LengthHistory
-    table: IntArray
-    kinds: IntArray
-    drawn: IntArray
+    table: IntArray  #: Shape (classes, L): predicted remaining steps by class and age.
+    kinds: IntArray  #: Shape (n,): the class of each request.
+    drawn: IntArray  #: Shape (n,): the length drawn for each request [tokens].
 
 
 def no_prediction() -> Prediction:

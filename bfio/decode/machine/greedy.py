@@ -31,34 +31,19 @@ from formulations.arrays import IntArray
 
 
 class Greedy(NamedTuple):
-    """What a greedy policy keeps.
+    """What a greedy policy keeps."""
 
-    Parameters
-    ----------
-    rule : int
-        Which of the compiled choices is its own.
-    order : int
-        A `ServingOrder`.
-    numbers : IntArray
-        Its own settings and what it remembers; their names stand in the policy's module.
-    keys, places : IntArray
-        Shape (n,) or (0,): heap of the waiting requests for policies that order them by size.
-    sampled : IntArray
-        Shape (2, G): workers open to a random choice, and which of them are in the sample.
-    table : IntArray
-        What it looks up, prepared before the run.
-    rng : numpy.random.Generator
-        The run's own generator.
-    """
-
-    rule: int
-    order: int
+    rule: int  #: Which of the compiled choices is its own.
+    order: int  #: A `ServingOrder`.
+    #: Its own settings and what it remembers; their names stand in the policy's module.
     numbers: IntArray
+    #: Shape (n,) or (0,): heap of the waiting requests for policies that order them by size.
     keys: IntArray
     places: IntArray
+    #: Shape (2, G): workers open to a random choice, and which of them are in the sample.
     sampled: IntArray
-    table: IntArray
-    rng: np.random.Generator
+    table: IntArray  #: What it looks up, prepared before the run.
+    rng: np.random.Generator  #: The run's own generator.
 
 
 #: ``choose(state, greedy, request)``: the worker of the next request, or -1 to leave the rest.

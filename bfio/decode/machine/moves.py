@@ -170,20 +170,12 @@ def leave_queue(state: State, request: int, worker: int) -> None:
 
 
 class StartOrder(NamedTuple):
-    """Lists of requests, one of each worker, the youngest first; -1 stands for nobody.
+    """Lists of requests, one of each worker, the youngest first; -1 stands for nobody."""
 
-    Parameters
-    ----------
-    is_on : bool
-        Whether they are kept.
-    youngest : IntArray
-        Shape (G,): who started last on each worker, the last revealed of several.
-    older, younger : IntArray
-        Shape (n,), or (0,) if they are not kept: who stands behind each, and before.
-    """
-
-    is_on: bool
+    is_on: bool  #: Whether they are kept.
+    #: Shape (G,): who started last on each worker, the last revealed of several.
     youngest: IntArray
+    #: Shape (n,), or (0,) if they are not kept: who stands behind each, and before.
     older: IntArray
     younger: IntArray
 

@@ -43,223 +43,141 @@ MAX_WHEEL = 2**16
 
 
 class RequestRows(NamedTuple):
-    """One entry per request, each array of shape (n,).
+    """One entry per request, each array of shape (n,)."""
 
-    Parameters
-    ----------
-    prompt, output : IntArray
-        Their lengths [tokens].
-    emitted : IntArray
-        Tokens that it emitted before it last started; 0 but for those that were interrupted.
-    size : IntArray
-        Its load when it starts or starts again: its prompt and what it had gained [tokens].
-    need : IntArray
-        Memory that must be free for it to start: ``size`` itself, or its peak if that is reserved
-        [tokens].
-    next : IntArray
-        The request behind it in its worker's queue and, once it runs, in its slot of the wheel.
-    place : IntArray
-        Its position among those that run.
-    """
-
+    #: Their lengths [tokens].
     prompt: IntArray
     output: IntArray
+    #: Tokens that it emitted before it last started; 0 but for those that were interrupted.
     emitted: IntArray
+    #: Its load when it starts or starts again: its prompt and what it had gained [tokens].
     size: IntArray
+    #: Memory that must be free for it to start: ``size`` itself, or its peak if that is reserved
+    #: [tokens].
     need: IntArray
+    #: The request behind it in its worker's queue and, once it runs, in its slot of the wheel.
     next: IntArray
-    place: IntArray
+    place: IntArray  #: Its position among those that run.
 
 
 class Marks(NamedTuple):
-    """What the record of a run says of each request, shape (n,); -1 where it has not happened.
+    """What the record of a run says of each request, shape (n,); -1 where it has not happened."""
 
-    Parameters
-    ----------
-    reveal, first, start : IntArray
-        Steps at which it is revealed, starts for the first time, and last started.
-    last : IntArray
-        Its last step: known at the start, and its finish if the run reaches it.
-    worker, bound : IntArray
-        The worker it is bound to, and the step at which the policy sent it there.
-    cancel : IntArray
-        The step before which its client gave up; empty where nobody leaves before it is done.
-    """
-
+    #: Steps at which it is revealed, starts for the first time, and last started.
     reveal: IntArray
     first: IntArray
     start: IntArray
-    last: IntArray
+    last: IntArray  #: Its last step: known at the start, and its finish if the run reaches it.
+    #: The worker it is bound to, and the step at which the policy sent it there.
     worker: IntArray
     bound: IntArray
+    #: The step before which its client gave up; empty where nobody leaves before it is done.
     cancel: IntArray
 
 
 class WorkerRows(NamedTuple):
-    """One entry per worker, each array of shape (G,).
+    """One entry per worker, each array of shape (G,)."""
 
-    Parameters
-    ----------
-    load, running : IntArray
-        Load [tokens] and requests that run.
-    queued, queued_tokens : IntArray
-        Requests that are bound to it and do not run, and their sizes: with immediate dispatch, or
-        because decisions take effect later.
-    head, tail : IntArray
-        First and last request of that queue, if there is one.
-    swapped : IntArray
-        Its requests on the host.
-    """
-
+    #: Load [tokens] and requests that run.
     load: IntArray
     running: IntArray
+    #: Requests that are bound to it and do not run, and their sizes: with immediate dispatch, or
+    #: because decisions take effect later.
     queued: IntArray
     queued_tokens: IntArray
+    #: First and last request of that queue, if there is one.
     head: IntArray
     tail: IntArray
-    swapped: IntArray
+    swapped: IntArray  #: Its requests on the host.
 
 
 class Machine(NamedTuple):
-    """The workers as machines, as they are at this step, each array of shape (G,).
+    """The workers as machines, as they are at this step, each array of shape (G,)."""
 
-    Parameters
-    ----------
-    slots, memory : IntArray
-        ``B_g`` and ``κ_g`` [tokens].
-    used : IntArray
-        Memory in use [tokens]: the load itself, or what is reserved.
-    overhead_s, token_time_s : FloatArray
-        ``C_g`` [s] and ``t_g`` [s/token].
-    own_slots, own_overhead_s, own_token_time_s : IntArray and FloatArray
-        The same of workers that are up, at their own pace.
-    """
-
+    #: ``B_g`` and ``κ_g`` [tokens].
     slots: IntArray
     memory: IntArray
-    used: IntArray
+    used: IntArray  #: Memory in use [tokens]: the load itself, or what is reserved.
+    #: ``C_g`` [s] and ``t_g`` [s/token].
     overhead_s: FloatArray
     token_time_s: FloatArray
+    #: The same of workers that are up, at their own pace.
     own_slots: IntArray
     own_overhead_s: FloatArray
     own_token_time_s: FloatArray
 
 
 class Lists(NamedTuple):
-    """Lists of requests, in any order; counters say how long each is.
+    """Lists of requests, in any order; counters say how long each is."""
 
-    Parameters
-    ----------
-    running, started, ended : IntArray
-        Shape (most requests that run,): those that run; those that start and end at this step.
-    """
-
+    #: Shape (most requests that run,): those that run; those that start and end at this step.
     running: IntArray
     started: IntArray
     ended: IntArray
 
 
 class State(NamedTuple):
-    """Everything a run changes, and its constants.
-
-    Parameters
-    ----------
-    settings, requests, marks, workers, machine, outages, cancellations, lists, host
-        See there.
-    counters, clock, sight
-        See the names of their entries above.
-    gains : IntArray
-        Shape (period + 1,): ``D(0..period)``, cumulative drift over a period [tokens].
-    reveal_s, arrival_s : FloatArray
-        Shape (n,) [s]; ``arrival_s`` is empty unless arrivals are timed.
-    pool : IntArray
-        Shape (n,): the waiting requests are ``pool[REVEALED - WAITING : REVEALED]``, oldest first.
-    wheel : IntArray
-        Shape (2^k,): first request of the list of those whose last step is this slot modulo 2^k.
-    ending_load, ending_count : IntArray
-        Shape (G, 2^k), ``2^k > H``: requests whose last step, known or predicted, is the column
-        modulo 2^k, if that lies in the window: their prompts less the drift before they started
-        [tokens], and their number.
-    prediction : Prediction
-        See there.
-    prefixes : PrefixCaches
-        See there.
-    slowness : Stragglers
-        See there.
-    order : StartOrder
-        Who runs on each worker, the youngest first, where memory may overflow.
-    tier : Tier
-        See there.
-    reports : Reports
-        What policies are told of the workers.
-    """
+    """Everything a run changes, and its constants."""
 
     settings: Settings
+    #: See the names of their entries above.
     counters: IntArray
     clock: FloatArray
     sight: NDArray[np.bool_]
+    #: Shape (period + 1,): ``D(0..period)``, cumulative drift over a period [tokens].
     gains: IntArray
     requests: RequestRows
     marks: Marks
+    #: Shape (n,) [s]; ``arrival_s`` is empty unless arrivals are timed.
     reveal_s: FloatArray
     arrival_s: FloatArray
+    #: Shape (n,): the waiting requests are ``pool[REVEALED - WAITING : REVEALED]``, oldest first.
     pool: IntArray
     lists: Lists
     host: Host
+    #: Shape (2^k,): first request of the list of those whose last step is this slot modulo 2^k.
     wheel: IntArray
     workers: WorkerRows
     machine: Machine
     outages: Failures
     cancellations: Cancellations
+    #: Shape (G, 2^k), ``2^k > H``: requests whose last step, known or predicted, is the column
+    #: modulo 2^k, if that lies in the window: their prompts less the drift before they started
+    #: [tokens], and their number.
     ending_load: IntArray
     ending_count: IntArray
     prediction: Prediction
     prefixes: PrefixCaches
     slowness: Stragglers
-    order: StartOrder
+    order: StartOrder  #: Who runs on each worker, the youngest first, where memory may overflow.
     tier: Tier
-    reports: Reports
+    reports: Reports  #: What policies are told of the workers.
 
 
 class Record(NamedTuple):
-    """What C steps leave behind; each field is that of `bfio.decode.run.Run`.
+    """What C steps leave behind; each field is that of `bfio.decode.run.Run`."""
 
-    Parameters
-    ----------
-    start_s, duration_s, idle_before_s : FloatArray
-        Shape (C,).
-    max_load, min_load, total_load, active, waiting, admitted : IntArray
-        Shape (C,).
-    loads, running : IntArray
-        Shape (C, G).
-    balanced_s : FloatArray
-        Shape (C,).
-    interruptions : IntArray
-        Shape (L, 5): request, worker, first step, first step not run, and `Cause`.
-    prefix_hit_tokens : IntArray
-        Shape (C,), or (0,) where nothing is kept.
-    expiries : IntArray
-        Shape (L, 3): request, step at which it was ready, and step before which it lost its cache.
-    refused : IntArray
-        Shape (C,), or (0,) without telemetry.
-    """
-
+    #: Shape (C,).
     start_s: FloatArray
     duration_s: FloatArray
     idle_before_s: FloatArray
+    #: Shape (C,).
     max_load: IntArray
     min_load: IntArray
     total_load: IntArray
     active: IntArray
     waiting: IntArray
     admitted: IntArray
+    #: Shape (C, G).
     loads: IntArray
     running: IntArray
-    balanced_s: FloatArray
+    balanced_s: FloatArray  #: Shape (C,).
+    #: Shape (L, 5): request, worker, first step, first step not run, and `Cause`.
     interruptions: IntArray
-    prefix_hit_tokens: IntArray
+    prefix_hit_tokens: IntArray  #: Shape (C,), or (0,) where nothing is kept.
+    #: Shape (L, 3): request, step at which it was ready, and step before which it lost its cache.
     expiries: IntArray
-    refused: IntArray
+    refused: IntArray  #: Shape (C,), or (0,) without telemetry.
 
 
 def new_state(

@@ -59,20 +59,12 @@ from formulations.arrays import IntArray
 
 
 class SizeOrder(NamedTuple):
-    """The order of the last decision.
+    """The order of the last decision."""
 
-    Parameters
-    ----------
-    requests : IntArray
-        Shape (most waiting,): those that waited then, largest first, ties oldest first.
-    num : IntArray
-        Shape (1,): how many.
-    position : IntArray
-        Shape (n,): -1; where each stands among those that wait, while they are put in order.
-    """
-
+    #: Shape (most waiting,): those that waited then, largest first, ties oldest first.
     requests: IntArray
-    num: IntArray
+    num: IntArray  #: Shape (1,): how many.
+    #: Shape (n,): -1; where each stands among those that wait, while they are put in order.
     position: IntArray
 
 
@@ -252,36 +244,23 @@ NEVER = 2**62
 
 
 class TwoStage(NamedTuple):
-    """How a two-stage policy weighs what it sees.
+    """How a two-stage policy weighs what it sees."""
 
-    Parameters
-    ----------
-    threshold, candidates, product_key : int
-        See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
-    reward, penalty : IntArray
-        Shape (H+1,): factors of the score, see `bfio.step.two_stage.fscore.ScoreWeights`.
-    order : SizeOrder
-        Those that wait, by size.
-    by_size, assignment : IntArray
-        Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for
-        none.
-    token_time, overhead_tokens : IntArray
-        Shape (G,) of workers that are not equally fast, else (0,): see `Cluster.paces`.
-    max_wait : int
-        Steps after which a waiting request starts before others, see `NEVER`.
-    """
-
+    #: See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
     threshold: int
     candidates: int
     product_key: int
+    #: Shape (H+1,): factors of the score, see `bfio.step.two_stage.fscore.ScoreWeights`.
     reward: IntArray
     penalty: IntArray
-    order: SizeOrder
+    order: SizeOrder  #: Those that wait, by size.
+    #: Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for none.
     by_size: IntArray
     assignment: IntArray
+    #: Shape (G,) of workers that are not equally fast, else (0,): see `Cluster.paces`.
     token_time: IntArray
     overhead_tokens: IntArray
-    max_wait: int
+    max_wait: int  #: Steps after which a waiting request starts before others, see `NEVER`.
 
 
 def memory(task: KernelTask) -> TwoStage | None:

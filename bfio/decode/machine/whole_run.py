@@ -77,20 +77,12 @@ SAVED_PER_STEP_S, SAVED_PER_REQUEST_S = 4.5e-5, 4.5e-5
 
 @dataclass(frozen=True)
 class Loop:
-    """The compiled loop of a policy.
+    """The compiled loop of a policy."""
 
-    Parameters
-    ----------
-    name : str
-        ``module:function`` under which its machine code is kept on disk.
-    members : tuple of PolicySpec
-        The policies that it serves; more than one if they are greedy.
-    parts : frozenset of str
-        The features of the machine that it knows, see `bfio.decode.machine.whole_run`.
-    """
-
-    name: str
+    name: str  #: ``module:function`` under which its machine code is kept on disk.
+    #: The policies that it serves; more than one if they are greedy.
     members: tuple[PolicySpec, ...]
+    #: The features of the machine that it knows, see `bfio.decode.machine.whole_run`.
     parts: frozenset[str]
 
 

@@ -25,23 +25,14 @@ from formulations.arrays import IntArray
 
 
 class Window(NamedTuple):
-    """The projections of a step.
+    """The projections of a step."""
 
-    Parameters
-    ----------
-    level : IntArray
-        Shape (H+1,): drift since step 0 that the loads of each step of the window have [tokens].
-    base : IntArray
-        Shape (G, H+1): projected loads without new admissions [tokens].
-    running : IntArray
-        Shape (G, H+1): running requests that are left at each step of the window.
-    contribution : IntArray
-        Shape (most waiting, H+1): projected load of each waiting request [tokens].
-    """
-
+    #: Shape (H+1,): drift since step 0 that the loads of each step of the window have [tokens].
     level: IntArray
-    base: IntArray
+    base: IntArray  #: Shape (G, H+1): projected loads without new admissions [tokens].
+    #: Shape (G, H+1): running requests that are left at each step of the window.
     running: IntArray
+    #: Shape (most waiting, H+1): projected load of each waiting request [tokens].
     contribution: IntArray
 
 

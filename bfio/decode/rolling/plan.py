@@ -65,18 +65,10 @@ def warm_up() -> None:
 
 
 class Planner(NamedTuple):
-    """What plans of a run need.
+    """What plans of a run need."""
 
-    Parameters
-    ----------
-    moves : int
-        Exchanges that a plan looks at.
-    by_size, assignment : IntArray
-        Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for
-        none.
-    """
-
-    moves: int
+    moves: int  #: Exchanges that a plan looks at.
+    #: Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for none.
     by_size: IntArray
     assignment: IntArray
 

@@ -21,23 +21,15 @@ STAGE = "requests"
 
 @dataclass
 class _Task:
-    """A request on its worker.
+    """A request on its worker."""
 
-    Parameters
-    ----------
-    request, prompt : int
-        Which, and the tokens of its prompt.
-    prompt_left, decode_left : int
-        Tokens of it that are not loaded yet.
-    entered : int
-        In which order it came to its decode phase; -1 before.
-    """
-
+    #: Which, and the tokens of its prompt.
     request: int
     prompt: int
+    #: Tokens of it that are not loaded yet.
     prompt_left: int
     decode_left: int
-    entered: int = -1
+    entered: int = -1  #: In which order it came to its decode phase; -1 before.
 
     def load(self, tokens: int) -> None:
         """Note that a batch has had so many tokens of it."""

@@ -31,20 +31,13 @@ RULES = RuleTable()
 
 
 class Chunks(NamedTuple):
-    """The chunks of a run, those of a request in order of time, each of shape (m,).
+    """The chunks of a run, those of a request in order of time, each of shape (m,)."""
 
-    Parameters
-    ----------
-    request, step, tokens : IntArray
-        Whose, when, and how many tokens of its prompt were computed.
-    before : IntArray
-        How many had been computed before [tokens].
-    """
-
+    #: Whose, when, and how many tokens of its prompt were computed.
     request: IntArray
     step: IntArray
     tokens: IntArray
-    before: IntArray
+    before: IntArray  #: How many had been computed before [tokens].
 
 
 def malformed_chunks(run: Run, cluster: Cluster) -> int:

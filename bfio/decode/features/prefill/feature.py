@@ -31,21 +31,11 @@ RULES = RuleTable()
 
 @dataclass
 class PrefillReplay:
-    """The tier up to some time.
+    """The tier up to some time."""
 
-    Parameters
-    ----------
-    tier : PrefillTier
-        The tier.
-    prompts : list of int
-        Prompt of each request [tokens].
-    arrivals : list of (float, int)
-        When requests arrive [s], in order of time.
-    """
-
-    tier: PrefillTier
-    prompts: list[int]
-    arrivals: deque[tuple[float, int]]
+    tier: PrefillTier  #: The tier.
+    prompts: list[int]  #: Prompt of each request [tokens].
+    arrivals: deque[tuple[float, int]]  #: When requests arrive [s], in order of time.
     now_s: float = 0.0
     queue: list[int] = field(default_factory=list)
     #: When prefill and transfer of a request end, and when its cache expires [s].

@@ -35,50 +35,30 @@ if TYPE_CHECKING:
 
 
 class Tier(NamedTuple):
-    """The tier; arrays of requests have no entries where there is none.
+    """The tier; arrays of requests have no entries where there is none."""
 
-    Parameters
-    ----------
-    is_on : bool
-        Whether there is a tier.
-    workers, places : int
-        See `bfio.decode.option_kinds.PrefillTier`.
-    overhead_s, token_time_s, transfer_time_s, ttl_s : float
-        See there.
-    counts : IntArray
-        See the names of its entries above.
-    now_s : FloatArray
-        Shape (1,): up to when it has gone on [s].
-    where : IntArray
-        Shape (n,): see the names of its values above.
-    queue, held : IntArray
-        Shape (n,): rings of those that wait for prefill and for a place in the pool. Who has left
-        otherwise is passed over.
-    due_s, due : FloatArray and IntArray
-        Shape (n,): heap of what ends when [s], and of whose that is.
-    done_s, ready_s : FloatArray
-        Shape (n,): when prefill ended and when each became ready, the last time [s].
-    held_s : FloatArray
-        Shape (n,): for how long prefill workers held each [s].
-    """
-
-    is_on: bool
+    is_on: bool  #: Whether there is a tier.
+    #: See `bfio.decode.option_kinds.PrefillTier`.
     workers: int
     places: int
     overhead_s: float
     token_time_s: float
     transfer_time_s: float
     ttl_s: float
-    counts: IntArray
-    now_s: FloatArray
-    where: IntArray
+    counts: IntArray  #: See the names of its entries above.
+    now_s: FloatArray  #: Shape (1,): up to when it has gone on [s].
+    where: IntArray  #: Shape (n,): see the names of its values above.
+    #: Shape (n,): rings of those that wait for prefill and for a place in the pool. Who has left
+    #: otherwise is passed over.
     queue: IntArray
     held: IntArray
+    #: Shape (n,): heap of what ends when [s], and of whose that is.
     due_s: FloatArray
     due: IntArray
+    #: Shape (n,): when prefill ended and when each became ready, the last time [s].
     done_s: FloatArray
     ready_s: FloatArray
-    held_s: FloatArray
+    held_s: FloatArray  #: Shape (n,): for how long prefill workers held each [s].
 
 
 def new_tier(given: PrefillTier | None, num_requests: int) -> Tier:
