@@ -252,13 +252,7 @@ def first_clash(asked: Asked, table: Iterable[Clash]) -> Clash | None:
 
 
 def check_together(asked: Asked, table: Iterable[Clash] = TOGETHER) -> None:
-    """Refuse a run with two facts that do not go together.
-
-    Raises
-    ------
-    InputError
-        If a row of the table holds.
-    """
+    """Refuse a run with two facts of a row of the table, which do not go together."""
     clash = first_clash(asked, table)
     if clash is not None:
         why = asked.spec.why_pooled if clash.second == "another dispatch" else ""

@@ -438,21 +438,9 @@ def check_run(
 ) -> int:
     """Return the largest possible sum of the loads of a step [tokens].
 
-    Parameters
-    ----------
-    workload, cluster, options
-        What is run.
-    look_ahead : int
-        Look-ahead steps of its policy.
-    pauses : bool
-        Whether requests may rest, and so grow at other steps.
-
-    Raises
-    ------
-    InputError
-        If it exceeds `MAX_STEP_TOKENS`, a request has more than `MAX_DRAIN_STEPS` tokens and
-        nothing limits the steps (no one could wait for its end), one may come to take more
-        memory than any worker has, or prefixes are to be kept and nothing tells them.
+    Refused is a run in which it exceeds `MAX_STEP_TOKENS`, one without a limit of steps whose
+    longest request has more than `MAX_DRAIN_STEPS` tokens, and what a feature refuses. If
+    requests may rest (``pauses``) they grow at other steps.
     """
     longest = int(workload.output_tokens.max(initial=0))
     if options.steps is None and longest > MAX_DRAIN_STEPS:

@@ -156,20 +156,10 @@ class PrefillTier:
 
 
 def prefill_tier(given: str | PrefillTier | None, where: str = "prefill") -> PrefillTier | None:
-    """Return the tier that an option of a run stands for.
+    """Return the tier that an option of a run stands for; None of ``none``.
 
-    Parameters
-    ----------
-    given : str, PrefillTier or None
-        ``workers=P,token_time=SECONDS``, and ``overhead``, ``transfer``, ``ttl`` [s], ``places``;
-        ``none`` for none.
-    where : str
-        What an error names.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
+    That is ``workers=P,token_time=SECONDS``, and ``overhead``, ``transfer``, ``ttl`` [s],
+    ``places``.
     """
     if given is None or given == "none":
         return None
@@ -234,19 +224,9 @@ class ServiceLevel:
 
 
 def service_level(given: str | ServiceLevel | None, where: str = "slo") -> ServiceLevel | None:
-    """Return the limits that an option of a run stands for.
+    """Return the limits that an option of a run stands for; None of ``none``.
 
-    Parameters
-    ----------
-    given : str, ServiceLevel or None
-        ``ttft=SECONDS,tpot=SECONDS``, one of the two or both; ``none`` for no limits.
-    where : str
-        What an error names.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
+    That is ``ttft=SECONDS,tpot=SECONDS``, one of the two or both.
     """
     if given is None or given == "none":
         return None
@@ -308,17 +288,7 @@ class Telemetry:
 def telemetry_of(given: str | Telemetry | None, where: str = "telemetry") -> Telemetry | None:
     """Return the telemetry that an option of a run stands for; None if nothing is late or lost.
 
-    Parameters
-    ----------
-    given : str, Telemetry or None
-        ``delay=STEPS,loss=SHARE``, one of the two or both; ``none`` for exact loads.
-    where : str
-        What an error names.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
+    That is ``delay=STEPS,loss=SHARE``, one of the two or both; ``none`` for exact loads.
     """
     if given is None or given == "none":
         return None

@@ -60,12 +60,8 @@ def find(name: str) -> PolicySpec:
     """Return the policy called ``name``, or the one that ``module:function`` names.
 
     A built-in name cannot be taken over by an installed package. A class named as
-    ``module:Class`` is called without arguments, once per run.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown (listing those known), or the module or function cannot be used.
+    ``module:Class`` is called without arguments, once per run. Refused are names that are
+    unknown, and modules or functions that cannot be used.
     """
     if name in built_in():
         return built_in()[name]
@@ -160,10 +156,7 @@ class ChosenPolicy:
     def look_ahead(self, made: Policy | None = None) -> int:
         """Return the look-ahead steps that it asks for.
 
-        Parameters
-        ----------
-        made : Policy, optional
-            What `make` has made; asked only where no option says how far a policy looks.
+        The policy ``made`` is asked only where no option says how far it looks.
         """
         if "horizon" in self.table and not self.is_own:
             return look_ahead(self.in_force())
@@ -181,13 +174,7 @@ class ChosenPolicy:
     def in_force(
         self, run: RunOptions | None = None, cluster: Cluster | None = None
     ) -> dict[str, object]:
-        """Return the options that something reads in such a run, with their values.
-
-        Parameters
-        ----------
-        run, cluster
-            How the run is made, and the machine; the usual ones by default.
-        """
+        """Return the options that something reads in such a run, the usual one by default."""
         run, cluster = run or RunOptions(), cluster or Cluster()
         return {
             entry.name: getattr(part.options, entry.field)
@@ -291,25 +278,10 @@ def check_options_are_read(
     others: Iterable[str] = (),
     place: Callable[[str], str] = str,
 ) -> None:
-    """Refuse options that nothing reads.
+    """Refuse options that nothing reads, naming policies that would read them.
 
-    Parameters
-    ----------
-    policies : sequence of ChosenPolicy
-        Each reads what stands behind its name.
-    given : mapping
-        Options of all of them; one of them reads each.
-    run, cluster
-        How the run is made, and the machine.
-    others : iterable of str
-        Options that something else reads.
-    place : callable
-        Where users write an option.
-
-    Raises
-    ------
-    InputError
-        Naming the option, and policies that read it.
+    Each policy reads what stands behind its name, and one of them each option ``given`` to all;
+    ``others`` are options that something else reads. ``place`` says where users write one.
     """
     for chosen in policies:
         for name in chosen.written:
@@ -329,10 +301,7 @@ def unread_options(
 ) -> dict[str, InputError]:
     """Return the error of each option given to policies that none of them reads; see above.
 
-    Raises
-    ------
-    InputError
-        If the value of one of them would break its rule for any policy.
+    Raised is that of a value which would break its rule for any policy.
     """
     read = set(others).union(*(chosen.in_force(run, cluster) for chosen in policies))
     tables = [chosen.table for chosen in policies]

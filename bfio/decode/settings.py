@@ -39,16 +39,9 @@ def setting_parts(
     policies: Sequence[NamedPolicy] = (),
     energy: EnergyModel | None = None,
 ) -> dict[str, str]:
-    """Return the parts of such a line by what they are about, but for the version.
+    """Return the parts of `settings` by what they are about, but for the version.
 
-    Two runs that differ in an option differ in a part.
-
-    Parameters
-    ----------
-    requests : str
-        See `requests_used`.
-    cluster, options, policies, energy
-        As `settings` takes them.
+    Two runs that differ in an option differ in a part. ``requests`` is that of `requests_used`.
     """
     first = options[0]
     alone = len(look_aheads(policies)) == 1
@@ -77,12 +70,7 @@ def setting_parts(
 def policy_parts(policies: Sequence[NamedPolicy], besides: Sequence[str] = ()) -> dict[str, str]:
     """Return a part for each option that has not its usual value for some policy.
 
-    Parameters
-    ----------
-    policies : sequence of (str, mapping)
-        As `settings` takes them.
-    besides : sequence of str
-        Options that something else tells.
+    ``besides`` are options that something else tells.
     """
     parts = {}
     for name, tables in all_options().items():
@@ -253,14 +241,7 @@ def by_the_clock(
 ) -> Iterator[str]:
     """Yield that a wall-clock limit held, if so, and how often it struck.
 
-    Parameters
-    ----------
-    who : str
-        What solved.
-    limits : mapping
-        With ``time_limit`` [s] or without.
-    struck, solved : int
-        Solves that the limit cut short, of how many.
+    ``who`` has solved ``solved`` times, and the limit cut ``struck`` of these short.
     """
     seconds = limits.get("time_limit")
     if seconds is None:
@@ -380,14 +361,7 @@ def remarks(
 ) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each.
 
-    Parameters
-    ----------
-    workload : Workload
-        The requests.
-    runs : sequence of Run
-        Their runs.
-    measured : sequence of Run, optional
-        The runs of which a part is measured, if the requests were repeated for them.
+    A part is ``measured`` of runs on the requests repeated, if they were.
     """
     yield from unused(workload, runs[0].options, [(r.policy, r.policy_options) for r in runs])
     names = [run.policy for run in runs]

@@ -183,18 +183,9 @@ def new_memory(
     most_waiting: int,
     parameters: TwoStageParameters,
 ) -> Memory:
-    """Return the memory of a run that has not begun.
+    """Return the memory of a run that has not begun, for windows of up to ``look_ahead`` steps.
 
-    Parameters
-    ----------
-    num_workers, slots : int
-        ``G`` and ``B``.
-    look_ahead : int
-        Longest window.
-    most_waiting : int
-        Most requests that one decision is about.
-    parameters : TwoStageParameters
-        Threshold, candidates and priority of the two-stage heuristic.
+    One decision is about at most ``most_waiting`` requests.
     """
     total = num_workers * slots
     counts = _zeros(13)
@@ -280,16 +271,9 @@ def statistics(memory: Memory) -> dict[str, object]:
 
 @compilable
 def look(seen: Seen, step: int, completed: int, running: IntArray) -> None:
-    """Note who has ended, and whether the window foretold it.
+    """Note who has ended before a step, and whether the window foretold it.
 
-    Parameters
-    ----------
-    seen : Seen
-        Where it is noted.
-    step, completed : int
-        The step, and requests that have ended so far.
-    running : IntArray
-        Shape (G,): requests that run, before this decision.
+    ``running`` is of shape (G,), the requests that run before this decision.
     """
     counts = seen.counts
     counts[COMPLETED], counts[STEP] = completed, step
@@ -313,14 +297,7 @@ def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
 def windows_tell(seen: Seen, left: IntArray, look_ahead: int) -> bool:
     """Whether windows are believed to tell who ends; at first, whether they tell anything.
 
-    Parameters
-    ----------
-    seen : Seen
-        What was seen.
-    left : IntArray
-        Shape (A,): steps that those that run have left by the window.
-    look_ahead : int
-        ``H``.
+    ``left`` is of shape (A,): steps that those that run have left by the window.
     """
     counts = seen.counts
     if counts[ENDS] > 0:

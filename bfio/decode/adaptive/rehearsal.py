@@ -266,16 +266,7 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
     """Rehearse settings from the scene at hand, and let the best one decide from now on.
 
     First a few, far apart, then the neighbours of the best of them. Nothing changes if one of
-    them could not be rehearsed exactly.
-
-    Parameters
-    ----------
-    memory : Memory
-        With a scene.
-    step : int
-        The step.
-    grows : bool
-        Whether loads grow within windows.
+    them could not be rehearsed exactly. ``grows`` says whether loads grow within windows.
     """
     counts, rule, twin = memory.seen.counts, memory.rule, memory.twin
     twin.sight[KNOWN] = counts[kept.TELLS] == 1 and twin.settings.look_ahead > 0

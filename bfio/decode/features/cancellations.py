@@ -54,22 +54,10 @@ def cancellations_of(
 ) -> Cancellations:
     """Return the schedule that an option of a run stands for, in arrays of its own.
 
-    Parameters
-    ----------
-    given : str or iterable of (float, int)
-        ``none``; ``random:patience=SECONDS``, exponential from each arrival on, with
-        ``share=0.1`` of that share of the requests alone; the name of a CSV file, or its rows:
-        time [s], request.
-    arrival_s : FloatArray
-        Shape (n,): when requests arrive [s].
-    seed : int
-        Seed of the run.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, is out of order, or lets a request give up twice, before it arrives,
-        or that there is not.
+    That is ``none``; ``random:patience=SECONDS``, exponential from each arrival on, with
+    ``share=0.1`` of that share of the requests alone; the name of a CSV file, or its rows: time
+    [s], request. Refused is what cannot be read or is out of order, and a request that gives up
+    twice, before it arrives (``arrival_s``), or that there is not.
     """
     rows = _OPTION.read(
         given,

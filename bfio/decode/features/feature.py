@@ -113,16 +113,8 @@ def schedule_of_workers(
 ) -> Feature:
     """Return a feature that a schedule of events at workers makes up.
 
-    Parameters
-    ----------
-    name, event : str
-        Of its option, and what one of its events is called.
-    read : callable
-        From the option, the number of workers and the seed to the schedule.
-    known_until_s : callable
-        From the state to when the schedule says what happens [s].
-    more
-        Other fields of the feature.
+    ``read`` leads from the option, the number of workers and the seed to the schedule,
+    ``known_until_s`` from the state to when the schedule says what happens [s].
     """
 
     def unseen(runs: Sequence[Run]) -> Iterator[str]:
@@ -216,14 +208,7 @@ def number(flags: BoolArray) -> int:
 def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0) -> IntArray:
     """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
 
-    Parameters
-    ----------
-    drift : Drift
-        How it grows.
-    prompt, start, steps : int
-        Its load at the first of these steps [tokens], that step, and how many they are.
-    emitted : int
-        Tokens that it has emitted before.
+    Its load at the first of them is ``prompt``, and it has ``emitted`` tokens before.
     """
     if len(drift.increments) == 1:
         grown: IntArray = prompt + drift.increments[0] * np.arange(steps)
@@ -240,12 +225,7 @@ def profile_with_rests(
 ) -> IntArray:
     """Return the same of a request that does not grow at some of these steps [tokens].
 
-    Parameters
-    ----------
-    drift, prompt, start, steps, emitted
-        As `profile` takes them.
-    rests : list of (int, int)
-        First step and end of each time that it rests.
+    ``rests`` has the first step and the end of each time that it rests.
     """
     runs = np.ones(steps - 1, dtype=np.int64)
     for first, end in rests:
@@ -286,21 +266,9 @@ class ScheduleOption(Generic[Row]):
         draw: Callable[[str], Schedule],
         check: Callable[[list[Row], str], Schedule],
     ) -> Schedule:
-        """Return the schedule that was given.
+        """Return the schedule that was given: ``none``, ``random:...``, a CSV file, or events.
 
-        Parameters
-        ----------
-        given : str or iterable of tuple
-            ``none``, ``random:...``, the name of a CSV file, or events.
-        draw : callable
-            From what begins with ``random`` to the schedule.
-        check : callable
-            From events, and where they stand, to the schedule.
-
-        Raises
-        ------
-        InputError
-            If a file or a line of it cannot be read, and what the two raise.
+        What begins with ``random`` is drawn; events, and where they stand, are checked.
         """
         if not isinstance(given, str):
             return check(list(given), self.name)
@@ -335,23 +303,10 @@ class ScheduleOption(Generic[Row]):
 
 
 def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterator[tuple[str, Row]]:
-    """Go through events, each with its place.
+    """Go through events (time [s], whom it happens to, ...), each with its place.
 
-    Parameters
-    ----------
-    rows : iterable of tuple
-        Time [s], and whom it happens to; more beside.
-    where : str
-        Where they stand.
-    whose : str
-        What it happens to: ``worker`` or ``request``.
-    count : int
-        How many of these there are.
-
-    Raises
-    ------
-    InputError
-        If they are not in order of time, or happen to what there is not.
+    Refused are those out of order, and those of a ``worker`` or ``request`` (``whose``) that is
+    none of ``count``.
     """
     before = 0.0
     for k, row in enumerate(rows):
@@ -377,32 +332,10 @@ def drawn_turns(
 ) -> tuple[list[tuple[float, int, int]], Mapping[str, Any]]:
     """Draw times well and not, exponential with means ``mtbf`` and ``mttr``, worker by worker.
 
-    Parameters
-    ----------
-    text : str
-        ``random:mtbf=SECONDS:mttr=SECONDS``, also ``until=SECONDS``.
-    option : str
-        Option that it was written for.
-    num_workers : int
-        ``G``.
-    rng : numpy.random.Generator
-        The only source of randomness.
-    form : str
-        What to write instead of what cannot be read.
-    more : mapping, optional
-        Further numbers behind the name, and their defaults.
-
-    Returns
-    -------
-    list of (float, int, int)
-        In order of time: when [s], which worker, 1 if it is well from then on.
-    mapping
-        What was written behind ``random``.
-
-    Raises
-    ------
-    InputError
-        If a number is missing or not above 0, or there would be too many events.
+    Of ``random:mtbf=SECONDS:mttr=SECONDS``, also ``until=SECONDS``, and ``more`` numbers with
+    their defaults. Returned are, in order of time, when [s], which worker, and 1 if it is well
+    from then on; and the numbers that were written. Refused are numbers that are missing or not
+    above 0, and too many events.
     """
     further = more or {}
     _, texts = split_options(text, (RANDOM,))

@@ -64,15 +64,7 @@ class Rests:
         return np.where(goes_on, last.end - last.first, 0)
 
     def run_step(self, state: State, record: Record, row: int, resting: IntArray) -> None:
-        """Run a step in which some active requests rest.
-
-        Parameters
-        ----------
-        state, record, row
-            As `bfio.decode.machine.phases.run_step` takes them.
-        resting : IntArray
-            Who rests.
-        """
+        """Run a step as `phases.run_step` does, in which some active requests rest."""
         self._note(state, resting)
         aside = [(request, set_aside(state, request)) for request in resting.tolist()]
         run_step(state, record, row)
@@ -148,13 +140,7 @@ def take_back(state: State, request: int, load: int) -> None:
 
 
 def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> None:
-    """Refuse a step at which nobody emits.
-
-    Raises
-    ------
-    InputError
-        If all active requests rest and none started.
-    """
+    """Refuse a step at which nobody emits: all active requests rest and none started."""
     if len(resting) == state.counters[ACTIVE]:
         raise InputError(
             f"policy {policy}, step {int(state.counters[STEP])}",
@@ -166,23 +152,10 @@ def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> Non
 def checked_rests(
     answer: object, active: ActiveRequests, max_pauses: int, policy: str, step: int
 ) -> IntArray:
-    """Return the requests that rest, shape (r,), in order of arrival.
+    """Return the requests that rest by a policy's answer, shape (r,), in order of arrival.
 
-    Parameters
-    ----------
-    answer : object
-        What the policy returned; who rests if it is a `Decision`.
-    active : ActiveRequests
-        Those that have a slot before this step.
-    max_pauses : int
-        Most steps in a row that one rests.
-    policy, step
-        Named in errors.
-
-    Raises
-    ------
-    InputError
-        If they are not different places, or one has rested as long as it may.
+    Refused are places of active requests (those with a slot before this step) that are not
+    different, and one that has rested ``max_pauses`` steps in a row.
     """
     where, most = f"policy {policy}, step {step}", len(active.request) - 1
     rests = answer.rests if isinstance(answer, Decision) else ()
@@ -199,13 +172,7 @@ def checked_rests(
 
 
 def check_nobody_rests(answer: object, policy: str, step: int) -> None:
-    """Refuse rests that a policy names which is none that pauses.
-
-    Raises
-    ------
-    InputError
-        If it names any.
-    """
+    """Refuse rests that a policy names which is none that pauses."""
     if isinstance(answer, Decision) and answer.rests:
         raise InputError(
             f"policy {policy}, step {step}",

@@ -195,13 +195,6 @@ def matched_tokens(caches: PrefixCaches, requests: IntArray, prompts: IntArray) 
     """Return what each worker has cached of each prompt, shape (N, G) [tokens].
 
     What `matched_blocks` says of one request and worker, for all at once, block by block.
-
-    Parameters
-    ----------
-    caches : PrefixCaches
-        The caches.
-    requests, prompts : IntArray
-        Shape (N,): requests and their prompts [tokens].
     """
     G = len(caches.held)
     matched = np.zeros((len(requests), G), dtype=np.int64)

@@ -37,14 +37,8 @@ def idle(
 ) -> Iterator[str]:
     """Yield what was asked of features and changes nothing, a sentence each.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the policies that run.
-    cluster, options : Cluster, RunOptions
-        What they run on, and how.
-    tells_prompts : bool
-        Whether requests tell which prompts begin alike.
+    ``names`` are those of the policies that run; ``tells_prompts`` says whether requests tell
+    which prompts begin alike.
     """
     known = built_in()
     policies = [known[name] for name in dict.fromkeys(names) if name in known]

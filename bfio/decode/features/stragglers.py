@@ -45,15 +45,7 @@ class Stragglers(NamedTuple):
     until_s: float  #: Up to when the schedule says what happens [s].
 
     def factors(self, start_s: FloatArray, num_workers: int) -> FloatArray:
-        """Return the factor of each worker at steps that start then, shape (K, G).
-
-        Parameters
-        ----------
-        start_s : FloatArray
-            Shape (K,), in order [s].
-        num_workers : int
-            ``G``.
-        """
+        """Return the factor of each worker at steps in order of start [s], shape (K, G)."""
         factors = np.empty((len(start_s), num_workers))
         for g in range(num_workers):
             own = self.worker == g
@@ -67,21 +59,10 @@ def stragglers_of(
 ) -> Stragglers:
     """Return the schedule that an option of a run stands for.
 
-    Parameters
-    ----------
-    given : str or iterable of (float, int, float)
-        ``none``, ``random:mtbf=SECONDS:mttr=SECONDS`` (beside these ``factor``, 2 by default, and
-        ``until=SECONDS``, 1e6 by default), the name of a CSV file, or its rows: time [s], worker,
-        factor.
-    num_workers : int
-        ``G``.
-    seed : int
-        Seed of the run.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, is out of order, names no worker, or a factor is no number > 0.
+    That is ``none``; ``random:mtbf=SECONDS:mttr=SECONDS`` (beside these ``factor``, 2 by default,
+    and ``until=SECONDS``, 1e6 by default); the name of a CSV file, or its rows: time [s], worker,
+    factor. Refused is what cannot be read, is out of order or names no worker, and a factor that
+    is no number > 0.
     """
     return _OPTION.read(
         given,

@@ -75,18 +75,10 @@ def new_reports(
     seed: int,
     starts_late: bool,
 ) -> Reports:
-    """Return what is known before the first step.
+    """Return what is known before the first step; by default all is known at once.
 
-    Parameters
-    ----------
-    given : Telemetry, optional
-        How workers report; by default all is known at once.
-    now : tuple of IntArray
-        Each of shape (G,): loads, running, queued and their tokens, memory in use.
-    look_ahead, seed : int
-        Of the run.
-    starts_late : bool
-        Whether decisions take effect later.
+    ``now`` are loads, running, queued and their tokens and memory in use, each of shape (G,).
+    Decisions may take effect later (``starts_late``).
     """
     is_on, G = given is not None, len(now[0])
     is_apart = is_on or starts_late

@@ -95,16 +95,8 @@ def _take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) 
 def take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -> None:
     """Write what is left of ``start`` after taking the columns of a ring one after the other.
 
-    Parameters
-    ----------
-    left : IntArray
-        Shape (G, h+1), h <= H, overwritten; column 0 is ``start``.
-    start : IntArray
-        Shape (G,).
-    taken : IntArray
-        Shape (G, H+1), H >= h, a ring of columns; the first h in turn are taken.
-    first : int
-        The column that is taken first.
+    ``left`` is of shape (G, h+1), its column 0 ``start``; ``taken``, of shape (G, H+1) with
+    H >= h, is the ring, of which the h columns from ``first`` on are taken in turn.
     """
     left[:, 0] = start
     in_turn = np.concatenate((taken[:, first:], taken[:, :first]), axis=1)[:, : left.shape[1] - 1]
@@ -124,14 +116,7 @@ def _while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining:
 def while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: IntArray) -> None:
     """Write ``sizes[i] + growth[h]`` for each h < ``remaining[i]``, 0 from then on.
 
-    Parameters
-    ----------
-    loads : IntArray
-        Shape (N, H+1), overwritten.
-    sizes, remaining : IntArray
-        Shape (N,).
-    growth : IntArray
-        Shape (H+1,).
+    ``loads`` is of shape (N, H+1), ``growth`` of shape (H+1,).
     """
     ahead = np.arange(len(growth))
     loads[:] = np.where(ahead < remaining[:, None], sizes[:, None] + growth, 0)

@@ -78,12 +78,7 @@ def predicted_by_tables(
 ) -> Prediction:
     """Return predictions by class and age, learnt from requests as they finish.
 
-    Parameters
-    ----------
-    history, table, kinds, refresh, counts_down
-        See `Prediction`; history and table change with the run.
-    look_ahead : int
-        ``H``.
+    History and table, see `Prediction`, change with the run.
     """
     return _new(len(kinds), look_ahead)._replace(
         learns=True,
@@ -145,16 +140,9 @@ def gained_each(gains: IntArray, steps: IntArray) -> IntArray:
 
 @compilable
 def add_ending(state: State, request: int, last: int, times: int) -> None:
-    """Add a request to the column of its last step, or take it away.
+    """Add a request to the column of its last step within the window, or take it away.
 
-    Parameters
-    ----------
-    state : State
-        A state whose ring is kept.
-    request, last : int
-        The request and its last step, known or predicted, within the window.
-    times : int
-        1 or -1.
+    ``times`` is 1 or -1.
     """
     column = column_of(state, last)
     worker = state.marks.worker[request]

@@ -77,18 +77,8 @@ def greedy_kernel(
 ) -> Kernel:
     """Return the kernel of a policy that serves requests one after the other.
 
-    Parameters
-    ----------
-    choose : callable
-        The worker of the next request, compilable.
-    order : ServingOrder
-        In which order requests are served.
-    numbers : callable
-        From the policy's options to `Greedy.numbers`.
-    supports : callable
-        Whether the choice is exact on a machine.
-    table : callable
-        From the task to `Greedy.table`.
+    ``numbers`` leads from the policy's options to `Greedy.numbers`, ``table`` from the task to
+    `Greedy.table`; ``supports`` says whether the choice is exact on a machine.
     """
 
     def memory(task: KernelTask) -> Greedy | None:

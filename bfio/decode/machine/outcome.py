@@ -45,12 +45,7 @@ def step_view(
 ) -> StepView:
     """Show an observer the step in a row of the record, which is the last one run.
 
-    Parameters
-    ----------
-    state, record, row
-        The run after that step, its record, and the row.
-    seen, decision
-        What the policy saw and answered, if that is known.
+    With what the policy saw and answered, if that is known.
     """
     counters = state.counters
     return StepView(
@@ -142,15 +137,7 @@ _MOST_NAMED = 4
 
 
 def stalled(policy: str, state: State) -> InputError:
-    """Return what is wrong where nothing runs and nothing happens any more.
-
-    Parameters
-    ----------
-    policy : str
-        Name of the policy.
-    state : State
-        The run.
-    """
+    """Return what is wrong where nothing runs and nothing happens any more."""
     counters = state.counters
     step, waits = int(counters[STEP]), counters[WAITING] + counters[QUEUED] + counters[SWAPPED]
     failed = _failed(state)

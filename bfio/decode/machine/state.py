@@ -192,18 +192,8 @@ def new_state(
 ) -> State:
     """Return the state before the first step.
 
-    Parameters
-    ----------
-    workload, cluster, options
-        What is simulated.
-    look_ahead : int
-        ``H`` of the projections that will be asked for.
-    known : bool
-        Whether these know the true lengths.
-    prediction : Prediction, optional
-        What predicts lengths, if a compiled run does.
-    pauses : bool
-        Whether requests may rest.
+    Projections of ``look_ahead`` steps will be asked for. They may know the true lengths
+    (``known``), or what a compiled run predicts (``prediction``). Requests may rest (``pauses``).
     """
     n, G = len(workload), cluster.workers
     counters = np.zeros(TAKEN + 1, dtype=np.int64)

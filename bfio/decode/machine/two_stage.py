@@ -81,14 +81,7 @@ def new_order(num_requests: int, most_waiting: int) -> SizeOrder:
 def put_in_order(order: SizeOrder, waiting: IntArray, sizes: IntArray, by_size: IntArray) -> None:
     """Write the positions of the waiting requests as `order_by_size` does, and keep their order.
 
-    Parameters
-    ----------
-    order : SizeOrder
-        The order of the last decision, of whichever requests.
-    waiting, sizes : IntArray
-        Shape (N,): requests, each a number below n of its own, and their sizes [tokens].
-    by_size : IntArray
-        Shape (N,), overwritten.
+    Each of ``waiting`` is a number below n of its own; ``by_size`` is overwritten.
     """
     for i in range(len(waiting)):
         order.position[waiting[i]] = i
@@ -160,15 +153,7 @@ def bind_by_score(
     token_time: IntArray,
     overhead_tokens: IntArray,
 ) -> bool:
-    """Bind each request that waits for a worker; False if that would not be exact.
-
-    Parameters
-    ----------
-    state, window
-        The step, and room for its projections.
-    reward, penalty, token_time, overhead_tokens
-        See `bfio.decode.machine.two_stage.TwoStage`.
-    """
+    """Bind each request that waits for a worker; False if that would not be exact."""
     counters, most = state.counters, most_bound(state)
     if most > 0:
         project_running(state, window)

@@ -222,21 +222,9 @@ def _prepared(spec: PolicySpec, task: KernelTask, loop: Loop) -> _Prepared | Non
 def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run | None:
     """Simulate a policy with a kernel, or return None if that is not exact.
 
-    Parameters
-    ----------
-    spec : PolicySpec
-        The policy.
-    task : KernelTask
-        What it is run on, checked.
-    watching : Watching
-        Observers, `ProgressObserver` only, see the last step of each chunk; whether to stop is
-        asked before each.
-
-    Returns
-    -------
-    Run or None
-        The record; its ``wall_s`` leaves compilation out, its ``decide_s`` is 0, since kernels do
-        not time their decisions apart.
+    Observers, `ProgressObserver` only, see the last step of each chunk; whether to stop is asked
+    before each. The run's ``wall_s`` leaves compilation out, and its ``decide_s`` is 0, since
+    kernels do not time their decisions apart.
     """
     parts = parts_linked(task.cluster, task.options)
     compile_loop(spec, parts)

@@ -152,12 +152,7 @@ def remaining_of(state: State, true: IntArray, may_ask: bool) -> IntArray:
 def project_loads(state: State, window: Window, remaining: IntArray) -> None:
     """Compute ``b_g(h)``.
 
-    Parameters
-    ----------
-    state, window
-        What runs, and where to write.
-    remaining : IntArray
-        Shape (n,): remaining steps of those that run; read if they do not all grow alike.
+    ``remaining``, the steps left of those that run, is read if they do not all grow alike.
     """
     step, look_ahead = int(state.counters[STEP]), len(window.level) - 1
     window.level[:] = gained(state.gains, step)
@@ -199,14 +194,9 @@ def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
 def project_contributions(
     state: State, window: Window, waiting: IntArray, remaining: IntArray
 ) -> None:
-    """Compute ``v_i(h)`` of waiting requests if they were admitted now.
+    """Compute ``v_i(h)`` of waiting requests if they were admitted now, after `project_loads`.
 
-    Parameters
-    ----------
-    state, window
-        The step, after `project_loads`, and where to write.
-    waiting, remaining : IntArray
-        Shape (N,): the requests, and how many steps each will run.
+    ``remaining`` says how many steps each will run.
     """
     growth = growth_of_waiting(state, window)
     sizes = state.requests.size[waiting]
@@ -236,15 +226,7 @@ def bound_loads(state: State, window: Window) -> IntArray:
 
 
 def note_predicted(state: State, remaining: IntArray) -> None:
-    """Fill the ring with what a predictor says of the requests that run.
-
-    Parameters
-    ----------
-    state : State
-        A state that does not know the lengths.
-    remaining : IntArray
-        Shape (n,): steps that each of those that run has left, in ``1..H+1``.
-    """
+    """Fill the ring with the remaining steps that a predictor says of those that run, 1..H+1."""
     look_ahead, width = int(state.settings.look_ahead), state.ending_load.shape[1]
     within = remaining <= look_ahead
     ending = state.lists.running[: state.counters[ACTIVE]][within]

@@ -79,18 +79,9 @@ def two_stage_of(
 ) -> list[int | None]:
     """Assign by the heuristic, within memory and by the time that each worker takes.
 
-    Parameters
-    ----------
-    state : DecodeState
-        The step; with fewer columns than weights they shorten the window.
-    weights : sequence of int
-        Discount weight of each look-ahead step.
-    parameters : TwoStageParameters
-        Threshold, candidates, factors, priority.
-    required : BoolArray, optional
-        Shape (N,): who starts before all others, see `overdue`.
-    worth : IntArray, optional
-        Shape (N, G): what each placement is worth, on the scale of the weights.
+    A state with fewer columns than ``weights`` shortens the window. ``required``, of shape (N,),
+    says who starts before all others (`overdue`); ``worth``, of shape (N, G), what each placement
+    is worth, on the scale of the weights.
     """
     columns = min(len(weights), state.projected_loads.shape[1])
     return two_stage(
@@ -114,12 +105,7 @@ def bound_by_score(
     It goes to the worker of highest F-score against virtual loads: those projected, and what is
     bound to each worker. Where nothing overflows all scores are alike; ties go to the worker that
     may be sent most, then to the one of largest least margin (the keys of stage 2), then to the
-    lowest index.
-
-    Parameters
-    ----------
-    state, weights, parameters, worth
-        As in `two_stage_of`, one request waiting; of the parameters the factors count alone.
+    lowest index. Of the parameters the factors count alone.
     """
     columns = min(len(weights), state.projected_loads.shape[1])
     G = state.num_workers
@@ -149,13 +135,7 @@ def bound_by_score(
 def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
     """Return who has to start now lest it starve, shape (N,); None if nobody has to.
 
-    Parameters
-    ----------
-    state : DecodeState
-        The step.
-    max_wait : int, optional
-        ``W``: steps after which a request has waited long enough. If more of them wait than can
-        start, the oldest are meant.
+    Who has waited ``max_wait`` steps has; if more of them wait than can start, the oldest.
     """
     if max_wait is None:
         return None
@@ -170,12 +150,7 @@ def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
 def cache_worth(state: DecodeState, benefit: Fraction) -> IntArray | None:
     """Return what each placement saves of prefill times ``μ``, shape (N, G); None where μ = 0.
 
-    Rounded down to whole tokens.
-
-    Raises
-    ------
-    InputError
-        If one is worth so much that scores would leave 64-bit integers.
+    Rounded down to whole tokens; refused if scores would leave 64-bit integers.
     """
     if benefit == 0:
         return None

@@ -87,18 +87,8 @@ class SecondChoice:
     ) -> tuple[list[int | None], bool]:
         """Return an assignment as good as ``found``, of least second objective.
 
-        The clock may have ended the search for it: that is returned beside.
-
-        Parameters
-        ----------
-        state : DecodeState
-            The step.
-        problem : StepProblem
-            Its program.
-        found : sequence of int or None
-            A feasible assignment.
-        proven : bool
-            Whether it is optimal.
+        ``found`` is feasible, and ``proven`` says whether it is optimal. The clock may have ended
+        the search: that is returned beside.
         """
         from bfio.step.second.solve import solve_second
 
@@ -129,14 +119,10 @@ class SecondChoice:
         return self._num_proven == len(self._seconds)
 
     def statistics(self) -> dict[str, object]:
-        """Return counts of steps and times [s] so far.
+        """Return counts of steps, and times [s] and work of the second solves so far.
 
-        Returns
-        -------
-        dict
-            ``second``, the objective; ``second_proven_steps`` whose first and second objective are
-            proven; ``second_changed_steps`` where it changed the assignment; ``second_s`` in all
-            and ``max_second_s`` of one step, the same of work as ``second_ticks``.
+        ``second_proven_steps`` are those whose first and second objective are proven,
+        ``second_changed_steps`` those where it changed the assignment.
         """
         return {
             "second": self._second.value,

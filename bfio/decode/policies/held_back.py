@@ -111,14 +111,9 @@ def choose_together(state: State, greedy: Greedy, request: int) -> int:
 
 @compilable
 def is_held(numbers: IntArray, all_can: bool, all_run: bool) -> bool:
-    """Whether nothing starts in this step; counts the decisions held back.
+    """Whether nothing starts in this step; counts the decisions held back in ``numbers``.
 
-    Parameters
-    ----------
-    numbers : IntArray
-        See the names of its entries above; changed in place.
-    all_can, all_run : bool
-        Whether every worker can start a request, and whether every worker runs one.
+    ``all_can`` and ``all_run`` say whether every worker can start a request, and runs one.
     """
     if all_can:
         numbers[WAITED] = 0

@@ -147,11 +147,8 @@ def _decision(assignment: list[int | None], runs: tuple[bool, ...] | BoolArray) 
 def _router(options: PausingOptions) -> Policy | None:
     """Return the policy that routes; None if the program does.
 
-    Raises
-    ------
-    InputError
-        If it is none of this toolkit, looks ahead, keeps books of requests that run to their end,
-        or pauses itself.
+    Refused is one that is none of this toolkit, looks ahead, keeps books of requests that run to
+    their end, or pauses itself.
     """
     from bfio.decode.policy_registry import built_in, choose, look_ahead
 

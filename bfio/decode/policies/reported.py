@@ -97,14 +97,7 @@ def choose(state: State, greedy: Greedy, request: int) -> int:
 def bring_up_to_date(numbers: IntArray, believed: IntArray, held: IntArray, step: int) -> None:
     """Take a new report if one is due; otherwise let what was believed grow, once a step.
 
-    Parameters
-    ----------
-    numbers, believed : IntArray
-        See the names of their entries and rows above; changed in place.
-    held : IntArray
-        Shape (2, G): what workers hold now, in the same rows.
-    step : int
-        The step.
+    ``held`` is of shape (2, G): what workers hold now, in the rows of ``believed``.
     """
     if numbers[REPORTED] < 0 or step - numbers[REPORTED] >= numbers[EVERY]:
         believed[:] = held

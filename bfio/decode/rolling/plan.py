@@ -28,21 +28,8 @@ def planned(
 ) -> list[int | None]:
     """Assign ``min(N, free slots)`` waiting requests to workers, as the plan of the window does.
 
-    Parameters
-    ----------
-    free : IntArray
-        Shape (G,), slots free now.
-    base, running : IntArray
-        Shape (G, H+1), projected loads [tokens] and requests without new admissions.
-    contribution : IntArray
-        Shape (N, H+1), projected load of each waiting request in arrival order [tokens].
-    moves : int
-        Exchanges looked at, at least 1.
-
-    Returns
-    -------
-    list of (int or None)
-        Worker of each request, None for those that keep waiting.
+    Arguments are those of `plan_admissions`, at least one move; None is the worker of requests
+    that keep waiting.
     """
     num = min(len(contribution), max(MOST_WAITING, int(free.sum())))
     waiting = [None] * (len(contribution) - num)

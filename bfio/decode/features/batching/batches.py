@@ -69,17 +69,9 @@ class Batching:
         self._log: list[tuple[int, int, int]] = []
 
     def run_step(self, state: State, record: Record, row: int) -> None:
-        """Form the batches of a step, and run it.
+        """Form the batches of a step, and run it as `bfio.decode.machine.phases.run_step` does.
 
-        Parameters
-        ----------
-        state, record, row
-            As `bfio.decode.machine.phases.run_step` takes them.
-
-        Raises
-        ------
-        InputError
-            If a policy of batches answers badly, or no worker computes anything.
+        Refused is a policy of batches that answers badly, or lets no worker compute anything.
         """
         self._join(state)
         step = int(state.counters[STEP])

@@ -78,14 +78,7 @@ def batch_faults(
 ) -> int:
     """Count what breaks (2.5a) to (2.5d) or does not add up: chunks, cells and requests.
 
-    Parameters
-    ----------
-    run, cluster : Run, Cluster
-        With token budgets.
-    stints, rests
-        When and where each request had a slot, one stint each, and its rests.
-    running : IntArray
-        Shape (K, G): requests that emit a token.
+    Each request has one stint; ``running`` is of shape (K, G), requests that emit a token.
     """
     chunks = chunks_of(run)
     tokens = on_workers(run, cluster, chunks, chunks.tokens) + running
