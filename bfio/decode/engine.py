@@ -86,49 +86,6 @@ MAX_STEP_TOKENS = 2**62
 MAX_DRAIN_STEPS = 10**8
 
 
-def run_interpreted(
-    workload: Workload,
-    policy: Policy,
-    name: str,
-    look_ahead: int,
-    cluster: Cluster,
-    options: RunOptions,
-    watching: Watching,
-    history: Workload | None = None,
-) -> Run:
-    """Run any policy step by step; `bfio.decode.simulation.simulate` states arguments and errors.
-
-    Parameters
-    ----------
-    workload, cluster, watching, history
-        What is run.
-    policy : Policy
-        What decides, made for this run.
-    name : str
-        What it is called.
-    look_ahead : int
-        Look-ahead steps that it is shown.
-    options : RunOptions
-        How it runs, its margin filled in.
-    """
-    began = perf_counter()
-    run = _Interpreted(workload, policy, name, look_ahead, cluster, options, watching, history)
-    run.run()
-    return finished_run(
-        policy=name,
-        engine=Engine.REFERENCE,
-        cluster=cluster,
-        options=run.options,
-        state=run.state,
-        chunks=run.chunks,
-        statistics=policy_statistics(policy, name),
-        wall_s=perf_counter() - began,
-        decide_s=run.decide_s,
-        rests=run.rests,
-        batching=run.batching,
-    )
-
-
 def with_margin(policy: Policy, options: RunOptions) -> RunOptions:
     """Return the options of a run of ``policy``, which may have a margin of its own."""
     if options.dispatch is Dispatch.IMMEDIATE and options.margin is None:
@@ -136,8 +93,12 @@ def with_margin(policy: Policy, options: RunOptions) -> RunOptions:
     return options
 
 
-class _Interpreted:
-    """A run step by step, around any policy."""
+class Interpreted:
+    """A run step by step, around any policy; `bfio.decode.simulation.simulate` states its errors.
+
+    The policy is made for this run, which shows it so many look-ahead steps; the options have
+    their margin filled in.
+    """
 
     def __init__(
         self,
@@ -150,6 +111,7 @@ class _Interpreted:
         watching: Watching,
         history: Workload | None,
     ) -> None:
+        self.began = perf_counter()
         lengths = predictors.lengths_of(options.predictor)
         predictor = predictors.made(options.predictor, workload, options.seed, history)
         self.options = replace(options, predictor=predictor.name)
@@ -165,6 +127,7 @@ class _Interpreted:
             pauses=rests,
         )
         self.policy, self.name, self.look_ahead = policy, name, look_ahead
+        self.cluster = cluster
         self.rng = options.generator()
         self.predictor: CheckedPredictor | None = None
         self.refresh: Refresh | None = None
@@ -195,8 +158,8 @@ class _Interpreted:
         """The step now."""
         return int(self.state.counters[STEP])
 
-    def run(self) -> None:
-        """Run until the end or a stop, chunk by chunk."""
+    def run(self) -> Run:
+        """Run until the end or a stop, chunk by chunk, and return the record."""
         run_on = rewired(
             run_chunk,
             is_over=self.is_over,
@@ -212,6 +175,19 @@ class _Interpreted:
                 raise stalled(self.name, self.state)
             self.chunks.keep(record, rows, self.state)
             num_steps = min(2 * num_steps, self.chunks.most_steps)
+        return finished_run(
+            policy=self.name,
+            engine=Engine.REFERENCE,
+            cluster=self.cluster,
+            options=self.options,
+            state=self.state,
+            chunks=self.chunks,
+            statistics=policy_statistics(self.policy, self.name),
+            wall_s=perf_counter() - self.began,
+            decide_s=self.decide_s,
+            rests=self.rests,
+            batching=self.batching,
+        )
 
     def is_over(self, state: State) -> bool:
         """Whether all is done, or whoever watches wants no more."""

@@ -191,17 +191,8 @@ _SLO_FORM = "write e.g. ttft=2,tpot=0.05"
 class ServiceLevel:
     """Limits that a request meets or not; metrics alone read them.
 
-    Parameters
-    ----------
-    ttft_s : float
-        Longest time from arrival or reveal to the first token [s]; infinite for no limit.
-    tpot_s : float
-        Longest time per output token (BF-IO eq. 9) [s]; infinite for no limit.
-
-    Raises
-    ------
-    InputError
-        If a limit is no number > 0, or both are infinite.
+    ``ttft_s`` is the longest time from arrival or reveal to the first token, ``tpot_s`` the
+    longest time per output token (BF-IO eq. 9) [s]; infinite for no limit, but not both.
     """
 
     ttft_s: float = math.inf
@@ -251,20 +242,7 @@ MAX_DELAY = 10**4
 @known_fields
 @dataclass(frozen=True)
 class Telemetry:
-    """How workers report.
-
-    Parameters
-    ----------
-    delay : int
-        Steps after which a report arrives.
-    loss : float
-        Share of reports that never do, below 1.
-
-    Raises
-    ------
-    InputError
-        If a value is out of its domain.
-    """
+    """How workers report: a report arrives ``delay`` steps later, a share ``loss`` never does."""
 
     delay: int = 0
     loss: float = 0.0

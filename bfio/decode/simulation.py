@@ -14,7 +14,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.compatibility import INTERPRETED, Asked, check_together, first_clash
 from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.engine import check_run, run_interpreted, with_margin
+from bfio.decode.engine import Interpreted, check_run, with_margin
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part
 from bfio.decode.metrics import (
@@ -150,7 +150,8 @@ def _run(
                 raise _not_compiled("a policy of your own")
             what = "these options" if unknown is None else unknown.what
             raise _not_compiled(f"policy {name} with {what}")
-        found = run_interpreted(workload, made, name, steps, machine, asked, watching, history)
+        run = Interpreted(workload, made, name, steps, machine, asked, watching, history)
+        found = run.run()
     return replace(
         found,
         policy_options=in_force,

@@ -12,9 +12,10 @@ from bfio.common.options import NUMBER, read_texts, split_options
 from bfio.decode.features.feature import (
     Feature,
     RuleTable,
-    ScheduleOption,
+    arrays_of,
     in_order,
     number,
+    read_schedule,
     schedule_setting,
 )
 from bfio.decode.features.memory import leave_host
@@ -26,15 +27,13 @@ from bfio.decode.stints import Cause
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bfio.decode.machine.state import Record, State
     from bfio.decode.replay_record import Replay
     from bfio.decode.run import Run
     from formulations.arrays import FloatArray, IntArray
 
-#: Columns of a file.
-COLUMNS = ("time_s", "request")
 #: Number of the random stream; policies, predictors and failures have others.
 _STREAM = 4
 _FORM = "write random:patience=30, or the name of a CSV file with time_s,request"
@@ -59,22 +58,16 @@ def cancellations_of(
     [s], request. Refused is what cannot be read or is out of order, and a request that gives up
     twice, before it arrives (``arrival_s``), or that there is not.
     """
-    rows = _OPTION.read(
+    rows = read_schedule(
+        "cancellations",
         given,
-        lambda text: _drawn(text, arrival_s, seed),
-        lambda rows, where: _checked(rows, arrival_s, where),
+        {"time_s": float, "request": int},
+        form=_FORM,
+        example="12.5,7",
+        draw=lambda text: _drawn(text, arrival_s, seed),
+        check=lambda rows, where: _checked(rows, arrival_s, where),
     )
-    return Cancellations(
-        np.array([time for time, _ in rows], dtype=np.float64),
-        np.array([request for _, request in rows], dtype=np.int64),
-    )
-
-
-def _row(line: Mapping[str, str]) -> tuple[float, int]:
-    return float(line["time_s"]), int(line["request"])
-
-
-_OPTION = ScheduleOption("cancellations", COLUMNS, _row, _FORM, example="12.5,7")
+    return Cancellations(*arrays_of(rows, np.float64, np.int64))
 
 
 def _drawn(text: str, arrival_s: FloatArray, seed: int) -> list[tuple[float, int]]:

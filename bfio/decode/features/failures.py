@@ -10,10 +10,11 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.decode.features.feature import (
     RuleTable,
-    ScheduleOption,
+    arrays_of,
     drawn_turns,
     in_order,
     number,
+    read_schedule,
     schedule_of_workers,
 )
 from bfio.decode.features.prefixes import lose_cache
@@ -23,7 +24,7 @@ from bfio.decode.stints import Cause
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from bfio.decode.machine.state import Record, State
     from bfio.decode.replay_record import Replay
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 #: What happens to a worker.
 EVENTS = ("fail", "recover")
-#: Columns of a file.
-COLUMNS = ("time_s", "worker", "event")
 #: Number of the random stream; policies and predictors have others.
 _STREAM = 3
 _FORM = "write random:mtbf=3600:mttr=60, or the name of a CSV file with time_s,worker,event"
@@ -79,18 +78,15 @@ def failures_of(
     InputError
         If it cannot be read, is out of order, names no worker, or lets one fail that is down.
     """
-    return _OPTION.read(
+    return read_schedule(
+        "failures",
         given,
-        lambda text: _drawn(text, num_workers, seed),
-        lambda rows, where: _checked(rows, num_workers, where),
+        {"time_s": float, "worker": int, "event": str.strip},
+        form=_FORM,
+        example="12.5,0,fail",
+        draw=lambda text: _drawn(text, num_workers, seed),
+        check=lambda rows, where: _checked(rows, num_workers, where),
     )
-
-
-def _row(line: Mapping[str, str]) -> tuple[float, int, str]:
-    return float(line["time_s"]), int(line["worker"]), line["event"].strip()
-
-
-_OPTION = ScheduleOption("failures", COLUMNS, _row, _FORM, example="12.5,0,fail")
 
 
 def _drawn(text: str, num_workers: int, seed: int) -> Failures:
@@ -113,13 +109,7 @@ def _checked(rows: list[tuple[float, int, str]], num_workers: int, where: str) -
 
 
 def _made(events: list[tuple[float, int, int]], until_s: float = math.inf) -> Failures:
-    times, workers, are_up = zip(*events, strict=True) if events else ((), (), ())
-    return Failures(
-        np.array(times, dtype=np.float64),
-        np.array(workers, dtype=np.int64),
-        np.array(are_up, dtype=np.int64),
-        until_s,
-    )
+    return Failures._make((*arrays_of(events, np.float64, np.int64, np.int64), until_s))
 
 
 @compilable

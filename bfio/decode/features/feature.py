@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -248,58 +248,55 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 Schedule = TypeVar("Schedule")
 
 
-@dataclass(frozen=True)
-class ScheduleOption(Generic[Row]):
-    """An option of a run that stands for a schedule."""
+def read_schedule(
+    option: str,
+    given: str | Iterable[Row],
+    columns: Mapping[str, Callable[[str], object]],
+    *,
+    form: str,
+    example: str,
+    draw: Callable[[str], Schedule],
+    check: Callable[[list[Any], str], Schedule],
+) -> Schedule:
+    """Return the schedule that was given: ``none``, ``random:...``, a CSV file, or events.
 
-    name: str  #: How the option is called.
-    columns: tuple[str, ...]  #: Heading of a file of events.
-    #: Turns a line into an event; a line it raises ``ValueError`` at is refused.
-    row_of: Callable[[Mapping[str, str]], Row]
-    #: What to write where there is no such file, and a line of one.
-    form: str
-    example: str
-
-    def read(
-        self,
-        given: str | Iterable[Row],
-        draw: Callable[[str], Schedule],
-        check: Callable[[list[Row], str], Schedule],
-    ) -> Schedule:
-        """Return the schedule that was given: ``none``, ``random:...``, a CSV file, or events.
-
-        What begins with ``random`` is drawn; events, and where they stand, are checked.
-        """
-        if not isinstance(given, str):
-            return check(list(given), self.name)
-        if given == NO_EVENTS:
-            return check([], self.name)
-        if is_drawn(given):
-            return draw(given)
-        return check(self._file(given), given)
-
-    def _file(self, name: str) -> list[Row]:
+    What begins with ``random`` is drawn; events, and where they stand, are checked. A file has
+    such columns, and what reads their entries; ``form`` and ``example`` say what to write where
+    there is none, and in a line of one.
+    """
+    if not isinstance(given, str):
+        return check(list(given), option)
+    if given == NO_EVENTS:
+        return check([], option)
+    if is_drawn(given):
+        return draw(given)
+    try:
+        # Spreadsheets put a byte order mark before the heading.
+        with Path(given).open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            lines, heading = list(reader), reader.fieldnames or ()
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or "no text"
+        raise InputError(option, f"cannot read {given!r}: {reason}", form) from None
+    if not set(columns) <= set(heading):
+        names = ",".join(columns)
+        remedy = f"write {names} there, and e.g. {example} below it"
+        raise InputError(f"{given}, line 1", f"no heading {names}", remedy)
+    rows = []
+    for place, line in enumerate(lines, 2):
         try:
-            # Spreadsheets put a byte order mark before the heading.
-            with Path(name).open(newline="", encoding="utf-8-sig") as file:
-                reader = csv.DictReader(file)
-                lines, heading = list(reader), reader.fieldnames or ()
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            reason = getattr(error, "strerror", None) or "no text"
-            raise InputError(self.name, f"cannot read {name!r}: {reason}", self.form) from None
-        if not set(self.columns) <= set(heading):
-            columns = ",".join(self.columns)
-            remedy = f"write {columns} there, and e.g. {self.example} below it"
-            raise InputError(f"{name}, line 1", f"no heading {columns}", remedy)
-        found: list[Row] = []
-        for number, line in enumerate(lines, 2):
-            try:
-                found.append(self.row_of(line))
-            except (KeyError, ValueError, TypeError, AttributeError):
-                what = f"no {', '.join(self.columns)} that can be read"
-                remedy = f"write e.g. {self.example} below that heading"
-                raise InputError(f"{name}, line {number}", what, remedy) from None
-        return found
+            rows.append(tuple(read(line[name]) for name, read in columns.items()))
+        except (KeyError, ValueError, TypeError, AttributeError):
+            what = f"no {', '.join(columns)} that can be read"
+            remedy = f"write e.g. {example} below that heading"
+            raise InputError(f"{given}, line {place}", what, remedy) from None
+    return check(rows, given)
+
+
+def arrays_of(rows: Sequence[Row], *types: type) -> Iterator[Any]:
+    """Yield the entries of rows, column by column, as arrays of such types."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(types)
+    return (np.array(each, dtype=kind) for each, kind in zip(columns, types, strict=True))
 
 
 def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterator[tuple[str, Row]]:

@@ -13,9 +13,9 @@ import numpy as np
 
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value
 from bfio.decode.features.feature import Feature, RuleTable, number
-from bfio.decode.machine.counters import ACTIVE, KNOWN, RESERVE, STEP
+from bfio.decode.machine.counters import ACTIVE, KNOWN, STEP
 from bfio.decode.machine.endings import add_ending
-from bfio.decode.machine.moves import end, growth, put_in_order, strike_from_wheel
+from bfio.decode.machine.moves import end, growth, occupy, strike_from_wheel
 from bfio.decode.machine.phases import run_step
 from bfio.decode.policy import Decision, shown
 from bfio.decode.state import ActiveRequests
@@ -44,12 +44,7 @@ class _Rest(NamedTuple):
 class Rests:
     """Who rests, and who has rested, in a run of a policy that pauses, or with token budgets.
 
-    Parameters
-    ----------
-    num_requests : int
-        Requests of the run.
-    max_pauses : int or None
-        ``P``: most steps in a row that one rests; None where batches say who does.
+    Nobody rests more than ``max_pauses`` steps in a row (``P``); None where batches say who does.
     """
 
     def __init__(self, num_requests: int, max_pauses: int | None) -> None:
@@ -117,26 +112,15 @@ def take_back(state: State, request: int, load: int) -> None:
     The step counts neither as emitted nor for its growth: ``emitted`` and ``size`` are what one
     would have had that runs from ``start`` until now without a rest.
     """
-    counters, requests, worker = state.counters, state.requests, state.marks.worker[request]
+    step, requests = int(state.counters[STEP]), state.requests
     requests.emitted[request] -= 1
     requests.size[request] = load - growth(state, request)
     last = int(state.marks.last[request]) + 1
     state.marks.last[request] = last
-    slot = last & (len(state.wheel) - 1)
-    requests.next[request] = state.wheel[slot]
-    state.wheel[slot] = request
+    occupy(state, request, int(state.marks.worker[request]), load)
     # Endings up to one step less than the window are noted: the next step has revealed none yet.
-    if state.sight[KNOWN] and last < counters[STEP] + state.settings.look_ahead:
+    if state.sight[KNOWN] and last < step + state.settings.look_ahead:
         add_ending(state, request, last, 1)
-    state.workers.load[worker] += load
-    state.workers.running[worker] += 1
-    if state.settings.overflow == RESERVE:
-        state.machine.used[worker] += requests.need[request]
-    if state.order.is_on:
-        put_in_order(state.order, state.marks.start, request, worker)
-    state.lists.running[counters[ACTIVE]] = request
-    requests.place[request] = counters[ACTIVE]
-    counters[ACTIVE] += 1
 
 
 def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> None:

@@ -234,16 +234,9 @@ def look_up_prefixes(state: State, record: Record, row: int) -> None:
 
 
 class Prefixes:
-    """The prefixes of the requests that wait at a step, computed when a policy asks.
+    """The prefixes of the requests that wait at a step, by default none, computed when asked.
 
-    Parameters
-    ----------
-    state, workload : State, Workload
-        The run, and its requests.
-    requests : IntArray, optional
-        Shape (N,): those that wait; by default none does.
-    keys : dict, optional
-        `routing_keys` of all requests as far as they are known, by number of blocks.
+    ``keys`` are `routing_keys` of all requests as far as they are known, by number of blocks.
     """
 
     def __init__(

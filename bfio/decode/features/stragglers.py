@@ -10,19 +10,23 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.common.options import NUMBER
-from bfio.decode.features.feature import ScheduleOption, drawn_turns, in_order, schedule_of_workers
+from bfio.decode.features.feature import (
+    arrays_of,
+    drawn_turns,
+    in_order,
+    read_schedule,
+    schedule_of_workers,
+)
 from bfio.decode.machine.counters import NOW, SLOWED
 from formulations.errors import InputError
 from formulations.scalars import real
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from bfio.decode.machine.state import State
     from formulations.arrays import FloatArray, IntArray
 
-#: Columns of a file.
-COLUMNS = ("time_s", "worker", "factor")
 #: How many times as long a drawn straggler takes, unless ``factor`` says otherwise.
 DEFAULT_FACTOR = 2.0
 #: Largest factor.
@@ -64,10 +68,14 @@ def stragglers_of(
     factor. Refused is what cannot be read, is out of order or names no worker, and a factor that
     is no number > 0.
     """
-    return _OPTION.read(
+    return read_schedule(
+        "stragglers",
         given,
-        lambda text: _drawn(text, num_workers, seed),
-        lambda rows, where: _checked(rows, num_workers, where),
+        {"time_s": float, "worker": int, "factor": float},
+        form=_FORM,
+        example="12.5,0,2",
+        draw=lambda text: _drawn(text, num_workers, seed),
+        check=lambda rows, where: _checked(rows, num_workers, where),
     )
 
 
@@ -81,26 +89,13 @@ def _drawn(text: str, num_workers: int, seed: int) -> Stragglers:
     return _checked(rows, num_workers, "stragglers", values["until"])
 
 
-def _row(line: Mapping[str, str]) -> tuple[float, int, float]:
-    return float(line["time_s"]), int(line["worker"]), float(line["factor"])
-
-
-_OPTION = ScheduleOption("stragglers", COLUMNS, _row, _FORM, example="12.5,0,2")
-
-
 def _checked(
     rows: list[tuple[float, int, float]], num_workers: int, where: str, until_s: float = math.inf
 ) -> Stragglers:
     for place, (_, _, factor) in in_order(rows, where, "worker", num_workers):
         if not 0 < real(factor, place) <= MAX_FACTOR:
             raise InputError(place, f"factor {factor}", f"give one in (0, {MAX_FACTOR:g}]")
-    times, workers, factors = zip(*rows, strict=True) if rows else ((), (), ())
-    return Stragglers(
-        np.array(times, dtype=np.float64),
-        np.array(workers, dtype=np.int64),
-        np.array(factors, dtype=np.float64),
-        until_s,
-    )
+    return Stragglers._make((*arrays_of(rows, np.float64, np.int64, np.float64), until_s))
 
 
 @compilable(part_of="stragglers")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bfio.common.compilable import compilable
-from formulations.arrays import IntArray
+from formulations.arrays import FloatArray, IntArray
 
 
 def _extent(values: IntArray) -> tuple[int, int, int]:
@@ -135,3 +135,38 @@ def _sort_few(values: IntArray) -> None:
 def sort_few(values: IntArray) -> None:
     """Sort some integers, a few: by insertion, which is quickly compiled."""
     values.sort()
+
+
+# A heap of keys and whose they are, the least key at the top; ties go to the lowest number.
+
+
+@compilable
+def pop_least(keys: FloatArray | IntArray, numbers: IntArray, num: int) -> int:
+    """Return whose key is at the top of a heap of so many, and close the heap over it."""
+    first = int(numbers[0])
+    keys[0], numbers[0] = keys[num - 1], numbers[num - 1]
+    sink(keys, numbers, 0, num - 1)
+    return first
+
+
+@compilable
+def sink(keys: FloatArray | IntArray, numbers: IntArray, top: int, num: int) -> None:
+    """Let an entry of a heap of so many sink to its place."""
+    key, number = keys[top], numbers[top]
+    while 2 * top + 1 < num:
+        child = 2 * top + 1
+        if child + 1 < num and comes_first(
+            keys[child + 1], numbers[child + 1], keys[child], numbers[child]
+        ):
+            child += 1
+        if not comes_first(keys[child], numbers[child], key, number):
+            break
+        keys[top], numbers[top] = keys[child], numbers[child]
+        top = child
+    keys[top], numbers[top] = key, number
+
+
+@compilable
+def comes_first(key: float, number: int, other_key: float, other: int) -> bool:
+    """Whether the first entry is before the other: smaller key, then lower number."""
+    return key < other_key or (key == other_key and number < other)

@@ -82,7 +82,7 @@ class Kernel:
         requests start by `bfio.decode.machine.phases.admit` and `close_gaps`, and answers False
         if it could not decide exactly.
     reads_window : bool
-        Whether ``decide`` calls for projections, up to the policy's own ``horizon``.
+        Whether ``decide`` calls for projections, up to the policy's own look-ahead.
     statistics : callable, optional
         From the memory at the end of a run to what the policy says of itself.
     """

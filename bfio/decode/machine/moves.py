@@ -272,14 +272,24 @@ def start(state: State, request: int, worker: int) -> None:
 @compilable
 def begin(state: State, request: int, worker: int) -> None:
     """Let a request run from this step on, for the first time or again."""
-    counters, step = state.counters, int(state.counters[STEP])
-    emitted = int(state.requests.emitted[request])
+    step, emitted = int(state.counters[STEP]), int(state.requests.emitted[request])
     last = step + int(state.requests.output[request]) - emitted - 1
     if emitted == 0:
         state.marks.first[request] = step
     state.marks.start[request] = step
     state.marks.last[request] = last
-    state.workers.load[worker] += state.requests.size[request]
+    occupy(state, request, worker, int(state.requests.size[request]))
+    if state.sight[KNOWN] and last <= step + state.settings.look_ahead:
+        add_ending(state, request, last, 1)
+    if predicts(state):
+        predict(state, request, emitted)
+
+
+@compilable
+def occupy(state: State, request: int, worker: int, load: int) -> None:
+    """Put a request among those that run on a worker, and on the list of its last step."""
+    counters, last = state.counters, int(state.marks.last[request])
+    state.workers.load[worker] += load
     state.workers.running[worker] += 1
     if state.settings.overflow == RESERVE:
         state.machine.used[worker] += state.requests.need[request]
@@ -291,10 +301,6 @@ def begin(state: State, request: int, worker: int) -> None:
     slot = last & (len(state.wheel) - 1)
     state.requests.next[request] = state.wheel[slot]
     state.wheel[slot] = request
-    if state.sight[KNOWN] and last <= step + state.settings.look_ahead:
-        add_ending(state, request, last, 1)
-    if predicts(state):
-        predict(state, request, emitted)
 
 
 @compilable

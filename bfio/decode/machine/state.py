@@ -315,15 +315,10 @@ LOG_SIZE = 4096
 
 
 class Chunks:
-    """The records of all chunks of a run.
+    """The records of all chunks of a run, whose state says which columns there are.
 
-    Parameters
-    ----------
-    state : State
-        The run: which columns there are follows from it.
-    keep_trajectory : bool
-        Keep loads and running requests; otherwise all chunks share one array for them, so that
-        memory does not grow with G times the number of steps.
+    Loads and running requests are kept if asked for; otherwise all chunks share one array for
+    them, so that memory does not grow with G times the number of steps.
     """
 
     def __init__(self, state: State, keep_trajectory: bool) -> None:

@@ -35,15 +35,10 @@ MAX_WORTH = 2**42
 class StageOptions(CheckedOptions):
     """How the two-stage heuristic chooses who starts.
 
-    Parameters
-    ----------
-    threshold : int
-        ``θ``: total free slots up to which the two-stage heuristic chooses subsets (stage 2).
-    candidates : int, optional
-        ``K``: requests considered per subset choice. By default 64 when all waiting requests grow
-        alike (reachable sums), 12 when they do not (enumeration; 16 at most).
-    key : str
-        Priority of stage 2, ``"lexicographic"`` (free slots, then margin) or ``"product"``.
+    Up to ``threshold`` free slots in total it chooses subsets (stage 2), of ``candidates``
+    requests each: by default 64 when all waiting requests grow alike (reachable sums), 12 when
+    they do not (enumeration; 16 at most). Its ``key`` is lexicographic (free slots, then margin)
+    or a product.
     """
 
     threshold: int = option(7, whole(), "N", "θ, slots for stage 2 (7)", beside=POOLED)

@@ -76,11 +76,6 @@ class AttentionDPBalance:
     are held back for another ``batching_steps`` decisions, so that more come together. If they
     cannot for ``timeout_steps`` decisions, or some worker runs nothing, requests start anyway.
     Those that start go to the worker with fewest requests.
-
-    Parameters
-    ----------
-    options : AttentionDPBalanceOptions
-        Its limits.
     """
 
     def __init__(self, options: AttentionDPBalanceOptions) -> None:

@@ -43,12 +43,8 @@ class TotalTokensOptions(CheckedOptions):
 class ReportedTokens:
     """Oldest request to the worker that is believed to hold fewest tokens.
 
-    Parameters
-    ----------
-    every : int
-        Steps between reports, >= 1; with 1 this is `jsq-tokens`.
-    growth : int
-        Tokens per step that each request is believed to gain.
+    Reports come ``every`` so many steps; with 1 this is `jsq-tokens`. Each request is believed to
+    gain ``growth`` tokens per step.
     """
 
     def __init__(self, every: int, growth: int) -> None:

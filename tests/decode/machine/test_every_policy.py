@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bfio.decode.adaptive.rehearsal import loads_grow
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading
-from bfio.decode.engine import run_interpreted
+from bfio.decode.engine import Interpreted
 from bfio.decode.features.memory import peaks
 from bfio.decode.machine import whole_run
 from bfio.decode.machine.counters import ACTIVE
@@ -339,5 +339,5 @@ def test_policies_see_the_same(seed: int) -> None:
         compiled = whole_run.run_compiled(spec, task, watching)
     assert compiled is not None
     rest = run.cluster, options, watching, history
-    reference = run_interpreted(run.workload, policy, spec.name, policy.horizon, *rest)
+    reference = Interpreted(run.workload, policy, spec.name, policy.horizon, *rest).run()
     assert differences(compiled, reference) == []

@@ -40,21 +40,9 @@ class _Task:
 
 
 class Batching:
-    """The batches of all workers in a run, step by step.
+    """The batches of all workers in a run, step by step; each worker asks a policy of its own.
 
-    Parameters
-    ----------
-    state : State
-        The run before its first step.
-    cluster : Cluster
-        With token budgets.
-    options : RunOptions
-        Names the policy; each worker asks its own.
-
-    Attributes
-    ----------
-    rests : Rests
-        Who had a slot and emitted nothing.
+    Its ``rests`` say who had a slot and emitted nothing.
     """
 
     def __init__(self, state: State, cluster: Cluster, options: RunOptions) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
+from bfio.decode.machine.arrays import comes_first, pop_least
 from bfio.decode.machine.counters import EXPIRED, NOW, STEP, WAITING
 from bfio.decode.machine.moves import join_pool, leave_pool
 from bfio.decode.option_kinds import PrefillTier
@@ -94,42 +95,13 @@ def note_due(tier: Tier, request: int, time_s: float) -> None:
     tier.counts[DUE] += 1
     while place > 0:
         above = (place - 1) // 2
-        if not is_earlier(time_s, request, tier.due_s[above], tier.due[above]):
+        if not comes_first(time_s, request, tier.due_s[above], tier.due[above]):
             break
         tier.due_s[place] = tier.due_s[above]
         tier.due[place] = tier.due[above]
         place = above
     tier.due_s[place] = time_s
     tier.due[place] = request
-
-
-@compilable
-def take_due(tier: Tier) -> int:
-    """Take what ends next from the heap, and return whose that is."""
-    first = int(tier.due[0])
-    tier.counts[DUE] -= 1
-    num, place = int(tier.counts[DUE]), 0
-    time_s, request = tier.due_s[num], tier.due[num]
-    while 2 * place + 1 < num:
-        below = 2 * place + 1
-        if below + 1 < num and is_earlier(
-            tier.due_s[below + 1], tier.due[below + 1], tier.due_s[below], tier.due[below]
-        ):
-            below += 1
-        if not is_earlier(tier.due_s[below], tier.due[below], time_s, request):
-            break
-        tier.due_s[place] = tier.due_s[below]
-        tier.due[place] = tier.due[below]
-        place = below
-    tier.due_s[place] = time_s
-    tier.due[place] = request
-    return first
-
-
-@compilable
-def is_earlier(time_s: float, request: int, other_s: float, other: int) -> bool:
-    """Whether one end comes before another."""
-    return time_s < other_s or (time_s == other_s and request < other)
 
 
 @compilable
@@ -273,7 +245,8 @@ def happen(state: State, record: Record) -> bool:
         join_prefill(tier, request)
         return False
     tier.now_s[0] = tier.due_s[0]
-    request = take_due(tier)
+    request = pop_least(tier.due_s, tier.due, counts[DUE])
+    counts[DUE] -= 1
     where = tier.where[request]
     if where == COMPUTED:
         tier.where[request] = HELD

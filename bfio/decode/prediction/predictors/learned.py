@@ -25,16 +25,7 @@ from formulations.errors import InputError
 class LearnedOptions(CheckedOptions):
     """Options of the learned predictor.
 
-    Parameters
-    ----------
-    refresh : int
-        ``q``: tokens after which each request is asked about again.
-    refit : int
-        Finished requests after which it is trained anew, on the latest ones; 0 for never.
-    trees : int
-        Boosting rounds of each stage.
-    depth : int
-        Depth of a tree.
+    Trained anew, it is on the latest of the requests that have finished.
     """
 
     refresh: int = option(

@@ -211,15 +211,7 @@ NOISY_ORACLE = PredictorSpec(
 
 @dataclass(frozen=True)
 class NoisyClassifierOptions(CheckedOptions):
-    """Options of `noisy-classifier`.
-
-    Parameters
-    ----------
-    auc : Fraction
-        Area under its ROC curve, 1/2 (chance) to 0.9999.
-    refresh : int
-        ``q``: tokens after which a request is asked about again, with a fresh error.
-    """
+    """Options of `noisy-classifier`; the error is a fresh one each time that it is asked."""
 
     auc: Fraction = option(
         Fraction(9, 10),
