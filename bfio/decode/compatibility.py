@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from bfio.decode.drift import DriftReading
+from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.options import BATCHING, Dispatch, Ties, may_interrupt
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource
@@ -206,7 +207,7 @@ TOGETHER = (
         "token budget",
         "predicted window",
         "predictors count steps without rests, and prompts take some",
-        "use horizon 0, or predictor none or oracle",
+        f"use {LOOK_AHEAD} 0, or predictor none or oracle",
         where="token_budget",
     ),
     Clash(
@@ -231,7 +232,7 @@ TOGETHER = (
         "pauses",
         "predicted window",
         "pauses, and predictors count steps without rests",
-        "use horizon 0, or predictor none or oracle",
+        f"use {LOOK_AHEAD} 0, or predictor none or oracle",
     ),
 )
 

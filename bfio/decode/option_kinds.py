@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bfio.common.number_text import exact
 from bfio.common.options import (
@@ -55,6 +55,11 @@ def rational(
     return checked(RATIONAL, check)
 
 
+def look_ahead_option(default: int | None, text: str, most: int = MAX_HORIZON) -> Any:
+    """Return the field of options of a policy that says how many steps it looks ahead."""
+    return option(default, whole(0, most), "H", text, name=LOOK_AHEAD)
+
+
 def _discount(value: object, name: str) -> Fraction:
     gamma = exact_rational(value, name)
     if not 0 < gamma <= 1:
@@ -68,8 +73,8 @@ def _time_limit(value: object, name: str) -> object:
     return value
 
 
-#: ``H``, steps.
-HORIZON = whole(0, MAX_HORIZON)
+#: What users call the look-ahead of a policy, and ``H`` itself, steps.
+LOOK_AHEAD, HORIZON = "horizon", whole(0, MAX_HORIZON)
 #: ``q``, tokens after which a predictor is asked about a request again.
 REFRESH = whole(1, 10**7)
 #: Any rational number >= 0, one by which loads are multiplied, and a discount per step.

@@ -87,6 +87,17 @@ def margin_of(policy: object) -> int | None:
     return margin
 
 
+class LooksAhead:
+    """A policy of this toolkit that looks so many steps ahead."""
+
+    look_ahead = 0
+
+    @property
+    def horizon(self) -> int:
+        """The same, as runs ask for it."""
+        return self.look_ahead
+
+
 def look_ahead_of(policy: object) -> int:
     """Return the look-ahead steps that a policy asks for by its attribute ``horizon``.
 

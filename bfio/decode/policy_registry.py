@@ -17,16 +17,15 @@ from bfio.common.options import (
     Option,
     flag,
     is_read,
-    option,
     options_of,
     read_texts,
     split_options,
     unread,
-    whole,
     with_values,
 )
 from bfio.common.plugins import installed, loading, members
 from bfio.decode.cluster import Cluster
+from bfio.decode.option_kinds import LOOK_AHEAD, look_ahead_option
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import MAX_SHOWN, Policy, look_ahead_of, policy_name
 from bfio.decode.policy_spec import PolicySpec
@@ -41,8 +40,8 @@ GROUP = "bfio.policies"
 class OwnOptions(CheckedOptions):
     """Options of policies that say nothing of theirs: what they are shown."""
 
-    horizon: int | None = option(
-        None, whole(0, MAX_SHOWN), "H", "look-ahead steps (what it asks for)"
+    look_ahead: int | None = look_ahead_option(
+        None, "look-ahead steps (what it asks for)", MAX_SHOWN
     )
 
 
@@ -69,7 +68,7 @@ def find(name: str) -> PolicySpec:
         with loading(point.name, f"the installed policy {point.value}"):
             return _as_spec(point.name, point.load())
     if name.partition(":")[0] in built_in():
-        raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
+        raise InputError(name, "an option without a value", f"write e.g. br-h:{LOOK_AHEAD}=20")
     if is_users(name):
         return _as_spec(name, load_object(name, "policy"))
     raise InputError(name, "unknown policy", use_one_of(name, names(), OR_YOUR_OWN))
@@ -158,10 +157,10 @@ class ChosenPolicy:
 
         The policy ``made`` is asked only where no option says how far it looks.
         """
-        if "horizon" in self.table and not self.is_own:
+        if LOOK_AHEAD in self.table and not self.is_own:
             return look_ahead(self.in_force())
         policy = self.make() if made is None else made
-        return max(look_ahead_of(policy), getattr(self.options, "horizon", None) or 0)
+        return max(look_ahead_of(policy), getattr(self.options, "look_ahead", None) or 0)
 
     def spelt_out(self, run: RunOptions, cluster: Cluster) -> Hashable:
         """Return its name and options in force: policies of which this is equal are one."""
@@ -186,7 +185,7 @@ class ChosenPolicy:
 
 def look_ahead(in_force: Mapping[str, object]) -> int:
     """Return the look-ahead steps of a policy with such options."""
-    return max(int(str(in_force.get(name) or 0)) for name in ("horizon", "second_horizon"))
+    return max(int(str(in_force.get(name) or 0)) for name in (LOOK_AHEAD, "second_horizon"))
 
 
 def choose(
@@ -199,7 +198,7 @@ def choose(
     Parameters
     ----------
     policy : str or callable
-        A name, perhaps with options behind it (``br-h:horizon=40``), which go before those given;
+        A name, perhaps with options behind it (``br-0:threshold=3``), which go before those given;
         ``module:function``, likewise; or any policy as an object.
     given : mapping, optional
         Options that are given to several policies, each of which takes its own; None counts as

@@ -11,6 +11,7 @@ from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S, Cluster, per_work
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.registry import idle, settings_after, unseen
+from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions, WindowKnows
 from bfio.decode.policy_registry import all_options, look_ahead
 from bfio.decode.prediction.registry import lengths_of
@@ -61,7 +62,7 @@ def setting_parts(
         "look-ahead": _look_ahead(first, policies),
         "predictor": _information(first),
         "seed": f"seed {first.seed}",
-        **policy_parts(policies, besides=("horizon",) if alone else ()),
+        **policy_parts(policies, besides=(LOOK_AHEAD,) if alone else ()),
         "energy": energy_part(energy or EnergyModel()),
     }
     return {name: text for name, text in parts.items() if text}
@@ -320,7 +321,7 @@ def learns(options: RunOptions) -> bool:
     return length_source(options.predictor) not in (LengthSource.UNKNOWN, LengthSource.KNOWN)
 
 
-def unasked_predictor(options: RunOptions, use: str = "--horizon H") -> str:
+def unasked_predictor(options: RunOptions, use: str = f"--{LOOK_AHEAD} H") -> str:
     """Return that nobody asked the predictor, and who would; see `nobody_asks`."""
     return (
         f"Nobody asked the predictor {predictor_name(options.predictor)}, as no policy here looks "

@@ -24,7 +24,7 @@ from bfio.decode.metrics import (
     measured_of,
 )
 from bfio.decode.observers import Observer, ProgressObserver, Watching
-from bfio.decode.option_kinds import PrefillTier, ServiceLevel, Telemetry
+from bfio.decode.option_kinds import LOOK_AHEAD, PrefillTier, ServiceLevel, Telemetry
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
 from bfio.decode.policy_registry import (
@@ -132,8 +132,8 @@ def _run(
     made = policy.make()
     steps, asked = policy.look_ahead(made), with_margin(made, asked)
     # One from elsewhere may have a look-ahead that is no option.
-    if policy.is_own or ("horizon" not in policy.table and steps > 0):
-        in_force["horizon"] = steps
+    if policy.is_own or (LOOK_AHEAD not in policy.table and steps > 0):
+        in_force[LOOK_AHEAD] = steps
     whole = whole._replace(options=asked, steps=steps, pauses=max_pauses_of(made) is not None)
     check_together(whole)
     unknown, found = first_clash(whole, INTERPRETED), None
@@ -312,7 +312,7 @@ def plain_options(
     owners = (cluster, options, energy)
     fixed = {entry.name: getattr(owner, entry.name) for owner in owners for entry in fields(owner)}
     # Who has no look-ahead sees the step at hand.
-    named = {n: _plain(value) for n, value in {"horizon": 0, **policy, **fixed}.items()}
+    named = {n: _plain(value) for n, value in {LOOK_AHEAD: 0, **policy, **fixed}.items()}
     return named | {"predictor_options": {n: _plain(v) for n, v in predictor.items()}}
 
 

@@ -10,8 +10,15 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.option_kinds import DISCOUNT, EXACT, HORIZON, SMALL_RATIO, STAGE_2_KEY
-from bfio.decode.policy import MARGIN
+from bfio.decode.option_kinds import (
+    DISCOUNT,
+    EXACT,
+    LOOK_AHEAD,
+    SMALL_RATIO,
+    STAGE_2_KEY,
+    look_ahead_option,
+)
+from bfio.decode.policy import MARGIN, LooksAhead
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally
@@ -190,10 +197,10 @@ class BRHOptions(ScoreOptions):
     gamma: Fraction = option(
         Fraction(43, 50), DISCOUNT, "C", "discount per look-ahead step (0.86)"
     )
-    horizon: int = option(20, HORIZON, "H", "look-ahead steps (20)")
+    look_ahead: int = look_ahead_option(20, "look-ahead steps (20)")
 
 
-class BalanceRoute:
+class BalanceRoute(LooksAhead):
     """BalanceRoute with look-ahead ``H`` and discount ``γ``; BR-0 is BR-H at H = 0, α = 1, β = G.
 
     Weights are ``round(γ^h·10^6)``. A state with fewer than ``H + 1`` columns shortens the window.
@@ -202,7 +209,7 @@ class BalanceRoute:
 
     Attributes
     ----------
-    horizon : int
+    look_ahead : int
         ``H``.
     weights : tuple of int
         Discount weight of each look-ahead step.
@@ -217,10 +224,10 @@ class BalanceRoute:
     margin = MARGIN
 
     def __init__(self, options: BR0Options | BRHOptions) -> None:
-        self.horizon, gamma = 0, Fraction(1)
+        self.look_ahead, gamma = 0, Fraction(1)
         if isinstance(options, BRHOptions):
-            self.horizon, gamma = options.horizon, options.gamma
-        self.weights, self._scale = geometric_weights(gamma, self.horizon + 1)
+            self.look_ahead, gamma = options.look_ahead, options.gamma
+        self.weights, self._scale = geometric_weights(gamma, self.look_ahead + 1)
         self._benefit, self.max_wait = options.benefit, options.max_wait
         self.parameters = options.parameters(options.alpha, options.beta)
         prepare_kernels()
@@ -248,7 +255,7 @@ SPECS = (
         name="br-h",
         factory=BalanceRoute,
         options=BRHOptions(),
-        summary="two-stage F-score heuristic with look-ahead (--horizon, 20 by default)",
+        summary=f"two-stage F-score heuristic with look-ahead (--{LOOK_AHEAD}, 20 by default)",
         source="BalanceRoute, section 4",
         kernel="bfio.decode.machine.two_stage:KERNEL",
     ),
