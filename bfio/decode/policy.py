@@ -135,19 +135,8 @@ def checked_decision(
 ) -> tuple[int | None, ...]:
     """Return a policy's answer as a tuple, one worker or None per waiting request.
 
-    Parameters
-    ----------
-    answer : object
-        Whatever the policy returned.
-    num_waiting, num_workers : int
-        ``N`` and ``G``.
-    policy, step
-        Named in errors.
-
-    Raises
-    ------
-    InputError
-        If it is no sequence of length N, or an entry is neither None nor an integer in ``0..G-1``.
+    Refused is what is no sequence of N entries, and one that is neither None nor an integer in
+    ``0..G-1``; policy and step are named.
     """
     where = f"policy {policy}, step {step}"
     if isinstance(answer, np.ndarray):

@@ -105,11 +105,8 @@ def expected_steps(estimates: Estimates, look_ahead: int) -> FloatArray:
 def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -> Estimates:
     """Return both stages as an estimator has stated them.
 
-    Raises
-    ------
-    InputError
-        If they are not two arrays of ``count`` numbers, a probability is not in [0, 1], or a mean
-        that is read is not in [1, H].
+    Refused is what is not two arrays of ``count`` numbers, a probability not in [0, 1], and a mean
+    that is read and not in [1, H].
     """
     remedy = f"return two arrays of {count} numbers: p in [0, 1], mean steps in [1, {look_ahead}]"
     try:
@@ -294,10 +291,7 @@ class CheckedPredictor:
     def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return what it says, cut to ``1..H+1``; shape (n,).
 
-        Raises
-        ------
-        InputError
-            If it raises anything, or returns no integers >= 0 of that shape, or no estimates.
+        Refused is what raises anything, returns no integers >= 0 of that shape, or no estimates.
         """
         if len(requests) == 0:
             return requests
@@ -318,13 +312,7 @@ class CheckedPredictor:
         return clipped
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
-        """Return both stages; of a predictor that states steps alone, those are certain.
-
-        Raises
-        ------
-        InputError
-            As `remaining`.
-        """
+        """Return both stages; of a predictor that states steps alone, those are certain."""
         if not hasattr(self._predictor, "estimate"):
             steps = self.remaining(requests, ages, look_ahead).astype(np.float64)
             return Estimates((steps <= look_ahead).astype(np.float64), steps)
@@ -338,13 +326,7 @@ class CheckedPredictor:
         return prediction
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Let it learn, if it does.
-
-        Raises
-        ------
-        InputError
-            If it raises anything.
-        """
+        """Let it learn, if it does."""
         if (learn := getattr(self._predictor, "finished", None)) is not None:
             with self._asked(len(requests)):
                 learn(requests, outputs)

@@ -160,13 +160,7 @@ def _run(
 
 
 def check_arguments(workload: object, policy: object, cluster: object, form: str) -> None:
-    """Refuse arguments of a run that are of other types; ``form`` is the call as it is meant.
-
-    Raises
-    ------
-    InputError
-        If the workload, the policy or the cluster is none.
-    """
+    """Refuse arguments of a run that are of other types; ``form`` is the call as it is meant."""
     check_kind(workload, Workload, "workload", form)
     remedy = "give a name, a function of the state, or an object that is called with it"
     if isinstance(policy, type):
@@ -302,12 +296,7 @@ def plain_options(
 ) -> dict[str, Any]:
     """Return every option that a run used, as JSON has it.
 
-    Parameters
-    ----------
-    cluster, options, energy
-        Every field of these.
-    policy, predictor : mapping
-        Options of policy and predictor with the values in force, see `Run`.
+    Those of policy and predictor with the values in force, see `Run`.
     """
     owners = (cluster, options, energy)
     fixed = {entry.name: getattr(owner, entry.name) for owner in owners for entry in fields(owner)}

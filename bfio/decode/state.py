@@ -276,12 +276,7 @@ class DecodeState:
         """Return the loads that a step program compares, shape (G, H+1) [tokens].
 
         Those projected, with what is bound to a worker and does not run yet; where workers differ,
-        with the fixed part of each one's step in tokens of its own time.
-
-        Parameters
-        ----------
-        columns : int
-            ``H + 1``, steps of the window.
+        with the fixed part of each one's step in tokens of its own time. ``columns`` is H + 1.
         """
         loads = self.planned_loads(columns)
         return loads if self.overhead_tokens is None else loads + self.overhead_tokens[:, None]
@@ -290,11 +285,6 @@ class DecodeState:
         """Return the projected loads with what is bound to each worker, shape (G, H+1) [tokens].
 
         BalanceRoute, D.6: the virtual load of running and dispatched requests.
-
-        Parameters
-        ----------
-        columns : int
-            ``H + 1``, steps of the window.
         """
         loads = self.projected_loads[:, :columns]
         return loads if self.bound_loads is None else loads + self.bound_loads[:, :columns]
@@ -302,12 +292,7 @@ class DecodeState:
     def token_capacity(self, columns: int) -> IntArray | None:
         """Return how far `window_loads` may rise, shape (G,) [tokens]; None without a limit.
 
-        See `bfio.decode.state.window_capacity`.
-
-        Parameters
-        ----------
-        columns : int
-            ``H + 1``, steps of the window.
+        See `window_capacity`.
         """
         if int(self.room.max(initial=0)) >= NO_LIMIT // 2:
             return None
