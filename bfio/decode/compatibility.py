@@ -16,7 +16,7 @@ from bfio.decode.predictor import LengthSource
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from bfio.decode.cluster import Cluster
     from bfio.decode.options import RunOptions
@@ -93,31 +93,63 @@ POLICIES = (
     ),
 )
 
-_BOOKS = "keeps books of requests that"
 _OTHER = "or another policy"
 _NO_EVENTS = "use --overflow reserve, no failures and no cancellations"
+_NO_WINDOW = f"use {LOOK_AHEAD} 0, or predictor none or oracle"
+
+#: What does not go with policies that track requests: they keep books of requests that ...
+_TRACKED = (
+    ("delay", "start when it says so, and decisions take effect later", "use delay 0"),
+    ("interruptions", "run to their end, and these may be interrupted", _NO_EVENTS),
+    ("telemetry", "run, and is to know them by reports alone", "use no telemetry"),
+)
+_TRACKED_TOKENS = (
+    (
+        "token budget",
+        "emit a token at each step, and under a token budget prompts take some",
+        "use no token budget",
+    ),
+    (
+        "prefill",
+        "come in order of arrival, and prefill ends in another order",
+        "use no prefill",
+    ),
+)
+#: What does not go with token budgets.
+_BUDGETED = (
+    ("interruptions", "requests may leave their worker, with prompts half computed", _NO_EVENTS),
+    ("prefill", "the prefill tier computes prompts as well", "use one of the two"),
+    ("telemetry", "reports do not tell how far prompts are computed", "use no telemetry"),
+    (
+        "prefix cache",
+        "what prefix caches save is counted, and chunks would be computed all the same",
+        "keep no prefixes",
+    ),
+    ("offered load", "offered loads are known of machines that decode alone", "use rate_scale"),
+)
+#: What does not go with policies that let requests rest: each pauses, and ...
+_PAUSED = (
+    ("immediate dispatch", "is asked about arriving requests alone", "use pooled dispatch"),
+    ("delay", "decisions take effect later", "use delay 0"),
+    (
+        "telemetry",
+        "is to know requests that run by reports of workers alone",
+        "use no telemetry",
+    ),
+    ("predicted window", "predictors count steps without rests", _NO_WINDOW),
+)
+
+
+def _tracking(rows: Iterable[tuple[str, str, str]]) -> Iterator[Clash]:
+    for fact, why, remedy in rows:
+        what = f"keeps books of requests that {why}"
+        yield Clash("own tracking", fact, what, f"{remedy}, {_OTHER}")
+
 
 #: What no run may have both of.
 TOGETHER = (
     *POLICIES,
-    Clash(
-        "own tracking",
-        "delay",
-        f"{_BOOKS} start when it says so, and decisions take effect later",
-        f"use delay 0, {_OTHER}",
-    ),
-    Clash(
-        "own tracking",
-        "interruptions",
-        f"{_BOOKS} run to their end, and these may be interrupted",
-        f"{_NO_EVENTS}, {_OTHER}",
-    ),
-    Clash(
-        "own tracking",
-        "telemetry",
-        f"{_BOOKS} run, and is to know them by reports alone",
-        f"use no telemetry, {_OTHER}",
-    ),
+    *_tracking(_TRACKED),
     Clash(
         "own tracking",
         "ties",
@@ -130,18 +162,7 @@ TOGETHER = (
         "goes by the numbers of workers, keeps books of them by these, or draws one",
         f"use ties lowest, {_OTHER}",
     ),
-    Clash(
-        "own tracking",
-        "token budget",
-        f"{_BOOKS} emit a token at each step, and under a token budget prompts take some",
-        f"use no token budget, {_OTHER}",
-    ),
-    Clash(
-        "own tracking",
-        "prefill",
-        f"{_BOOKS} come in order of arrival, and prefill ends in another order",
-        f"use no prefill, {_OTHER}",
-    ),
+    *_tracking(_TRACKED_TOKENS),
     Clash(
         "pausing program",
         "mean time",
@@ -153,43 +174,9 @@ TOGETHER = (
         "batching",
         "there are no token budgets",
         "give token_budget",
-        where="batching",
+        "batching",
     ),
-    Clash(
-        "token budget",
-        "interruptions",
-        "requests may leave their worker, with prompts half computed",
-        _NO_EVENTS,
-        where="token_budget",
-    ),
-    Clash(
-        "token budget",
-        "prefill",
-        "the prefill tier computes prompts as well",
-        "use one of the two",
-        where="token_budget",
-    ),
-    Clash(
-        "token budget",
-        "telemetry",
-        "reports do not tell how far prompts are computed",
-        "use no telemetry",
-        where="token_budget",
-    ),
-    Clash(
-        "token budget",
-        "prefix cache",
-        "what prefix caches save is counted, and chunks would be computed all the same",
-        "keep no prefixes",
-        where="token_budget",
-    ),
-    Clash(
-        "token budget",
-        "offered load",
-        "offered loads are known of machines that decode alone",
-        "use rate_scale",
-        where="token_budget",
-    ),
+    *(Clash("token budget", *row, where="token_budget") for row in _BUDGETED),
     Clash(
         "growth by age",
         "interruptions",
@@ -207,33 +194,10 @@ TOGETHER = (
         "token budget",
         "predicted window",
         "predictors count steps without rests, and prompts take some",
-        f"use {LOOK_AHEAD} 0, or predictor none or oracle",
+        _NO_WINDOW,
         where="token_budget",
     ),
-    Clash(
-        "pauses",
-        "immediate dispatch",
-        "pauses, and is asked about arriving requests alone",
-        "use pooled dispatch",
-    ),
-    Clash(
-        "pauses",
-        "delay",
-        "pauses, and decisions take effect later",
-        "use delay 0",
-    ),
-    Clash(
-        "pauses",
-        "telemetry",
-        "pauses, and is to know requests that run by reports of workers alone",
-        "use no telemetry",
-    ),
-    Clash(
-        "pauses",
-        "predicted window",
-        "pauses, and predictors count steps without rests",
-        f"use {LOOK_AHEAD} 0, or predictor none or oracle",
-    ),
+    *(Clash("pauses", fact, f"pauses, and {why}", remedy) for fact, why, remedy in _PAUSED),
 )
 
 #: What compiled runs do not know; ``what`` is said of the policy's run.
