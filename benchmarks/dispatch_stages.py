@@ -41,7 +41,7 @@ class StagedPolicy:
     """
 
     def __init__(self, look_ahead: int) -> None:
-        self._policy = BalanceRoute(BRHOptions(horizon=look_ahead))
+        self._policy = BalanceRoute(BRHOptions(look_ahead=look_ahead))
         self.horizon = look_ahead
         #: Of each decision, times as in `PARTS` [s].
         self.parts: list[tuple[float, float, float]] = []

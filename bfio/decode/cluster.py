@@ -204,20 +204,7 @@ class Cluster:
         return f"{self.workers}x({slots})" if "*" in slots else f"{self.workers}x{slots}"
 
     def alike(self, name: str, who: str) -> Any:
-        """Return the value of a field that all workers share.
-
-        Parameters
-        ----------
-        name : str
-            The field.
-        who : str
-            What does not know unequal workers, for the error.
-
-        Raises
-        ------
-        InputError
-            If it differs between workers.
-        """
+        """Return the value of a field that all workers share; ``who`` knows no other."""
         value = getattr(self, name)
         if isinstance(value, tuple):
             raise InputError(name, f"{who} knows equal workers only", "give one number for all")
@@ -262,14 +249,9 @@ class Cluster:
         return budgets
 
     def batch_times(self, tokens: IntArray) -> FloatArray:
-        """Return what batches add to the times of workers, ``a·max(0, b' - b0)`` [s].
+        """Return what batches of such tokens add to times of workers, ``a·max(0, b' - b0)`` [s].
 
         Throughput paper, eq. (2.3), whose constant is the fixed part of a step here.
-
-        Parameters
-        ----------
-        tokens : IntArray
-            Shape (..., G): tokens of the batch of each worker.
         """
         import numpy as np
 
@@ -282,12 +264,9 @@ class Cluster:
     def paces(self) -> tuple[IntArray | None, IntArray | None]:
         """Return what step programs of unequal workers compare; None and None of equal ones.
 
-        Returns
-        -------
-        tuple of IntArray
-            Each of shape (G,): times per token as integers in their proportion, the least at
-            least `PACE_SCALE` where integers up to that do not give it exactly, and the fixed
-            part of a step in tokens of the worker's own time.
+        Each of shape (G,): times per token as integers in their proportion, the least at least
+        `PACE_SCALE` where integers up to that do not give it exactly, and the fixed part of a
+        step in tokens of the worker's own time.
         """
         if self.keeps_one_pace:
             return None, None
@@ -313,18 +292,10 @@ class Cluster:
         )
 
     def step_units(self) -> tuple[IntArray, IntArray] | None:
-        """Return fixed parts of a step and times per token in whole units of one time.
+        """Return fixed parts of a step and times per token in whole units of one time, or None.
 
-        Returns
-        -------
-        tuple of IntArray or None
-            Each of shape (G,), as `paces` rounds them; of equal workers the unit is the time of
-            one token. None where a token takes no time.
-
-        Raises
-        ------
-        InputError
-            If the fixed part is more than 2^53 units.
+        Each of shape (G,), as `paces` rounds them; of equal workers the unit is the time of one
+        token. None where a token takes no time; refused is a fixed part of more than 2^53 units.
         """
         import numpy as np
 
@@ -351,16 +322,9 @@ class Cluster:
     ) -> float:
         """Duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
 
-        Equation (6) of BF-IO where workers are equal and t_m = 0.
-
-        Parameters
-        ----------
-        loads : IntArray
-            Shape (G,) [tokens].
-        factors : FloatArray, optional
-            Shape (G,): what all times of a worker are multiplied by at this step.
-        more_s : FloatArray, optional
-            Shape (G,): what is added to ``C_g``, such as the time of a batch [s].
+        Equation (6) of BF-IO where workers are equal and t_m = 0. All times of a worker may be
+        multiplied by ``factors``, and something be added to ``C_g``, such as the time of a batch
+        (``more_s``); all of shape (G,).
         """
         slow = (1.0,) * self.workers if factors is None else factors
         added = (0.0,) * self.workers if more_s is None else more_s

@@ -80,13 +80,7 @@ class Comparison:
         return f"<Comparison of {', '.join(self.labels)}: {self.settings}>"
 
     def to_frame(self) -> Any:
-        """Return every metric as a data frame of pandas: a line per policy and part of the run.
-
-        Raises
-        ------
-        InputError
-            If pandas is not installed.
-        """
+        """Return every metric as a data frame of pandas: a line per policy and part of the run."""
         lines = []
         for document in self.documents():
             parts = {"whole": document, "measured": document["measured"]}
@@ -97,17 +91,9 @@ class Comparison:
         return data_frame(lines)
 
     def power_to_frame(self, parts: int = DEFAULT_PARTS) -> Any:
-        """Return power over time as a data frame: a line per policy and part of its time.
+        """Return power over time as a data frame: a line per policy and equal part of its time.
 
-        Parameters
-        ----------
-        parts : int
-            Equal parts of the time of each run; `bfio.decode.energy` says what power they have.
-
-        Raises
-        ------
-        InputError
-            If pandas is not installed.
+        `bfio.decode.energy` says what power the parts have.
         """
         lines = []
         for label, run in zip(self.labels, self.runs, strict=True):

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from bfio.decode.drift import DriftReading
+from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.options import BATCHING, Dispatch, Ties, may_interrupt
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from bfio.decode.cluster import Cluster
     from bfio.decode.options import RunOptions
@@ -23,48 +24,27 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """What a run is asked to be.
+    """What a run is asked to be."""
 
-    Parameters
-    ----------
-    policy : str
-        What the policy is called.
-    spec : PolicySpec
-        What is known of it.
-    cluster, options : Cluster, RunOptions
-        What it runs on, and how.
-    steps : int
-        Look-ahead steps that it is shown.
-    pauses : bool
-        Whether it lets requests rest.
-    """
-
-    policy: str
-    spec: PolicySpec
+    policy: str  #: What the policy is called.
+    spec: PolicySpec  #: What is known of it.
+    #: What it runs on, and how.
     cluster: Cluster
     options: RunOptions
-    steps: int = 0
-    pauses: bool = False
+    steps: int = 0  #: Look-ahead steps that it is shown.
+    pauses: bool = False  #: Whether it lets requests rest.
 
 
 class Clash(NamedTuple):
-    """Two facts that do not go together.
+    """Two facts that do not go together."""
 
-    Parameters
-    ----------
-    first, second : str
-        Keys of `FACTS`.
-    what, remedy : str
-        What is wrong with both, and what to do.
-    where : str
-        Whose option it is; by default the policy's.
-    """
-
+    #: Keys of `FACTS`.
     first: str
     second: str
+    #: What is wrong with both, and what to do.
     what: str
     remedy: str
-    where: str = ""
+    where: str = ""  #: Whose option it is; by default the policy's.
 
 
 def _is_predicted(asked: Asked) -> bool:
@@ -113,31 +93,63 @@ POLICIES = (
     ),
 )
 
-_BOOKS = "keeps books of requests that"
 _OTHER = "or another policy"
 _NO_EVENTS = "use --overflow reserve, no failures and no cancellations"
+_NO_WINDOW = f"use {LOOK_AHEAD} 0, or predictor none or oracle"
+
+#: What does not go with policies that track requests: they keep books of requests that ...
+_TRACKED = (
+    ("delay", "start when it says so, and decisions take effect later", "use delay 0"),
+    ("interruptions", "run to their end, and these may be interrupted", _NO_EVENTS),
+    ("telemetry", "run, and is to know them by reports alone", "use no telemetry"),
+)
+_TRACKED_TOKENS = (
+    (
+        "token budget",
+        "emit a token at each step, and under a token budget prompts take some",
+        "use no token budget",
+    ),
+    (
+        "prefill",
+        "come in order of arrival, and prefill ends in another order",
+        "use no prefill",
+    ),
+)
+#: What does not go with token budgets.
+_BUDGETED = (
+    ("interruptions", "requests may leave their worker, with prompts half computed", _NO_EVENTS),
+    ("prefill", "the prefill tier computes prompts as well", "use one of the two"),
+    ("telemetry", "reports do not tell how far prompts are computed", "use no telemetry"),
+    (
+        "prefix cache",
+        "what prefix caches save is counted, and chunks would be computed all the same",
+        "keep no prefixes",
+    ),
+    ("offered load", "offered loads are known of machines that decode alone", "use rate_scale"),
+)
+#: What does not go with policies that let requests rest: each pauses, and ...
+_PAUSED = (
+    ("immediate dispatch", "is asked about arriving requests alone", "use pooled dispatch"),
+    ("delay", "decisions take effect later", "use delay 0"),
+    (
+        "telemetry",
+        "is to know requests that run by reports of workers alone",
+        "use no telemetry",
+    ),
+    ("predicted window", "predictors count steps without rests", _NO_WINDOW),
+)
+
+
+def _tracking(rows: Iterable[tuple[str, str, str]]) -> Iterator[Clash]:
+    for fact, why, remedy in rows:
+        what = f"keeps books of requests that {why}"
+        yield Clash("own tracking", fact, what, f"{remedy}, {_OTHER}")
+
 
 #: What no run may have both of.
 TOGETHER = (
     *POLICIES,
-    Clash(
-        "own tracking",
-        "delay",
-        f"{_BOOKS} start when it says so, and decisions take effect later",
-        f"use delay 0, {_OTHER}",
-    ),
-    Clash(
-        "own tracking",
-        "interruptions",
-        f"{_BOOKS} run to their end, and these may be interrupted",
-        f"{_NO_EVENTS}, {_OTHER}",
-    ),
-    Clash(
-        "own tracking",
-        "telemetry",
-        f"{_BOOKS} run, and is to know them by reports alone",
-        f"use no telemetry, {_OTHER}",
-    ),
+    *_tracking(_TRACKED),
     Clash(
         "own tracking",
         "ties",
@@ -150,18 +162,7 @@ TOGETHER = (
         "goes by the numbers of workers, keeps books of them by these, or draws one",
         f"use ties lowest, {_OTHER}",
     ),
-    Clash(
-        "own tracking",
-        "token budget",
-        f"{_BOOKS} emit a token at each step, and under a token budget prompts take some",
-        f"use no token budget, {_OTHER}",
-    ),
-    Clash(
-        "own tracking",
-        "prefill",
-        f"{_BOOKS} come in order of arrival, and prefill ends in another order",
-        f"use no prefill, {_OTHER}",
-    ),
+    *_tracking(_TRACKED_TOKENS),
     Clash(
         "pausing program",
         "mean time",
@@ -173,43 +174,9 @@ TOGETHER = (
         "batching",
         "there are no token budgets",
         "give token_budget",
-        where="batching",
+        "batching",
     ),
-    Clash(
-        "token budget",
-        "interruptions",
-        "requests may leave their worker, with prompts half computed",
-        _NO_EVENTS,
-        where="token_budget",
-    ),
-    Clash(
-        "token budget",
-        "prefill",
-        "the prefill tier computes prompts as well",
-        "use one of the two",
-        where="token_budget",
-    ),
-    Clash(
-        "token budget",
-        "telemetry",
-        "reports do not tell how far prompts are computed",
-        "use no telemetry",
-        where="token_budget",
-    ),
-    Clash(
-        "token budget",
-        "prefix cache",
-        "what prefix caches save is counted, and chunks would be computed all the same",
-        "keep no prefixes",
-        where="token_budget",
-    ),
-    Clash(
-        "token budget",
-        "offered load",
-        "offered loads are known of machines that decode alone",
-        "use rate_scale",
-        where="token_budget",
-    ),
+    *(Clash("token budget", *row, where="token_budget") for row in _BUDGETED),
     Clash(
         "growth by age",
         "interruptions",
@@ -227,33 +194,10 @@ TOGETHER = (
         "token budget",
         "predicted window",
         "predictors count steps without rests, and prompts take some",
-        "use horizon 0, or predictor none or oracle",
+        _NO_WINDOW,
         where="token_budget",
     ),
-    Clash(
-        "pauses",
-        "immediate dispatch",
-        "pauses, and is asked about arriving requests alone",
-        "use pooled dispatch",
-    ),
-    Clash(
-        "pauses",
-        "delay",
-        "pauses, and decisions take effect later",
-        "use delay 0",
-    ),
-    Clash(
-        "pauses",
-        "telemetry",
-        "pauses, and is to know requests that run by reports of workers alone",
-        "use no telemetry",
-    ),
-    Clash(
-        "pauses",
-        "predicted window",
-        "pauses, and predictors count steps without rests",
-        "use horizon 0, or predictor none or oracle",
-    ),
+    *(Clash("pauses", fact, f"pauses, and {why}", remedy) for fact, why, remedy in _PAUSED),
 )
 
 #: What compiled runs do not know; ``what`` is said of the policy's run.
@@ -273,13 +217,7 @@ def first_clash(asked: Asked, table: Iterable[Clash]) -> Clash | None:
 
 
 def check_together(asked: Asked, table: Iterable[Clash] = TOGETHER) -> None:
-    """Refuse a run with two facts that do not go together.
-
-    Raises
-    ------
-    InputError
-        If a row of the table holds.
-    """
+    """Refuse a run with two facts of a row of the table, which do not go together."""
     clash = first_clash(asked, table)
     if clash is not None:
         why = asked.spec.why_pooled if clash.second == "another dispatch" else ""

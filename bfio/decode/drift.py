@@ -134,19 +134,8 @@ class Drift:
     def growth(self, step: int, ages: IntArray, look_ahead: int) -> IntArray:
         """Return what requests will have gained after h = 0..H further steps [tokens].
 
-        Parameters
-        ----------
-        step : int
-            The step now.
-        ages : IntArray
-            Shape (n,): tokens each request has emitted so far (0 if it waits).
-        look_ahead : int
-            ``H``.
-
-        Returns
-        -------
-        IntArray
-            Shape (H+1,) if all requests grow alike, otherwise (n, H+1).
+        Shape (H+1,) if all requests grow alike, otherwise (n, H+1). ``ages`` are the tokens that
+        each request has emitted so far (0 if it waits).
         """
         ahead = np.arange(look_ahead + 1, dtype=np.int64)
         if self.is_uniform:

@@ -24,7 +24,7 @@ import numpy as np
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.features.stragglers.schedule import Stragglers, stragglers_of
+from bfio.decode.features.stragglers import Stragglers, stragglers_of
 from bfio.decode.observers import StepView
 from bfio.decode.options import NO_EVENTS
 from formulations.arrays import integer
@@ -71,16 +71,8 @@ def busy_times(
 ) -> FloatArray:
     """Return how long each worker is busy in each step, shape (K, G) [s].
 
-    Parameters
-    ----------
-    loads : IntArray
-        Shape (K, G) [tokens].
-    durations : FloatArray
-        Shape (K,) [s]; the most loaded worker is busy for exactly that long.
-    cluster : Cluster
-        The machine.
-    factors : FloatArray, optional
-        Shape (K, G): how many times as long each worker takes (`bfio.decode.features.stragglers`).
+    The most loaded worker is busy for as long as the step lasts. ``factors``, shape (K, G), say
+    how many times as long each worker takes (`bfio.decode.features.stragglers`).
     """
     overhead_s, token_time_s = cluster.worker_times()
     if factors is not None:
@@ -102,16 +94,7 @@ def step_energies(
 ) -> FloatArray:
     """Return the energy of each worker in each step, shape (K, G) [J].
 
-    Parameters
-    ----------
-    loads, running : IntArray
-        Shape (K, G): load [tokens] and active requests of each worker.
-    durations : FloatArray
-        Shape (K,) [s].
-    cluster, model, reading
-        The machine, the power curve and which tokens/s sets the power.
-    factors : FloatArray, optional
-        As in `busy_times`.
+    Of its load [tokens] and active requests, shape (K, G); ``factors`` as in `busy_times`.
     """
     whole = np.broadcast_to(durations[:, None], loads.shape)
     busy = whole

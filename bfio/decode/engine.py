@@ -26,14 +26,14 @@ from bfio.decode.features.pausing import (
     check_nobody_rests,
     checked_rests,
 )
-from bfio.decode.features.prefixes.asked import Prefixes
+from bfio.decode.features.prefixes import Prefixes
 from bfio.decode.features.registry import FEATURES
-from bfio.decode.features.telemetry.phases import receive, show_projection
+from bfio.decode.features.telemetry import receive, show_projection
 from bfio.decode.features.ties import in_places, orders
 from bfio.decode.machine.counters import ACTIVE, FINISHED, RESERVE, REVEALED, STEP, TAKEN, WAITING
 from bfio.decode.machine.kernel import STALLED, run_chunk
-from bfio.decode.machine.moves import start_queued
-from bfio.decode.machine.outcome import finished_run, step_view
+from bfio.decode.machine.moves import first_waiting, start_queued
+from bfio.decode.machine.outcome import finished_run, stalled, step_view
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -44,9 +44,7 @@ from bfio.decode.machine.phases import (
     open_in_flight,
     run_step,
 )
-from bfio.decode.machine.records import Chunks
-from bfio.decode.machine.state import Record, State, new_state
-from bfio.decode.machine.waiting import first_waiting
+from bfio.decode.machine.state import Chunks, Record, State, new_state
 from bfio.decode.machine.window import (
     Window,
     bound_loads,
@@ -67,7 +65,6 @@ from bfio.decode.policy import (
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
-from bfio.decode.stalled import stalled
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.tally import free_memory
 from formulations.arrays import IntArray, frozen
@@ -89,49 +86,6 @@ MAX_STEP_TOKENS = 2**62
 MAX_DRAIN_STEPS = 10**8
 
 
-def run_interpreted(
-    workload: Workload,
-    policy: Policy,
-    name: str,
-    look_ahead: int,
-    cluster: Cluster,
-    options: RunOptions,
-    watching: Watching,
-    history: Workload | None = None,
-) -> Run:
-    """Run any policy step by step; `bfio.decode.simulation.simulate` states arguments and errors.
-
-    Parameters
-    ----------
-    workload, cluster, watching, history
-        What is run.
-    policy : Policy
-        What decides, made for this run.
-    name : str
-        What it is called.
-    look_ahead : int
-        Look-ahead steps that it is shown.
-    options : RunOptions
-        How it runs, its margin filled in.
-    """
-    began = perf_counter()
-    run = _Interpreted(workload, policy, name, look_ahead, cluster, options, watching, history)
-    run.run()
-    return finished_run(
-        policy=name,
-        engine=Engine.REFERENCE,
-        cluster=cluster,
-        options=run.options,
-        state=run.state,
-        chunks=run.chunks,
-        statistics=policy_statistics(policy, name),
-        wall_s=perf_counter() - began,
-        decide_s=run.decide_s,
-        rests=run.rests,
-        batching=run.batching,
-    )
-
-
 def with_margin(policy: Policy, options: RunOptions) -> RunOptions:
     """Return the options of a run of ``policy``, which may have a margin of its own."""
     if options.dispatch is Dispatch.IMMEDIATE and options.margin is None:
@@ -139,8 +93,12 @@ def with_margin(policy: Policy, options: RunOptions) -> RunOptions:
     return options
 
 
-class _Interpreted:
-    """A run step by step, around any policy."""
+class Interpreted:
+    """A run step by step, around any policy; `bfio.decode.simulation.simulate` states its errors.
+
+    The policy is made for this run, which shows it so many look-ahead steps; the options have
+    their margin filled in.
+    """
 
     def __init__(
         self,
@@ -153,6 +111,7 @@ class _Interpreted:
         watching: Watching,
         history: Workload | None,
     ) -> None:
+        self.began = perf_counter()
         lengths = predictors.lengths_of(options.predictor)
         predictor = predictors.made(options.predictor, workload, options.seed, history)
         self.options = replace(options, predictor=predictor.name)
@@ -168,6 +127,7 @@ class _Interpreted:
             pauses=rests,
         )
         self.policy, self.name, self.look_ahead = policy, name, look_ahead
+        self.cluster = cluster
         self.rng = options.generator()
         self.predictor: CheckedPredictor | None = None
         self.refresh: Refresh | None = None
@@ -198,8 +158,8 @@ class _Interpreted:
         """The step now."""
         return int(self.state.counters[STEP])
 
-    def run(self) -> None:
-        """Run until the end or a stop, chunk by chunk."""
+    def run(self) -> Run:
+        """Run until the end or a stop, chunk by chunk, and return the record."""
         run_on = rewired(
             run_chunk,
             is_over=self.is_over,
@@ -215,6 +175,19 @@ class _Interpreted:
                 raise stalled(self.name, self.state)
             self.chunks.keep(record, rows, self.state)
             num_steps = min(2 * num_steps, self.chunks.most_steps)
+        return finished_run(
+            policy=self.name,
+            engine=Engine.REFERENCE,
+            cluster=self.cluster,
+            options=self.options,
+            state=self.state,
+            chunks=self.chunks,
+            statistics=policy_statistics(self.policy, self.name),
+            wall_s=perf_counter() - self.began,
+            decide_s=self.decide_s,
+            rests=self.rests,
+            batching=self.batching,
+        )
 
     def is_over(self, state: State) -> bool:
         """Whether all is done, or whoever watches wants no more."""
@@ -441,21 +414,9 @@ def check_run(
 ) -> int:
     """Return the largest possible sum of the loads of a step [tokens].
 
-    Parameters
-    ----------
-    workload, cluster, options
-        What is run.
-    look_ahead : int
-        Look-ahead steps of its policy.
-    pauses : bool
-        Whether requests may rest, and so grow at other steps.
-
-    Raises
-    ------
-    InputError
-        If it exceeds `MAX_STEP_TOKENS`, a request has more than `MAX_DRAIN_STEPS` tokens and
-        nothing limits the steps (no one could wait for its end), one may come to take more
-        memory than any worker has, or prefixes are to be kept and nothing tells them.
+    Refused is a run in which it exceeds `MAX_STEP_TOKENS`, one without a limit of steps whose
+    longest request has more than `MAX_DRAIN_STEPS` tokens, and what a feature refuses. If
+    requests may rest (``pauses``) they grow at other steps.
     """
     longest = int(workload.output_tokens.max(initial=0))
     if options.steps is None and longest > MAX_DRAIN_STEPS:

@@ -468,14 +468,7 @@ def observed_run(
 ) -> Run:
     """Run a policy as `bfio.simulate` does, and show an observer the windows of its program.
 
-    Parameters
-    ----------
-    workload, policy, cluster, policy_options, engine, options
-        As `bfio.simulate` takes them.
-    gaps : GapObserver
-        What solves the steps.
-    observers : sequence of Observer
-        What else watches, with the same windows.
+    Other observers watch the same windows.
     """
     decisions, watching = _Decisions(), [*observers, gaps]
     again = deepcopy(options.predictor)

@@ -26,8 +26,7 @@ _DECISIONS = {
 
 def _warm_up(kind: str, *, features: bool) -> None:
     """Compile or load the kernels of a group in this process."""
-    from bfio.decode.machine.parts import EVERY_PART
-    from bfio.decode.machine.whole_run import warm_up
+    from bfio.decode.machine.whole_run import EVERY_PART, warm_up
     from bfio.decode.policy_registry import built_in
 
     if kind in _DECISIONS and not features:

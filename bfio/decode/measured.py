@@ -162,17 +162,7 @@ def _each_once(values: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> MeasuredPart:
-    """Return which part of a run is measured, for any policy.
-
-    Parameters
-    ----------
-    workload : Workload
-        The requests.
-    cluster : Cluster
-        The machine.
-    options : RunOptions
-        How the run is made.
-    """
+    """Return which part of a run is measured, for any policy."""
     if len(workload) == 0:
         return MeasuredPart(False, 0, 0, 0, 0, "there are no requests")
     outputs, is_timed = _Outputs(workload), options.arrivals is ArrivalMode.TIMED
@@ -210,19 +200,10 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
 def repeats(
     workload: Workload, cluster: Cluster, options: RunOptions, asked: int | str = AUTO
 ) -> int:
-    """Return how often the requests come in a run that is measured.
+    """Return how often the requests come in a run that is measured: ``asked``, or ``auto``.
 
-    Parameters
-    ----------
-    workload, cluster, options
-        Of one pass.
-    asked : int or "auto"
-        ``auto``: as often as the measured part needs to be as long as wanted.
-
-    Raises
-    ------
-    InputError
-        If it is neither ``auto`` nor a whole number of at least 1.
+    ``auto`` repeats them as often as the measured part needs to be as long as wanted. Refused is
+    what is neither that nor a whole number of at least 1.
     """
     if isinstance(asked, str) and asked != AUTO:
         raise InputError("repeat", f"{asked!r:.40} is unknown", "give a whole number, or auto")

@@ -30,19 +30,7 @@ _DIGITS = 9
 def capacity_tokens_per_s(workload: "Workload", cluster: "Cluster", drift: Drift) -> float:
     """Return the most tokens per second that a machine can emit of such requests in the long run.
 
-    Parameters
-    ----------
-    workload : Workload
-        The requests, at least one.
-    cluster : Cluster
-        The machine.
-    drift : Drift
-        How loads grow; by the step of the run it is taken as if by age.
-
-    Raises
-    ------
-    InputError
-        If a step takes no time.
+    Drift by the step of the run is taken as if by age. Refused is a step that takes no time.
     """
     slots, step_s = _when_full(workload, cluster, drift)
     if not step_s > 0:
@@ -84,12 +72,8 @@ def mean_active_load(workload: "Workload", drift: Drift) -> float:
 def rate_factor(workload: "Workload", cluster: "Cluster", options: "RunOptions") -> Fraction:
     """Return what the rates of timed arrivals are multiplied by in a run.
 
-    With ``options.load`` that is what makes the offered load so large.
-
-    Raises
-    ------
-    InputError
-        If there is a load, and no two requests arrive at different times.
+    With ``options.load`` that is what makes the offered load so large; refused if no two requests
+    arrive at different times.
     """
     if options.load is None:
         return options.rate_scale

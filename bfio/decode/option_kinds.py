@@ -1,11 +1,35 @@
-"""Kinds of options that several policies or predictors have: what their values are."""
+"""Kinds of options: what their values are, and what texts stand for."""
 
-from fractions import Fraction
+from __future__ import annotations
 
-from bfio.common.options import NUMBER, RATIONAL, WHOLE, OptionKind, checked, one_of, whole
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from bfio.common.number_text import exact
+from bfio.common.options import (
+    NUMBER,
+    RATIONAL,
+    TEXT,
+    WHOLE,
+    OptionKind,
+    checked,
+    one_of,
+    option,
+    read_pairs,
+    whole,
+)
+from bfio.decode.cluster import MAX_TIME_S
 from formulations.errors import InputError
+from formulations.keywords import known_fields
 from formulations.rationals import exact_rational
+from formulations.scalars import integer, real
 from formulations.work import checked_work_limit
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from formulations.arrays import BoolArray, FloatArray
 
 #: Longest look-ahead of a policy of this toolkit.
 MAX_HORIZON = 5000
@@ -31,6 +55,11 @@ def rational(
     return checked(RATIONAL, check)
 
 
+def look_ahead_option(default: int | None, text: str, most: int = MAX_HORIZON) -> Any:
+    """Return the field of options of a policy that says how many steps it looks ahead."""
+    return option(default, whole(0, most), "H", text, name=LOOK_AHEAD)
+
+
 def _discount(value: object, name: str) -> Fraction:
     gamma = exact_rational(value, name)
     if not 0 < gamma <= 1:
@@ -44,8 +73,8 @@ def _time_limit(value: object, name: str) -> object:
     return value
 
 
-#: ``H``, steps.
-HORIZON = whole(0, MAX_HORIZON)
+#: What users call the look-ahead of a policy, and ``H`` itself, steps.
+LOOK_AHEAD, HORIZON = "horizon", whole(0, MAX_HORIZON)
 #: ``q``, tokens after which a predictor is asked about a request again.
 REFRESH = whole(1, 10**7)
 #: Any rational number >= 0, one by which loads are multiplied, and a discount per step.
@@ -58,3 +87,208 @@ WORK_LIMIT, TIME_LIMIT = (checked(WHOLE, checked_work_limit), checked(NUMBER, _t
 STAGE_2_KEY = one_of("lexicographic", "product")
 #: What options of arriving requests are read beside: a pool does not know when they arrive.
 TIMED = "arrivals=timed"
+
+#: Time in which the cache of a token reaches the pool [s]: half a MiB of it over 50 GB/s.
+TRANSFER_TIME_S = 1e-5
+#: Shortest time to live [s].
+MIN_TTL_S = 1e-3
+MAX_WORKERS = 10**6
+_FORM = "write e.g. workers=4,token_time=5e-5,ttl=30,places=256"
+#: What the parts of its text stand for.
+_NAMES = {
+    "workers": "workers",
+    "token_time": "token_time_s",
+    "overhead": "overhead_s",
+    "transfer": "transfer_time_s",
+    "ttl": "ttl_s",
+    "places": "places",
+}
+
+
+@known_fields
+@dataclass(frozen=True)
+class PrefillTier:
+    """Prefill workers, and the pool they hand their requests to.
+
+    Parameters
+    ----------
+    workers : int
+        ``P``; each computes one prompt at a time.
+    token_time_s, overhead_s : float
+        Time of a prefill per token of the prompt, and its fixed part [s].
+    transfer_time_s : float
+        Time per token of the prompt in which its cache reaches the pool [s].
+    ttl_s : float
+        Time for which the pool keeps the cache of a request that waits [s]; infinite for ever.
+    places : int, optional
+        Requests that the pool holds, those on their way to it included; by default any number.
+
+    Raises
+    ------
+    InputError
+        If a value is out of its domain.
+    """
+
+    workers: int
+    token_time_s: float
+    overhead_s: float = 0.0
+    transfer_time_s: float = TRANSFER_TIME_S
+    ttl_s: float = math.inf
+    places: int | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        workers = integer(self.workers, "prefill workers", minimum=1, maximum=MAX_WORKERS)
+        object.__setattr__(self, "workers", workers)
+        for name in ("token_time_s", "overhead_s", "transfer_time_s"):
+            time = float(real(getattr(self, name), f"prefill {name}"))
+            if not 0 <= time <= MAX_TIME_S:
+                raise InputError(f"prefill {name}", f"{time} s", f"give one in [0, {MAX_TIME_S}]")
+            object.__setattr__(self, name, time)
+        ttl_s = math.inf if self.ttl_s == math.inf else float(real(self.ttl_s, "prefill ttl"))
+        if not ttl_s >= MIN_TTL_S:
+            raise InputError("prefill ttl", f"{ttl_s} s", f"give {MIN_TTL_S} s or more")
+        object.__setattr__(self, "ttl_s", ttl_s)
+        if self.places is not None:
+            integer(self.places, "prefill places", minimum=1)
+
+    @property
+    def text(self) -> str:
+        """What it is given as, without what is as by default."""
+        values = {name: getattr(self, field) for name, field in _NAMES.items()}
+        kept = {n: v for n, v in values.items() if v != getattr(type(self), _NAMES[n], None)}
+        return ",".join(f"{name}={exact(value)}" for name, value in kept.items())
+
+
+def prefill_tier(given: str | PrefillTier | None, where: str = "prefill") -> PrefillTier | None:
+    """Return the tier that an option of a run stands for; None of ``none``.
+
+    That is ``workers=P,token_time=SECONDS``, and ``overhead``, ``transfer``, ``ttl`` [s],
+    ``places``.
+    """
+    if given is None or given == "none":
+        return None
+    if isinstance(given, PrefillTier):
+        return given
+    kinds = {name: WHOLE if name in ("workers", "places") else NUMBER for name in _NAMES}
+    values = read_pairs(kinds, str(given), where)
+    for name in ("workers", "token_time"):
+        if name not in values:
+            raise InputError(where, f"no {name}", _FORM)
+    return PrefillTier(**{_NAMES[name]: value for name, value in values.items()})
+
+
+#: Its option of a run.
+PREFILL = option(
+    None,
+    checked(TEXT, prefill_tier),
+    "TIER",
+    "with timed arrivals, prefill workers before the pool, e.g. workers=4,token_time=5e-5,"
+    "ttl=30,places=256 (default: none; docs/cluster.md)",
+    beside=TIMED,
+)
+
+_SLO_FORM = "write e.g. ttft=2,tpot=0.05"
+
+
+@known_fields
+@dataclass(frozen=True)
+class ServiceLevel:
+    """Limits that a request meets or not; metrics alone read them.
+
+    ``ttft_s`` is the longest time from arrival or reveal to the first token, ``tpot_s`` the
+    longest time per output token (BF-IO eq. 9) [s]; infinite for no limit, but not both.
+    """
+
+    ttft_s: float = math.inf
+    tpot_s: float = math.inf
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in ("ttft_s", "tpot_s"):
+            value = getattr(self, name)
+            limit = math.inf if value == math.inf else float(real(value, name))
+            if not limit > 0:
+                raise InputError(name, f"{limit} s is no limit", "give seconds > 0")
+            object.__setattr__(self, name, limit)
+        if self.ttft_s == self.tpot_s == math.inf:
+            raise InputError("slo", "limits nothing", _SLO_FORM)
+
+    def met(self, first_tokens: FloatArray, times_per_token: FloatArray) -> BoolArray:
+        """Return which requests met both limits, shape (n,); both times in seconds."""
+        return (first_tokens <= self.ttft_s) & (times_per_token <= self.tpot_s)
+
+
+def service_level(given: str | ServiceLevel | None, where: str = "slo") -> ServiceLevel | None:
+    """Return the limits that an option of a run stands for; None of ``none``.
+
+    That is ``ttft=SECONDS,tpot=SECONDS``, one of the two or both.
+    """
+    if given is None or given == "none":
+        return None
+    if isinstance(given, ServiceLevel):
+        return given
+    limits = read_pairs({"ttft": NUMBER, "tpot": NUMBER}, str(given), where)
+    return ServiceLevel(**{f"{name}_s": limit for name, limit in limits.items()})
+
+
+#: Its option of a run.
+SLO = option(
+    None,
+    checked(TEXT, service_level),
+    "LIMITS",
+    "limits of a request that goodput counts by [s], e.g. ttft=2,tpot=0.05 (default: none)",
+)
+
+#: Oldest reports [steps].
+MAX_DELAY = 10**4
+
+
+@known_fields
+@dataclass(frozen=True)
+class Telemetry:
+    """How workers report: a report arrives ``delay`` steps later, a share ``loss`` never does."""
+
+    delay: int = 0
+    loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        delay = integer(self.delay, "telemetry delay", maximum=MAX_DELAY)
+        object.__setattr__(self, "delay", delay)
+        loss = float(real(self.loss, "telemetry loss"))
+        if not 0 <= loss < 1:
+            raise InputError("telemetry loss", f"{loss}", "give a share in [0, 1)")
+        object.__setattr__(self, "loss", loss)
+
+    @property
+    def text(self) -> str:
+        """What it is given as."""
+        pairs = (("delay", self.delay), ("loss", self.loss))
+        return ",".join(f"{name}={exact(value)}" for name, value in pairs if value)
+
+
+def telemetry_of(given: str | Telemetry | None, where: str = "telemetry") -> Telemetry | None:
+    """Return the telemetry that an option of a run stands for; None if nothing is late or lost.
+
+    That is ``delay=STEPS,loss=SHARE``, one of the two or both; ``none`` for exact loads.
+    """
+    if given is None or given == "none":
+        return None
+    if not isinstance(given, Telemetry):
+        kinds = {"delay": WHOLE, "loss": NUMBER}
+        given = Telemetry(**read_pairs(kinds, str(given), where))
+    return given if given.delay or given.loss else None
+
+
+#: Its option of a run.
+TELEMETRY = option(
+    None,
+    checked(
+        replace(TEXT, draws=lambda given: given is not None and given.loss > 0),
+        telemetry_of,
+    ),
+    "T",
+    "loads that policies see are old or lost, e.g. delay=4,loss=0.1 [steps, share] (default: "
+    "none)",
+)

@@ -20,11 +20,8 @@ from bfio.common.options import (
     whole,
 )
 from bfio.decode.cluster import MAX_TIME_S
-from bfio.decode.features.prefill.options import PREFILL
-from bfio.decode.features.service_levels.options import SLO
-from bfio.decode.features.telemetry.options import TELEMETRY
 from bfio.decode.machine.counters import NONE
-from bfio.decode.option_kinds import TIMED
+from bfio.decode.option_kinds import PREFILL, SLO, TELEMETRY, TIMED
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.problem_data import member
@@ -36,9 +33,7 @@ if TYPE_CHECKING:
 
     from bfio.decode.cluster import Cluster
     from bfio.decode.drift import Drift
-    from bfio.decode.features.prefill.options import PrefillTier
-    from bfio.decode.features.service_levels.options import ServiceLevel
-    from bfio.decode.features.telemetry.options import Telemetry
+    from bfio.decode.option_kinds import PrefillTier, ServiceLevel, Telemetry
     from bfio.decode.predictor import Predictor
 
 #: Number of the random stream that policies draw from; predictors have another.
@@ -400,55 +395,27 @@ class RunOptions(CheckedOptions):
 
 
 class Settings(NamedTuple):
-    """What is fixed for a run, as its phases read it.
+    """What is fixed for a run, as its phases read it."""
 
-    Parameters
-    ----------
-    timed, immediate : bool
-        Whether arrivals are timed, and requests bound when they are revealed.
-    margin : int
-        With that, how many more a worker may have in flight than slots; -1 for any number.
-    delay : int
-        Steps after which decisions take effect.
-    pool : int
-        ``R``.
-    steps : int
-        Most steps; -1 for no limit.
-    by_age : bool
-        Whether the growth of a request depends on its age, so that not all grow alike.
-    look_ahead : int
-        ``H``: steps of the ring of endings.
-    waiting_ends : bool
-        Whether waiting requests end within the window where they are known or predicted to.
-    mean_time_s : float
-        See `bfio.decode.cluster.Cluster`.
-    one_pace : bool
-        Whether all workers take as long for the same load at every step.
-    interrupts : bool
-        Whether requests may leave their worker before they are done.
-    overflow : int
-        What happens where memory is limited; NONE where it is not.
-    swap_time_s : float
-        Time for which a token swapped out is away [s/token].
-    caches : bool
-        Whether workers keep prefixes.
-    """
-
+    #: Whether arrivals are timed, and requests bound when they are revealed.
     timed: bool
     immediate: bool
+    #: With that, how many more a worker may have in flight than slots; -1 for any number.
     margin: int
-    delay: int
-    pool: int
-    steps: int
+    delay: int  #: Steps after which decisions take effect.
+    pool: int  #: ``R``.
+    steps: int  #: Most steps; -1 for no limit.
+    #: Whether the growth of a request depends on its age, so that not all grow alike.
     by_age: bool
-    look_ahead: int
+    look_ahead: int  #: ``H``: steps of the ring of endings.
+    #: Whether waiting requests end within the window where they are known or predicted to.
     waiting_ends: bool
-    mean_time_s: float
-    one_pace: bool
-    interrupts: bool
-    overflow: int
-    swap_time_s: float
-    caches: bool
+    mean_time_s: float  #: See `bfio.decode.cluster.Cluster`.
+    one_pace: bool  #: Whether all workers take as long for the same load at every step.
+    interrupts: bool  #: Whether requests may leave their worker before they are done.
+    overflow: int  #: What happens where memory is limited; NONE where it is not.
+    swap_time_s: float  #: Time for which a token swapped out is away [s/token].
+    caches: bool  #: Whether workers keep prefixes.
 
 
 def settings_of(cluster: Cluster, options: RunOptions, look_ahead: int) -> Settings:

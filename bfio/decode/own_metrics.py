@@ -24,17 +24,10 @@ _LIMITED = ("slo_share", "goodput_requests_per_s", "goodput_tokens_per_s")
 
 @dataclass(frozen=True)
 class MetricChoice:
-    """Which metrics are measured, and which of them a table shows.
+    """Which metrics are measured, and which of them a table shows."""
 
-    Parameters
-    ----------
-    table : MetricTable
-        The built-in metrics and the user's own.
-    shown : tuple of str, optional
-        Those that a table shows; None for those that have a column.
-    """
-
-    table: MetricTable[RunPart] = METRICS
+    table: MetricTable[RunPart] = METRICS  #: The built-in metrics and the user's own.
+    #: Those that a table shows; None for those that have a column.
     shown: tuple[str, ...] | None = None
 
 
@@ -46,19 +39,9 @@ def chosen_metrics(
 ) -> MetricChoice:
     """Return the metrics that a user has chosen; by default those that fit the run.
 
-    Parameters
-    ----------
-    chosen : str, callable, or sequence of them, optional
-        Names, ``module:NAME``, ``FILE.py:NAME``, or functions of `RunPart`.
-    arrivals : ArrivalMode
-        With timed arrivals, latency, TTFT and queueing delay are shown by default.
-    has_limits : bool
-        With limits (`bfio.decode.features.service_levels`), goodput is shown by default.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, or something is no metric.
+    A choice is a name, ``module:NAME``, ``FILE.py:NAME``, or a function of `RunPart`; refused if
+    it is none of these. With timed arrivals latency, TTFT and queueing delay are shown by default,
+    with limits (`bfio.decode.features.service_levels`) goodput.
     """
     if chosen is None:
         timed = _TIMED if arrivals is ArrivalMode.TIMED else ()
@@ -84,10 +67,7 @@ def named_metrics(text: str | None) -> list[str] | None:
 def extended(own: Iterable[Metric[RunPart]]) -> MetricTable[RunPart]:
     """Return the table of metrics with some of users' own behind the built-in ones.
 
-    Raises
-    ------
-    InputError
-        If one has a name that another has, too.
+    Refused is one that has a name that another has, too.
     """
     added = list(own)
     known = {metric.name for metric in METRICS}

@@ -39,13 +39,7 @@ class ShownFigure(Figure):
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write a figure (the suffix chooses the format) and return its path.
-
-    Raises
-    ------
-    InputError
-        If the place cannot be written.
-    """
+    """Write a figure (the suffix chooses the format) and return its path."""
     try:
         figure.savefig(path, dpi=_DPI)
     except OSError as error:

@@ -87,6 +87,17 @@ def margin_of(policy: object) -> int | None:
     return margin
 
 
+class LooksAhead:
+    """A policy of this toolkit that looks so many steps ahead."""
+
+    look_ahead = 0
+
+    @property
+    def horizon(self) -> int:
+        """The same, as runs ask for it."""
+        return self.look_ahead
+
+
 def look_ahead_of(policy: object) -> int:
     """Return the look-ahead steps that a policy asks for by its attribute ``horizon``.
 
@@ -124,19 +135,8 @@ def checked_decision(
 ) -> tuple[int | None, ...]:
     """Return a policy's answer as a tuple, one worker or None per waiting request.
 
-    Parameters
-    ----------
-    answer : object
-        Whatever the policy returned.
-    num_waiting, num_workers : int
-        ``N`` and ``G``.
-    policy, step
-        Named in errors.
-
-    Raises
-    ------
-    InputError
-        If it is no sequence of length N, or an entry is neither None nor an integer in ``0..G-1``.
+    Refused is what is no sequence of N entries, and one that is neither None nor an integer in
+    ``0..G-1``; policy and step are named.
     """
     where = f"policy {policy}, step {step}"
     if isinstance(answer, np.ndarray):

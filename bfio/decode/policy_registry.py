@@ -17,16 +17,15 @@ from bfio.common.options import (
     Option,
     flag,
     is_read,
-    option,
     options_of,
     read_texts,
     split_options,
     unread,
-    whole,
     with_values,
 )
 from bfio.common.plugins import installed, loading, members
 from bfio.decode.cluster import Cluster
+from bfio.decode.option_kinds import LOOK_AHEAD, look_ahead_option
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import MAX_SHOWN, Policy, look_ahead_of, policy_name
 from bfio.decode.policy_spec import PolicySpec
@@ -41,8 +40,8 @@ GROUP = "bfio.policies"
 class OwnOptions(CheckedOptions):
     """Options of policies that say nothing of theirs: what they are shown."""
 
-    horizon: int | None = option(
-        None, whole(0, MAX_SHOWN), "H", "look-ahead steps (what it asks for)"
+    look_ahead: int | None = look_ahead_option(
+        None, "look-ahead steps (what it asks for)", MAX_SHOWN
     )
 
 
@@ -60,12 +59,8 @@ def find(name: str) -> PolicySpec:
     """Return the policy called ``name``, or the one that ``module:function`` names.
 
     A built-in name cannot be taken over by an installed package. A class named as
-    ``module:Class`` is called without arguments, once per run.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown (listing those known), or the module or function cannot be used.
+    ``module:Class`` is called without arguments, once per run. Refused are names that are
+    unknown, and modules or functions that cannot be used.
     """
     if name in built_in():
         return built_in()[name]
@@ -73,7 +68,7 @@ def find(name: str) -> PolicySpec:
         with loading(point.name, f"the installed policy {point.value}"):
             return _as_spec(point.name, point.load())
     if name.partition(":")[0] in built_in():
-        raise InputError(name, "an option without a value", "write e.g. br-h:horizon=20")
+        raise InputError(name, "an option without a value", f"write e.g. br-h:{LOOK_AHEAD}=20")
     if is_users(name):
         return _as_spec(name, load_object(name, "policy"))
     raise InputError(name, "unknown policy", use_one_of(name, names(), OR_YOUR_OWN))
@@ -128,27 +123,13 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
 
 @dataclass(frozen=True)
 class ChosenPolicy:
-    """A policy with its options.
+    """A policy with its options."""
 
-    Parameters
-    ----------
-    text : str
-        As it was written.
-    name : str
-        Without options.
-    spec : PolicySpec
-        The policy.
-    options : CheckedOptions
-        Its options.
-    written : tuple of str
-        Those that stand behind its name.
-    """
-
-    text: str
-    name: str
-    spec: PolicySpec
-    options: Any
-    written: tuple[str, ...] = ()
+    text: str  #: As it was written.
+    name: str  #: Without options.
+    spec: PolicySpec  #: The policy.
+    options: Any  #: Its options.
+    written: tuple[str, ...] = ()  #: Those that stand behind its name.
 
     @property
     def is_own(self) -> bool:
@@ -174,15 +155,12 @@ class ChosenPolicy:
     def look_ahead(self, made: Policy | None = None) -> int:
         """Return the look-ahead steps that it asks for.
 
-        Parameters
-        ----------
-        made : Policy, optional
-            What `make` has made; asked only where no option says how far a policy looks.
+        The policy ``made`` is asked only where no option says how far it looks.
         """
-        if "horizon" in self.table and not self.is_own:
+        if LOOK_AHEAD in self.table and not self.is_own:
             return look_ahead(self.in_force())
         policy = self.make() if made is None else made
-        return max(look_ahead_of(policy), getattr(self.options, "horizon", None) or 0)
+        return max(look_ahead_of(policy), getattr(self.options, "look_ahead", None) or 0)
 
     def spelt_out(self, run: RunOptions, cluster: Cluster) -> Hashable:
         """Return its name and options in force: policies of which this is equal are one."""
@@ -195,13 +173,7 @@ class ChosenPolicy:
     def in_force(
         self, run: RunOptions | None = None, cluster: Cluster | None = None
     ) -> dict[str, object]:
-        """Return the options that something reads in such a run, with their values.
-
-        Parameters
-        ----------
-        run, cluster
-            How the run is made, and the machine; the usual ones by default.
-        """
+        """Return the options that something reads in such a run, the usual one by default."""
         run, cluster = run or RunOptions(), cluster or Cluster()
         return {
             entry.name: getattr(part.options, entry.field)
@@ -213,7 +185,7 @@ class ChosenPolicy:
 
 def look_ahead(in_force: Mapping[str, object]) -> int:
     """Return the look-ahead steps of a policy with such options."""
-    return max(int(str(in_force.get(name) or 0)) for name in ("horizon", "second_horizon"))
+    return max(int(str(in_force.get(name) or 0)) for name in (LOOK_AHEAD, "second_horizon"))
 
 
 def choose(
@@ -226,7 +198,7 @@ def choose(
     Parameters
     ----------
     policy : str or callable
-        A name, perhaps with options behind it (``br-h:horizon=40``), which go before those given;
+        A name, perhaps with options behind it (``br-0:threshold=3``), which go before those given;
         ``module:function``, likewise; or any policy as an object.
     given : mapping, optional
         Options that are given to several policies, each of which takes its own; None counts as
@@ -305,25 +277,10 @@ def check_options_are_read(
     others: Iterable[str] = (),
     place: Callable[[str], str] = str,
 ) -> None:
-    """Refuse options that nothing reads.
+    """Refuse options that nothing reads, naming policies that would read them.
 
-    Parameters
-    ----------
-    policies : sequence of ChosenPolicy
-        Each reads what stands behind its name.
-    given : mapping
-        Options of all of them; one of them reads each.
-    run, cluster
-        How the run is made, and the machine.
-    others : iterable of str
-        Options that something else reads.
-    place : callable
-        Where users write an option.
-
-    Raises
-    ------
-    InputError
-        Naming the option, and policies that read it.
+    Each policy reads what stands behind its name, and one of them each option ``given`` to all;
+    ``others`` are options that something else reads. ``place`` says where users write one.
     """
     for chosen in policies:
         for name in chosen.written:
@@ -343,10 +300,7 @@ def unread_options(
 ) -> dict[str, InputError]:
     """Return the error of each option given to policies that none of them reads; see above.
 
-    Raises
-    ------
-    InputError
-        If the value of one of them would break its rule for any policy.
+    Raised is that of a value which would break its rule for any policy.
     """
     read = set(others).union(*(chosen.in_force(run, cluster) for chosen in policies))
     tables = [chosen.table for chosen in policies]

@@ -36,9 +36,9 @@ class PolicySpec:
         Where the rule comes from.
     options : CheckedOptions
         A dataclass of its options (`bfio.common.options.option`), with the values that hold unless
-        others are given. One called ``horizon`` says how far it looks ahead. One called ``base``
-        names another policy, which takes the options that are none of its own, and which comes
-        to it as the field ``router``.
+        others are given; `bfio.decode.option_kinds.look_ahead_option` makes that of its
+        look-ahead. One called ``base`` names another policy, which takes the options that are none
+        of its own, and which comes to it as the field ``router``.
     kernel : Kernel or str, optional
         How whole runs are compiled, or where it is as ``module:object`` if loading it takes long;
         without one they are interpreted.

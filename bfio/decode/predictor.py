@@ -5,23 +5,125 @@ from a `PredictionTask`: what may be known of the requests before any has finish
 told as requests finish.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bfio.common.patience import patience
-from bfio.decode.machine.prediction import Prediction
-from bfio.decode.prediction.estimates import Estimates, checked_estimates, composite
-from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.named_objects import users_code
 from formulations.scalars import integer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bfio.decode.machine.endings import Prediction
+    from bfio.workloads.workload import Workload
+    from formulations.arrays import FloatArray
+
+#: Least ``p̂`` at which an estimate is taken (the gate of appendix C.2.3).
+GATE = 0.5
+#: Estimated lengths this close above an integer are that integer: rounding up must not turn an
+#: error in the last place into a step.
+_ROUNDING = 1e-9
+
+
+class Estimates(NamedTuple):
+    """Both stages for some requests.
+
+    Parameters
+    ----------
+    probability : FloatArray
+        Shape (n,): ``p̂``, the probability that the request ends within the window, in [0, 1].
+    mean : FloatArray
+        Shape (n,): ``μ̂``, its mean remaining steps if it does, counting the coming one; not read
+        where ``p̂`` is 0.
+    """
+
+    probability: FloatArray
+    mean: FloatArray
+
+
+class Estimator(Protocol):
+    """A predictor that states both stages; gate, composite and refresh are the engine's.
+
+    One instance serves one run, as of any `bfio.decode.predictor.Predictor`. It may have an
+    attribute ``refresh``, ``q``: the tokens after which each request is asked about again.
+    """
+
+    def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
+        """Return both stages.
+
+        Parameters
+        ----------
+        requests : IntArray
+            Shape (n,): indices in the workload.
+        ages : IntArray
+            Shape (n,): tokens each has emitted.
+        look_ahead : int
+            ``H >= 1``.
+        """
+        ...
+
+    def finished(self, requests: IntArray, outputs: IntArray) -> None:
+        """Learn from requests that have just finished: their output lengths [tokens].
+
+        A predictor that learns nothing may leave it out.
+        """
+        ...
+
+
+def composite(estimates: Estimates, look_ahead: int) -> IntArray:
+    """Return predicted remaining steps, shape (n,), each in ``1..H+1`` (BalanceRoute, eq. 6).
+
+    ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H] and rounded up, as a request is kept while
+    ``h < ŷ``. Where ``p̂ < 1/2`` the gate is closed: the request is kept for the whole window,
+    ``H + 1``. (The paper resets ``ŷ`` to H there, which would leave the last column of the window
+    without any running request.)
+    """
+    steps = np.ceil(expected_steps(estimates, look_ahead) - _ROUNDING).astype(np.int64)
+    return np.where(estimates.probability >= GATE, steps, np.int64(look_ahead + 1))
+
+
+def expected_steps(estimates: Estimates, look_ahead: int) -> FloatArray:
+    """Return ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H] and neither gated nor rounded (eq. 6)."""
+    probability, mean = estimates
+    within = np.where(probability > 0, mean, 0.0)
+    expected: FloatArray = np.clip(
+        probability * within + (1 - probability) * look_ahead, 1, look_ahead
+    )
+    return expected
+
+
+def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -> Estimates:
+    """Return both stages as an estimator has stated them.
+
+    Refused is what is not two arrays of ``count`` numbers, a probability not in [0, 1], and a mean
+    that is read and not in [1, H].
+    """
+    remedy = f"return two arrays of {count} numbers: p in [0, 1], mean steps in [1, {look_ahead}]"
+    try:
+        probability, mean = (np.asarray(part, dtype=np.float64) for part in answer)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise InputError(where, "estimate returned no pair of arrays", remedy) from None
+    for part in (probability, mean):
+        if part.shape != (count,):
+            raise InputError(where, f"estimate returned shape {part.shape}", remedy)
+    if not np.all((probability >= 0) & (probability <= 1)):
+        worst = probability[~((probability >= 0) & (probability <= 1))][0]
+        raise InputError(where, f"a probability of {float(worst)!r}", remedy)
+    wrong = (probability > 0) & ~((mean >= 1) & (mean <= look_ahead * (1 + _ROUNDING)))
+    if wrong.any():
+        raise InputError(where, f"a mean of {mean[wrong][0]:g} steps", remedy)
+    return Estimates(probability, mean)
+
 
 #: Longest call of a predictor [s]; a run makes thousands.
 PATIENCE_S = 60.0
@@ -109,7 +211,7 @@ class LengthSource(StrEnum):
     #: The true ones.
     KNOWN = "known"
     #: The predictor is asked, in Python or as machine code: it has a method ``compiled`` from the
-    #: look-ahead to a `bfio.decode.machine.prediction.Prediction`, or to None if there is none.
+    #: look-ahead to a `bfio.decode.machine.endings.Prediction`, or to None if there is none.
     COMPILED = "compiled"
     #: The predictor is asked, in Python.
     ASKED = "asked"
@@ -124,7 +226,7 @@ class PredictorSpec:
     name : str
         Name on the command line.
     build : callable
-        Makes a fresh `Predictor` or `bfio.decode.prediction.estimates.Estimator`, for one run.
+        Makes a fresh `Predictor` or `bfio.decode.predictor.Estimator`, for one run.
     knows_future : bool
         Whether it is told the true lengths beforehand, as an oracle is.
     lengths : LengthSource
@@ -189,10 +291,7 @@ class CheckedPredictor:
     def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return what it says, cut to ``1..H+1``; shape (n,).
 
-        Raises
-        ------
-        InputError
-            If it raises anything, or returns no integers >= 0 of that shape, or no estimates.
+        Refused is what raises anything, returns no integers >= 0 of that shape, or no estimates.
         """
         if len(requests) == 0:
             return requests
@@ -213,13 +312,7 @@ class CheckedPredictor:
         return clipped
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
-        """Return both stages; of a predictor that states steps alone, those are certain.
-
-        Raises
-        ------
-        InputError
-            As `remaining`.
-        """
+        """Return both stages; of a predictor that states steps alone, those are certain."""
         if not hasattr(self._predictor, "estimate"):
             steps = self.remaining(requests, ages, look_ahead).astype(np.float64)
             return Estimates((steps <= look_ahead).astype(np.float64), steps)
@@ -233,13 +326,7 @@ class CheckedPredictor:
         return prediction
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Let it learn, if it does.
-
-        Raises
-        ------
-        InputError
-            If it raises anything.
-        """
+        """Let it learn, if it does."""
         if (learn := getattr(self._predictor, "finished", None)) is not None:
             with self._asked(len(requests)):
                 learn(requests, outputs)

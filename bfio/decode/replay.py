@@ -9,11 +9,11 @@ import numpy as np
 
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
+from bfio.decode.features.feature import ROUNDING, RuleTable, count, number, running_total
 from bfio.decode.features.registry import FEATURES
-from bfio.decode.features.stragglers.schedule import stragglers_of
+from bfio.decode.features.stragglers import stragglers_of
 from bfio.decode.options import NO_EVENTS, ArrivalMode, Dispatch
 from bfio.decode.replay_record import Replay, total_work
-from bfio.decode.replay_table import ROUNDING, RuleTable, count, number, running_total
 from bfio.decode.run import Run
 from bfio.decode.stints import Cause
 from bfio.workloads.workload import Workload

@@ -8,61 +8,15 @@ import numpy as np
 
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
-from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.features.batching.replay import chunks_of, on_workers
-from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
-from bfio.decode.features.failures.schedule import failures_of
-from bfio.decode.replay_table import count, running_total
+from bfio.decode.drift import Drift
+from bfio.decode.features.batching.feature import chunks_of, on_workers
+from bfio.decode.features.cancellations import Cancellations, cancellations_of
+from bfio.decode.features.failures import failures_of
+from bfio.decode.features.feature import count, profile, profile_with_rests, running_total
 from bfio.decode.run import Run
 from bfio.decode.stints import Stints, cancelled_while_waiting, stints, stints_of
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
-
-
-def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0) -> IntArray:
-    """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
-
-    Parameters
-    ----------
-    drift : Drift
-        How it grows.
-    prompt, start, steps : int
-        Its load at the first of these steps [tokens], that step, and how many they are.
-    emitted : int
-        Tokens that it has emitted before.
-    """
-    if len(drift.increments) == 1:
-        grown: IntArray = prompt + drift.increments[0] * np.arange(steps)
-        return grown
-    first = start if drift.reading is DriftReading.GLOBAL_STEP else emitted
-    period = np.array(drift.increments, dtype=np.int64)
-    increments = period[(first + np.arange(steps - 1)) % len(period)]
-    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(increments, dtype=np.int64)))
-    return loads
-
-
-def profile_with_rests(
-    drift: Drift, prompt: int, start: int, steps: int, emitted: int, rests: list[tuple[int, int]]
-) -> IntArray:
-    """Return the same of a request that does not grow at some of these steps [tokens].
-
-    Parameters
-    ----------
-    drift, prompt, start, steps, emitted
-        As `profile` takes them.
-    rests : list of (int, int)
-        First step and end of each time that it rests.
-    """
-    runs = np.ones(steps - 1, dtype=np.int64)
-    for first, end in rests:
-        runs[first - start : end - start] = 0
-    at = start + np.arange(steps - 1)
-    if drift.reading is not DriftReading.GLOBAL_STEP:
-        at = emitted + np.cumsum(runs) - runs
-    period = np.array(drift.increments, dtype=np.int64)
-    gains = runs * period[at % len(period)]
-    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(gains, dtype=np.int64)))
-    return loads
 
 
 def total_work(drift: Drift, prompt: int, start: int, output: int) -> int:
@@ -74,21 +28,11 @@ def total_work(drift: Drift, prompt: int, start: int, output: int) -> int:
 
 @dataclass(frozen=True)
 class Replay:
-    """A run beside what it should have been.
+    """A run beside what it should have been."""
 
-    Parameters
-    ----------
-    run : Run
-        The record to check.
-    workload : Workload
-        The requests it claims to have served.
-    cluster : Cluster
-        The machine it claims to have run on.
-    """
-
-    run: Run
-    workload: Workload
-    cluster: Cluster
+    run: Run  #: The record to check.
+    workload: Workload  #: The requests it claims to have served.
+    cluster: Cluster  #: The machine it claims to have run on.
 
     @cached_property
     def started(self) -> IntArray:

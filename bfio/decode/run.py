@@ -109,7 +109,7 @@ class Run:
     policy_options, predictor_options : mapping
         Options of the policy and of a named predictor, with the values in force; None for one
         that varies within the run, such as ``beta`` of `br-0`. Of a policy of one's own:
-        ``horizon``, the look-ahead steps that it was shown.
+        the look-ahead steps that it was shown.
     engine : str
         Which engine ran it, ``"compiled"`` or ``"reference"``.
     wall_s, decide_s : float

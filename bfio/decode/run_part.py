@@ -8,7 +8,7 @@ import numpy as np
 from bfio.common.metrics import Average, exact_sum
 from bfio.decode.energy import EnergyAccount, EnergyReading, energy_account
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.features.stragglers.schedule import stragglers_of
+from bfio.decode.features.stragglers import stragglers_of
 from bfio.decode.run import Run
 from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
 from formulations.arrays import BoolArray, FloatArray, IntArray
@@ -78,13 +78,7 @@ class RunPart:
         return balanced
 
     def mean_waiting(self, values: IntArray) -> Average:
-        """Average a value of each request over those left waiting after admission, over steps.
-
-        Parameters
-        ----------
-        values : IntArray
-            Shape (n,).
-        """
+        """Average a value of each request over those left waiting after admission, over steps."""
         run, change = self.run, np.zeros(self.run.steps + 1, dtype=np.int64)
         revealed, stints = np.flatnonzero(run.reveal_step >= 0), self.stints
         np.add.at(change, run.reveal_step[revealed], values[revealed])
@@ -147,10 +141,7 @@ class RunPart:
     def lost_share(self, own_s: FloatArray) -> float | None:
         """Return the share of worker time that workers would wait for the slowest of them.
 
-        Parameters
-        ----------
-        own_s : FloatArray
-            Shape (K, G): how long each worker would take at its own pace [s].
+        ``own_s`` is how long each worker would take at its own pace, shape (K, G) [s].
         """
         run = self.run
         whole = float(run.duration_s[self.steps].sum())

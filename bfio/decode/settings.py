@@ -11,6 +11,7 @@ from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S, Cluster, per_work
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.registry import idle, settings_after, unseen
+from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions, WindowKnows
 from bfio.decode.policy_registry import all_options, look_ahead
 from bfio.decode.prediction.registry import lengths_of
@@ -39,16 +40,9 @@ def setting_parts(
     policies: Sequence[NamedPolicy] = (),
     energy: EnergyModel | None = None,
 ) -> dict[str, str]:
-    """Return the parts of such a line by what they are about, but for the version.
+    """Return the parts of `settings` by what they are about, but for the version.
 
-    Two runs that differ in an option differ in a part.
-
-    Parameters
-    ----------
-    requests : str
-        See `requests_used`.
-    cluster, options, policies, energy
-        As `settings` takes them.
+    Two runs that differ in an option differ in a part. ``requests`` is that of `requests_used`.
     """
     first = options[0]
     alone = len(look_aheads(policies)) == 1
@@ -68,7 +62,7 @@ def setting_parts(
         "look-ahead": _look_ahead(first, policies),
         "predictor": _information(first),
         "seed": f"seed {first.seed}",
-        **policy_parts(policies, besides=("horizon",) if alone else ()),
+        **policy_parts(policies, besides=(LOOK_AHEAD,) if alone else ()),
         "energy": energy_part(energy or EnergyModel()),
     }
     return {name: text for name, text in parts.items() if text}
@@ -77,12 +71,7 @@ def setting_parts(
 def policy_parts(policies: Sequence[NamedPolicy], besides: Sequence[str] = ()) -> dict[str, str]:
     """Return a part for each option that has not its usual value for some policy.
 
-    Parameters
-    ----------
-    policies : sequence of (str, mapping)
-        As `settings` takes them.
-    besides : sequence of str
-        Options that something else tells.
+    ``besides`` are options that something else tells.
     """
     parts = {}
     for name, tables in all_options().items():
@@ -253,14 +242,7 @@ def by_the_clock(
 ) -> Iterator[str]:
     """Yield that a wall-clock limit held, if so, and how often it struck.
 
-    Parameters
-    ----------
-    who : str
-        What solved.
-    limits : mapping
-        With ``time_limit`` [s] or without.
-    struck, solved : int
-        Solves that the limit cut short, of how many.
+    ``who`` has solved ``solved`` times, and the limit cut ``struck`` of these short.
     """
     seconds = limits.get("time_limit")
     if seconds is None:
@@ -339,7 +321,7 @@ def learns(options: RunOptions) -> bool:
     return length_source(options.predictor) not in (LengthSource.UNKNOWN, LengthSource.KNOWN)
 
 
-def unasked_predictor(options: RunOptions, use: str = "--horizon H") -> str:
+def unasked_predictor(options: RunOptions, use: str = f"--{LOOK_AHEAD} H") -> str:
     """Return that nobody asked the predictor, and who would; see `nobody_asks`."""
     return (
         f"Nobody asked the predictor {predictor_name(options.predictor)}, as no policy here looks "
@@ -380,14 +362,7 @@ def remarks(
 ) -> Iterator[str]:
     """Yield what a reader of the metrics of these runs might not expect, a sentence each.
 
-    Parameters
-    ----------
-    workload : Workload
-        The requests.
-    runs : sequence of Run
-        Their runs.
-    measured : sequence of Run, optional
-        The runs of which a part is measured, if the requests were repeated for them.
+    A part is ``measured`` of runs on the requests repeated, if they were.
     """
     yield from unused(workload, runs[0].options, [(r.policy, r.policy_options) for r in runs])
     names = [run.policy for run in runs]

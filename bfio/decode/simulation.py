@@ -14,10 +14,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.compatibility import INTERPRETED, Asked, check_together, first_clash
 from bfio.decode.drift import Drift
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.engine import check_run, run_interpreted, with_margin
-from bfio.decode.features.prefill.options import PrefillTier
-from bfio.decode.features.service_levels.options import ServiceLevel
-from bfio.decode.features.telemetry.options import Telemetry
+from bfio.decode.engine import Interpreted, check_run, with_margin
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part
 from bfio.decode.metrics import (
@@ -27,6 +24,7 @@ from bfio.decode.metrics import (
     measured_of,
 )
 from bfio.decode.observers import Observer, ProgressObserver, Watching
+from bfio.decode.option_kinds import LOOK_AHEAD, PrefillTier, ServiceLevel, Telemetry
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
 from bfio.decode.policy_registry import (
@@ -134,8 +132,8 @@ def _run(
     made = policy.make()
     steps, asked = policy.look_ahead(made), with_margin(made, asked)
     # One from elsewhere may have a look-ahead that is no option.
-    if policy.is_own or ("horizon" not in policy.table and steps > 0):
-        in_force["horizon"] = steps
+    if policy.is_own or (LOOK_AHEAD not in policy.table and steps > 0):
+        in_force[LOOK_AHEAD] = steps
     whole = whole._replace(options=asked, steps=steps, pauses=max_pauses_of(made) is not None)
     check_together(whole)
     unknown, found = first_clash(whole, INTERPRETED), None
@@ -152,7 +150,8 @@ def _run(
                 raise _not_compiled("a policy of your own")
             what = "these options" if unknown is None else unknown.what
             raise _not_compiled(f"policy {name} with {what}")
-        found = run_interpreted(workload, made, name, steps, machine, asked, watching, history)
+        run = Interpreted(workload, made, name, steps, machine, asked, watching, history)
+        found = run.run()
     return replace(
         found,
         policy_options=in_force,
@@ -161,13 +160,7 @@ def _run(
 
 
 def check_arguments(workload: object, policy: object, cluster: object, form: str) -> None:
-    """Refuse arguments of a run that are of other types; ``form`` is the call as it is meant.
-
-    Raises
-    ------
-    InputError
-        If the workload, the policy or the cluster is none.
-    """
+    """Refuse arguments of a run that are of other types; ``form`` is the call as it is meant."""
     check_kind(workload, Workload, "workload", form)
     remedy = "give a name, a function of the state, or an object that is called with it"
     if isinstance(policy, type):
@@ -303,17 +296,12 @@ def plain_options(
 ) -> dict[str, Any]:
     """Return every option that a run used, as JSON has it.
 
-    Parameters
-    ----------
-    cluster, options, energy
-        Every field of these.
-    policy, predictor : mapping
-        Options of policy and predictor with the values in force, see `Run`.
+    Those of policy and predictor with the values in force, see `Run`.
     """
     owners = (cluster, options, energy)
     fixed = {entry.name: getattr(owner, entry.name) for owner in owners for entry in fields(owner)}
     # Who has no look-ahead sees the step at hand.
-    named = {n: _plain(value) for n, value in {"horizon": 0, **policy, **fixed}.items()}
+    named = {n: _plain(value) for n, value in {LOOK_AHEAD: 0, **policy, **fixed}.items()}
     return named | {"predictor_options": {n: _plain(v) for n, v in predictor.items()}}
 
 

@@ -1,15 +1,63 @@
 """What a policy sees at one decode step."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from bfio.common.compilable import compilable
 from bfio.decode.cluster import NO_LIMIT
-from bfio.decode.window_limits import window_capacity
-from formulations.arrays import IntArray
 from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formulations.arrays import IntArray
+
+
+@compilable(allocates=True)
+def window_capacity(
+    base: IntArray,
+    contribution: IntArray,
+    loads: IntArray,
+    running: IntArray,
+    room: IntArray,
+    needs: IntArray,
+    reserves: bool,
+) -> IntArray:
+    """Return the most tokens that each worker is to hold at any step of the window, shape (G,).
+
+    That is its memory, or what it will hold by itself if that is more. On a worker that runs
+    nothing one request may start that fits now, however much it may grow: else it might wait for
+    ever. What exceeds every load is no limit, and stays small enough to be multiplied.
+
+    Parameters
+    ----------
+    base, contribution : IntArray
+        Shapes (G, H+1) and (N, H+1): projected loads, and those of the waiting requests [tokens].
+    loads, running, room : IntArray
+        Shape (G,): loads [tokens], requests and free memory [tokens] of the workers.
+    needs : IntArray
+        Shape (N,): memory that each waiting request takes [tokens].
+    reserves : bool
+        Whether peaks are reserved, so that growth takes no room any more.
+    """
+    peaks = np.zeros(len(contribution), dtype=np.int64)
+    for i in range(len(contribution)):
+        peaks[i] = contribution[i].max()
+    heaviest = base.max() + peaks.sum()
+    capacity = np.empty(len(base), dtype=np.int64)
+    for g in range(len(base)):
+        projected = base[g].max()
+        most = (projected if reserves else loads[g]) + room[g]
+        if running[g] == 0:
+            for i in range(len(peaks)):
+                if needs[i] <= room[g]:
+                    most = max(most, peaks[i])
+        capacity[g] = min(max(most, projected), heaviest)
+    return capacity
 
 
 class ActiveRequests(NamedTuple):
@@ -228,12 +276,7 @@ class DecodeState:
         """Return the loads that a step program compares, shape (G, H+1) [tokens].
 
         Those projected, with what is bound to a worker and does not run yet; where workers differ,
-        with the fixed part of each one's step in tokens of its own time.
-
-        Parameters
-        ----------
-        columns : int
-            ``H + 1``, steps of the window.
+        with the fixed part of each one's step in tokens of its own time. ``columns`` is H + 1.
         """
         loads = self.planned_loads(columns)
         return loads if self.overhead_tokens is None else loads + self.overhead_tokens[:, None]
@@ -242,11 +285,6 @@ class DecodeState:
         """Return the projected loads with what is bound to each worker, shape (G, H+1) [tokens].
 
         BalanceRoute, D.6: the virtual load of running and dispatched requests.
-
-        Parameters
-        ----------
-        columns : int
-            ``H + 1``, steps of the window.
         """
         loads = self.projected_loads[:, :columns]
         return loads if self.bound_loads is None else loads + self.bound_loads[:, :columns]
@@ -254,12 +292,7 @@ class DecodeState:
     def token_capacity(self, columns: int) -> IntArray | None:
         """Return how far `window_loads` may rise, shape (G,) [tokens]; None without a limit.
 
-        See `bfio.decode.window_limits.window_capacity`.
-
-        Parameters
-        ----------
-        columns : int
-            ``H + 1``, steps of the window.
+        See `window_capacity`.
         """
         if int(self.room.max(initial=0)) >= NO_LIMIT // 2:
             return None

@@ -100,14 +100,8 @@ def _rested(run: Run, request: IntArray, start: IntArray) -> IntArray:
 def stints_of(rests: IntArray, request: IntArray, start: IntArray, steps: int) -> IntArray:
     """Return in which stint each rest lies, if it lies in one.
 
-    Parameters
-    ----------
-    rests : IntArray
-        Shape (r, 3): see `bfio.decode.run.Run`.
-    request, start : IntArray
-        Shape (m,), m >= 1: of the stints, in their order.
-    steps : int
-        ``K``.
+    ``rests`` are those of `bfio.decode.run.Run`; ``request`` and ``start``, shape (m,), m >= 1,
+    are of the stints, in their order.
     """
     span = steps + 1
     begun = request * span + start

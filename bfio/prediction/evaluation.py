@@ -13,10 +13,16 @@ import numpy as np
 from bfio.common.memory import require_memory
 from bfio.common.options import spelled_out
 from bfio.decode.policy import MAX_SHOWN
-from bfio.decode.prediction.estimates import Estimates, composite, expected_steps
 from bfio.decode.prediction.length_history import Walk, walk
 from bfio.decode.prediction.registry import find, made, names
-from bfio.decode.predictor import CheckedPredictor, LengthSource, Predictor
+from bfio.decode.predictor import (
+    CheckedPredictor,
+    Estimates,
+    LengthSource,
+    Predictor,
+    composite,
+    expected_steps,
+)
 from bfio.prediction.measures import (
     brier_score,
     calibration,

@@ -14,8 +14,7 @@ from bfio.batching.machine.loop import run_slots
 from bfio.common import engine_choice, kernel_groups
 from bfio.common.engine_choice import is_worthwhile
 from bfio.common.kernel_groups import KernelGroup, compile_groups, group_of, groups
-from bfio.decode.machine.parts import EVERY_PART
-from bfio.decode.machine.whole_run import loop_of
+from bfio.decode.machine.whole_run import EVERY_PART, loop_of
 from bfio.decode.policy_registry import built_in
 from bfio.wait.machine.cohorts import run_cohorts
 from bfio.wait.machine.first_come import run_first_come

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, Drift, DriftReading
-from bfio.decode.features.memory.phases import peaks
-from bfio.decode.features.prefill.options import PrefillTier
-from bfio.decode.features.telemetry.options import Telemetry
+from bfio.decode.features.memory import peaks
+from bfio.decode.option_kinds import PrefillTier, Telemetry
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.policy_registry import (

@@ -14,9 +14,8 @@ from zlib import crc32
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.prefill.options import PrefillTier
-from bfio.decode.features.telemetry.options import Telemetry
 from bfio.decode.features.ties import in_places
+from bfio.decode.option_kinds import PrefillTier, Telemetry
 from bfio.decode.options import Dispatch
 from bfio.decode.policy_registry import choose, find
 from bfio.decode.run import Run

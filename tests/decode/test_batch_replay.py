@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.batching import replay as batches
+from bfio.decode.features.batching import feature as batches
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate

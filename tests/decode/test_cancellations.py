@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.cancellations.schedule import cancellations_of
+from bfio.decode.features.cancellations import cancellations_of
 from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.failures.schedule import failures_of
+from bfio.decode.features.failures import failures_of
 from bfio.decode.features.registry import unseen
 from bfio.decode.gap import measure_gap
 from bfio.decode.metrics import measure

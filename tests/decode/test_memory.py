@@ -9,7 +9,7 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.features.memory.phases import peaks
+from bfio.decode.features.memory import peaks
 from bfio.decode.metrics import measure
 from bfio.decode.options import Overflow
 from bfio.decode.replay import run_violations

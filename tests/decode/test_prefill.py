@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.prefill.options import PrefillTier, prefill_tier
 from bfio.decode.metrics import measure
+from bfio.decode.option_kinds import PrefillTier, prefill_tier
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.settings import settings

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.prefixes.phases import (
+from bfio.decode.features.prefixes import (
     PrefixCaches,
     lose_cache,
     matched_blocks,

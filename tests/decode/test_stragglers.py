@@ -9,7 +9,7 @@ import pytest
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyObserver, energy_account
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.features.stragglers.schedule import stragglers_of
+from bfio.decode.features.stragglers import stragglers_of
 from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations
 from bfio.decode.settings import setting_parts

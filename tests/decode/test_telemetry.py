@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.telemetry.options import Telemetry, telemetry_of
-from bfio.decode.features.telemetry.phases import losses
+from bfio.decode.features.telemetry import losses
 from bfio.decode.metrics import measure
+from bfio.decode.option_kinds import Telemetry, telemetry_of
 from bfio.decode.policy_registry import built_in
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bfio.cli.main import main
-from bfio.common.options import names_of
+from bfio.common.options import names_of, options_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import all_options, built_in, check_options_are_read, choose
@@ -18,13 +18,14 @@ USUAL = RunOptions(), Cluster()
 
 
 def watched(options: Any) -> tuple[Any, set[str]]:
-    """Return options that note which of their fields are read."""
+    """Return options that note which of them are read, by the names that users write."""
     owner, seen = type(options), set[str]()
+    called = {entry.field: entry.name for entry in options_of(owner)}
 
     class Watched(owner):  # type: ignore[misc,valid-type]
         def __getattribute__(self, name: str) -> object:
             if name in {entry.name for entry in fields(owner)}:
-                seen.add(name)
+                seen.add(called.get(name, name))
             return super().__getattribute__(name)
 
     made = object.__new__(Watched)

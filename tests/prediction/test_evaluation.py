@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import bfio
 from bfio.cli.main import main
-from bfio.decode.prediction.estimates import Estimates
 from bfio.decode.prediction.length_history import walk
+from bfio.decode.predictor import Estimates
 from bfio.prediction.check import report_violations
 from bfio.prediction.evaluation import split
 from bfio.prediction.options import EvaluationOptions

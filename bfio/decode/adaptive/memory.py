@@ -6,8 +6,7 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine.records import Chunks
-from bfio.decode.machine.state import Record, State, new_state
+from bfio.decode.machine.state import Chunks, Record, State, new_state
 from bfio.decode.options import RunOptions
 from bfio.step.two_stage.heuristic import TwoStageParameters
 from bfio.workloads.workload import Workload
@@ -21,17 +20,10 @@ class Setting(NamedTuple):
 
     With a discount of ``γ = τ / (τ + 1)`` the steps of the window that are to come weigh
     ``Σ_{h>=1} γ^h = τ`` times as much as the step at hand.
-
-    Parameters
-    ----------
-    steps : int
-        ``τ`` in hundredths; 0 for no look-ahead.
-    penalty : int
-        ``β / G``: what overflow costs, in multiples of what it costs the imbalance.
     """
 
-    steps: int
-    penalty: int
+    steps: int  #: ``τ`` in hundredths; 0 for no look-ahead.
+    penalty: int  #: ``β / G``: what overflow costs, in multiples of what it costs the imbalance.
 
     @property
     def name(self) -> str:
@@ -110,127 +102,76 @@ SEED = 0x9E3779B97F4A7C15
 
 
 class Seen(NamedTuple):
-    """What was seen of the run.
+    """What was seen of the run."""
 
-    Parameters
-    ----------
-    counts : IntArray
-        See the names of its entries above.
-    foretold, running : IntArray
-        Shape (G,): at the last decision, requests that the window lets end with that step, and
-        those that ran after it.
-    uses : IntArray
-        Shape (K,): decisions of each setting.
-    log : IntArray
-        Shape (most rehearsals listed, 2): step of each, and the setting it chose.
-    """
-
-    counts: IntArray
+    counts: IntArray  #: See the names of its entries above.
+    #: Shape (G,): at the last decision, requests that the window lets end with that step, and
+    #: those that ran after it.
     foretold: IntArray
     running: IntArray
-    uses: IntArray
-    log: IntArray
+    uses: IntArray  #: Shape (K,): decisions of each setting.
+    log: IntArray  #: Shape (most rehearsals listed, 2): step of each, and the setting it chose.
 
 
 class Scene(NamedTuple):
-    """What a rehearsal starts from; `Seen.counts` says how many columns are filled.
+    """What a rehearsal starts from; `Seen.counts` says how many columns are filled."""
 
-    Parameters
-    ----------
-    past : IntArray
-        Shape (3, M): prompt, length as far as known, and whether it goes on after that, of the
-        requests revealed last, the latest first.
-    running : IntArray
-        Shape (4, G·B): prompt, worker, first step and steps left (0: not known) of those that run,
-        in order of arrival.
-    waiting : IntArray
-        Shape (most waiting,): prompts of those that wait, oldest first.
-    """
-
+    #: Shape (3, M): prompt, length as far as known, and whether it goes on after that, of the
+    #: requests revealed last, the latest first.
     past: IntArray
+    #: Shape (4, G·B): prompt, worker, first step and steps left (0: not known) of those that run,
+    #: in order of arrival.
     running: IntArray
-    waiting: IntArray
+    waiting: IntArray  #: Shape (most waiting,): prompts of those that wait, oldest first.
 
 
 class Drawn(NamedTuple):
-    """What a rehearsal makes up.
+    """What a rehearsal makes up."""
 
-    Parameters
-    ----------
-    remaining : IntArray
-        Shape (G·B,): steps that running requests have left.
-    prompt, output : IntArray
-        Shape (n,): requests to come.
-    order, sorted : IntArray
-        Shape (M,): past requests by length, and their lengths.
-    word : array of uint64
-        Shape (1,): the last random number.
-    """
-
-    remaining: IntArray
+    remaining: IntArray  #: Shape (G·B,): steps that running requests have left.
+    #: Shape (n,): requests to come.
     prompt: IntArray
     output: IntArray
+    #: Shape (M,): past requests by length, and their lengths.
     order: IntArray
     sorted: IntArray
-    word: "np.ndarray[tuple[int], np.dtype[np.uint64]]"
+    word: "np.ndarray[tuple[int], np.dtype[np.uint64]]"  #: Shape (1,): the last random number.
 
 
 class Rule(NamedTuple):
-    """The settings, and what all of them share.
+    """The settings, and what all of them share."""
 
-    Parameters
-    ----------
-    steps, penalty : IntArray
-        Shape (K,): see `bfio.decode.adaptive.memory.Setting`.
-    coarse : IntArray
-        Shape (c,): the settings of every rehearsal.
-    near : IntArray
-        Shape (K, n): those that are rehearsed besides if one of them is the best; -1: none.
-    reward, overflow : IntArray
-        Shape (H+1,), overwritten: factors of the score (`bfio.step.two_stage.fscore`).
-    threshold, candidates, product_key : int
-        See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
-    """
-
+    #: Shape (K,): see `bfio.decode.adaptive.memory.Setting`.
     steps: IntArray
     penalty: IntArray
-    coarse: IntArray
+    coarse: IntArray  #: Shape (c,): the settings of every rehearsal.
+    #: Shape (K, n): those that are rehearsed besides if one of them is the best; -1: none.
     near: IntArray
+    #: Shape (H+1,), overwritten: factors of the score (`bfio.step.two_stage.fscore`).
     reward: IntArray
     overflow: IntArray
+    #: See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
     threshold: int
     candidates: int
     product_key: int
 
 
 class Memory(NamedTuple):
-    """All of it.
-
-    Parameters
-    ----------
-    rule, seen, scene, drawn
-        See there.
-    twin : State
-        Of the machine.
-    record : Record
-        One row, overwritten at each step of a rehearsal.
-    score, total, weight : FloatArray
-        Shape (K,): mean imbalance of each setting in the latest rehearsal [tokens], -1 without;
-        and sums over rehearsals, the latest counting most: of what its logarithm exceeds the mean
-        of `Rule.coarse` by, and of the rehearsals.
-    by_size, assignment : IntArray
-        Shape (most waiting,): the waiting requests, largest first; the worker of each.
-    """
+    """All of it."""
 
     rule: Rule
     seen: Seen
     scene: Scene
     drawn: Drawn
-    twin: State
-    record: Record
+    twin: State  #: Of the machine.
+    record: Record  #: One row, overwritten at each step of a rehearsal.
+    #: Shape (K,): mean imbalance of each setting in the latest rehearsal [tokens], -1 without; and
+    #: sums over rehearsals, the latest counting most: of what its logarithm exceeds the mean of
+    #: `Rule.coarse` by, and of the rehearsals.
     score: FloatArray
     total: FloatArray
     weight: FloatArray
+    #: Shape (most waiting,): the waiting requests, largest first; the worker of each.
     by_size: IntArray
     assignment: IntArray
 
@@ -242,18 +183,9 @@ def new_memory(
     most_waiting: int,
     parameters: TwoStageParameters,
 ) -> Memory:
-    """Return the memory of a run that has not begun.
+    """Return the memory of a run that has not begun, for windows of up to ``look_ahead`` steps.
 
-    Parameters
-    ----------
-    num_workers, slots : int
-        ``G`` and ``B``.
-    look_ahead : int
-        Longest window.
-    most_waiting : int
-        Most requests that one decision is about.
-    parameters : TwoStageParameters
-        Threshold, candidates and priority of the two-stage heuristic.
+    One decision is about at most ``most_waiting`` requests.
     """
     total = num_workers * slots
     counts = _zeros(13)
@@ -339,16 +271,9 @@ def statistics(memory: Memory) -> dict[str, object]:
 
 @compilable
 def look(seen: Seen, step: int, completed: int, running: IntArray) -> None:
-    """Note who has ended, and whether the window foretold it.
+    """Note who has ended before a step, and whether the window foretold it.
 
-    Parameters
-    ----------
-    seen : Seen
-        Where it is noted.
-    step, completed : int
-        The step, and requests that have ended so far.
-    running : IntArray
-        Shape (G,): requests that run, before this decision.
+    ``running`` is of shape (G,), the requests that run before this decision.
     """
     counts = seen.counts
     counts[COMPLETED], counts[STEP] = completed, step
@@ -372,14 +297,7 @@ def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
 def windows_tell(seen: Seen, left: IntArray, look_ahead: int) -> bool:
     """Whether windows are believed to tell who ends; at first, whether they tell anything.
 
-    Parameters
-    ----------
-    seen : Seen
-        What was seen.
-    left : IntArray
-        Shape (A,): steps that those that run have left by the window.
-    look_ahead : int
-        ``H``.
+    ``left`` is of shape (A,): steps that those that run have left by the window.
     """
     counts = seen.counts
     if counts[ENDS] > 0:

@@ -15,20 +15,6 @@ from bfio.common.compilable import compilable, linked
 from bfio.common.kernels import entry_point
 from bfio.decode.adaptive import memory as kept
 from bfio.decode.adaptive.memory import (
-    AHEAD_KNOWN,
-    BEGUN,
-    DECAY,
-    IS_OPEN,
-    LEFT,
-    LENGTH,
-    LIVES,
-    LONGEST_TAIL,
-    PAST,
-    PROMPT,
-    RUNNING,
-    TELLS,
-    UNCOUNTED,
-    WORKER,
     Drawn,
     Memory,
     is_due,
@@ -60,13 +46,13 @@ from bfio.decode.machine.endings import (
     gained,
 )
 from bfio.decode.machine.kernel import Kernel, KernelTask
+from bfio.decode.machine.moves import first_waiting, occupy
 from bfio.decode.machine.phases import run_step
 from bfio.decode.machine.state import (
     State,
     most_waiting,
 )
 from bfio.decode.machine.two_stage import MAX_CONTRIBUTIONS, admit_by_score
-from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
     grow_alike,
@@ -86,29 +72,29 @@ from formulations.arrays import IntArray
 def draw_lengths(memory: Memory, step: int) -> int:
     """Draw what running requests have left and requests to come; return the mean of the former."""
     counts, drawn, past = memory.seen.counts, memory.drawn, memory.scene.past
-    num = counts[PAST]
+    num = counts[kept.PAST]
     mean = sort_by_length(drawn, past[:, :num])
     lengths = drawn.sorted[:num]
-    for i in range(counts[RUNNING]):
-        drawn.remaining[i] = memory.scene.running[LEFT, i]
+    for i in range(counts[kept.RUNNING]):
+        drawn.remaining[i] = memory.scene.running[kept.LEFT, i]
         if drawn.remaining[i] > 0:
             continue
-        begun = memory.scene.running[BEGUN, i]
-        age = step + counts[AHEAD_KNOWN] - begun
+        begun = memory.scene.running[kept.BEGUN, i]
+        age = step + counts[kept.AHEAD_KNOWN] - begun
         longer = np.searchsorted(lengths, age, side="right")
         length = drawn_length(drawn, past[:, :num], longer, age, mean)
         drawn.remaining[i] = length - (step - begun)
     for i in range(len(drawn.prompt)):
         place = random_below(drawn.word, num)
         chosen = drawn.order[place]
-        drawn.prompt[i] = past[PROMPT, chosen]
-        drawn.output[i] = past[LENGTH, chosen]
-        if past[IS_OPEN, chosen] != 0:
+        drawn.prompt[i] = past[kept.PROMPT, chosen]
+        drawn.output[i] = past[kept.LENGTH, chosen]
+        if past[kept.IS_OPEN, chosen] != 0:
             drawn.output[i] = drawn_length(
-                drawn, past[:, :num], place + 1, past[LENGTH, chosen], mean
+                drawn, past[:, :num], place + 1, past[kept.LENGTH, chosen], mean
             )
-    left = drawn.remaining[: counts[RUNNING]].sum()
-    return mean if counts[RUNNING] == 0 else int(left // counts[RUNNING])
+    left = drawn.remaining[: counts[kept.RUNNING]].sum()
+    return mean if counts[kept.RUNNING] == 0 else int(left // counts[kept.RUNNING])
 
 
 @compilable(allocates=True)
@@ -116,13 +102,13 @@ def sort_by_length(drawn: Drawn, past: IntArray) -> int:
     """Order past requests by length, those that have ended first; return the mean length."""
     num = past.shape[1]
     # Distinct keys, so that any way of sorting gives the same order.
-    keys = (2 * past[LENGTH] + past[IS_OPEN]) * num + np.arange(num)
+    keys = (2 * past[kept.LENGTH] + past[kept.IS_OPEN]) * num + np.arange(num)
     drawn.order[:num] = np.argsort(keys)
     steps, ends = 0, 0
     for place in range(num):
-        drawn.sorted[place] = past[LENGTH, drawn.order[place]]
-        steps += past[LENGTH, place]
-        ends += 1 - past[IS_OPEN, place]
+        drawn.sorted[place] = past[kept.LENGTH, drawn.order[place]]
+        steps += past[kept.LENGTH, place]
+        ends += 1 - past[kept.IS_OPEN, place]
     return max(1, steps // max(1, ends))
 
 
@@ -133,12 +119,12 @@ def drawn_length(drawn: Drawn, past: IntArray, place: int, age: int, mean: int) 
     while place < num:
         place += random_below(drawn.word, num - place)
         chosen = drawn.order[place]
-        age = past[LENGTH, chosen]
-        if past[IS_OPEN, chosen] == 0:
+        age = past[kept.LENGTH, chosen]
+        if past[kept.IS_OPEN, chosen] == 0:
             return int(age)
         place += 1
     extra = 1
-    while extra < LONGEST_TAIL * mean and random_below(drawn.word, mean) != 0:
+    while extra < kept.LONGEST_TAIL * mean and random_below(drawn.word, mean) != 0:
         extra += 1
     return int(age + extra)
 
@@ -178,7 +164,7 @@ def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
 def set_scene(twin: State, memory: Memory, step: int) -> None:
     """Put the requests that run and wait, and those to come, on the twin."""
     counters, drawn, counts = twin.counters, memory.drawn, memory.seen.counts
-    num_running, num_waiting = counts[RUNNING], counts[kept.WAITING]
+    num_running, num_waiting = counts[kept.RUNNING], counts[kept.WAITING]
     twin.wheel[:] = -1
     twin.marks.worker[:] = -1
     twin.workers.load[:] = 0
@@ -192,15 +178,15 @@ def set_scene(twin: State, memory: Memory, step: int) -> None:
     counters[:] = 0
     counters[STEP], counters[FURTHEST] = step, -1
     counters[SLOTS] = twin.machine.slots.sum()
-    counters[ACTIVE], counters[WAITING] = num_running, num_waiting
+    counters[WAITING] = num_waiting
     counters[REVEALED] = num_running + num_waiting
     for request in range(num_running):
-        twin.requests.size[request] = memory.scene.running[PROMPT, request]
+        twin.requests.size[request] = memory.scene.running[kept.PROMPT, request]
         resume(
             twin,
             request,
-            memory.scene.running[WORKER, request],
-            memory.scene.running[BEGUN, request],
+            memory.scene.running[kept.WORKER, request],
+            memory.scene.running[kept.BEGUN, request],
             step + drawn.remaining[request] - 1,
         )
     for i in range(num_waiting):
@@ -209,18 +195,12 @@ def set_scene(twin: State, memory: Memory, step: int) -> None:
 
 @compilable
 def resume(twin: State, request: int, worker: int, begun: int, last: int) -> None:
-    """Let a request run on that started earlier; it is the next of the list of those that run."""
+    """Let a request run on that started earlier."""
     twin.marks.worker[request] = worker
     twin.marks.start[request] = begun
     twin.marks.last[request] = last
     age_gain = gained(twin.gains, twin.counters[STEP]) - gained(twin.gains, begun)
-    twin.workers.load[worker] += twin.requests.size[request] + age_gain
-    twin.workers.running[worker] += 1
-    twin.lists.running[request] = request
-    twin.requests.place[request] = request
-    slot = last & (len(twin.wheel) - 1)
-    twin.requests.next[request] = twin.wheel[slot]
-    twin.wheel[slot] = request
+    occupy(twin, request, worker, twin.requests.size[request] + age_gain)
     # The last step of the window enters with `enter_window`.
     if twin.sight[KNOWN] and last < twin.counters[STEP] + twin.settings.look_ahead:
         add_ending(twin, request, last, 1)
@@ -240,7 +220,7 @@ def rehearsed(twin: State, memory: Memory, setting: int, num_steps: int) -> floa
         if has_choice and not admit_by_setting(twin, memory, setting):
             return -1.0
         run_step(twin, record, 0)
-        if step >= num_steps // UNCOUNTED:
+        if step >= num_steps // kept.UNCOUNTED:
             total += num_workers * record.max_load[0] - record.total_load[0]
             counted += 1
     return float(total / max(1, counted))
@@ -266,16 +246,7 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
     """Rehearse settings from the scene at hand, and let the best one decide from now on.
 
     First a few, far apart, then the neighbours of the best of them. Nothing changes if one of
-    them could not be rehearsed exactly.
-
-    Parameters
-    ----------
-    memory : Memory
-        With a scene.
-    step : int
-        The step.
-    grows : bool
-        Whether loads grow within windows.
+    them could not be rehearsed exactly. ``grows`` says whether loads grow within windows.
     """
     counts, rule, twin = memory.seen.counts, memory.rule, memory.twin
     twin.sight[KNOWN] = counts[kept.TELLS] == 1 and twin.settings.look_ahead > 0
@@ -300,7 +271,7 @@ def steps_to_play(memory: Memory, step: int, left: int) -> int:
     the run and its windows have told who ends.
     """
     told = step + memory.seen.counts[kept.AHEAD_KNOWN]
-    return int(2 * UNCOUNTED + min(LIVES * left, told))
+    return int(2 * kept.UNCOUNTED + min(kept.LIVES * left, told))
 
 
 @compilable(allocates=True)
@@ -322,8 +293,8 @@ def best_played(memory: Memory, level: float) -> int:
     best, least = 0, np.inf
     for k in range(len(memory.score)):
         if memory.score[k] >= 0:
-            earlier = DECAY * memory.total[k]
-            weight = DECAY * memory.weight[k] + 1
+            earlier = kept.DECAY * memory.total[k]
+            weight = kept.DECAY * memory.weight[k] + 1
             mean = (earlier + np.log(memory.score[k] + 1) - level) / weight
             if mean < least:
                 best, least = k, mean
@@ -334,8 +305,8 @@ def best_played(memory: Memory, level: float) -> int:
 def remember(memory: Memory, level: float) -> None:
     """Add the scores of this rehearsal to those of earlier ones, which count less from now on."""
     for k in range(len(memory.score)):
-        memory.total[k] *= DECAY
-        memory.weight[k] *= DECAY
+        memory.total[k] *= kept.DECAY
+        memory.weight[k] *= kept.DECAY
         if memory.score[k] >= 0:
             memory.total[k] += np.log(memory.score[k] + 1) - level
             memory.weight[k] += 1
@@ -356,7 +327,7 @@ rehearse = entry_point(linked(_rehearse))
 def warm_up() -> None:
     """Compile or load the kernel of rehearsals, by one of an idle machine."""
     memory = new_memory(1, 1, 0, 1, TwoStageParameters())
-    memory.seen.counts[PAST] = 1
+    memory.seen.counts[kept.PAST] = 1
     rehearse(memory, 0, False)
 
 
@@ -405,34 +376,41 @@ def write_scene(state: State, memory: Memory) -> None:
     counters, counts, scene = state.counters, memory.seen.counts, memory.scene
     running = np.sort(state.lists.running[: counters[ACTIVE]])
     left = remaining_running(state, running)
-    counts[TELLS] = int(windows_tell(memory.seen, left, state.settings.look_ahead))
-    ahead = counts[AHEAD_KNOWN] = counts[TELLS] * state.settings.look_ahead
+    counts[kept.TELLS] = int(windows_tell(memory.seen, left, state.settings.look_ahead))
+    ahead = counts[kept.AHEAD_KNOWN] = counts[kept.TELLS] * state.settings.look_ahead
     num_past = min(counters[REVEALED], scene.past.shape[1])
     for i in range(num_past):
         write_past(state, scene.past[:, i], counters[REVEALED] - 1 - i, ahead)
     for i in range(len(running)):
-        scene.running[LEFT, i] = left[i] if left[i] <= ahead else 0
-        scene.running[PROMPT, i] = state.requests.size[running[i]]
-        scene.running[WORKER, i] = state.marks.worker[running[i]]
-        scene.running[BEGUN, i] = state.marks.start[running[i]]
+        scene.running[kept.LEFT, i] = left[i] if left[i] <= ahead else 0
+        scene.running[kept.PROMPT, i] = state.requests.size[running[i]]
+        scene.running[kept.WORKER, i] = state.marks.worker[running[i]]
+        scene.running[kept.BEGUN, i] = state.marks.start[running[i]]
     first, num_waiting = first_waiting(state), min(counters[WAITING], len(scene.waiting))
     for i in range(num_waiting):
         scene.waiting[i] = state.requests.size[state.pool[first + i]]
-    counts[PAST], counts[RUNNING], counts[kept.WAITING] = num_past, len(running), num_waiting
+    counts[kept.PAST], counts[kept.RUNNING], counts[kept.WAITING] = (
+        num_past,
+        len(running),
+        num_waiting,
+    )
 
 
 @compilable
 def write_past(state: State, column: np.ndarray, request: int, ahead: int) -> None:
     """Write prompt and length of a request as far as known, and whether it goes on after that."""
     start, last, step = state.marks.start[request], state.marks.last[request], state.counters[STEP]
-    column[PROMPT] = state.requests.prompt[request]
+    column[kept.PROMPT] = state.requests.prompt[request]
     if start < 0:
-        column[LENGTH], column[IS_OPEN] = 0, 1
+        column[kept.LENGTH], column[kept.IS_OPEN] = 0, 1
     elif last < step:
-        column[LENGTH], column[IS_OPEN] = last + 1 - start, 0
+        column[kept.LENGTH], column[kept.IS_OPEN] = last + 1 - start, 0
     else:
         left = left_of(state, request)
-        column[LENGTH], column[IS_OPEN] = step - start + min(left, ahead), int(left > ahead)
+        column[kept.LENGTH], column[kept.IS_OPEN] = (
+            step - start + min(left, ahead),
+            int(left > ahead),
+        )
 
 
 @compilable(allocates=True)

@@ -1,34 +1,47 @@
-"""A feature of the machine, as all that stands around its phases knows it."""
+"""A feature of the machine as all that stands around its phases knows it.
+
+That is what the feature adds, tables of rules that a record must keep and what these count by, and
+schedules of events, in CSV files or drawn: what fails or is slow when, who gives up when.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import csv
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import numpy as np
+
+from bfio.common.options import NUMBER, OptionKind, read_texts, split_options
+from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine.counters import NOW
-from bfio.decode.options import NO_EVENTS
+from bfio.decode.options import NO_EVENTS, RANDOM, is_drawn
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bfio.common.metrics import Metric
     from bfio.decode.cluster import Cluster
     from bfio.decode.machine.state import State
     from bfio.decode.options import RunOptions
+    from bfio.decode.policy_spec import PolicySpec
     from bfio.decode.replay_record import Replay
-    from bfio.decode.replay_table import Rule
     from bfio.decode.run import Run
     from bfio.decode.run_part import RunPart
     from bfio.workloads.workload import Workload
-    from formulations.arrays import FloatArray
+    from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: From the machine and the options of a run to its words in the line of settings.
 Setting: TypeAlias = "Callable[[Cluster, RunOptions], str]"
 #: Refuses requests on a machine with such options; look-ahead steps, and whether requests rest.
 Check: TypeAlias = "Callable[[Workload, Cluster, RunOptions, int, bool], None]"
-#: From names of policies, machine, options, and whether requests tell their prompts, to sentences.
-Idle: TypeAlias = "Callable[[Sequence[str], Cluster, RunOptions, bool], Iterator[str]]"
+#: From policies, machine, options, and whether requests tell their prompts, to sentences.
+Idle: TypeAlias = "Callable[[Sequence[PolicySpec], Cluster, RunOptions, bool], Iterator[str]]"
 #: Whether a run with such a machine and options uses a part of the machine.
 Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
 
@@ -73,7 +86,7 @@ class Feature:
     setting: Setting = lambda cluster, options: ""
     after: str = "dispatch"
     check: Check = lambda workload, cluster, options, look_ahead, pauses: None
-    idle: Idle = lambda names, cluster, options, tells_prompts: iter(())
+    idle: Idle = lambda policies, cluster, options, tells_prompts: iter(())
     unseen: Callable[[Sequence[Run]], Iterator[str]] = lambda runs: iter(())
     record: Callable[[State], Mapping[str, object]] = lambda state: {}
     malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0
@@ -100,16 +113,8 @@ def schedule_of_workers(
 ) -> Feature:
     """Return a feature that a schedule of events at workers makes up.
 
-    Parameters
-    ----------
-    name, event : str
-        Of its option, and what one of its events is called.
-    read : callable
-        From the option, the number of workers and the seed to the schedule.
-    known_until_s : callable
-        From the state to when the schedule says what happens [s].
-    more
-        Other fields of the feature.
+    ``read`` leads from the option, the number of workers and the seed to the schedule,
+    ``known_until_s`` from the state to when the schedule says what happens [s].
     """
 
     def unseen(runs: Sequence[Run]) -> Iterator[str]:
@@ -152,3 +157,204 @@ def _check_covers(option: str, until_s: float, end_s: float) -> None:
             f"drawn for {until_s:g} s, and the run lasts {end_s:g} s",
             f"write e.g. until={2 * end_s:.0f}",
         )
+
+
+#: Relative error allowed in a duration or a sum of two times.
+ROUNDING = 1e-12
+
+Rule: TypeAlias = "Callable[[Replay], int]"
+
+
+class RuleTable(dict[str, Rule]):
+    """Rules by name, each of which counts the requests, steps or cells at fault."""
+
+    def rule(self, name: str) -> Callable[[Rule], Rule]:
+        """Register the decorated function; the first line of its docstring says what it checks."""
+
+        def register(rule: Rule) -> Rule:
+            self[name] = rule
+            return rule
+
+        return register
+
+
+def count(at_step: IntArray, steps: int) -> IntArray:
+    """Return how many requests have each step; -1 and steps beyond the end count nowhere."""
+    inside = at_step[(at_step >= 0) & (at_step < steps)]
+    counts: IntArray = np.bincount(inside, minlength=steps).astype(np.int64)
+    return counts
+
+
+def grouped(at_step: IntArray, who: IntArray, steps: int) -> list[list[int]]:
+    """Return who has each step."""
+    groups: list[list[int]] = [[] for _ in range(steps)]
+    for step, request in zip(at_step.tolist(), who.tolist(), strict=True):
+        if 0 <= step < steps:
+            groups[step].append(request)
+    return groups
+
+
+def running_total(at_step: IntArray, steps: int) -> IntArray:
+    """Return how many requests have each step or one before."""
+    totals: IntArray = np.cumsum(count(at_step, steps))
+    return totals
+
+
+def number(flags: BoolArray) -> int:
+    """Return how many of them are true."""
+    return int(np.count_nonzero(flags))
+
+
+def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0) -> IntArray:
+    """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
+
+    Its load at the first of them is ``prompt``, and it has ``emitted`` tokens before.
+    """
+    if len(drift.increments) == 1:
+        grown: IntArray = prompt + drift.increments[0] * np.arange(steps)
+        return grown
+    first = start if drift.reading is DriftReading.GLOBAL_STEP else emitted
+    period = np.array(drift.increments, dtype=np.int64)
+    increments = period[(first + np.arange(steps - 1)) % len(period)]
+    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(increments, dtype=np.int64)))
+    return loads
+
+
+def profile_with_rests(
+    drift: Drift, prompt: int, start: int, steps: int, emitted: int, rests: list[tuple[int, int]]
+) -> IntArray:
+    """Return the same of a request that does not grow at some of these steps [tokens].
+
+    ``rests`` has the first step and the end of each time that it rests.
+    """
+    runs = np.ones(steps - 1, dtype=np.int64)
+    for first, end in rests:
+        runs[first - start : end - start] = 0
+    at = start + np.arange(steps - 1)
+    if drift.reading is not DriftReading.GLOBAL_STEP:
+        at = emitted + np.cumsum(runs) - runs
+    period = np.array(drift.increments, dtype=np.int64)
+    gains = runs * period[at % len(period)]
+    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(gains, dtype=np.int64)))
+    return loads
+
+
+#: Most events that are drawn.
+MOST_EVENTS = 2_000_000
+#: Time for which events are drawn, unless ``until`` says otherwise [s].
+DEFAULT_UNTIL_S = 1e6
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+Schedule = TypeVar("Schedule")
+
+
+def read_schedule(
+    option: str,
+    given: str | Iterable[Row],
+    columns: Mapping[str, Callable[[str], object]],
+    *,
+    form: str,
+    example: str,
+    draw: Callable[[str], Schedule],
+    check: Callable[[list[Any], str], Schedule],
+) -> Schedule:
+    """Return the schedule that was given: ``none``, ``random:...``, a CSV file, or events.
+
+    What begins with ``random`` is drawn; events, and where they stand, are checked. A file has
+    such columns, and what reads their entries; ``form`` and ``example`` say what to write where
+    there is none, and in a line of one.
+    """
+    if not isinstance(given, str):
+        return check(list(given), option)
+    if given == NO_EVENTS:
+        return check([], option)
+    if is_drawn(given):
+        return draw(given)
+    try:
+        # Spreadsheets put a byte order mark before the heading.
+        with Path(given).open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            lines, heading = list(reader), reader.fieldnames or ()
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or "no text"
+        raise InputError(option, f"cannot read {given!r}: {reason}", form) from None
+    if not set(columns) <= set(heading):
+        names = ",".join(columns)
+        remedy = f"write {names} there, and e.g. {example} below it"
+        raise InputError(f"{given}, line 1", f"no heading {names}", remedy)
+    rows = []
+    for place, line in enumerate(lines, 2):
+        try:
+            rows.append(tuple(read(line[name]) for name, read in columns.items()))
+        except (KeyError, ValueError, TypeError, AttributeError):
+            what = f"no {', '.join(columns)} that can be read"
+            remedy = f"write e.g. {example} below that heading"
+            raise InputError(f"{given}, line {place}", what, remedy) from None
+    return check(rows, given)
+
+
+def arrays_of(rows: Sequence[Row], *types: type) -> Iterator[Any]:
+    """Yield the entries of rows, column by column, as arrays of such types."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(types)
+    return (np.array(each, dtype=kind) for each, kind in zip(columns, types, strict=True))
+
+
+def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterator[tuple[str, Row]]:
+    """Go through events (time [s], whom it happens to, ...), each with its place.
+
+    Refused are those out of order, and those of a ``worker`` or ``request`` (``whose``) that is
+    none of ``count``.
+    """
+    before = 0.0
+    for k, row in enumerate(rows):
+        place, (time, index) = f"{where}, event {k}", row[:2]
+        if not 0 <= time < math.inf:
+            raise InputError(place, f"at {time} s", "give a finite time >= 0")
+        if time < before:
+            raise InputError(place, f"at {time} s after {before} s", "sort events by time")
+        if not 0 <= index < count:
+            raise InputError(place, f"{whose} {index} of {count}", "count from 0")
+        before = time
+        yield place, row
+
+
+def drawn_turns(
+    text: str,
+    option: str,
+    num_workers: int,
+    rng: np.random.Generator,
+    *,
+    form: str,
+    more: Mapping[str, tuple[OptionKind, float]] | None = None,
+) -> tuple[list[tuple[float, int, int]], Mapping[str, Any]]:
+    """Draw times well and not, exponential with means ``mtbf`` and ``mttr``, worker by worker.
+
+    Of ``random:mtbf=SECONDS:mttr=SECONDS``, also ``until=SECONDS``, and ``more`` numbers with
+    their defaults. Returned are, in order of time, when [s], which worker, and 1 if it is well
+    from then on; and the numbers that were written. Refused are numbers that are missing or not
+    above 0, and too many events.
+    """
+    further = more or {}
+    _, texts = split_options(text, (RANDOM,))
+    kinds = {"mtbf": NUMBER, "mttr": NUMBER, "until": NUMBER}
+    kinds |= {name: kind for name, (kind, _) in further.items()}
+    defaults = {name: default for name, (_, default) in further.items()}
+    values = {"until": DEFAULT_UNTIL_S, **defaults, **read_texts(kinds, texts, option)}
+    for name in kinds:
+        if not 0 < values.get(name, 0.0) < math.inf:
+            raise InputError(option, f"{text!r} has no {name} > 0", form)
+    mean, until = values["mtbf"] + values["mttr"], values["until"]
+    if 2 * num_workers * until / mean > MOST_EVENTS:
+        what = f"more than {MOST_EVENTS} events in {until:g} s"
+        raise InputError(option, what, f"write e.g. until={mean * 1000:.0f}")
+    turns: list[tuple[float, int, int]] = []
+    for worker in range(num_workers):
+        now, is_well = 0.0, 1
+        while True:
+            now += float(rng.exponential(values["mtbf" if is_well else "mttr"]))
+            if now > until:
+                break
+            is_well = 1 - is_well
+            turns.append((now, worker, is_well))
+    turns.sort()
+    return turns, values

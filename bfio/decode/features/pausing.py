@@ -5,58 +5,46 @@ afterwards they are taken back as they were, one step later. The phases of a ste
 (`bfio.decode.machine.phases`) know nothing of it, and compiled runs have nobody who rests.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value
-from bfio.decode.cluster import Cluster
-from bfio.decode.features.feature import Feature
-from bfio.decode.features.memory.start_order import put_in_order
-from bfio.decode.machine.counters import ACTIVE, KNOWN, RESERVE, STEP
+from bfio.decode.features.feature import Feature, RuleTable, number
+from bfio.decode.machine.counters import ACTIVE, KNOWN, STEP
 from bfio.decode.machine.endings import add_ending
-from bfio.decode.machine.moves import end, growth, strike_from_wheel
+from bfio.decode.machine.moves import end, growth, occupy, strike_from_wheel
 from bfio.decode.machine.phases import run_step
-from bfio.decode.machine.state import Record, State
 from bfio.decode.policy import Decision, shown
-from bfio.decode.replay_record import Replay
-from bfio.decode.replay_table import RuleTable, number
-from bfio.decode.run import Run
-from bfio.decode.run_part import RunPart
 from bfio.decode.state import ActiveRequests
 from bfio.decode.stints import stints_of
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 
+if TYPE_CHECKING:
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.machine.state import Record, State
+    from bfio.decode.replay_record import Replay
+    from bfio.decode.run import Run
+    from bfio.decode.run_part import RunPart
+
 
 class _Rest(NamedTuple):
-    """The last rest of each request, shape (n,); -1 before it has had one.
+    """The last rest of each request, shape (n,); -1 before it has had one."""
 
-    Parameters
-    ----------
-    first, end : IntArray
-        Its first step, and the first after it.
-    stint : IntArray
-        The step at which the stint began in which it lies.
-    row : IntArray
-        Its place among all rests.
-    """
-
+    #: Its first step, and the first after it.
     first: IntArray
     end: IntArray
-    stint: IntArray
-    row: IntArray
+    stint: IntArray  #: The step at which the stint began in which it lies.
+    row: IntArray  #: Its place among all rests.
 
 
 class Rests:
     """Who rests, and who has rested, in a run of a policy that pauses, or with token budgets.
 
-    Parameters
-    ----------
-    num_requests : int
-        Requests of the run.
-    max_pauses : int or None
-        ``P``: most steps in a row that one rests; None where batches say who does.
+    Nobody rests more than ``max_pauses`` steps in a row (``P``); None where batches say who does.
     """
 
     def __init__(self, num_requests: int, max_pauses: int | None) -> None:
@@ -71,15 +59,7 @@ class Rests:
         return np.where(goes_on, last.end - last.first, 0)
 
     def run_step(self, state: State, record: Record, row: int, resting: IntArray) -> None:
-        """Run a step in which some active requests rest.
-
-        Parameters
-        ----------
-        state, record, row
-            As `bfio.decode.machine.phases.run_step` takes them.
-        resting : IntArray
-            Who rests.
-        """
+        """Run a step as `phases.run_step` does, in which some active requests rest."""
         self._note(state, resting)
         aside = [(request, set_aside(state, request)) for request in resting.tolist()]
         run_step(state, record, row)
@@ -132,36 +112,19 @@ def take_back(state: State, request: int, load: int) -> None:
     The step counts neither as emitted nor for its growth: ``emitted`` and ``size`` are what one
     would have had that runs from ``start`` until now without a rest.
     """
-    counters, requests, worker = state.counters, state.requests, state.marks.worker[request]
+    step, requests = int(state.counters[STEP]), state.requests
     requests.emitted[request] -= 1
     requests.size[request] = load - growth(state, request)
     last = int(state.marks.last[request]) + 1
     state.marks.last[request] = last
-    slot = last & (len(state.wheel) - 1)
-    requests.next[request] = state.wheel[slot]
-    state.wheel[slot] = request
+    occupy(state, request, int(state.marks.worker[request]), load)
     # Endings up to one step less than the window are noted: the next step has revealed none yet.
-    if state.sight[KNOWN] and last < counters[STEP] + state.settings.look_ahead:
+    if state.sight[KNOWN] and last < step + state.settings.look_ahead:
         add_ending(state, request, last, 1)
-    state.workers.load[worker] += load
-    state.workers.running[worker] += 1
-    if state.settings.overflow == RESERVE:
-        state.machine.used[worker] += requests.need[request]
-    if state.order.is_on:
-        put_in_order(state.order, state.marks.start, request, worker)
-    state.lists.running[counters[ACTIVE]] = request
-    requests.place[request] = counters[ACTIVE]
-    counters[ACTIVE] += 1
 
 
 def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> None:
-    """Refuse a step at which nobody emits.
-
-    Raises
-    ------
-    InputError
-        If all active requests rest and none started.
-    """
+    """Refuse a step at which nobody emits: all active requests rest and none started."""
     if len(resting) == state.counters[ACTIVE]:
         raise InputError(
             f"policy {policy}, step {int(state.counters[STEP])}",
@@ -173,23 +136,10 @@ def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> Non
 def checked_rests(
     answer: object, active: ActiveRequests, max_pauses: int, policy: str, step: int
 ) -> IntArray:
-    """Return the requests that rest, shape (r,), in order of arrival.
+    """Return the requests that rest by a policy's answer, shape (r,), in order of arrival.
 
-    Parameters
-    ----------
-    answer : object
-        What the policy returned; who rests if it is a `Decision`.
-    active : ActiveRequests
-        Those that have a slot before this step.
-    max_pauses : int
-        Most steps in a row that one rests.
-    policy, step
-        Named in errors.
-
-    Raises
-    ------
-    InputError
-        If they are not different places, or one has rested as long as it may.
+    Refused are places of active requests (those with a slot before this step) that are not
+    different, and one that has rested ``max_pauses`` steps in a row.
     """
     where, most = f"policy {policy}, step {step}", len(active.request) - 1
     rests = answer.rests if isinstance(answer, Decision) else ()
@@ -206,13 +156,7 @@ def checked_rests(
 
 
 def check_nobody_rests(answer: object, policy: str, step: int) -> None:
-    """Refuse rests that a policy names which is none that pauses.
-
-    Raises
-    ------
-    InputError
-        If it names any.
-    """
+    """Refuse rests that a policy names which is none that pauses."""
     if isinstance(answer, Decision) and answer.rests:
         raise InputError(
             f"policy {policy}, step {step}",

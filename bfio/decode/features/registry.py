@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import bfio.decode.features
 from bfio.common.plugins import members
+from bfio.decode.policy_registry import built_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from bfio.decode.cluster import Cluster
     from bfio.decode.features.feature import Feature
     from bfio.decode.options import RunOptions
@@ -35,17 +37,13 @@ def idle(
 ) -> Iterator[str]:
     """Yield what was asked of features and changes nothing, a sentence each.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the policies that run.
-    cluster, options : Cluster, RunOptions
-        What they run on, and how.
-    tells_prompts : bool
-        Whether requests tell which prompts begin alike.
+    ``names`` are those of the policies that run; ``tells_prompts`` says whether requests tell
+    which prompts begin alike.
     """
+    known = built_in()
+    policies = [known[name] for name in dict.fromkeys(names) if name in known]
     for feature in FEATURES:
-        yield from feature.idle(names, cluster, options, tells_prompts)
+        yield from feature.idle(policies, cluster, options, tells_prompts)
 
 
 def unseen(runs: Sequence[Run]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bfio.common.compilable import compilable
-from formulations.arrays import IntArray
+from formulations.arrays import FloatArray, IntArray
 
 
 def _extent(values: IntArray) -> tuple[int, int, int]:
@@ -95,16 +95,8 @@ def _take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) 
 def take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -> None:
     """Write what is left of ``start`` after taking the columns of a ring one after the other.
 
-    Parameters
-    ----------
-    left : IntArray
-        Shape (G, h+1), h <= H, overwritten; column 0 is ``start``.
-    start : IntArray
-        Shape (G,).
-    taken : IntArray
-        Shape (G, H+1), H >= h, a ring of columns; the first h in turn are taken.
-    first : int
-        The column that is taken first.
+    ``left`` is of shape (G, h+1), its column 0 ``start``; ``taken``, of shape (G, H+1) with
+    H >= h, is the ring, of which the h columns from ``first`` on are taken in turn.
     """
     left[:, 0] = start
     in_turn = np.concatenate((taken[:, first:], taken[:, :first]), axis=1)[:, : left.shape[1] - 1]
@@ -124,14 +116,7 @@ def _while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining:
 def while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: IntArray) -> None:
     """Write ``sizes[i] + growth[h]`` for each h < ``remaining[i]``, 0 from then on.
 
-    Parameters
-    ----------
-    loads : IntArray
-        Shape (N, H+1), overwritten.
-    sizes, remaining : IntArray
-        Shape (N,).
-    growth : IntArray
-        Shape (H+1,).
+    ``loads`` is of shape (N, H+1), ``growth`` of shape (H+1,).
     """
     ahead = np.arange(len(growth))
     loads[:] = np.where(ahead < remaining[:, None], sizes[:, None] + growth, 0)
@@ -150,3 +135,38 @@ def _sort_few(values: IntArray) -> None:
 def sort_few(values: IntArray) -> None:
     """Sort some integers, a few: by insertion, which is quickly compiled."""
     values.sort()
+
+
+# A heap of keys and whose they are, the least key at the top; ties go to the lowest number.
+
+
+@compilable
+def pop_least(keys: FloatArray | IntArray, numbers: IntArray, num: int) -> int:
+    """Return whose key is at the top of a heap of so many, and close the heap over it."""
+    first = int(numbers[0])
+    keys[0], numbers[0] = keys[num - 1], numbers[num - 1]
+    sink(keys, numbers, 0, num - 1)
+    return first
+
+
+@compilable
+def sink(keys: FloatArray | IntArray, numbers: IntArray, top: int, num: int) -> None:
+    """Let an entry of a heap of so many sink to its place."""
+    key, number = keys[top], numbers[top]
+    while 2 * top + 1 < num:
+        child = 2 * top + 1
+        if child + 1 < num and comes_first(
+            keys[child + 1], numbers[child + 1], keys[child], numbers[child]
+        ):
+            child += 1
+        if not comes_first(keys[child], numbers[child], key, number):
+            break
+        keys[top], numbers[top] = keys[child], numbers[child]
+        top = child
+    keys[top], numbers[top] = key, number
+
+
+@compilable
+def comes_first(key: float, number: int, other_key: float, other: int) -> bool:
+    """Whether the first entry is before the other: smaller key, then lower number."""
+    return key < other_key or (key == other_key and number < other)

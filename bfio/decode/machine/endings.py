@@ -12,17 +12,107 @@ interpreted ones keep the same by whole arrays (`bfio.decode.prediction.refresh`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.machine.arrays import sort_few
 from bfio.decode.machine.counters import FINISHED, STEP
-from bfio.decode.machine.prediction import FAR, Calendar, Prediction
-from bfio.decode.prediction.length_history import learn
-from formulations.arrays import IntArray
+from bfio.decode.prediction.length_history import LengthHistory, learn, new_history
 
 if TYPE_CHECKING:
     from bfio.decode.machine.state import State
+    from formulations.arrays import IntArray
+
+#: Steps from now to the end of a request of which nothing is predicted but that it is far.
+FAR = 2**40
+
+
+class Calendar(NamedTuple):
+    """Who is to be predicted again at which step: lists linked both ways."""
+
+    #: Shape (2^k,): first request of those that are due at the step modulo 2^k; -1 for none.
+    first: IntArray
+    #: Shape (n,): its neighbours in that list; -1 for none.
+    following: IntArray
+    previous: IntArray
+
+
+class Prediction(NamedTuple):
+    """What is predicted, and from what."""
+
+    #: Whether tables are read and requests that finish are learnt from, or lengths were drawn for
+    #: each request beforehand; neither if nothing is predicted.
+    learns: bool
+    draws: bool
+    refresh: int  #: ``q``, where tables are read.
+    #: Whether what was predicted to outlive the window comes a step closer with each token, too.
+    counts_down: bool
+    #: Shape (n,): the last step that a running request is predicted to have, the step at which the
+    #: calendar has it, and the one at which ``q`` more tokens are out, where that counts.
+    last: IntArray
+    due: IntArray
+    turn: IntArray
+    #: Shape (n,): 1 if it stands in the ring of endings, or stood there until the step passed.
+    noted: IntArray
+    calendar: Calendar
+    history: LengthHistory
+    table: IntArray  #: Shape (classes, L): predicted remaining steps by class and age.
+    kinds: IntArray  #: Shape (n,): the class of each request.
+    drawn: IntArray  #: Shape (n,): the length drawn for each request [tokens].
+
+
+def no_prediction() -> Prediction:
+    """Return what a run keeps of predictions that makes none."""
+    return _new(0, 0)
+
+
+def predicted_by_tables(
+    history: LengthHistory,
+    table: IntArray,
+    kinds: IntArray,
+    refresh: int,
+    counts_down: bool,
+    look_ahead: int,
+) -> Prediction:
+    """Return predictions by class and age, learnt from requests as they finish.
+
+    History and table, see `Prediction`, change with the run.
+    """
+    return _new(len(kinds), look_ahead)._replace(
+        learns=True,
+        refresh=refresh,
+        counts_down=counts_down,
+        history=history,
+        table=table,
+        kinds=kinds.copy(),
+    )
+
+
+def predicted_by_draw(drawn: IntArray, look_ahead: int) -> Prediction:
+    """Return predictions by lengths drawn beforehand, one for each request [tokens]."""
+    return _new(len(drawn), look_ahead)._replace(draws=True, drawn=drawn.copy())
+
+
+def _new(num_requests: int, look_ahead: int) -> Prediction:
+    size = 1 << (look_ahead + 2).bit_length()
+    last, due, turn, following, previous = np.full((5, num_requests), -1, dtype=np.int64)
+    return Prediction(
+        learns=False,
+        draws=False,
+        refresh=1,
+        counts_down=False,
+        last=last,
+        due=due,
+        turn=turn,
+        noted=np.zeros(num_requests, dtype=np.int64),
+        calendar=Calendar(np.full(size, -1, dtype=np.int64), following, previous),
+        history=new_history(0, 0, longest=0),
+        table=np.zeros((0, 0), dtype=np.int64),
+        kinds=np.zeros(0, dtype=np.int64),
+        drawn=np.zeros(0, dtype=np.int64),
+    )
 
 
 @compilable
@@ -50,16 +140,9 @@ def gained_each(gains: IntArray, steps: IntArray) -> IntArray:
 
 @compilable
 def add_ending(state: State, request: int, last: int, times: int) -> None:
-    """Add a request to the column of its last step, or take it away.
+    """Add a request to the column of its last step within the window, or take it away.
 
-    Parameters
-    ----------
-    state : State
-        A state whose ring is kept.
-    request, last : int
-        The request and its last step, known or predicted, within the window.
-    times : int
-        1 or -1.
+    ``times`` is 1 or -1.
     """
     column = column_of(state, last)
     worker = state.marks.worker[request]

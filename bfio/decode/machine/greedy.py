@@ -11,9 +11,10 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
+from bfio.decode.machine.arrays import pop_least, sink
 from bfio.decode.machine.counters import ACTIVE, QUEUED, REVEALED, SLOTS, SWAPPED, TAKEN, WAITING
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.moves import start_queued
+from bfio.decode.machine.moves import first_waiting, start_queued
 from bfio.decode.machine.phases import (
     admit,
     bind,
@@ -23,7 +24,6 @@ from bfio.decode.machine.phases import (
     most_bound,
 )
 from bfio.decode.machine.state import State
-from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import Window
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together
@@ -32,34 +32,19 @@ from formulations.arrays import IntArray
 
 
 class Greedy(NamedTuple):
-    """What a greedy policy keeps.
+    """What a greedy policy keeps."""
 
-    Parameters
-    ----------
-    rule : int
-        Which of the compiled choices is its own.
-    order : int
-        A `ServingOrder`.
-    numbers : IntArray
-        Its own settings and what it remembers; their names stand in the policy's module.
-    keys, places : IntArray
-        Shape (n,) or (0,): heap of the waiting requests for policies that order them by size.
-    sampled : IntArray
-        Shape (2, G): workers open to a random choice, and which of them are in the sample.
-    table : IntArray
-        What it looks up, prepared before the run.
-    rng : numpy.random.Generator
-        The run's own generator.
-    """
-
-    rule: int
-    order: int
+    rule: int  #: Which of the compiled choices is its own.
+    order: int  #: A `ServingOrder`.
+    #: Its own settings and what it remembers; their names stand in the policy's module.
     numbers: IntArray
+    #: Shape (n,) or (0,): heap of the waiting requests for policies that order them by size.
     keys: IntArray
     places: IntArray
+    #: Shape (2, G): workers open to a random choice, and which of them are in the sample.
     sampled: IntArray
-    table: IntArray
-    rng: np.random.Generator
+    table: IntArray  #: What it looks up, prepared before the run.
+    rng: np.random.Generator  #: The run's own generator.
 
 
 #: ``choose(state, greedy, request)``: the worker of the next request, or -1 to leave the rest.
@@ -93,18 +78,8 @@ def greedy_kernel(
 ) -> Kernel:
     """Return the kernel of a policy that serves requests one after the other.
 
-    Parameters
-    ----------
-    choose : callable
-        The worker of the next request, compilable.
-    order : ServingOrder
-        In which order requests are served.
-    numbers : callable
-        From the policy's options to `Greedy.numbers`.
-    supports : callable
-        Whether the choice is exact on a machine.
-    table : callable
-        From the task to `Greedy.table`.
+    ``numbers`` leads from the policy's options to `Greedy.numbers`, ``table`` from the task to
+    `Greedy.table`; ``supports`` says whether the choice is exact on a machine.
     """
 
     def memory(task: KernelTask) -> Greedy | None:
@@ -183,7 +158,7 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
         for served in range(num_admissible):
             position = first + served
             if greedy.order != ServingOrder.OLDEST:
-                position = pop_key(greedy, num_keys)
+                position = pop_least(greedy.keys, greedy.places, num_keys)
                 num_keys -= 1
             worker = choose(state, greedy, state.pool[position])
             if worker < 0:
@@ -210,39 +185,5 @@ def order_by_size(state: State, greedy: Greedy, num_admissible: int) -> int:
         greedy.keys[k] = sign * state.requests.size[state.pool[first + k]]
         greedy.places[k] = first + k
     for k in range(num_keys // 2 - 1, -1, -1):
-        sift_down(greedy, k, num_keys)
+        sink(greedy.keys, greedy.places, k, num_keys)
     return num_keys
-
-
-@compilable
-def pop_key(greedy: Greedy, num_keys: int) -> int:
-    """Return the position of the request at the top of the heap, and close the heap over it."""
-    position = int(greedy.places[0])
-    greedy.keys[0] = greedy.keys[num_keys - 1]
-    greedy.places[0] = greedy.places[num_keys - 1]
-    sift_down(greedy, 0, num_keys - 1)
-    return position
-
-
-@compilable
-def sift_down(greedy: Greedy, top: int, num_keys: int) -> None:
-    """Let an entry of the heap sink to its place."""
-    keys, places = greedy.keys, greedy.places
-    key, place = keys[top], places[top]
-    while 2 * top + 1 < num_keys:
-        child = 2 * top + 1
-        if child + 1 < num_keys and comes_first(
-            keys[child + 1], places[child + 1], keys[child], places[child]
-        ):
-            child += 1
-        if not comes_first(keys[child], places[child], key, place):
-            break
-        keys[top], places[top] = keys[child], places[child]
-        top = child
-    keys[top], places[top] = key, place
-
-
-@compilable
-def comes_first(key: int, place: int, other_key: int, other_place: int) -> bool:
-    """Whether the first entry is before the other: smaller key, then older."""
-    return key < other_key or (key == other_key and place < other_place)

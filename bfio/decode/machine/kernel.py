@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bfio.common.by_reference import by_reference
 from bfio.common.compilable import compilable, linked
 from bfio.common.kernels import entry_point
-from bfio.decode.features.cancellations.phases import cancel_due
-from bfio.decode.features.delay.phases import decide_late, hurry
-from bfio.decode.features.failures.phases import fail_due
-from bfio.decode.features.memory.phases import relieve, swap_in
+from bfio.decode.features.cancellations import cancel_due
+from bfio.decode.features.delay import decide_late, hurry
+from bfio.decode.features.failures import fail_due
+from bfio.decode.features.memory import relieve, swap_in
 from bfio.decode.features.prefill.phases import catch_up, close_up
 from bfio.decode.machine.counters import (
     ACTIVE,
@@ -22,8 +22,8 @@ from bfio.decode.machine.counters import (
     SWAP,
     SWAPPED,
 )
-from bfio.decode.machine.moves import log_is_full
-from bfio.decode.machine.phases import is_over, look_ahead, reveal, run_step, wait_for_arrival
+from bfio.decode.machine.moves import log_is_full, reveal
+from bfio.decode.machine.phases import is_over, look_ahead, run_step, wait_for_arrival
 from bfio.decode.machine.state import Record, State
 from bfio.decode.machine.window import report
 
@@ -82,7 +82,7 @@ class Kernel:
         requests start by `bfio.decode.machine.phases.admit` and `close_gaps`, and answers False
         if it could not decide exactly.
     reads_window : bool
-        Whether ``decide`` calls for projections, up to the policy's own ``horizon``.
+        Whether ``decide`` calls for projections, up to the policy's own look-ahead.
     statistics : callable, optional
         From the memory at the end of a run to what the policy says of itself.
     """
@@ -172,7 +172,7 @@ def compiled_loop(
     kernel : callable
         What decides.
     without : frozenset of str
-        Features of the machine that it does not know, see `bfio.decode.machine.parts`.
+        Features of the machine that it does not know, see `bfio.decode.machine.whole_run`.
     """
     loop = linked(run_chunk, without, decide=kernel)
     loop.__module__, _, loop.__qualname__ = name.partition(":")

@@ -1,4 +1,4 @@
-"""What requests do on workers: they start, run, end, and are interrupted.
+"""What requests do: they wait, in the pool or bound to a worker, start, run and end.
 
 An interrupted request keeps what it has emitted: where it starts again its size is its prompt and
 what it had gained.
@@ -6,18 +6,226 @@ what it had gained.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.features.memory.start_order import put_in_order, take_from_order
-from bfio.decode.machine.counters import ACTIVE, ADMITTED, KNOWN, LOGGED, QUEUED, RESERVE, STEP
+from bfio.decode.machine.counters import (
+    ACTIVE,
+    ADMITTED,
+    KNOWN,
+    LOGGED,
+    NOW,
+    QUEUED,
+    RESERVE,
+    REVEALED,
+    STEP,
+    TAKEN,
+    WAITING,
+)
 from bfio.decode.machine.endings import add_ending, forget, gained, predict, predicts
-from bfio.decode.machine.waiting import wait_again
 from bfio.decode.tally import running_tally, takes
-from formulations.arrays import IntArray
 
 if TYPE_CHECKING:
     from bfio.decode.machine.state import Record, State
+    from formulations.arrays import IntArray
+
+
+@compilable
+def first_waiting(state: State) -> int:
+    """Return the position in the pool of the oldest waiting request."""
+    return int(state.counters[REVEALED] - state.counters[WAITING])
+
+
+@compilable
+def reveal(state: State) -> None:
+    """Reveal requests; with timed arrivals it may be asked more than once."""
+    counters = state.counters
+    first, last = int(counters[REVEALED]), reveal_until(state)
+    state.marks.reveal[first:last] = counters[STEP]
+    state.reveal_s[first:last] = state.clock[NOW]
+    counters[REVEALED] = last
+    counters[WAITING] += last - first
+    counters[ADMITTED] = counters[TAKEN] = 0
+
+
+@compilable
+def reveal_until(state: State) -> int:
+    """Return how many requests are revealed once this phase is over."""
+    last = int(state.counters[REVEALED])
+    num_requests = len(state.pool)
+    if state.tier.is_on:
+        # Whoever is ready is revealed by the prefill tier.
+        return last
+    if state.settings.timed:
+        while last < num_requests and state.arrival_s[last] <= state.clock[NOW]:
+            last += 1
+        return last
+    waiting = state.counters[WAITING] + state.counters[QUEUED]
+    missing = max(0, int(state.settings.pool - waiting))
+    return min(num_requests, last + missing)
+
+
+@compilable
+def wait_again(state: State, request: int) -> None:
+    """Put a request among those that wait, in order of arrival."""
+    place = first_waiting(state) - 1
+    state.marks.bound[request] = -1
+    if place < 0:
+        # Others have become ready since it was taken from the pool, and closed up.
+        join_pool(state, request)
+        return
+    state.counters[WAITING] += 1
+    while place + 1 < state.counters[REVEALED] and state.pool[place + 1] < request:
+        state.pool[place] = state.pool[place + 1]
+        place += 1
+    state.pool[place] = request
+
+
+@compilable
+def join_pool(state: State, request: int) -> None:
+    """Do so for one that becomes ready, mostly after all others."""
+    counters, first = state.counters, first_waiting(state)
+    if counters[REVEALED] == len(state.pool):
+        for k in range(counters[WAITING]):
+            state.pool[k] = state.pool[first + k]
+        counters[REVEALED], first = counters[WAITING], 0
+    place = int(counters[REVEALED])
+    while place > first and state.pool[place - 1] > request:
+        state.pool[place] = state.pool[place - 1]
+        place -= 1
+    state.pool[place] = request
+    counters[REVEALED] += 1
+    counters[WAITING] += 1
+
+
+@compilable
+def leave_pool(state: State, request: int) -> None:
+    """Take a waiting request from the pool; those that wait longer than it move up."""
+    first, place = first_waiting(state), place_of(state, request)
+    while place > first:
+        state.pool[place] = state.pool[place - 1]
+        place -= 1
+    state.counters[WAITING] -= 1
+
+
+@compilable
+def place_of(state: State, request: int) -> int:
+    """Return the position of a request in the pool."""
+    low, high = first_waiting(state), int(state.counters[REVEALED]) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if state.pool[middle] < request:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compilable
+def join_queue(state: State, request: int, worker: int) -> None:
+    """Put a request behind all others of its worker's queue."""
+    workers = state.workers
+    if workers.queued[worker] == 0:
+        workers.head[worker] = request
+    else:
+        state.requests.next[workers.tail[worker]] = request
+    workers.tail[worker] = request
+    workers.queued[worker] += 1
+    workers.queued_tokens[worker] += state.requests.size[request]
+    state.counters[QUEUED] += 1
+
+
+@compilable
+def join_queue_at_its_head(state: State, request: int, worker: int) -> None:
+    """Put a request before all others of its worker's queue, as one that was interrupted."""
+    workers = state.workers
+    if workers.queued[worker] == 0:
+        workers.tail[worker] = request
+    state.requests.next[request] = workers.head[worker]
+    workers.head[worker] = request
+    state.marks.worker[request] = worker
+    workers.queued[worker] += 1
+    workers.queued_tokens[worker] += state.requests.size[request]
+    state.counters[QUEUED] += 1
+
+
+@compilable
+def leave_queue(state: State, request: int, worker: int) -> None:
+    """Take a request from the queue of the worker it is bound to."""
+    workers, following = state.workers, state.requests.next
+    if workers.head[worker] == request:
+        workers.head[worker] = following[request]
+    else:
+        before = int(workers.head[worker])
+        while following[before] != request:
+            before = int(following[before])
+        following[before] = following[request]
+        if workers.tail[worker] == request:
+            workers.tail[worker] = before
+    workers.queued[worker] -= 1
+    workers.queued_tokens[worker] -= state.requests.size[request]
+    state.counters[QUEUED] -= 1
+
+
+class StartOrder(NamedTuple):
+    """Lists of requests, one of each worker, the youngest first; -1 stands for nobody."""
+
+    is_on: bool  #: Whether they are kept.
+    #: Shape (G,): who started last on each worker, the last revealed of several.
+    youngest: IntArray
+    #: Shape (n,), or (0,) if they are not kept: who stands behind each, and before.
+    older: IntArray
+    younger: IntArray
+
+
+def new_start_order(num_workers: int, num_requests: int, *, is_on: bool) -> StartOrder:
+    """Return the order in which nobody runs."""
+    kept = num_requests if is_on else 0
+    rows = (np.full(count, -1, dtype=np.int64) for count in (num_workers, kept, kept))
+    return StartOrder(is_on, *rows)
+
+
+@compilable(part_of="overflow")
+def put_in_order(order: StartOrder, start: IntArray, request: int, worker: int) -> None:
+    """Note that a request runs on a worker.
+
+    Mostly it has started after all others; who rested is put back among those of its time.
+    """
+    older, younger = int(order.youngest[worker]), -1
+    while older >= 0 and is_younger(start, older, request):
+        younger = older
+        older = int(order.older[older])
+    order.older[request] = older
+    order.younger[request] = younger
+    if older >= 0:
+        order.younger[older] = request
+    if younger >= 0:
+        order.older[younger] = request
+    else:
+        order.youngest[worker] = request
+
+
+@compilable(part_of="overflow")
+def take_from_order(order: StartOrder, request: int, worker: int) -> None:
+    """Note that a request runs no more on a worker."""
+    older, younger = int(order.older[request]), int(order.younger[request])
+    if older >= 0:
+        order.younger[older] = younger
+    if younger >= 0:
+        order.older[younger] = older
+    else:
+        order.youngest[worker] = older
+
+
+@compilable
+def is_younger(start: IntArray, request: int, other: int) -> bool:
+    """Whether a request started later than another, or then and was revealed later."""
+    return bool(
+        start[request] > start[other] or (start[request] == start[other] and request > other)
+    )
+
 
 # Why a request was interrupted: values of `bfio.decode.stints.Cause`.
 (RECOMPUTED, SWAPPED_OUT, FAILED, CANCELLED) = range(4)
@@ -64,14 +272,24 @@ def start(state: State, request: int, worker: int) -> None:
 @compilable
 def begin(state: State, request: int, worker: int) -> None:
     """Let a request run from this step on, for the first time or again."""
-    counters, step = state.counters, int(state.counters[STEP])
-    emitted = int(state.requests.emitted[request])
+    step, emitted = int(state.counters[STEP]), int(state.requests.emitted[request])
     last = step + int(state.requests.output[request]) - emitted - 1
     if emitted == 0:
         state.marks.first[request] = step
     state.marks.start[request] = step
     state.marks.last[request] = last
-    state.workers.load[worker] += state.requests.size[request]
+    occupy(state, request, worker, int(state.requests.size[request]))
+    if state.sight[KNOWN] and last <= step + state.settings.look_ahead:
+        add_ending(state, request, last, 1)
+    if predicts(state):
+        predict(state, request, emitted)
+
+
+@compilable
+def occupy(state: State, request: int, worker: int, load: int) -> None:
+    """Put a request among those that run on a worker, and on the list of its last step."""
+    counters, last = state.counters, int(state.marks.last[request])
+    state.workers.load[worker] += load
     state.workers.running[worker] += 1
     if state.settings.overflow == RESERVE:
         state.machine.used[worker] += state.requests.need[request]
@@ -83,10 +301,6 @@ def begin(state: State, request: int, worker: int) -> None:
     slot = last & (len(state.wheel) - 1)
     state.requests.next[request] = state.wheel[slot]
     state.wheel[slot] = request
-    if state.sight[KNOWN] and last <= step + state.settings.look_ahead:
-        add_ending(state, request, last, 1)
-    if predicts(state):
-        predict(state, request, emitted)
 
 
 @compilable

@@ -1,26 +1,39 @@
-"""What a run shows to observers, and what it leaves behind: a `bfio.decode.run.Run`."""
+"""What a run shows to observers, what it leaves behind, and why one may go on no more."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bfio.decode.cluster import Cluster
 from bfio.decode.features.registry import FEATURES
-from bfio.decode.machine.counters import ADMITTED, COMPLETED, FINISHED, STEP
-from bfio.decode.machine.records import Chunks
-from bfio.decode.machine.state import Record, State
+from bfio.decode.machine.counters import (
+    ADMITTED,
+    COMPLETED,
+    FINISHED,
+    QUEUED,
+    REVEALED,
+    STEP,
+    SWAPPED,
+    WAITING,
+)
+from bfio.decode.machine.moves import first_waiting
+from bfio.decode.machine.state import State
 from bfio.decode.observers import StepView
-from bfio.decode.options import RunOptions
 from bfio.decode.run import Run
-from bfio.decode.state import DecodeState
+from bfio.decode.tally import takes, worker_tally
 from formulations.arrays import IntArray, frozen
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bfio.decode.cluster import Cluster
     from bfio.decode.features.batching.batches import Batching
     from bfio.decode.features.pausing import Rests
+    from bfio.decode.machine.state import Chunks, Record
+    from bfio.decode.options import RunOptions
+    from bfio.decode.state import DecodeState
 
 
 def step_view(
@@ -32,12 +45,7 @@ def step_view(
 ) -> StepView:
     """Show an observer the step in a row of the record, which is the last one run.
 
-    Parameters
-    ----------
-    state, record, row
-        The run after that step, its record, and the row.
-    seen, decision
-        What the policy saw and answered, if that is known.
+    With what the policy saw and answered, if that is known.
     """
     counters = state.counters
     return StepView(
@@ -122,3 +130,49 @@ def emitted_tokens(state: State) -> IntArray:
     runs = marks.last >= 0
     since = np.minimum(marks.last + 1, step) - marks.start
     return state.requests.emitted + np.where(runs, since, 0)
+
+
+#: Workers that are named.
+_MOST_NAMED = 4
+
+
+def stalled(policy: str, state: State) -> InputError:
+    """Return what is wrong where nothing runs and nothing happens any more."""
+    counters = state.counters
+    step, waits = int(counters[STEP]), counters[WAITING] + counters[QUEUED] + counters[SWAPPED]
+    failed = _failed(state)
+    if failed and not _somebody_fits(state):
+        return InputError(
+            f"failures, step {step}",
+            f"nothing can run any more: {waits} requests wait, and workers never recover: "
+            f"{_named(failed)}",
+            "let workers recover, or limit the run by --steps",
+        )
+    what = (
+        f"stalled: nothing runs, nothing can arrive, {waits} requests wait and none was admitted"
+    )
+    remedy = "admit at least one request when no worker is busy"
+    if failed:
+        what += f"; workers never recover: {_named(failed)}"
+        remedy = f"let workers recover, limit the run by --steps, or {remedy}"
+    return InputError(f"policy {policy}, step {step}", what, remedy)
+
+
+def _failed(state: State) -> list[tuple[int, float]]:
+    """Return the workers that are down, all failures and recoveries past, and since when [s]."""
+    time_s, worker = state.outages.time_s, state.outages.worker
+    down = np.flatnonzero(state.machine.slots == 0).tolist()
+    return [(g, float(time_s[worker == g].max())) for g in down]
+
+
+def _somebody_fits(state: State) -> bool:
+    """Whether a request in the pool could start on some worker."""
+    pool = state.pool[first_waiting(state) : state.counters[REVEALED]]
+    workers = [worker_tally(state, g) for g in range(len(state.machine.slots))]
+    needs = state.requests.need[pool].tolist()
+    return any(takes(worker, need) for worker in workers for need in needs)
+
+
+def _named(failed: list[tuple[int, float]]) -> str:
+    names = [f"worker {g} failed at {time:g} s" for g, time in failed[:_MOST_NAMED]]
+    return ", ".join(names + ["..."] * (len(failed) > _MOST_NAMED))

@@ -9,11 +9,11 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import step_time
-from bfio.decode.features.delay.phases import join_queue_by_age
+from bfio.decode.features.delay import join_queue_by_age
 from bfio.decode.features.prefill.phases import go_on, may_jump
-from bfio.decode.features.prefixes.phases import look_up_prefixes
-from bfio.decode.features.stragglers.phases import keep_pace
-from bfio.decode.features.telemetry.phases import note_sent
+from bfio.decode.features.prefixes import look_up_prefixes
+from bfio.decode.features.stragglers import keep_pace
+from bfio.decode.features.telemetry import note_sent
 from bfio.decode.machine.arrays import add_each, add_times, copy_to, extent, move_waiting
 from bfio.decode.machine.counters import (
     ACTIVE,
@@ -43,9 +43,8 @@ from bfio.decode.machine.endings import (
     predict_due,
     predicts,
 )
-from bfio.decode.machine.moves import ages_of, end, start
+from bfio.decode.machine.moves import ages_of, end, first_waiting, join_queue, start
 from bfio.decode.machine.state import Record, State
-from bfio.decode.machine.waiting import first_waiting, join_queue
 from bfio.decode.tally import left_in_flight, takes, worker_tally
 from formulations.arrays import IntArray
 
@@ -67,41 +66,12 @@ def is_over(state: State) -> bool:
 
 
 @compilable
-def reveal(state: State) -> None:
-    """Reveal requests; with timed arrivals it may be asked more than once."""
-    counters = state.counters
-    first, last = int(counters[REVEALED]), reveal_until(state)
-    state.marks.reveal[first:last] = counters[STEP]
-    state.reveal_s[first:last] = state.clock[NOW]
-    counters[REVEALED] = last
-    counters[WAITING] += last - first
-    counters[ADMITTED] = counters[TAKEN] = 0
-
-
-@compilable
 def look_ahead(state: State) -> None:
     """Let the window show one step more, and ask again about requests whose turn it is."""
     if state.sight[KNOWN]:
         enter_window(state)
     if predicts(state):
         predict_due(state)
-
-
-@compilable
-def reveal_until(state: State) -> int:
-    """Return how many requests are revealed once this phase is over."""
-    last = int(state.counters[REVEALED])
-    num_requests = len(state.pool)
-    if state.tier.is_on:
-        # Whoever is ready is revealed by the prefill tier.
-        return last
-    if state.settings.timed:
-        while last < num_requests and state.arrival_s[last] <= state.clock[NOW]:
-            last += 1
-        return last
-    waiting = state.counters[WAITING] + state.counters[QUEUED]
-    missing = max(0, int(state.settings.pool - waiting))
-    return min(num_requests, last + missing)
 
 
 @compilable(allocates=True)

@@ -1,22 +1,21 @@
-"""The state of a run: flat arrays, and what their rows and entries mean."""
+"""The state of a run: flat arrays, and what their rows and entries mean; and its record."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bfio.decode.cluster import Cluster
-from bfio.decode.drift import Drift
-from bfio.decode.features.cancellations.schedule import Cancellations, cancellations_of
-from bfio.decode.features.failures.schedule import Failures, failures_of
-from bfio.decode.features.memory.phases import Host, peaks
-from bfio.decode.features.memory.start_order import StartOrder, new_start_order
+from bfio.decode.features.cancellations import Cancellations, cancellations_of
+from bfio.decode.features.failures import Failures, failures_of
+from bfio.decode.features.memory import Host, peaks
 from bfio.decode.features.prefill.phases import Tier, new_tier
-from bfio.decode.features.prefixes.phases import PrefixCaches, new_caches
-from bfio.decode.features.stragglers.schedule import Stragglers, stragglers_of
-from bfio.decode.features.telemetry.phases import Reports, new_reports
-from bfio.decode.machine.counters import FURTHEST, SLOTS, TAKEN
-from bfio.decode.machine.prediction import Prediction, no_prediction
+from bfio.decode.features.prefixes import PrefixCaches, new_caches
+from bfio.decode.features.stragglers import Stragglers, stragglers_of
+from bfio.decode.features.telemetry import Reports, new_reports
+from bfio.decode.machine.counters import EXPIRED, FURTHEST, LOGGED, SLOTS, TAKEN
+from bfio.decode.machine.endings import Prediction, no_prediction
+from bfio.decode.machine.moves import StartOrder, new_start_order
 from bfio.decode.offered_load import rate_factor
 from bfio.decode.options import (
     ArrivalMode,
@@ -28,8 +27,15 @@ from bfio.decode.options import (
     may_interrupt,
     settings_of,
 )
-from bfio.workloads.workload import Workload
-from formulations.arrays import FloatArray, IntArray
+from formulations.arrays import IntArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.drift import Drift
+    from bfio.workloads.workload import Workload
+    from formulations.arrays import FloatArray
 
 #: Slots of the wheel of finishing steps: outputs up to this many tokens are met exactly once.
 MIN_WHEEL = 2**12
@@ -37,223 +43,141 @@ MAX_WHEEL = 2**16
 
 
 class RequestRows(NamedTuple):
-    """One entry per request, each array of shape (n,).
+    """One entry per request, each array of shape (n,)."""
 
-    Parameters
-    ----------
-    prompt, output : IntArray
-        Their lengths [tokens].
-    emitted : IntArray
-        Tokens that it emitted before it last started; 0 but for those that were interrupted.
-    size : IntArray
-        Its load when it starts or starts again: its prompt and what it had gained [tokens].
-    need : IntArray
-        Memory that must be free for it to start: ``size`` itself, or its peak if that is reserved
-        [tokens].
-    next : IntArray
-        The request behind it in its worker's queue and, once it runs, in its slot of the wheel.
-    place : IntArray
-        Its position among those that run.
-    """
-
+    #: Their lengths [tokens].
     prompt: IntArray
     output: IntArray
+    #: Tokens that it emitted before it last started; 0 but for those that were interrupted.
     emitted: IntArray
+    #: Its load when it starts or starts again: its prompt and what it had gained [tokens].
     size: IntArray
+    #: Memory that must be free for it to start: ``size`` itself, or its peak if that is reserved
+    #: [tokens].
     need: IntArray
+    #: The request behind it in its worker's queue and, once it runs, in its slot of the wheel.
     next: IntArray
-    place: IntArray
+    place: IntArray  #: Its position among those that run.
 
 
 class Marks(NamedTuple):
-    """What the record of a run says of each request, shape (n,); -1 where it has not happened.
+    """What the record of a run says of each request, shape (n,); -1 where it has not happened."""
 
-    Parameters
-    ----------
-    reveal, first, start : IntArray
-        Steps at which it is revealed, starts for the first time, and last started.
-    last : IntArray
-        Its last step: known at the start, and its finish if the run reaches it.
-    worker, bound : IntArray
-        The worker it is bound to, and the step at which the policy sent it there.
-    cancel : IntArray
-        The step before which its client gave up; empty where nobody leaves before it is done.
-    """
-
+    #: Steps at which it is revealed, starts for the first time, and last started.
     reveal: IntArray
     first: IntArray
     start: IntArray
-    last: IntArray
+    last: IntArray  #: Its last step: known at the start, and its finish if the run reaches it.
+    #: The worker it is bound to, and the step at which the policy sent it there.
     worker: IntArray
     bound: IntArray
+    #: The step before which its client gave up; empty where nobody leaves before it is done.
     cancel: IntArray
 
 
 class WorkerRows(NamedTuple):
-    """One entry per worker, each array of shape (G,).
+    """One entry per worker, each array of shape (G,)."""
 
-    Parameters
-    ----------
-    load, running : IntArray
-        Load [tokens] and requests that run.
-    queued, queued_tokens : IntArray
-        Requests that are bound to it and do not run, and their sizes: with immediate dispatch, or
-        because decisions take effect later.
-    head, tail : IntArray
-        First and last request of that queue, if there is one.
-    swapped : IntArray
-        Its requests on the host.
-    """
-
+    #: Load [tokens] and requests that run.
     load: IntArray
     running: IntArray
+    #: Requests that are bound to it and do not run, and their sizes: with immediate dispatch, or
+    #: because decisions take effect later.
     queued: IntArray
     queued_tokens: IntArray
+    #: First and last request of that queue, if there is one.
     head: IntArray
     tail: IntArray
-    swapped: IntArray
+    swapped: IntArray  #: Its requests on the host.
 
 
 class Machine(NamedTuple):
-    """The workers as machines, as they are at this step, each array of shape (G,).
+    """The workers as machines, as they are at this step, each array of shape (G,)."""
 
-    Parameters
-    ----------
-    slots, memory : IntArray
-        ``B_g`` and ``κ_g`` [tokens].
-    used : IntArray
-        Memory in use [tokens]: the load itself, or what is reserved.
-    overhead_s, token_time_s : FloatArray
-        ``C_g`` [s] and ``t_g`` [s/token].
-    own_slots, own_overhead_s, own_token_time_s : IntArray and FloatArray
-        The same of workers that are up, at their own pace.
-    """
-
+    #: ``B_g`` and ``κ_g`` [tokens].
     slots: IntArray
     memory: IntArray
-    used: IntArray
+    used: IntArray  #: Memory in use [tokens]: the load itself, or what is reserved.
+    #: ``C_g`` [s] and ``t_g`` [s/token].
     overhead_s: FloatArray
     token_time_s: FloatArray
+    #: The same of workers that are up, at their own pace.
     own_slots: IntArray
     own_overhead_s: FloatArray
     own_token_time_s: FloatArray
 
 
 class Lists(NamedTuple):
-    """Lists of requests, in any order; counters say how long each is.
+    """Lists of requests, in any order; counters say how long each is."""
 
-    Parameters
-    ----------
-    running, started, ended : IntArray
-        Shape (most requests that run,): those that run; those that start and end at this step.
-    """
-
+    #: Shape (most requests that run,): those that run; those that start and end at this step.
     running: IntArray
     started: IntArray
     ended: IntArray
 
 
 class State(NamedTuple):
-    """Everything a run changes, and its constants.
-
-    Parameters
-    ----------
-    settings, requests, marks, workers, machine, outages, cancellations, lists, host
-        See there.
-    counters, clock, sight
-        See the names of their entries above.
-    gains : IntArray
-        Shape (period + 1,): ``D(0..period)``, cumulative drift over a period [tokens].
-    reveal_s, arrival_s : FloatArray
-        Shape (n,) [s]; ``arrival_s`` is empty unless arrivals are timed.
-    pool : IntArray
-        Shape (n,): the waiting requests are ``pool[REVEALED - WAITING : REVEALED]``, oldest first.
-    wheel : IntArray
-        Shape (2^k,): first request of the list of those whose last step is this slot modulo 2^k.
-    ending_load, ending_count : IntArray
-        Shape (G, 2^k), ``2^k > H``: requests whose last step, known or predicted, is the column
-        modulo 2^k, if that lies in the window: their prompts less the drift before they started
-        [tokens], and their number.
-    prediction : Prediction
-        See there.
-    prefixes : PrefixCaches
-        See there.
-    slowness : Stragglers
-        See there.
-    order : StartOrder
-        Who runs on each worker, the youngest first, where memory may overflow.
-    tier : Tier
-        See there.
-    reports : Reports
-        What policies are told of the workers.
-    """
+    """Everything a run changes, and its constants."""
 
     settings: Settings
+    #: See the names of their entries above.
     counters: IntArray
     clock: FloatArray
     sight: NDArray[np.bool_]
+    #: Shape (period + 1,): ``D(0..period)``, cumulative drift over a period [tokens].
     gains: IntArray
     requests: RequestRows
     marks: Marks
+    #: Shape (n,) [s]; ``arrival_s`` is empty unless arrivals are timed.
     reveal_s: FloatArray
     arrival_s: FloatArray
+    #: Shape (n,): the waiting requests are ``pool[REVEALED - WAITING : REVEALED]``, oldest first.
     pool: IntArray
     lists: Lists
     host: Host
+    #: Shape (2^k,): first request of the list of those whose last step is this slot modulo 2^k.
     wheel: IntArray
     workers: WorkerRows
     machine: Machine
     outages: Failures
     cancellations: Cancellations
+    #: Shape (G, 2^k), ``2^k > H``: requests whose last step, known or predicted, is the column
+    #: modulo 2^k, if that lies in the window: their prompts less the drift before they started
+    #: [tokens], and their number.
     ending_load: IntArray
     ending_count: IntArray
     prediction: Prediction
     prefixes: PrefixCaches
     slowness: Stragglers
-    order: StartOrder
+    order: StartOrder  #: Who runs on each worker, the youngest first, where memory may overflow.
     tier: Tier
-    reports: Reports
+    reports: Reports  #: What policies are told of the workers.
 
 
 class Record(NamedTuple):
-    """What C steps leave behind; each field is that of `bfio.decode.run.Run`.
+    """What C steps leave behind; each field is that of `bfio.decode.run.Run`."""
 
-    Parameters
-    ----------
-    start_s, duration_s, idle_before_s : FloatArray
-        Shape (C,).
-    max_load, min_load, total_load, active, waiting, admitted : IntArray
-        Shape (C,).
-    loads, running : IntArray
-        Shape (C, G).
-    balanced_s : FloatArray
-        Shape (C,).
-    interruptions : IntArray
-        Shape (L, 5): request, worker, first step, first step not run, and `Cause`.
-    prefix_hit_tokens : IntArray
-        Shape (C,), or (0,) where nothing is kept.
-    expiries : IntArray
-        Shape (L, 3): request, step at which it was ready, and step before which it lost its cache.
-    refused : IntArray
-        Shape (C,), or (0,) without telemetry.
-    """
-
+    #: Shape (C,).
     start_s: FloatArray
     duration_s: FloatArray
     idle_before_s: FloatArray
+    #: Shape (C,).
     max_load: IntArray
     min_load: IntArray
     total_load: IntArray
     active: IntArray
     waiting: IntArray
     admitted: IntArray
+    #: Shape (C, G).
     loads: IntArray
     running: IntArray
-    balanced_s: FloatArray
+    balanced_s: FloatArray  #: Shape (C,).
+    #: Shape (L, 5): request, worker, first step, first step not run, and `Cause`.
     interruptions: IntArray
-    prefix_hit_tokens: IntArray
+    prefix_hit_tokens: IntArray  #: Shape (C,), or (0,) where nothing is kept.
+    #: Shape (L, 3): request, step at which it was ready, and step before which it lost its cache.
     expiries: IntArray
-    refused: IntArray
+    refused: IntArray  #: Shape (C,), or (0,) without telemetry.
 
 
 def new_state(
@@ -268,18 +192,8 @@ def new_state(
 ) -> State:
     """Return the state before the first step.
 
-    Parameters
-    ----------
-    workload, cluster, options
-        What is simulated.
-    look_ahead : int
-        ``H`` of the projections that will be asked for.
-    known : bool
-        Whether these know the true lengths.
-    prediction : Prediction, optional
-        What predicts lengths, if a compiled run does.
-    pauses : bool
-        Whether requests may rest.
+    Projections of ``look_ahead`` steps will be asked for. They may know the true lengths
+    (``known``), or what a compiled run predicts (``prediction``). Requests may rest (``pauses``).
     """
     n, G = len(workload), cluster.workers
     counters = np.zeros(TAKEN + 1, dtype=np.int64)
@@ -389,3 +303,72 @@ def _arrival_seconds(workload: Workload, cluster: Cluster, options: RunOptions) 
     # Divide before rounding, so that the scaled times are the nearest floats to the exact ones.
     factor = rate_factor(workload, cluster, options)
     return workload.exact_arrivals().scaled(1 / factor).seconds()
+
+
+#: Most steps of a chunk, and most entries of its loads (8 MiB).
+MAX_CHUNK_STEPS = 20_000
+MAX_CHUNK_ENTRIES = 2**20
+
+
+#: Interruptions that a chunk has room for besides those of its last step.
+LOG_SIZE = 4096
+
+
+class Chunks:
+    """The records of all chunks of a run, whose state says which columns there are.
+
+    Loads and running requests are kept if asked for; otherwise all chunks share one array for
+    them, so that memory does not grow with G times the number of steps.
+    """
+
+    def __init__(self, state: State, keep_trajectory: bool) -> None:
+        settings, self._num_workers = state.settings, len(state.workers.load)
+        self._paces, self._caches = not settings.one_pace, settings.caches
+        self._reports = state.reports.is_on
+        # What one step may interrupt, and the requests that may expire while the clock jumps.
+        most = len(state.lists.running) if settings.interrupts else 0
+        self._log_size = most + LOG_SIZE if most else 0
+        expiring = len(state.tier.where)
+        self._most_expiries = expiring + LOG_SIZE if expiring else 0
+        self.keeps = keep_trajectory
+        self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // self._num_workers))
+        self._shared: tuple[IntArray, IntArray] | None = None
+        self._kept = [self.new(0)]
+
+    def new(self, num_steps: int) -> Record:
+        """Return an empty record of at most ``most_steps`` steps."""
+        times = [np.empty(num_steps) for _ in range(3)]
+        counts = [np.empty(num_steps, dtype=np.int64) for _ in range(6)]
+        if self.keeps or num_steps == 0:
+            trajectory = self._trajectory(num_steps)
+        else:
+            trajectory = self._shared = self._shared or self._trajectory(self.most_steps)
+        balanced_s = np.empty(num_steps if self._paces else 0)
+        log = np.empty((self._log_size if num_steps else 0, 5), dtype=np.int64)
+        hits = np.empty(num_steps if self._caches else 0, dtype=np.int64)
+        expiries = np.empty((self._most_expiries if num_steps else 0, 3), dtype=np.int64)
+        refused = np.empty(num_steps if self._reports else 0, dtype=np.int64)
+        rows = (log, hits, expiries, refused)
+        return Record._make([*times, *counts, *trajectory, balanced_s, *rows])
+
+    def keep(self, record: Record, num_steps: int, state: State) -> None:
+        """Keep the first steps of a record, and what was interrupted and expired in them."""
+        rows = num_steps if self.keeps else 0
+        kept = Record._make(array[:num_steps] for array in record)
+        self._kept.append(
+            kept._replace(
+                loads=record.loads[:rows],
+                running=record.running[:rows],
+                # A view would keep all of a log that is mostly empty.
+                interruptions=record.interruptions[: state.counters[LOGGED]].copy(),
+                expiries=record.expiries[: state.counters[EXPIRED]].copy(),
+            )
+        )
+
+    def joined(self) -> Record:
+        """Return what was kept of all chunks."""
+        return Record._make(np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+
+    def _trajectory(self, num_steps: int) -> tuple[IntArray, IntArray]:
+        shape = (num_steps, self._num_workers)
+        return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)

@@ -17,7 +17,7 @@ from bfio.decode.machine.counters import (
     WAITING,
 )
 from bfio.decode.machine.kernel import Kernel, KernelTask
-from bfio.decode.machine.moves import start_queued
+from bfio.decode.machine.moves import first_waiting, start_queued
 from bfio.decode.machine.phases import (
     admit_assigned,
     bind,
@@ -30,7 +30,6 @@ from bfio.decode.machine.state import (
     State,
     most_waiting,
 )
-from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.machine.window import (
     Window,
     bound_loads,
@@ -42,8 +41,8 @@ from bfio.decode.machine.window import (
     remaining_waiting,
     waiting_requests,
 )
+from bfio.decode.state import window_capacity
 from bfio.decode.tally import free_memory, takes, worker_tally
-from bfio.decode.window_limits import window_capacity
 from bfio.step.two_stage.fscore import ScoreWeights
 from bfio.step.two_stage.kernels.two_stage import (
     DECIDED,
@@ -60,20 +59,12 @@ from formulations.arrays import IntArray
 
 
 class SizeOrder(NamedTuple):
-    """The order of the last decision.
+    """The order of the last decision."""
 
-    Parameters
-    ----------
-    requests : IntArray
-        Shape (most waiting,): those that waited then, largest first, ties oldest first.
-    num : IntArray
-        Shape (1,): how many.
-    position : IntArray
-        Shape (n,): -1; where each stands among those that wait, while they are put in order.
-    """
-
+    #: Shape (most waiting,): those that waited then, largest first, ties oldest first.
     requests: IntArray
-    num: IntArray
+    num: IntArray  #: Shape (1,): how many.
+    #: Shape (n,): -1; where each stands among those that wait, while they are put in order.
     position: IntArray
 
 
@@ -90,14 +81,7 @@ def new_order(num_requests: int, most_waiting: int) -> SizeOrder:
 def put_in_order(order: SizeOrder, waiting: IntArray, sizes: IntArray, by_size: IntArray) -> None:
     """Write the positions of the waiting requests as `order_by_size` does, and keep their order.
 
-    Parameters
-    ----------
-    order : SizeOrder
-        The order of the last decision, of whichever requests.
-    waiting, sizes : IntArray
-        Shape (N,): requests, each a number below n of its own, and their sizes [tokens].
-    by_size : IntArray
-        Shape (N,), overwritten.
+    Each of ``waiting`` is a number below n of its own; ``by_size`` is overwritten.
     """
     for i in range(len(waiting)):
         order.position[waiting[i]] = i
@@ -169,15 +153,7 @@ def bind_by_score(
     token_time: IntArray,
     overhead_tokens: IntArray,
 ) -> bool:
-    """Bind each request that waits for a worker; False if that would not be exact.
-
-    Parameters
-    ----------
-    state, window
-        The step, and room for its projections.
-    reward, penalty, token_time, overhead_tokens
-        See `bfio.decode.machine.two_stage.TwoStage`.
-    """
+    """Bind each request that waits for a worker; False if that would not be exact."""
     counters, most = state.counters, most_bound(state)
     if most > 0:
         project_running(state, window)
@@ -253,36 +229,23 @@ NEVER = 2**62
 
 
 class TwoStage(NamedTuple):
-    """How a two-stage policy weighs what it sees.
+    """How a two-stage policy weighs what it sees."""
 
-    Parameters
-    ----------
-    threshold, candidates, product_key : int
-        See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
-    reward, penalty : IntArray
-        Shape (H+1,): factors of the score, see `bfio.step.two_stage.fscore.ScoreWeights`.
-    order : SizeOrder
-        Those that wait, by size.
-    by_size, assignment : IntArray
-        Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for
-        none.
-    token_time, overhead_tokens : IntArray
-        Shape (G,) of workers that are not equally fast, else (0,): see `Cluster.paces`.
-    max_wait : int
-        Steps after which a waiting request starts before others, see `NEVER`.
-    """
-
+    #: See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
     threshold: int
     candidates: int
     product_key: int
+    #: Shape (H+1,): factors of the score, see `bfio.step.two_stage.fscore.ScoreWeights`.
     reward: IntArray
     penalty: IntArray
-    order: SizeOrder
+    order: SizeOrder  #: Those that wait, by size.
+    #: Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for none.
     by_size: IntArray
     assignment: IntArray
+    #: Shape (G,) of workers that are not equally fast, else (0,): see `Cluster.paces`.
     token_time: IntArray
     overhead_tokens: IntArray
-    max_wait: int
+    max_wait: int  #: Steps after which a waiting request starts before others, see `NEVER`.
 
 
 def memory(task: KernelTask) -> TwoStage | None:

@@ -1,11 +1,17 @@
-"""Whole runs of policies that have a kernel, as machine code."""
+"""Whole runs of policies that have a kernel, as machine code.
 
-from collections.abc import Callable
+Functions of a feature are marked with its name (``part_of`` of `bfio.common.compilable`). A policy
+has two loops: a plain one, linked without them, and one that knows every feature. One for each set
+of features would be compiled anew with every new combination.
+"""
+
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from time import perf_counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,50 +21,68 @@ from bfio.common.kernel_groups import ensure_compiled, groups
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
+from bfio.decode.drift import DriftReading
+from bfio.decode.features.registry import FEATURES
 from bfio.decode.machine.greedy import one_of, serving
 from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, compiled_loop
-from bfio.decode.machine.outcome import finished_run, step_view
-from bfio.decode.machine.parts import EVERY_PART, parts_linked
+from bfio.decode.machine.outcome import finished_run, stalled, step_view
 from bfio.decode.machine.phases import is_over
-from bfio.decode.machine.records import Chunks
-from bfio.decode.machine.state import Record, State, most_waiting, new_state
+from bfio.decode.machine.state import Chunks, Record, State, most_waiting, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.observers import ProgressObserver, Watching
-from bfio.decode.options import RunOptions
+from bfio.decode.options import RunOptions, may_interrupt
 from bfio.decode.policy import look_ahead_of
-from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction.registry import lengths_of, made
 from bfio.decode.predictor import LengthSource
-from bfio.decode.run import Run
-from bfio.decode.stalled import stalled
 from bfio.workloads.workload import Workload
 from formulations.named_objects import load_object
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from bfio.decode.features.feature import Used
+    from bfio.decode.policy_spec import PolicySpec
+    from bfio.decode.run import Run
+
+#: The features, and whether a run uses each.
+PARTS: Mapping[str, Used] = {
+    "age": lambda _, options: (
+        options.drift.reading is DriftReading.AGE and not options.drift.is_uniform
+    ),
+    "interruptions": may_interrupt,
+    "predictions": lambda _, options: lengths_of(options.predictor) is LengthSource.COMPILED,
+    **{name: used for feature in FEATURES for name, used in feature.parts.items()},
+}
+EVERY_PART = frozenset(PARTS)
+
+
+def parts_used(cluster: Cluster, options: RunOptions) -> frozenset[str]:
+    """Return the features that a run uses."""
+    return frozenset(name for name, is_used in PARTS.items() if is_used(cluster, options))
+
+
+def parts_linked(cluster: Cluster, options: RunOptions) -> frozenset[str]:
+    """Return the features that the loop of a run knows: all, or none if it uses none."""
+    return EVERY_PART if parts_used(cluster, options) else frozenset()
+
 
 #: Steps of the first chunk, and the time that later ones are meant to take [s].
 FIRST_CHUNK_STEPS = 100
 CHUNK_S = 0.2
 #: End of the name of a loop that knows the features of the machine.
-FEATURES = "+features"
+WITH_FEATURES = "+features"
 #: About what a compiled run saves, per step and per request [s].
 SAVED_PER_STEP_S, SAVED_PER_REQUEST_S = 4.5e-5, 4.5e-5
 
 
 @dataclass(frozen=True)
 class Loop:
-    """The compiled loop of a policy.
+    """The compiled loop of a policy."""
 
-    Parameters
-    ----------
-    name : str
-        ``module:function`` under which its machine code is kept on disk.
-    members : tuple of PolicySpec
-        The policies that it serves; more than one if they are greedy.
-    parts : frozenset of str
-        The features of the machine that it knows, see `bfio.decode.machine.parts`.
-    """
-
-    name: str
+    name: str  #: ``module:function`` under which its machine code is kept on disk.
+    #: The policies that it serves; more than one if they are greedy.
     members: tuple[PolicySpec, ...]
+    #: The features of the machine that it knows, see `bfio.decode.machine.whole_run`.
     parts: frozenset[str]
 
 
@@ -72,7 +96,7 @@ def loop_of(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> Loop:
         name, members = f"{policy_registry.__name__}:run_greedy{_digest(shared)}", shared
     else:
         name = f"{kernel_of(spec).module}:run"
-    return Loop(name + FEATURES * bool(parts), members, parts)
+    return Loop(name + WITH_FEATURES * bool(parts), members, parts)
 
 
 def _digest(members: tuple[PolicySpec, ...]) -> str:
@@ -198,21 +222,9 @@ def _prepared(spec: PolicySpec, task: KernelTask, loop: Loop) -> _Prepared | Non
 def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run | None:
     """Simulate a policy with a kernel, or return None if that is not exact.
 
-    Parameters
-    ----------
-    spec : PolicySpec
-        The policy.
-    task : KernelTask
-        What it is run on, checked.
-    watching : Watching
-        Observers, `ProgressObserver` only, see the last step of each chunk; whether to stop is
-        asked before each.
-
-    Returns
-    -------
-    Run or None
-        The record; its ``wall_s`` leaves compilation out, its ``decide_s`` is 0, since kernels do
-        not time their decisions apart.
+    Observers, `ProgressObserver` only, see the last step of each chunk; whether to stop is asked
+    before each. The run's ``wall_s`` leaves compilation out, and its ``decide_s`` is 0, since
+    kernels do not time their decisions apart.
     """
     parts = parts_linked(task.cluster, task.options)
     compile_loop(spec, parts)

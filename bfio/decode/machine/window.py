@@ -12,37 +12,27 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.features.telemetry.phases import (
+from bfio.decode.features.telemetry import (
     receive,
     show_projection,
 )
 from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
 from bfio.decode.machine.counters import ACTIVE, GROWS, KNOWN, REVEALED, STEP
 from bfio.decode.machine.endings import column_of, gained, gained_each, predicted_steps, predicts
-from bfio.decode.machine.moves import ages_of
+from bfio.decode.machine.moves import ages_of, first_waiting
 from bfio.decode.machine.state import State
-from bfio.decode.machine.waiting import first_waiting
 from formulations.arrays import IntArray
 
 
 class Window(NamedTuple):
-    """The projections of a step.
+    """The projections of a step."""
 
-    Parameters
-    ----------
-    level : IntArray
-        Shape (H+1,): drift since step 0 that the loads of each step of the window have [tokens].
-    base : IntArray
-        Shape (G, H+1): projected loads without new admissions [tokens].
-    running : IntArray
-        Shape (G, H+1): running requests that are left at each step of the window.
-    contribution : IntArray
-        Shape (most waiting, H+1): projected load of each waiting request [tokens].
-    """
-
+    #: Shape (H+1,): drift since step 0 that the loads of each step of the window have [tokens].
     level: IntArray
-    base: IntArray
+    base: IntArray  #: Shape (G, H+1): projected loads without new admissions [tokens].
+    #: Shape (G, H+1): running requests that are left at each step of the window.
     running: IntArray
+    #: Shape (most waiting, H+1): projected load of each waiting request [tokens].
     contribution: IntArray
 
 
@@ -162,12 +152,7 @@ def remaining_of(state: State, true: IntArray, may_ask: bool) -> IntArray:
 def project_loads(state: State, window: Window, remaining: IntArray) -> None:
     """Compute ``b_g(h)``.
 
-    Parameters
-    ----------
-    state, window
-        What runs, and where to write.
-    remaining : IntArray
-        Shape (n,): remaining steps of those that run; read if they do not all grow alike.
+    ``remaining``, the steps left of those that run, is read if they do not all grow alike.
     """
     step, look_ahead = int(state.counters[STEP]), len(window.level) - 1
     window.level[:] = gained(state.gains, step)
@@ -209,14 +194,9 @@ def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
 def project_contributions(
     state: State, window: Window, waiting: IntArray, remaining: IntArray
 ) -> None:
-    """Compute ``v_i(h)`` of waiting requests if they were admitted now.
+    """Compute ``v_i(h)`` of waiting requests if they were admitted now, after `project_loads`.
 
-    Parameters
-    ----------
-    state, window
-        The step, after `project_loads`, and where to write.
-    waiting, remaining : IntArray
-        Shape (N,): the requests, and how many steps each will run.
+    ``remaining`` says how many steps each will run.
     """
     growth = growth_of_waiting(state, window)
     sizes = state.requests.size[waiting]
@@ -246,15 +226,7 @@ def bound_loads(state: State, window: Window) -> IntArray:
 
 
 def note_predicted(state: State, remaining: IntArray) -> None:
-    """Fill the ring with what a predictor says of the requests that run.
-
-    Parameters
-    ----------
-    state : State
-        A state that does not know the lengths.
-    remaining : IntArray
-        Shape (n,): steps that each of those that run has left, in ``1..H+1``.
-    """
+    """Fill the ring with the remaining steps that a predictor says of those that run, 1..H+1."""
     look_ahead, width = int(state.settings.look_ahead), state.ending_load.shape[1]
     within = remaining <= look_ahead
     ending = state.lists.running[: state.counters[ACTIVE]][within]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.common.kernels import is_compiled
-from bfio.common.options import option
-from bfio.decode.option_kinds import HORIZON
+from bfio.decode.option_kinds import look_ahead_option
 from bfio.decode.policies.balance_route import StageOptions, two_stage_of
+from bfio.decode.policy import LooksAhead
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import prepare_kernels
@@ -28,10 +28,10 @@ _ENTRY_POINT = "bfio.decode.adaptive.rehearsal:_rehearse"
 class AdaptiveOptions(StageOptions):
     """Options of `adaptive`."""
 
-    horizon: int = option(80, HORIZON, "H", "look-ahead steps, at most (80)")
+    look_ahead: int = look_ahead_option(80, "look-ahead steps, at most (80)")
 
 
-class Adaptive:
+class Adaptive(LooksAhead):
     """Chooses discount, length of the window and penalty of `br-h` by rehearsals.
 
     Settings and rehearsals are stated in `bfio.decode.adaptive`. It is told which requests end
@@ -39,14 +39,14 @@ class Adaptive:
 
     Attributes
     ----------
-    horizon : int
+    look_ahead : int
         Longest window.
     parameters : TwoStageParameters
         Threshold, candidates and priority.
     """
 
     def __init__(self, options: AdaptiveOptions) -> None:
-        self.horizon = options.horizon
+        self.look_ahead = options.look_ahead
         self.parameters = options.parameters()
         self._memory: Memory | None = None
         self._requests = _Requests()
@@ -65,7 +65,7 @@ class Adaptive:
         if not self._requests.follows(state):
             self._memory, self._requests = None, _Requests()
         memory = self._memory = self._memory or kept.new_memory(
-            state.num_workers, state.slots, self.horizon, 0, self.parameters
+            state.num_workers, state.slots, self.look_ahead, 0, self.parameters
         )
         seen, known = memory.seen, self._requests
         known.reveal(state)
@@ -149,9 +149,9 @@ class _Requests:
         from bfio.decode.adaptive.memory import windows_tell
 
         scene, counts = memory.scene, memory.seen.counts
-        horizon = state.projected_loads.shape[1] - 1
-        counts[kept.TELLS] = int(windows_tell(memory.seen, state.remaining, horizon))
-        ahead = counts[kept.AHEAD_KNOWN] = int(counts[kept.TELLS]) * horizon
+        look_ahead = state.projected_loads.shape[1] - 1
+        counts[kept.TELLS] = int(windows_tell(memory.seen, state.remaining, look_ahead))
+        ahead = counts[kept.AHEAD_KNOWN] = int(counts[kept.TELLS]) * look_ahead
         # Of a run that was joined midway nobody is known who runs.
         left = dict(zip(sorted(self._running), state.remaining.tolist(), strict=False))
         num_past = min(len(self._prompt), scene.past.shape[1])

@@ -10,8 +10,15 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.option_kinds import DISCOUNT, EXACT, HORIZON, SMALL_RATIO, STAGE_2_KEY
-from bfio.decode.policy import MARGIN
+from bfio.decode.option_kinds import (
+    DISCOUNT,
+    EXACT,
+    LOOK_AHEAD,
+    SMALL_RATIO,
+    STAGE_2_KEY,
+    look_ahead_option,
+)
+from bfio.decode.policy import MARGIN, LooksAhead
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally
@@ -35,15 +42,10 @@ MAX_WORTH = 2**42
 class StageOptions(CheckedOptions):
     """How the two-stage heuristic chooses who starts.
 
-    Parameters
-    ----------
-    threshold : int
-        ``θ``: total free slots up to which the two-stage heuristic chooses subsets (stage 2).
-    candidates : int, optional
-        ``K``: requests considered per subset choice. By default 64 when all waiting requests grow
-        alike (reachable sums), 12 when they do not (enumeration; 16 at most).
-    key : str
-        Priority of stage 2, ``"lexicographic"`` (free slots, then margin) or ``"product"``.
+    Up to ``threshold`` free slots in total it chooses subsets (stage 2), of ``candidates``
+    requests each: by default 64 when all waiting requests grow alike (reachable sums), 12 when
+    they do not (enumeration; 16 at most). Its ``key`` is lexicographic (free slots, then margin)
+    or a product.
     """
 
     threshold: int = option(7, whole(), "N", "θ, slots for stage 2 (7)", beside=POOLED)
@@ -79,18 +81,9 @@ def two_stage_of(
 ) -> list[int | None]:
     """Assign by the heuristic, within memory and by the time that each worker takes.
 
-    Parameters
-    ----------
-    state : DecodeState
-        The step; with fewer columns than weights they shorten the window.
-    weights : sequence of int
-        Discount weight of each look-ahead step.
-    parameters : TwoStageParameters
-        Threshold, candidates, factors, priority.
-    required : BoolArray, optional
-        Shape (N,): who starts before all others, see `overdue`.
-    worth : IntArray, optional
-        Shape (N, G): what each placement is worth, on the scale of the weights.
+    A state with fewer columns than ``weights`` shortens the window. ``required``, of shape (N,),
+    says who starts before all others (`overdue`); ``worth``, of shape (N, G), what each placement
+    is worth, on the scale of the weights.
     """
     columns = min(len(weights), state.projected_loads.shape[1])
     return two_stage(
@@ -114,12 +107,7 @@ def bound_by_score(
     It goes to the worker of highest F-score against virtual loads: those projected, and what is
     bound to each worker. Where nothing overflows all scores are alike; ties go to the worker that
     may be sent most, then to the one of largest least margin (the keys of stage 2), then to the
-    lowest index.
-
-    Parameters
-    ----------
-    state, weights, parameters, worth
-        As in `two_stage_of`, one request waiting; of the parameters the factors count alone.
+    lowest index. Of the parameters the factors count alone.
     """
     columns = min(len(weights), state.projected_loads.shape[1])
     G = state.num_workers
@@ -149,13 +137,7 @@ def bound_by_score(
 def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
     """Return who has to start now lest it starve, shape (N,); None if nobody has to.
 
-    Parameters
-    ----------
-    state : DecodeState
-        The step.
-    max_wait : int, optional
-        ``W``: steps after which a request has waited long enough. If more of them wait than can
-        start, the oldest are meant.
+    Who has waited ``max_wait`` steps has; if more of them wait than can start, the oldest.
     """
     if max_wait is None:
         return None
@@ -170,12 +152,7 @@ def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
 def cache_worth(state: DecodeState, benefit: Fraction) -> IntArray | None:
     """Return what each placement saves of prefill times ``μ``, shape (N, G); None where μ = 0.
 
-    Rounded down to whole tokens.
-
-    Raises
-    ------
-    InputError
-        If one is worth so much that scores would leave 64-bit integers.
+    Rounded down to whole tokens; refused if scores would leave 64-bit integers.
     """
     if benefit == 0:
         return None
@@ -220,10 +197,10 @@ class BRHOptions(ScoreOptions):
     gamma: Fraction = option(
         Fraction(43, 50), DISCOUNT, "C", "discount per look-ahead step (0.86)"
     )
-    horizon: int = option(20, HORIZON, "H", "look-ahead steps (20)")
+    look_ahead: int = look_ahead_option(20, "look-ahead steps (20)")
 
 
-class BalanceRoute:
+class BalanceRoute(LooksAhead):
     """BalanceRoute with look-ahead ``H`` and discount ``γ``; BR-0 is BR-H at H = 0, α = 1, β = G.
 
     Weights are ``round(γ^h·10^6)``. A state with fewer than ``H + 1`` columns shortens the window.
@@ -232,7 +209,7 @@ class BalanceRoute:
 
     Attributes
     ----------
-    horizon : int
+    look_ahead : int
         ``H``.
     weights : tuple of int
         Discount weight of each look-ahead step.
@@ -247,10 +224,10 @@ class BalanceRoute:
     margin = MARGIN
 
     def __init__(self, options: BR0Options | BRHOptions) -> None:
-        self.horizon, gamma = 0, Fraction(1)
+        self.look_ahead, gamma = 0, Fraction(1)
         if isinstance(options, BRHOptions):
-            self.horizon, gamma = options.horizon, options.gamma
-        self.weights, self._scale = geometric_weights(gamma, self.horizon + 1)
+            self.look_ahead, gamma = options.look_ahead, options.gamma
+        self.weights, self._scale = geometric_weights(gamma, self.look_ahead + 1)
         self._benefit, self.max_wait = options.benefit, options.max_wait
         self.parameters = options.parameters(options.alpha, options.beta)
         prepare_kernels()
@@ -278,7 +255,7 @@ SPECS = (
         name="br-h",
         factory=BalanceRoute,
         options=BRHOptions(),
-        summary="two-stage F-score heuristic with look-ahead (--horizon, 20 by default)",
+        summary=f"two-stage F-score heuristic with look-ahead (--{LOOK_AHEAD}, 20 by default)",
         source="BalanceRoute, section 4",
         kernel="bfio.decode.machine.two_stage:KERNEL",
     ),

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bfio.common.options import TEXT, CheckedOptions, checked, one_of, option, whole
-from bfio.decode.option_kinds import DISCOUNT, HORIZON, STAGE_2_KEY, TIME_LIMIT, WORK_LIMIT
+from bfio.decode.option_kinds import (
+    DISCOUNT,
+    HORIZON,
+    LOOK_AHEAD,
+    STAGE_2_KEY,
+    TIME_LIMIT,
+    WORK_LIMIT,
+    look_ahead_option,
+)
 from bfio.decode.policies.balance_route import (
     BENEFIT,
     MAX_WAIT,
@@ -19,6 +27,7 @@ from bfio.decode.policies.balance_route import (
     overdue,
     two_stage_of,
 )
+from bfio.decode.policy import LooksAhead
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
@@ -63,7 +72,7 @@ class SecondChoice:
 
     Attributes
     ----------
-    horizon : int
+    look_ahead : int
         Look-ahead steps that it reads.
     """
 
@@ -71,7 +80,7 @@ class SecondChoice:
         from bfio.step.second.search import prepare_second
 
         self._options, self._second = options, Second(options.second)
-        self.horizon = options.second_horizon if self._second is Second.WINDOW else 0
+        self.look_ahead = options.second_horizon if self._second is Second.WINDOW else 0
         self._num_proven = self._num_changed = 0
         self._seconds: list[float] = []
         self._ticks: list[int] = []
@@ -87,25 +96,15 @@ class SecondChoice:
     ) -> tuple[list[int | None], bool]:
         """Return an assignment as good as ``found``, of least second objective.
 
-        The clock may have ended the search for it: that is returned beside.
-
-        Parameters
-        ----------
-        state : DecodeState
-            The step.
-        problem : StepProblem
-            Its program.
-        found : sequence of int or None
-            A feasible assignment.
-        proven : bool
-            Whether it is optimal.
+        ``found`` is feasible, and ``proven`` says whether it is optimal. The clock may have ended
+        the search: that is returned beside.
         """
         from bfio.step.second.solve import solve_second
 
         options, window = self._options, None
         if self._second is Second.WINDOW:
             window = StepProblem.from_state(
-                state, look_ahead=self.horizon, gamma=options.gamma, objective=problem.objective
+                state, look_ahead=self.look_ahead, gamma=options.gamma, objective=problem.objective
             )
         most = problem.objective_value(found) + options.slack * problem.scale
         began = perf_counter()
@@ -129,14 +128,10 @@ class SecondChoice:
         return self._num_proven == len(self._seconds)
 
     def statistics(self) -> dict[str, object]:
-        """Return counts of steps and times [s] so far.
+        """Return counts of steps, and times [s] and work of the second solves so far.
 
-        Returns
-        -------
-        dict
-            ``second``, the objective; ``second_proven_steps`` whose first and second objective are
-            proven; ``second_changed_steps`` where it changed the assignment; ``second_s`` in all
-            and ``max_second_s`` of one step, the same of work as ``second_ticks``.
+        ``second_proven_steps`` are those whose first and second objective are proven,
+        ``second_changed_steps`` those where it changed the assignment.
         """
         return {
             "second": self._second.value,
@@ -171,7 +166,7 @@ def _objective(value: object, name: str) -> Objective:
 class BFIOOptions(SecondOptions):
     """Options of `bf-io`."""
 
-    horizon: int = option(0, HORIZON, "H", "look-ahead steps (0)")
+    look_ahead: int = look_ahead_option(0, "look-ahead steps (0)")
     gamma: Fraction = option(Fraction(1), DISCOUNT, "C", "discount per look-ahead step (1)")
     objective: Objective = option(
         Objective.IMBALANCE, checked(TEXT, _objective), "O", "imbalance (default), max-load or gap"
@@ -215,7 +210,7 @@ class Answer(NamedTuple):
 _Solver = Callable[[StepProblem, list[int | None]], Answer]
 
 
-class BFIO:
+class BFIO(LooksAhead):
     """Balance-Future by integer optimisation (BF-IO, Algorithm 1).
 
     Each step with a choice is solved as the program (IO) over the window, starting from the
@@ -232,7 +227,7 @@ class BFIO:
 
     Attributes
     ----------
-    horizon : int
+    look_ahead : int
         Look-ahead steps that it reads: ``H``, or those of the second objective if they are more.
     """
 
@@ -241,7 +236,8 @@ class BFIO:
     def __init__(self, options: BFIOOptions) -> None:
         self._options = options
         self._second = None if options.second == NO_SECOND else SecondChoice(options)
-        self.horizon = max(options.horizon, 0 if self._second is None else self._second.horizon)
+        second = 0 if self._second is None else self._second.look_ahead
+        self.look_ahead = max(options.look_ahead, second)
         self._hint = TwoStageParameters(threshold=options.threshold, key=options.key)
         # Loading or compiling kernels is no part of any step's solve.
         prepare_kernels()
@@ -259,7 +255,7 @@ class BFIO:
         options = self._options
         problem = StepProblem.from_state(
             state,
-            look_ahead=options.horizon,
+            look_ahead=options.look_ahead,
             gamma=options.gamma,
             objective=options.objective,
             benefit=cache_worth(state, options.benefit),
@@ -381,6 +377,6 @@ SPEC = PolicySpec(
     name="bf-io",
     factory=BFIO,
     options=BFIOOptions(),
-    summary="the step program solved exactly (--backend, --horizon)",
+    summary=f"the step program solved exactly (--backend, --{LOOK_AHEAD})",
     source="BF-IO, section 4, Algorithm 1",
 )

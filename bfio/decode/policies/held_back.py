@@ -6,14 +6,14 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.features.telemetry.phases import nobody_runs
+from bfio.decode.features.telemetry import nobody_runs
 from bfio.decode.machine.counters import (
     TAKEN,
     WAITING,
 )
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
+from bfio.decode.machine.moves import first_waiting
 from bfio.decode.machine.state import State
-from bfio.decode.machine.waiting import first_waiting
 from bfio.decode.policies.by_key import fewest_requests
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
@@ -76,11 +76,6 @@ class AttentionDPBalance:
     are held back for another ``batching_steps`` decisions, so that more come together. If they
     cannot for ``timeout_steps`` decisions, or some worker runs nothing, requests start anyway.
     Those that start go to the worker with fewest requests.
-
-    Parameters
-    ----------
-    options : AttentionDPBalanceOptions
-        Its limits.
     """
 
     def __init__(self, options: AttentionDPBalanceOptions) -> None:
@@ -111,14 +106,9 @@ def choose_together(state: State, greedy: Greedy, request: int) -> int:
 
 @compilable
 def is_held(numbers: IntArray, all_can: bool, all_run: bool) -> bool:
-    """Whether nothing starts in this step; counts the decisions held back.
+    """Whether nothing starts in this step; counts the decisions held back in ``numbers``.
 
-    Parameters
-    ----------
-    numbers : IntArray
-        See the names of its entries above; changed in place.
-    all_can, all_run : bool
-        Whether every worker can start a request, and whether every worker runs one.
+    ``all_can`` and ``all_run`` say whether every worker can start a request, and runs one.
     """
     if all_can:
         numbers[WAITED] = 0

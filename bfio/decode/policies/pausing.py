@@ -10,7 +10,7 @@ import numpy as np
 
 from bfio.common.options import TEXT, CheckedOptions, one_of, option, whole
 from bfio.decode.cluster import NO_LIMIT
-from bfio.decode.option_kinds import TIME_LIMIT
+from bfio.decode.option_kinds import LOOK_AHEAD, TIME_LIMIT
 from bfio.decode.policy import MAX_PAUSES, Decision, Policy
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
@@ -147,11 +147,8 @@ def _decision(assignment: list[int | None], runs: tuple[bool, ...] | BoolArray) 
 def _router(options: PausingOptions) -> Policy | None:
     """Return the policy that routes; None if the program does.
 
-    Raises
-    ------
-    InputError
-        If it is none of this toolkit, looks ahead, keeps books of requests that run to their end,
-        or pauses itself.
+    Refused is one that is none of this toolkit, looks ahead, keeps books of requests that run to
+    their end, or pauses itself.
     """
     from bfio.decode.policy_registry import built_in, choose, look_ahead
 
@@ -168,7 +165,7 @@ def _router(options: PausingOptions) -> Policy | None:
     router = options.router or choose(options.base)
     if router.look_ahead() > 0:
         what = f"{options.base} looks ahead, and who rests ends later"
-        raise InputError("base", what, "use horizon 0")
+        raise InputError("base", what, f"use {LOOK_AHEAD} 0")
     return router.make()
 
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfio.common.options import CheckedOptions, option
-from bfio.decode.option_kinds import HORIZON
+from bfio.common.options import CheckedOptions
+from bfio.decode.option_kinds import look_ahead_option
+from bfio.decode.policy import LooksAhead
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, assign_each
@@ -15,10 +16,10 @@ from bfio.decode.tally import StepTally, assign_each
 class PendingPrefillOptions(CheckedOptions):
     """Options of `pending-prefill`."""
 
-    horizon: int = option(20, HORIZON, "H", "look-ahead steps (20)")
+    look_ahead: int = look_ahead_option(20, "look-ahead steps (20)")
 
 
-class PendingPrefill:
+class PendingPrefill(LooksAhead):
     """Oldest request to the worker with least prefill to do.
 
     That is the prompts bound to it that do not run yet, those assigned at this step, and with
@@ -28,12 +29,12 @@ class PendingPrefill:
 
     Attributes
     ----------
-    horizon : int
+    look_ahead : int
         Steps in which ends are told apart.
     """
 
     def __init__(self, options: PendingPrefillOptions) -> None:
-        self.horizon = options.horizon
+        self.look_ahead = options.look_ahead
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign the ``U`` oldest requests."""

@@ -43,12 +43,8 @@ class TotalTokensOptions(CheckedOptions):
 class ReportedTokens:
     """Oldest request to the worker that is believed to hold fewest tokens.
 
-    Parameters
-    ----------
-    every : int
-        Steps between reports, >= 1; with 1 this is `jsq-tokens`.
-    growth : int
-        Tokens per step that each request is believed to gain.
+    Reports come ``every`` so many steps; with 1 this is `jsq-tokens`. Each request is believed to
+    gain ``growth`` tokens per step.
     """
 
     def __init__(self, every: int, growth: int) -> None:
@@ -97,14 +93,7 @@ def choose(state: State, greedy: Greedy, request: int) -> int:
 def bring_up_to_date(numbers: IntArray, believed: IntArray, held: IntArray, step: int) -> None:
     """Take a new report if one is due; otherwise let what was believed grow, once a step.
 
-    Parameters
-    ----------
-    numbers, believed : IntArray
-        See the names of their entries and rows above; changed in place.
-    held : IntArray
-        Shape (2, G): what workers hold now, in the same rows.
-    step : int
-        The step.
+    ``held`` is of shape (2, G): what workers hold now, in the rows of ``believed``.
     """
     if numbers[REPORTED] < 0 or step - numbers[REPORTED] >= numbers[EVERY]:
         believed[:] = held

@@ -5,7 +5,8 @@ from functools import cache
 
 from bfio.common.kernels import is_compiled
 from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.option_kinds import HORIZON
+from bfio.decode.option_kinds import look_ahead_option
+from bfio.decode.policy import LooksAhead
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 
@@ -16,11 +17,11 @@ _ENTRY_POINT = "bfio.decode.rolling.kernel:plan_admissions"
 class RollingHorizonOptions(CheckedOptions):
     """Options of `rolling-horizon`."""
 
-    horizon: int = option(40, HORIZON, "H", "look-ahead steps (40)")
+    look_ahead: int = look_ahead_option(40, "look-ahead steps (40)")
     moves: int = option(40_000, whole(1), "N", "exchanges looked at per decision (40000)")
 
 
-class RollingHorizon:
+class RollingHorizon(LooksAhead):
     """Plans who fills each slot of the window, and starts who fills those that are free now.
 
     The plan, its objective and the search are stated in `bfio.decode.rolling`. Of the waiting
@@ -28,14 +29,14 @@ class RollingHorizon:
 
     Attributes
     ----------
-    horizon : int
+    look_ahead : int
         ``H``.
     moves : int
         Exchanges that a plan looks at.
     """
 
     def __init__(self, options: RollingHorizonOptions) -> None:
-        self.horizon, self.moves = options.horizon, options.moves
+        self.look_ahead, self.moves = options.look_ahead, options.moves
         # Loading the kernel is no part of any decision.
         if is_compiled(_ENTRY_POINT):
             _prepare()
@@ -45,7 +46,7 @@ class RollingHorizon:
         from bfio.decode.rolling.plan import planned
 
         _prepare()
-        columns = min(self.horizon + 1, state.projected_loads.shape[1])
+        columns = min(self.look_ahead + 1, state.projected_loads.shape[1])
         return planned(
             state.free_slots,
             state.planned_loads(columns),

@@ -13,8 +13,7 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.common.mixing import mixed_bits
 from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.features.prefixes.asked import routing_keys
-from bfio.decode.features.prefixes.phases import matched_blocks
+from bfio.decode.features.prefixes import matched_blocks, routing_keys
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.machine.state import State

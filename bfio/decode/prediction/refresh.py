@@ -3,8 +3,8 @@
 import numpy as np
 
 from bfio.decode.machine.counters import ACTIVE, ADMITTED, STEP
+from bfio.decode.machine.endings import FAR
 from bfio.decode.machine.moves import ages_of
-from bfio.decode.machine.prediction import FAR
 from bfio.decode.machine.state import State
 from bfio.decode.predictor import CheckedPredictor
 from formulations.arrays import IntArray
@@ -16,15 +16,6 @@ class Refresh:
     A request is predicted when it starts, after every q tokens (``refresh`` of the predictor) and
     when it outlives its prediction; in between each token takes one step off. One that is
     predicted to outlive the window does so until it is predicted again.
-
-    Parameters
-    ----------
-    predictor : CheckedPredictor
-        Who is asked.
-    num_requests : int
-        Requests of the run.
-    look_ahead : int
-        ``H >= 1``.
     """
 
     def __init__(self, predictor: CheckedPredictor, num_requests: int, look_ahead: int) -> None:

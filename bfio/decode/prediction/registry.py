@@ -31,17 +31,10 @@ def names() -> list[str]:
 
 
 def find(name: str) -> PredictorSpec:
-    """Return the predictor that a text names.
+    """Return the predictor that a text names, one of `names` or ``module:object``.
 
-    Parameters
-    ----------
-    name : str
-        One of `names`, perhaps with options (``noisy-oracle:0.25``), or ``module:object``.
-
-    Raises
-    ------
-    InputError
-        If no predictor has that name, or what follows the name is wrong.
+    Options may stand behind it (``noisy-oracle:0.25``). Refused are names that are unknown, and
+    options that are wrong.
     """
     base, _, option = name.partition(":")
     if base in _built_in():
@@ -62,10 +55,7 @@ def find(name: str) -> PredictorSpec:
 def read_options(spec: PredictorSpec, name: str) -> Any:
     """Return the options that a text gives a predictor, or None if it has none.
 
-    Raises
-    ------
-    InputError
-        If one is unknown, or its value unreadable or out of its domain.
+    Refused are unknown ones, and values that are unreadable or out of their domain.
     """
     if spec.options is None:
         return None
@@ -82,13 +72,7 @@ def read_options(spec: PredictorSpec, name: str) -> Any:
 
 
 def spelt_out(name: str) -> tuple[str, object]:
-    """Return a predictor's own name and all its options; texts of which this is equal are one.
-
-    Raises
-    ------
-    InputError
-        As `find`.
-    """
+    """Return a predictor's own name and all its options; texts of which this is equal are one."""
     spec = find(name)
     return spec.name, read_options(spec, name)
 
@@ -110,23 +94,10 @@ def is_own(name: str) -> bool:
 def build(
     name: str, workload: Workload, seed: int = 0, history: Workload | None = None
 ) -> CheckedPredictor:
-    """Return a fresh predictor for a run over ``workload``.
+    """Return a fresh predictor for a run over ``workload``, as `find` names it.
 
-    Parameters
-    ----------
-    name : str
-        See `find`.
-    workload : Workload
-        The requests. Only oracles are told their outputs.
-    seed : int
-        Seed of the run, for predictors that draw.
-    history : Workload, optional
-        Requests of the past, for predictors that learn.
-
-    Raises
-    ------
-    InputError
-        As `find`, or if making it raises anything.
+    Only oracles are told outputs; those that learn are told a ``history`` of past requests.
+    Whatever making it raises is told in one line.
     """
     spec = find(name)
     outputs = workload.output_tokens if spec.knows_future else None
@@ -151,13 +122,7 @@ def build(
 def made(
     predictor: str | Predictor, workload: Workload, seed: int, history: Workload | None
 ) -> CheckedPredictor:
-    """Return a predictor that is given as an object, or build the one that a text names.
-
-    Raises
-    ------
-    InputError
-        As `build`, or if it is no predictor.
-    """
+    """Return a predictor that is given as an object, or `build` the one that a text names."""
     if isinstance(predictor, str):
         return build(predictor, workload, seed, history)
     if isinstance(predictor, type):

@@ -30,47 +30,23 @@ _TOP = np.uint64(63)
 
 
 class Window(NamedTuple):
-    """The look-ahead steps that are sampled.
+    """The look-ahead steps that are sampled."""
 
-    Parameters
-    ----------
-    steps : IntArray
-        Shape (T,): increasing, from 0.
-    weights : IntArray
-        Shape (T,): of each, with those of the steps nearest to it.
-    """
-
-    steps: IntArray
-    weights: IntArray
+    steps: IntArray  #: Shape (T,): increasing, from 0.
+    weights: IntArray  #: Shape (T,): of each, with those of the steps nearest to it.
 
 
 class Plan(NamedTuple):
-    """N positions, each with a request: first slots, then those who wait on; changed in place.
+    """N positions, each with a request: first slots, then those who wait on; changed in place."""
 
-    Parameters
-    ----------
-    worker : IntArray
-        Shape (N,): worker of each slot; -1 for those who wait on.
-    since : IntArray
-        Shape (N,): first sampled step at which its request counts; T for those who wait on.
-    request : IntArray
-        Shape (N,): rank of its request in the order of sizes.
-    place : IntArray
-        Shape (N,): position of each rank.
-    sizes : IntArray
-        Shape (N,): of each rank [tokens].
-    loads : IntArray
-        Shape (T, G) [tokens].
-    fullest : IntArray
-        Shape (T, 3): the three fullest workers at each sampled step, -1 if there are fewer.
-    """
-
-    worker: IntArray
+    worker: IntArray  #: Shape (N,): worker of each slot; -1 for those who wait on.
+    #: Shape (N,): first sampled step at which its request counts; T for those who wait on.
     since: IntArray
-    request: IntArray
-    place: IntArray
-    sizes: IntArray
-    loads: IntArray
+    request: IntArray  #: Shape (N,): rank of its request in the order of sizes.
+    place: IntArray  #: Shape (N,): position of each rank.
+    sizes: IntArray  #: Shape (N,): of each rank [tokens].
+    loads: IntArray  #: Shape (T, G) [tokens].
+    #: Shape (T, 3): the three fullest workers at each sampled step, -1 if there are fewer.
     fullest: IntArray
 
 

@@ -28,21 +28,8 @@ def planned(
 ) -> list[int | None]:
     """Assign ``min(N, free slots)`` waiting requests to workers, as the plan of the window does.
 
-    Parameters
-    ----------
-    free : IntArray
-        Shape (G,), slots free now.
-    base, running : IntArray
-        Shape (G, H+1), projected loads [tokens] and requests without new admissions.
-    contribution : IntArray
-        Shape (N, H+1), projected load of each waiting request in arrival order [tokens].
-    moves : int
-        Exchanges looked at, at least 1.
-
-    Returns
-    -------
-    list of (int or None)
-        Worker of each request, None for those that keep waiting.
+    Arguments are those of `plan_admissions`, at least one move; None is the worker of requests
+    that keep waiting.
     """
     num = min(len(contribution), max(MOST_WAITING, int(free.sum())))
     waiting = [None] * (len(contribution) - num)
@@ -65,18 +52,10 @@ def warm_up() -> None:
 
 
 class Planner(NamedTuple):
-    """What plans of a run need.
+    """What plans of a run need."""
 
-    Parameters
-    ----------
-    moves : int
-        Exchanges that a plan looks at.
-    by_size, assignment : IntArray
-        Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for
-        none.
-    """
-
-    moves: int
+    moves: int  #: Exchanges that a plan looks at.
+    #: Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for none.
     by_size: IntArray
     assignment: IntArray
 

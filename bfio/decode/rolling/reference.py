@@ -27,43 +27,23 @@ SEED = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True)
 class Slot:
-    """A slot of the window.
+    """A slot of the window."""
 
-    Parameters
-    ----------
-    worker : int
-        Whose it is.
-    step : int
-        Look-ahead step at which it becomes free.
-    """
-
-    worker: int
-    step: int
+    worker: int  #: Whose it is.
+    step: int  #: Look-ahead step at which it becomes free.
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What a plan costs, times `LOAD_SHARE`.
+    """What a plan costs, times `LOAD_SHARE`."""
 
-    Parameters
-    ----------
-    base : list of list of int
-        Projected loads of each worker at each look-ahead step, slots left empty [tokens].
-    growth : list of int
-        What a request gains within so many steps [tokens].
-    weights : dict of int to int
-        Of each sampled step.
-    slots : list of Slot
-        All of the window; the first take the requests of the plan, the others mean ones.
-    mean_size : int
-        Of the waiting requests [tokens].
-    """
-
+    #: Projected loads of each worker at each look-ahead step, slots left empty [tokens].
     base: list[list[int]]
-    growth: list[int]
-    weights: dict[int, int]
+    growth: list[int]  #: What a request gains within so many steps [tokens].
+    weights: dict[int, int]  #: Of each sampled step.
+    #: All of the window; the first take the requests of the plan, the others mean ones.
     slots: list[Slot]
-    mean_size: int
+    mean_size: int  #: Of the waiting requests [tokens].
 
     def loads(self, sizes: Sequence[int]) -> list[list[int]]:
         """Return the loads at the sampled steps if the first slots take such requests."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from bfio.common.compilable import absent_twin, features_of, linked
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine import kernel, parts, whole_run
-from bfio.decode.machine.parts import PARTS
+from bfio.decode.machine import kernel, whole_run
+from bfio.decode.machine.whole_run import PARTS
 from bfio.decode.policy_registry import specs
 from bfio.decode.prediction import length_history
 from bfio.decode.run import Run
@@ -113,7 +113,7 @@ def as_plain_python() -> Iterator[None]:
         patch.object(whole_run, "compile_loop", lambda *_: None),
         patch.object(whole_run, "machine_code_of", _plain_loop),
         # Nothing is compiled, so that each set of features may have a loop of its own.
-        patch.object(whole_run, "parts_linked", parts.parts_used),
+        patch.object(whole_run, "parts_linked", whole_run.parts_used),
     ):
         yield
 

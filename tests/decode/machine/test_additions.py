@@ -19,8 +19,7 @@ from bfio.decode.machine import kernel, whole_run
 from bfio.decode.machine.greedy import serving
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.machine.phases import is_over
-from bfio.decode.machine.records import Chunks
-from bfio.decode.machine.state import new_state
+from bfio.decode.machine.state import Chunks, new_state
 from bfio.decode.machine.window import new_window
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import find

@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 from bfio.decode.adaptive.rehearsal import loads_grow
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading
-from bfio.decode.engine import run_interpreted
-from bfio.decode.features.memory.phases import peaks
-from bfio.decode.features.prefill.options import PrefillTier
-from bfio.decode.features.telemetry.options import Telemetry
+from bfio.decode.engine import Interpreted
+from bfio.decode.features.memory import peaks
 from bfio.decode.machine import whole_run
 from bfio.decode.machine.counters import ACTIVE
 from bfio.decode.machine.kernel import Kernel, KernelTask
@@ -28,6 +26,7 @@ from bfio.decode.machine.phases import admit_assigned, free_slots
 from bfio.decode.machine.state import State
 from bfio.decode.machine.window import Window, project, remaining_running, waiting_requests
 from bfio.decode.observers import Watching
+from bfio.decode.option_kinds import PrefillTier, Telemetry
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
@@ -340,5 +339,5 @@ def test_policies_see_the_same(seed: int) -> None:
         compiled = whole_run.run_compiled(spec, task, watching)
     assert compiled is not None
     rest = run.cluster, options, watching, history
-    reference = run_interpreted(run.workload, policy, spec.name, policy.horizon, *rest)
+    reference = Interpreted(run.workload, policy, spec.name, policy.horizon, *rest).run()
     assert differences(compiled, reference) == []

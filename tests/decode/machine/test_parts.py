@@ -6,8 +6,8 @@ import pytest
 
 from bfio.common.compilable import features_of
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine import kernel, parts, whole_run
-from bfio.decode.machine.parts import PARTS
+from bfio.decode.machine import kernel, whole_run
+from bfio.decode.machine.whole_run import PARTS
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import find
 from tests.decode.machine.equality import as_plain_python
@@ -40,7 +40,7 @@ def test_a_feature_left_out_is_noticed(part: str) -> None:
     Without interruptions failures are never over, and the clock stands still.
     """
     rest = {name: used for name, used in PARTS.items() if name != part}
-    used = parts.parts_used
+    used = whole_run.parts_used
     with (
         as_plain_python(),
         patch.object(whole_run, "parts_linked", lambda *run: used(*run) & frozenset(rest)),
@@ -60,9 +60,9 @@ def test_every_feature_is_one_that_the_loop_knows() -> None:
 
 def test_a_run_without_features_has_the_plain_loop() -> None:
     """Any feature takes the loop that knows all of them."""
-    plain = whole_run.loop_of(find("jsq"), parts.parts_linked(Cluster(2, 2), RunOptions()))
+    plain = whole_run.loop_of(find("jsq"), whole_run.parts_linked(Cluster(2, 2), RunOptions()))
     assert plain == whole_run.loop_of(find("jsq"))
     run = Cluster(2, 2, memory=9), RunOptions(delay=2)
-    assert parts.parts_used(*run) == {"delay", "interruptions", "overflow"}
-    late = whole_run.loop_of(find("jsq"), parts.parts_linked(*run))
-    assert (late.name, late.parts) == (plain.name + whole_run.FEATURES, frozenset(PARTS))
+    assert whole_run.parts_used(*run) == {"delay", "interruptions", "overflow"}
+    late = whole_run.loop_of(find("jsq"), whole_run.parts_linked(*run))
+    assert (late.name, late.parts) == (plain.name + whole_run.WITH_FEATURES, frozenset(PARTS))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.features.memory.start_order import new_start_order, put_in_order, take_from_order
+from bfio.decode.machine.moves import new_start_order, put_in_order, take_from_order
 
 
 @given(

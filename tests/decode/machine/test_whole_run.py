@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.machine import records, state, whole_run
-from bfio.decode.machine.records import Chunks
+from bfio.decode.machine import state, whole_run
+from bfio.decode.machine.state import Chunks
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
 from bfio.decode.options import RunOptions
 from bfio.decode.prediction.registry import build as build_predictor
@@ -43,7 +43,7 @@ def tiny_chunks(first: int, most: int) -> Iterator[None]:
     """Let the kernel return after a few steps."""
     with (
         patch.object(whole_run, "FIRST_CHUNK_STEPS", first),
-        patch.object(records, "MAX_CHUNK_STEPS", most),
+        patch.object(state, "MAX_CHUNK_STEPS", most),
     ):
         yield
 

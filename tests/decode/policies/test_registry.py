@@ -114,7 +114,7 @@ def test_each_has_a_summary_a_source_and_a_factory(name: str) -> None:
     assert spec.summary
     assert spec.source
     assert isinstance(spec.factory(spec.options), Policy)
-    assert getattr(spec.options, "horizon", 0) == getattr(build(name), "horizon", 0)
+    assert getattr(spec.options, "look_ahead", 0) == getattr(build(name), "horizon", 0)
 
 
 def test_unknown_name_lists_known_ones_and_suggests() -> None:

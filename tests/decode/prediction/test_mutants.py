@@ -17,9 +17,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from bfio.common.patience import patience
+from bfio.decode import predictor
 from bfio.decode.adaptive import rehearsal
-from bfio.decode.machine import endings, prediction
-from bfio.decode.prediction import estimates, length_history
+from bfio.decode.machine import endings
+from bfio.decode.prediction import length_history
 from bfio.decode.prediction import refresh as asking
 from bfio.decode.prediction.predictors import past_lengths
 from tests.decode.machine import test_every_policy
@@ -42,9 +43,8 @@ _PATIENCE_S = 60.0
 #: What is mistaken, and the tests that may notice first.
 MODULES: dict[ModuleType, ModuleType] = {
     endings: test_refresh,
-    prediction: test_refresh,
     asking: test_refresh,
-    estimates: test_length_history,
+    predictor: test_length_history,
     length_history: test_length_history,
     past_lengths: test_length_history,
 }

@@ -7,8 +7,15 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.counters import STEP
-from bfio.decode.machine.endings import enlist, forget, predict, predicted_steps, strike
-from bfio.decode.machine.prediction import predicted_by_draw, predicted_by_tables
+from bfio.decode.machine.endings import (
+    enlist,
+    forget,
+    predict,
+    predicted_by_draw,
+    predicted_by_tables,
+    predicted_steps,
+    strike,
+)
 from bfio.decode.machine.state import new_state
 from bfio.decode.options import RunOptions
 from bfio.decode.prediction.length_history import new_history

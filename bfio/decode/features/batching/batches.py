@@ -8,7 +8,7 @@ from bfio.batching.policy import BatchState, ask, policy_of_engine
 from bfio.batching.registry import build
 from bfio.decode.cluster import Cluster
 from bfio.decode.features.pausing import Rests
-from bfio.decode.features.stragglers.phases import keep_pace
+from bfio.decode.features.stragglers import keep_pace
 from bfio.decode.machine.counters import ADMITTED, SLOWED, STEP
 from bfio.decode.machine.state import Record, State
 from bfio.decode.options import RunOptions
@@ -21,23 +21,15 @@ STAGE = "requests"
 
 @dataclass
 class _Task:
-    """A request on its worker.
+    """A request on its worker."""
 
-    Parameters
-    ----------
-    request, prompt : int
-        Which, and the tokens of its prompt.
-    prompt_left, decode_left : int
-        Tokens of it that are not loaded yet.
-    entered : int
-        In which order it came to its decode phase; -1 before.
-    """
-
+    #: Which, and the tokens of its prompt.
     request: int
     prompt: int
+    #: Tokens of it that are not loaded yet.
     prompt_left: int
     decode_left: int
-    entered: int = -1
+    entered: int = -1  #: In which order it came to its decode phase; -1 before.
 
     def load(self, tokens: int) -> None:
         """Note that a batch has had so many tokens of it."""
@@ -48,21 +40,9 @@ class _Task:
 
 
 class Batching:
-    """The batches of all workers in a run, step by step.
+    """The batches of all workers in a run, step by step; each worker asks a policy of its own.
 
-    Parameters
-    ----------
-    state : State
-        The run before its first step.
-    cluster : Cluster
-        With token budgets.
-    options : RunOptions
-        Names the policy; each worker asks its own.
-
-    Attributes
-    ----------
-    rests : Rests
-        Who had a slot and emitted nothing.
+    Its ``rests`` say who had a slot and emitted nothing.
     """
 
     def __init__(self, state: State, cluster: Cluster, options: RunOptions) -> None:
@@ -77,17 +57,9 @@ class Batching:
         self._log: list[tuple[int, int, int]] = []
 
     def run_step(self, state: State, record: Record, row: int) -> None:
-        """Form the batches of a step, and run it.
+        """Form the batches of a step, and run it as `bfio.decode.machine.phases.run_step` does.
 
-        Parameters
-        ----------
-        state, record, row
-            As `bfio.decode.machine.phases.run_step` takes them.
-
-        Raises
-        ------
-        InputError
-            If a policy of batches answers badly, or no worker computes anything.
+        Refused is a policy of batches that answers badly, or lets no worker compute anything.
         """
         self._join(state)
         step = int(state.counters[STEP])

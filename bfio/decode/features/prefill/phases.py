@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.features.prefill.options import PrefillTier
+from bfio.decode.machine.arrays import comes_first, pop_least
 from bfio.decode.machine.counters import EXPIRED, NOW, STEP, WAITING
-from bfio.decode.machine.waiting import join_pool, leave_pool
+from bfio.decode.machine.moves import join_pool, leave_pool
+from bfio.decode.option_kinds import PrefillTier
 from bfio.decode.tally import worker_tally
 from formulations.arrays import FloatArray, IntArray
 
@@ -35,50 +36,30 @@ if TYPE_CHECKING:
 
 
 class Tier(NamedTuple):
-    """The tier; arrays of requests have no entries where there is none.
+    """The tier; arrays of requests have no entries where there is none."""
 
-    Parameters
-    ----------
-    is_on : bool
-        Whether there is a tier.
-    workers, places : int
-        See `bfio.decode.features.prefill.options.PrefillTier`.
-    overhead_s, token_time_s, transfer_time_s, ttl_s : float
-        See there.
-    counts : IntArray
-        See the names of its entries above.
-    now_s : FloatArray
-        Shape (1,): up to when it has gone on [s].
-    where : IntArray
-        Shape (n,): see the names of its values above.
-    queue, held : IntArray
-        Shape (n,): rings of those that wait for prefill and for a place in the pool. Who has left
-        otherwise is passed over.
-    due_s, due : FloatArray and IntArray
-        Shape (n,): heap of what ends when [s], and of whose that is.
-    done_s, ready_s : FloatArray
-        Shape (n,): when prefill ended and when each became ready, the last time [s].
-    held_s : FloatArray
-        Shape (n,): for how long prefill workers held each [s].
-    """
-
-    is_on: bool
+    is_on: bool  #: Whether there is a tier.
+    #: See `bfio.decode.option_kinds.PrefillTier`.
     workers: int
     places: int
     overhead_s: float
     token_time_s: float
     transfer_time_s: float
     ttl_s: float
-    counts: IntArray
-    now_s: FloatArray
-    where: IntArray
+    counts: IntArray  #: See the names of its entries above.
+    now_s: FloatArray  #: Shape (1,): up to when it has gone on [s].
+    where: IntArray  #: Shape (n,): see the names of its values above.
+    #: Shape (n,): rings of those that wait for prefill and for a place in the pool. Who has left
+    #: otherwise is passed over.
     queue: IntArray
     held: IntArray
+    #: Shape (n,): heap of what ends when [s], and of whose that is.
     due_s: FloatArray
     due: IntArray
+    #: Shape (n,): when prefill ended and when each became ready, the last time [s].
     done_s: FloatArray
     ready_s: FloatArray
-    held_s: FloatArray
+    held_s: FloatArray  #: Shape (n,): for how long prefill workers held each [s].
 
 
 def new_tier(given: PrefillTier | None, num_requests: int) -> Tier:
@@ -114,42 +95,13 @@ def note_due(tier: Tier, request: int, time_s: float) -> None:
     tier.counts[DUE] += 1
     while place > 0:
         above = (place - 1) // 2
-        if not is_earlier(time_s, request, tier.due_s[above], tier.due[above]):
+        if not comes_first(time_s, request, tier.due_s[above], tier.due[above]):
             break
         tier.due_s[place] = tier.due_s[above]
         tier.due[place] = tier.due[above]
         place = above
     tier.due_s[place] = time_s
     tier.due[place] = request
-
-
-@compilable
-def take_due(tier: Tier) -> int:
-    """Take what ends next from the heap, and return whose that is."""
-    first = int(tier.due[0])
-    tier.counts[DUE] -= 1
-    num, place = int(tier.counts[DUE]), 0
-    time_s, request = tier.due_s[num], tier.due[num]
-    while 2 * place + 1 < num:
-        below = 2 * place + 1
-        if below + 1 < num and is_earlier(
-            tier.due_s[below + 1], tier.due[below + 1], tier.due_s[below], tier.due[below]
-        ):
-            below += 1
-        if not is_earlier(tier.due_s[below], tier.due[below], time_s, request):
-            break
-        tier.due_s[place] = tier.due_s[below]
-        tier.due[place] = tier.due[below]
-        place = below
-    tier.due_s[place] = time_s
-    tier.due[place] = request
-    return first
-
-
-@compilable
-def is_earlier(time_s: float, request: int, other_s: float, other: int) -> bool:
-    """Whether one end comes before another."""
-    return time_s < other_s or (time_s == other_s and request < other)
 
 
 @compilable
@@ -293,7 +245,8 @@ def happen(state: State, record: Record) -> bool:
         join_prefill(tier, request)
         return False
     tier.now_s[0] = tier.due_s[0]
-    request = take_due(tier)
+    request = pop_least(tier.due_s, tier.due, counts[DUE])
+    counts[DUE] -= 1
     where = tier.where[request]
     if where == COMPUTED:
         tier.where[request] = HELD

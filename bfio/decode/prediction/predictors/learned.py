@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.prediction.estimates import Estimates
 from bfio.decode.prediction.length_history import walk
-from bfio.decode.predictor import PredictionTask, PredictorSpec
+from bfio.decode.predictor import Estimates, PredictionTask, PredictorSpec
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError
 
@@ -26,16 +25,7 @@ from formulations.errors import InputError
 class LearnedOptions(CheckedOptions):
     """Options of the learned predictor.
 
-    Parameters
-    ----------
-    refresh : int
-        ``q``: tokens after which each request is asked about again.
-    refit : int
-        Finished requests after which it is trained anew, on the latest ones; 0 for never.
-    trees : int
-        Boosting rounds of each stage.
-    depth : int
-        Depth of a tree.
+    Trained anew, it is on the latest of the requests that have finished.
     """
 
     refresh: int = option(
@@ -116,13 +106,7 @@ LEAF_REQUESTS = 30
 
 
 def require_library() -> None:
-    """Refuse to go on without scikit-learn.
-
-    Raises
-    ------
-    InputError
-        If it is not installed.
-    """
+    """Refuse to go on without scikit-learn."""
     if find_spec("sklearn") is None:
         what, remedy = "scikit-learn is not installed", "pip install 'bfio[learned]'"
         raise InputError("predictor learned", what, remedy)
@@ -179,13 +163,7 @@ class TwoStages:
                 self._regressor.fit(inputs[positive], remaining[positive])
 
     def estimate(self, inputs: FloatArray) -> Estimates:
-        """Return both stages for some points, in one pass through the trees.
-
-        Parameters
-        ----------
-        inputs : FloatArray
-            Shape (m, 2 + NUM_RECENT): prompt, age, statistics of finished requests.
-        """
+        """Return both stages for some points of `inputs_of`, in one pass through the trees."""
         probability, mean = np.full(len(inputs), self._share), np.full(len(inputs), 1.0)
         with self._one_thread():
             if len(inputs) and self._classifier is not None:
@@ -231,14 +209,9 @@ def _training_points(
 
 
 def inputs_of(prompts: IntArray, ages: IntArray, recent: FloatArray) -> FloatArray:
-    """Return what the trees take: shape (m, 2 + NUM_RECENT).
+    """Return what the trees take, shape (m, 2 + NUM_RECENT): prompts, ages, recent lengths.
 
-    Parameters
-    ----------
-    prompts, ages : IntArray
-        Shape (m,) [tokens].
-    recent : FloatArray
-        Shape (m, NUM_RECENT), or (NUM_RECENT,) where all points have the same.
+    These are of shape (m, NUM_RECENT), or (NUM_RECENT,) where all points have the same.
     """
     inputs = np.empty((len(prompts), 2 + recent.shape[-1]))
     inputs[:, 0], inputs[:, 1], inputs[:, 2:] = prompts, ages, recent

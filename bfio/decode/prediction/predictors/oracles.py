@@ -9,10 +9,9 @@ import numpy as np
 
 from bfio.common.mixing import mixed_bits
 from bfio.common.options import CheckedOptions, one_of, option, whole
-from bfio.decode.machine.prediction import Prediction, predicted_by_draw
+from bfio.decode.machine.endings import Prediction, predicted_by_draw
 from bfio.decode.option_kinds import EXACT, REFRESH, rational
-from bfio.decode.prediction.estimates import Estimates
-from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
+from bfio.decode.predictor import Estimates, LengthSource, PredictionTask, PredictorSpec
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
 
@@ -212,15 +211,7 @@ NOISY_ORACLE = PredictorSpec(
 
 @dataclass(frozen=True)
 class NoisyClassifierOptions(CheckedOptions):
-    """Options of `noisy-classifier`.
-
-    Parameters
-    ----------
-    auc : Fraction
-        Area under its ROC curve, 1/2 (chance) to 0.9999.
-    refresh : int
-        ``q``: tokens after which a request is asked about again, with a fresh error.
-    """
+    """Options of `noisy-classifier`; the error is a fresh one each time that it is asked."""
 
     auc: Fraction = option(
         Fraction(9, 10),

@@ -7,9 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.options import CheckedOptions, one_of, option, whole
-from bfio.decode.machine.prediction import Prediction, predicted_by_tables
+from bfio.decode.machine.endings import Prediction, predicted_by_tables
 from bfio.decode.option_kinds import REFRESH, rational
-from bfio.decode.prediction.estimates import Estimates
 from bfio.decode.prediction.length_history import (
     FRESH,
     LONGEST,
@@ -20,7 +19,7 @@ from bfio.decode.prediction.length_history import (
     new_table,
     stages,
 )
-from bfio.decode.predictor import LengthSource, PredictionTask, PredictorSpec
+from bfio.decode.predictor import Estimates, LengthSource, PredictionTask, PredictorSpec
 from formulations.arrays import BoolArray, IntArray
 
 
@@ -28,20 +27,10 @@ from formulations.arrays import BoolArray, IntArray
 class SurvivalOptions(CheckedOptions):
     """Options of predictors that learn from the lengths of finished requests.
 
-    Parameters
-    ----------
-    refresh : int
-        ``q``: tokens after which a request is asked about again.
-    window : int
-        Past outputs that count: the latest ones.
-    refit : int
-        Requests that finish before predictions are made anew.
-    gate : Fraction
-        Least probability of ending within the window at which an estimate is taken.
-    anchor : str
-        What holds between two predictions of a request of which none is taken: ``hold``, that it
-        outlives the window, or ``decrement``, that it ends H tokens after the earlier one, as
-        BalanceRoute has it (appendix C.2.3).
+    An estimate is taken where the probability of ending within the window is at least ``gate``.
+    ``anchor`` says what holds between two predictions of a request of which none is taken:
+    ``hold``, that it outlives the window, or ``decrement``, that it ends H tokens after the
+    earlier one, as BalanceRoute has it (appendix C.2.3).
     """
 
     refresh: int = option(10, REFRESH, "Q", "tokens between two predictions of a request (10)")
@@ -169,13 +158,8 @@ _ENOUGH = 20
 class ExactMatchOptions(SurvivalOptions):
     """Options of `exact-match`.
 
-    Parameters
-    ----------
-    buckets : int
-        Classes of prompts by their length, where a trace does not tell which prompts are equal.
-    least : int, optional
-        Past outputs that a class must have; with fewer it is predicted as `survival` does. By
-        default 20 of a class by length, and 1 of equal prompts.
+    Prompts are classed by length where a trace does not tell which are equal; a class with fewer
+    than ``least`` past outputs is predicted as `survival` does.
     """
 
     buckets: int = option(8, whole(1, 64), "N", "classes of prompts by length (8)")

@@ -1,21 +1,38 @@
-"""What policies are told of the workers: as things are, or by reports that are late or lost."""
+"""Telemetry: how old the loads are that a policy sees, and how many reports of them are lost.
+
+At each step every worker reports what it holds: its load, its requests, what is bound to it, its
+memory in use and its projected loads. A report of step k arrives at step k + ``delay``, or never,
+with probability ``loss``; until another one arrives the last one stands. Slots are no part of it:
+a router knows what it has sent and what has ended.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bfio.common.compilable import compilable
-from bfio.decode.features.telemetry.options import Telemetry
+from bfio.common.metrics import MetricTable, Value
+from bfio.decode.features.feature import Feature
 from bfio.decode.machine.arrays import copy_to
 from bfio.decode.machine.counters import ACTIVE, STEP
-from formulations.arrays import IntArray
+from bfio.decode.option_kinds import Telemetry
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from bfio.decode.cluster import Cluster
     from bfio.decode.machine.state import State
     from bfio.decode.machine.window import Window
+    from bfio.decode.options import RunOptions
+    from bfio.decode.policy_spec import PolicySpec
+    from bfio.decode.run_part import RunPart
+    from bfio.workloads.workload import Workload
+    from formulations.arrays import IntArray
 
 #: Steps for which losses are drawn; then they repeat.
 _DRAWN_STEPS = 4096
@@ -28,45 +45,27 @@ _NUM_NOW = 5
 
 
 class Reports(NamedTuple):
-    """What is known of each worker; without telemetry these are the arrays of the workers.
+    """What is known of each worker; without telemetry these are the arrays of the workers."""
 
-    Parameters
-    ----------
-    is_on : bool
-        Whether reports are late or lost.
-    is_apart : bool
-        Whether the arrays of shape (G,) are not those of the workers: what policies send then
-        counts here as running at once, though it does not start, or nobody knows that it does.
-    delay : int
-        Steps after which one arrives.
-    load, running, queued, queued_tokens, used : IntArray
-        Shape (G,): see `WorkerRows` and `Machine` of `bfio.decode.machine.state`.
-    base, left : IntArray
-        Shape (G, H+1): projected loads [tokens], and running requests that are left.
-    last : IntArray
-        Shape (G, columns): the last report of each that has arrived.
-    past : IntArray
-        Shape (d+1, G, columns): the reports of the last steps, that of step k at k modulo d+1.
-    lost : array of int8
-        Shape (T, G): see `bfio.decode.features.telemetry.phases.losses`.
-    refused : IntArray
-        Shape (1,): decisions of this step that found no memory.
-    """
-
-    is_on: bool
+    is_on: bool  #: Whether reports are late or lost.
+    #: Whether the arrays of shape (G,) are not those of the workers: what policies send then
+    #: counts here as running at once, though it does not start, or nobody knows that it does.
     is_apart: bool
-    delay: int
+    delay: int  #: Steps after which one arrives.
+    #: Shape (G,): see `WorkerRows` and `Machine` of `bfio.decode.machine.state`.
     load: IntArray
     running: IntArray
     queued: IntArray
     queued_tokens: IntArray
     used: IntArray
+    #: Shape (G, H+1): projected loads [tokens], and running requests that are left.
     base: IntArray
     left: IntArray
-    last: IntArray
+    last: IntArray  #: Shape (G, columns): the last report of each that has arrived.
+    #: Shape (d+1, G, columns): the reports of the last steps, that of step k at k modulo d+1.
     past: IntArray
-    lost: NDArray[np.int8]
-    refused: IntArray
+    lost: NDArray[np.int8]  #: Shape (T, G): see `bfio.decode.features.telemetry.losses`.
+    refused: IntArray  #: Shape (1,): decisions of this step that found no memory.
 
 
 def new_reports(
@@ -76,18 +75,10 @@ def new_reports(
     seed: int,
     starts_late: bool,
 ) -> Reports:
-    """Return what is known before the first step.
+    """Return what is known before the first step; by default all is known at once.
 
-    Parameters
-    ----------
-    given : Telemetry, optional
-        How workers report; by default all is known at once.
-    now : tuple of IntArray
-        Each of shape (G,): loads, running, queued and their tokens, memory in use.
-    look_ahead, seed : int
-        Of the run.
-    starts_late : bool
-        Whether decisions take effect later.
+    ``now`` are loads, running, queued and their tokens and memory in use, each of shape (G,).
+    Decisions may take effect later (``starts_late``).
     """
     is_on, G = given is not None, len(now[0])
     is_apart = is_on or starts_late
@@ -200,3 +191,60 @@ def write_report(state: State, window: Window, report: IntArray, g: int) -> None
     now = len(report) - 2 * width
     copy_to(report[now : now + width], window.base[g])
     copy_to(report[now + width :], window.running[g])
+
+
+METRICS: MetricTable[RunPart] = MetricTable()
+
+
+@METRICS.metric(
+    "refused",
+    "requests",
+    "decisions that found no memory on their worker, of which reports told otherwise",
+)
+def _refused(part: RunPart) -> Value:
+    refused = part.run.refused
+    return None if refused is None else int(refused[part.steps].sum())
+
+
+#: Most numbers of all reports that are on their way (1 GiB).
+MAX_REPORTED = 2**27
+
+
+def _check(
+    workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
+) -> None:
+    """Refuse reports so old that there is no room for them here."""
+    if options.telemetry is not None:
+        entries = (options.telemetry.delay + 1) * cluster.workers * (2 * look_ahead + 7)
+        if entries > MAX_REPORTED:
+            what = f"more than {MAX_REPORTED} numbers are on their way"
+            raise InputError("telemetry", what, "use a shorter delay or look-ahead")
+
+
+def _idle(
+    policies: Sequence[PolicySpec], cluster: Cluster, options: RunOptions, tells_prompts: bool
+) -> Iterator[str]:
+    """Yield for which policies it changes nothing that reports are late or lost."""
+    deaf = [policy.name for policy in policies if not policy.reads_reports]
+    if options.telemetry is not None and deaf:
+        yield (
+            f"Telemetry changes nothing for {', '.join(deaf)}: no report of a worker is read, "
+            "only which slots are free."
+        )
+
+
+def _record(state: State) -> dict[str, object]:
+    return {} if state.reports.is_on else {"refused": None}
+
+
+FEATURE = Feature(
+    "telemetry",
+    {"telemetry": lambda _, options: options.telemetry is not None},
+    setting=lambda _, options: f"telemetry {options.telemetry.text}" if options.telemetry else "",
+    after="arrivals",
+    check=_check,
+    idle=_idle,
+    record=_record,
+    metrics=METRICS,
+    rank=4,
+)

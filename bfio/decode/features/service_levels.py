@@ -1,11 +1,16 @@
-"""Service levels around a run: its words."""
+"""What a request has to be served within: limits on time to first token and time per token."""
+
+from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from bfio.common.number_text import exact
-from bfio.decode.cluster import Cluster
 from bfio.decode.features.feature import Feature
-from bfio.decode.options import RunOptions
+
+if TYPE_CHECKING:
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.options import RunOptions
 
 
 def _setting(cluster: Cluster, options: RunOptions) -> str:

@@ -1,0 +1,172 @@
+"""Clients that give up: their requests leave, wherever they are."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.common.options import NUMBER, read_texts, split_options
+from bfio.decode.features.feature import (
+    Feature,
+    RuleTable,
+    arrays_of,
+    in_order,
+    number,
+    read_schedule,
+    schedule_setting,
+)
+from bfio.decode.features.memory import leave_host
+from bfio.decode.features.prefill.phases import leave_tier
+from bfio.decode.machine.counters import CANCELLATIONS, COMPLETED, NOW, STEP
+from bfio.decode.machine.moves import CANCELLED, interrupt, leave_pool, leave_queue, reveal
+from bfio.decode.options import NO_EVENTS, RANDOM
+from bfio.decode.stints import Cause
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bfio.decode.machine.state import Record, State
+    from bfio.decode.replay_record import Replay
+    from bfio.decode.run import Run
+    from formulations.arrays import FloatArray, IntArray
+
+#: Number of the random stream; policies, predictors and failures have others.
+_STREAM = 4
+_FORM = "write random:patience=30, or the name of a CSV file with time_s,request"
+
+
+class Cancellations(NamedTuple):
+    """When clients give up, in order of time."""
+
+    #: Shape (E,) [s]; one takes effect with the first step that starts then or later, and does
+    #: nothing if the request is done by then.
+    time_s: FloatArray
+    request: IntArray  #: Shape (E,): index in the workload; no request twice.
+
+
+def cancellations_of(
+    given: str | Iterable[tuple[float, int]], arrival_s: FloatArray, seed: int
+) -> Cancellations:
+    """Return the schedule that an option of a run stands for, in arrays of its own.
+
+    That is ``none``; ``random:patience=SECONDS``, exponential from each arrival on, with
+    ``share=0.1`` of that share of the requests alone; the name of a CSV file, or its rows: time
+    [s], request. Refused is what cannot be read or is out of order, and a request that gives up
+    twice, before it arrives (``arrival_s``), or that there is not.
+    """
+    rows = read_schedule(
+        "cancellations",
+        given,
+        {"time_s": float, "request": int},
+        form=_FORM,
+        example="12.5,7",
+        draw=lambda text: _drawn(text, arrival_s, seed),
+        check=lambda rows, where: _checked(rows, arrival_s, where),
+    )
+    return Cancellations(*arrays_of(rows, np.float64, np.int64))
+
+
+def _drawn(text: str, arrival_s: FloatArray, seed: int) -> list[tuple[float, int]]:
+    """Draw patience, exponential from each arrival on."""
+    _, texts = split_options(text, (RANDOM,))
+    kinds = {"patience": NUMBER, "share": NUMBER}
+    values = {"share": 1.0, **read_texts(kinds, texts, "cancellations")}
+    if not 0 < values.get("patience", 0.0) < math.inf:
+        raise InputError("cancellations", f"{text!r} has no patience > 0", _FORM)
+    if not 0 < values["share"] <= 1:
+        raise InputError("cancellations", f"{text!r} has no share in (0, 1]", _FORM)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
+    is_impatient = rng.random(len(arrival_s)) < values["share"]
+    time_s = arrival_s + rng.exponential(values["patience"], len(arrival_s))
+    who = np.flatnonzero(is_impatient)
+    order = who[np.lexsort((who, time_s[who]))]
+    return list(zip(time_s[order].tolist(), order.tolist(), strict=True))
+
+
+def _checked(
+    rows: list[tuple[float, int]], arrival_s: FloatArray, where: str
+) -> list[tuple[float, int]]:
+    gone: set[int] = set()
+    for place, (time, request) in in_order(rows, where, "request", len(arrival_s)):
+        if request in gone:
+            raise InputError(place, f"request {request} gives up twice", "write it once")
+        if time < arrival_s[request]:
+            what = f"request {request} gives up at {time} s, before it arrives"
+            raise InputError(place, what, f"it arrives at {arrival_s[request]:g} s")
+        gone.add(request)
+    return rows
+
+
+@compilable(part_of="cancellations")
+def cancel_due(state: State, record: Record) -> None:
+    """Let requests go whose clients have given up by now and that are not done."""
+    counters, due = state.counters, state.cancellations
+    if (
+        counters[CANCELLATIONS] < len(due.time_s)
+        and due.time_s[counters[CANCELLATIONS]] <= state.clock[NOW]
+    ):
+        # Some may have come and gone since the last step.
+        reveal(state)
+    while (
+        counters[CANCELLATIONS] < len(due.time_s)
+        and due.time_s[counters[CANCELLATIONS]] <= state.clock[NOW]
+    ):
+        request = int(due.request[counters[CANCELLATIONS]])
+        counters[CANCELLATIONS] += 1
+        last, step = int(state.marks.last[request]), int(counters[STEP])
+        if 0 <= last < step:
+            continue
+        worker = int(state.marks.worker[request])
+        if last >= step:
+            interrupt(state, record, request, CANCELLED)
+            # The record says where each request was last.
+            state.marks.worker[request] = worker
+        elif state.tier.is_on and state.marks.reveal[request] < 0:
+            leave_tier(state.tier, request)
+        elif worker < 0:
+            leave_pool(state, request)
+        elif not leave_host(state, request, worker):
+            leave_queue(state, request, worker)
+        state.marks.cancel[request] = step
+        counters[COMPLETED] += 1
+
+
+#: Rules of the record.
+RULES = RuleTable()
+
+
+@RULES.rule("cancellations")
+def _cancellations(replay: Replay) -> int:
+    """Check that a request ends exactly once: done, or cancelled at the first step it can be."""
+    run, K, schedule = replay.run, replay.run.steps, replay.cancellations
+    due = np.full(run.num_requests, K + 1)
+    due[schedule.request] = np.searchsorted(run.start_s, schedule.time_s)
+    done = run.finish_step >= 0
+    is_due = (due < K) & ~(done & (run.finish_step < due))
+    # Whether the clock went on after the last step no step can tell.
+    after = (due == K) & (run.cancel_step == K)
+    wrong = number(np.where(is_due | after, due, -1) != run.cancel_step)
+    wrong += number(done & (run.cancel_step >= 0))
+    gone = run.cancel_step[replay.stints.request]
+    wrong += number((gone >= 0) & (replay.stints.end > gone))
+    left = replay.stints.cause == Cause.CANCELLATION
+    return wrong + number(left & (replay.stints.end != gone))
+
+
+def _unseen(runs: Sequence[Run]) -> Iterator[str]:
+    if runs[0].options.cancellations != NO_EVENTS and not any(run.cancelled for run in runs):
+        yield "No client gave up before its request was done: the runs are as if none ever did."
+
+
+FEATURE = Feature(
+    "cancellations",
+    {"cancellations": lambda _, options: options.cancellations != NO_EVENTS},
+    setting=lambda _, options: schedule_setting("cancellations", options.cancellations),
+    unseen=_unseen,
+    rules=RULES,
+    rank=9,
+)

@@ -1,1 +1,0 @@
-"""Clients that give up: their requests leave, wherever they are."""

@@ -1,1 +1,0 @@
-"""Workers that fail and come back: who runs or is bound there waits again."""

@@ -1,1 +1,0 @@
-"""Memory of the workers: who may start, and what happens where it overflows."""

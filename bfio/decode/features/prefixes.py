@@ -1,0 +1,428 @@
+"""Prefix caches: which blocks of prompts each worker keeps, the one used last the longest.
+
+A worker has a table of as many places as it keeps blocks. Each place stands in two lists: that of
+its bucket, by which a block is found, and that of all places in order of their last use. Finding,
+using and dropping a block take the same time however many are kept.
+
+A request that starts uses the first blocks of its prompt, the last of them first: what is dropped
+is then the end of a prompt before its beginning, without which nothing of it counts.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value, exact_sum
+from bfio.decode.cluster import Cluster, per_worker_text
+from bfio.decode.features.feature import Feature, RuleTable, number
+from bfio.decode.machine.arrays import sort_few
+from bfio.decode.machine.counters import ADMITTED, STEP
+from bfio.workloads.block_hashes import BLOCK_TOKENS, BlockHashes
+from formulations.arrays import FloatArray, IntArray, frozen
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bfio.decode.machine.state import Record, State
+    from bfio.decode.options import RunOptions
+    from bfio.decode.policy_spec import PolicySpec
+    from bfio.decode.replay_record import Replay
+    from bfio.decode.run import Run
+    from bfio.decode.run_part import RunPart
+    from bfio.workloads.workload import Workload
+
+
+class PrefixCaches(NamedTuple):
+    """The blocks of all prompts, and those that each worker keeps; empty where none are kept."""
+
+    #: Shapes (m,) and (n + 1,): as in `BlockHashes`, blocks numbered from 0.
+    ids: IntArray
+    first: IntArray
+    held: IntArray  #: Shape (G,): how many blocks each worker keeps.
+    capacity: IntArray  #: Shape (G,): how many it may keep.
+    #: Shape (G,): places of the blocks used last and longest ago, -1 while there are none.
+    newest: IntArray
+    oldest: IntArray
+    block: IntArray  #: Shape (G, C): the block at each place.
+    #: Shape (G, C): the places used next after it and before it, and the one behind it in its
+    #: bucket; -1 for none.
+    newer: IntArray
+    older: IntArray
+    chained: IntArray
+    heads: IntArray  #: Shape (G, 2^k): first place of each bucket, -1 for none.
+
+
+def new_caches(workload: Workload, cluster: Cluster) -> PrefixCaches:
+    """Return the empty caches of a cluster, for the prompts of a workload."""
+    hashes = workload.prompt_blocks
+    if cluster.prefix_cache is None or hashes is None:
+        hashes, capacity = BlockHashes.joined([]), np.zeros(cluster.workers, dtype=np.int64)
+    else:
+        capacity = cluster.worker_prefix_blocks()
+    capacity = np.minimum(capacity, len(hashes.ids))
+    G, most = cluster.workers, int(capacity.max(initial=0))
+    newest, oldest = np.full((2, G), -1, dtype=np.int64)
+    block, newer, older, chained = np.full((4, G, most), -1, dtype=np.int64)
+    return PrefixCaches(
+        ids=np.unique(hashes.ids, return_inverse=True)[1].astype(np.int64),
+        first=hashes.first.copy(),
+        held=np.zeros(G, dtype=np.int64),
+        capacity=capacity,
+        newest=newest,
+        oldest=oldest,
+        block=block,
+        newer=newer,
+        older=older,
+        chained=chained,
+        heads=np.full((G, 1 << most.bit_length()), -1, dtype=np.int64),
+    )
+
+
+@compilable
+def use_prefix(caches: PrefixCaches, request: int, worker: int) -> int:
+    """Let a request start on a worker, and return how many of its first blocks were there."""
+    found = matched_blocks(caches, request, worker)
+    first = caches.first[request]
+    count = min(int(caches.first[request + 1] - first), int(caches.capacity[worker]))
+    for depth in range(count - 1, -1, -1):
+        use_block(caches, worker, caches.ids[first + depth])
+    return found
+
+
+@compilable
+def matched_blocks(caches: PrefixCaches, request: int, worker: int) -> int:
+    """Return how many of the first blocks of a prompt a worker has: its longest cached prefix."""
+    first = caches.first[request]
+    count = int(caches.first[request + 1] - first)
+    for depth in range(count):
+        if place_of(caches, worker, caches.ids[first + depth]) < 0:
+            return depth
+    return count
+
+
+@compilable
+def saved_tokens(num_blocks: int, prompt: int) -> int:
+    """Return the tokens that so many first blocks of a prompt hold: the last may be shorter."""
+    return min(num_blocks * BLOCK_TOKENS, prompt)
+
+
+@compilable
+def place_of(caches: PrefixCaches, worker: int, block: int) -> int:
+    """Return the place of a block in the table of a worker, -1 if it has none."""
+    place = int(caches.heads[worker, block & (caches.heads.shape[1] - 1)])
+    while place >= 0 and caches.block[worker, place] != block:
+        place = int(caches.chained[worker, place])
+    return place
+
+
+@compilable
+def use_block(caches: PrefixCaches, worker: int, block: int) -> None:
+    """Make a block the one used last, in the place of the one used longest ago if none is free."""
+    place = place_of(caches, worker, block)
+    if place >= 0:
+        take_from_order(caches, worker, place)
+    elif caches.held[worker] < caches.capacity[worker]:
+        place = int(caches.held[worker])
+        caches.held[worker] += 1
+        put_in_bucket(caches, worker, place, block)
+    else:
+        place = int(caches.oldest[worker])
+        take_from_order(caches, worker, place)
+        take_from_bucket(caches, worker, place)
+        put_in_bucket(caches, worker, place, block)
+    newest = caches.newest[worker]
+    caches.older[worker, place], caches.newer[worker, place] = newest, -1
+    if newest >= 0:
+        caches.newer[worker, newest] = place
+    else:
+        caches.oldest[worker] = place
+    caches.newest[worker] = place
+
+
+@compilable
+def take_from_order(caches: PrefixCaches, worker: int, place: int) -> None:
+    """Take a place out of the order of use."""
+    newer, older = caches.newer[worker, place], caches.older[worker, place]
+    if newer >= 0:
+        caches.older[worker, newer] = older
+    else:
+        caches.newest[worker] = older
+    if older >= 0:
+        caches.newer[worker, older] = newer
+    else:
+        caches.oldest[worker] = newer
+
+
+@compilable
+def put_in_bucket(caches: PrefixCaches, worker: int, place: int, block: int) -> None:
+    """Put a block at a place that is free."""
+    bucket = block & (caches.heads.shape[1] - 1)
+    caches.block[worker, place] = block
+    caches.chained[worker, place] = caches.heads[worker, bucket]
+    caches.heads[worker, bucket] = place
+
+
+@compilable
+def take_from_bucket(caches: PrefixCaches, worker: int, place: int) -> None:
+    """Take the block at a place out of its bucket."""
+    bucket = caches.block[worker, place] & (caches.heads.shape[1] - 1)
+    behind = caches.chained[worker, place]
+    before = int(caches.heads[worker, bucket])
+    if before == place:
+        caches.heads[worker, bucket] = behind
+        return
+    while caches.chained[worker, before] != place:
+        before = int(caches.chained[worker, before])
+    caches.chained[worker, before] = behind
+
+
+@compilable(part_of="prefixes")
+def lose_cache(caches: PrefixCaches, worker: int) -> None:
+    """Let a worker that fails lose all its blocks."""
+    caches.held[worker] = 0
+    caches.newest[worker] = -1
+    caches.oldest[worker] = -1
+    caches.heads[worker, :] = -1
+
+
+def matched_tokens(caches: PrefixCaches, requests: IntArray, prompts: IntArray) -> IntArray:
+    """Return what each worker has cached of each prompt, shape (N, G) [tokens].
+
+    What `matched_blocks` says of one request and worker, for all at once, block by block.
+    """
+    G = len(caches.held)
+    matched = np.zeros((len(requests), G), dtype=np.int64)
+    counts = caches.first[requests + 1] - caches.first[requests]
+    who, where = np.divmod(np.arange(len(requests) * G), G)
+    depth = 0
+    while len(who):
+        more = counts[who] > depth
+        who, where = who[more], where[more]
+        blocks = caches.ids[caches.first[requests[who]] + depth]
+        found = _places_of(caches, where, blocks) >= 0
+        who, where = who[found], where[found]
+        matched[who, where] += 1
+        depth += 1
+    return np.minimum(matched * BLOCK_TOKENS, prompts[:, None])
+
+
+def _places_of(caches: PrefixCaches, workers: IntArray, blocks: IntArray) -> IntArray:
+    """Return `place_of` of blocks on workers, both of shape (k,)."""
+    places: IntArray = caches.heads[workers, blocks & (caches.heads.shape[1] - 1)]
+    while True:
+        wrong = np.flatnonzero((places >= 0) & (caches.block[workers, places] != blocks))
+        if len(wrong) == 0:
+            return places
+        places[wrong] = caches.chained[workers[wrong], places[wrong]]
+
+
+@compilable(part_of="prefixes")
+def look_up_prefixes(state: State, record: Record, row: int) -> None:
+    """Count what those that start find in the caches, in order of arrival, and keep theirs."""
+    started, found = state.lists.started[: state.counters[ADMITTED]], 0
+    sort_few(started)
+    for request in started:
+        blocks = use_prefix(state.prefixes, request, state.marks.worker[request])
+        found += saved_tokens(blocks, state.requests.prompt[request])
+    record.prefix_hit_tokens[row] = found
+
+
+class Prefixes:
+    """The prefixes of the requests that wait at a step, by default none, computed when asked.
+
+    ``keys`` are `routing_keys` of all requests as far as they are known, by number of blocks.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        workload: Workload,
+        requests: IntArray | None = None,
+        keys: dict[int, IntArray] | None = None,
+    ) -> None:
+        self._state, self._workload, self._step = state, workload, int(state.counters[STEP])
+        self._requests = np.zeros(0, dtype=np.int64) if requests is None else requests
+        self._keys: dict[int, IntArray] = {} if keys is None else keys
+
+    def of(self, requests: IntArray) -> Prefixes:
+        """Return the prefixes of requests that wait at the step now."""
+        return Prefixes(self._state, self._workload, requests, self._keys)
+
+    @cached_property
+    def cached_tokens(self) -> IntArray:
+        """What each worker has cached of each prompt, shape (N, G) [tokens]."""
+        state, requests = self._state, self._requests
+        if state.counters[STEP] != self._step:
+            # The caches have gone on since.
+            raise InputError("cached_tokens", "asked after its step", "ask while deciding")
+        if not state.settings.caches:
+            return frozen(np.zeros((len(requests), len(state.workers.load)), np.int64))
+        return frozen(matched_tokens(state.prefixes, requests, state.requests.prompt[requests]))
+
+    def keys(self, num_blocks: int) -> IntArray:
+        """Return what tells the prompts apart by so many first blocks, shape (N,)."""
+        if num_blocks not in self._keys:
+            self._keys[num_blocks] = routing_keys(self._workload, num_blocks)
+        return frozen(self._keys[num_blocks][self._requests])
+
+
+def routing_keys(workload: Workload, num_blocks: int) -> IntArray:
+    """Return what tells prompts apart for routing, shape (n,).
+
+    By the hash of the last of the first ``num_blocks`` blocks, which stands for all of them;
+    without hashes, by its prompt key. One whose source does not tell is a prompt of its own.
+    """
+    blocks, keys = workload.prompt_blocks, -1 - np.arange(len(workload))
+    if blocks is None:
+        return keys if workload.prompt_keys is None else workload.prompt_keys.copy()
+    counts = np.diff(blocks.first)
+    told = np.flatnonzero(counts)
+    last = blocks.first[:-1] + np.minimum(counts, num_blocks) - 1
+    keys[told] = blocks.ids[last[told]]
+    return keys
+
+
+METRICS: MetricTable[RunPart] = MetricTable()
+
+
+def _started_again_tokens(part: RunPart) -> FloatArray:
+    """Return prompts of those that start, or start again, at each step, shape (K,) [tokens]."""
+    stints = part.stints
+    which = stints.was_waiting
+    prompts = part.run.prompt_tokens[stints.request[which]]
+    totals = np.bincount(stints.start[which], weights=prompts, minlength=part.run.steps)
+    return totals.astype(np.float64)
+
+
+@METRICS.metric(
+    "prefix_hit_tokens",
+    "tokens",
+    "prompt tokens whose prefill is saved: found in the prefix cache of the worker they start on",
+)
+def _prefix_hit_tokens(part: RunPart) -> Value:
+    hits = part.run.prefix_hit_tokens
+    return None if hits is None else exact_sum(hits[part.steps])
+
+
+@METRICS.average(
+    "prefix_hit_rate",
+    "1",
+    "their share of the prompts of the requests that start",
+    Column("prefix\nhits", is_share=True, by_default=False),
+    Domain.SHARE,
+)
+def _prefix_hit_rate(part: RunPart) -> Average:
+    hits, prompts = part.run.prefix_hit_tokens, _started_again_tokens(part)[part.steps]
+    if hits is None or not prompts.any():
+        return NOTHING
+    return Average(hits[part.steps], prompts)
+
+
+#: Most blocks that all workers may keep together (about 1 GiB).
+MAX_PREFIX_BLOCKS = 2**24
+
+#: Rules of the record.
+RULES = RuleTable()
+
+
+@RULES.rule("prefixes")
+def _prefixes(replay: Replay) -> int:
+    """Check what was found in prefix caches, from when and where requests started alone."""
+    hits = replay.run.prefix_hit_tokens
+    if hits is None:
+        return int(replay.cluster.prefix_cache is not None)
+    expected = np.zeros(replay.run.steps, dtype=np.int64)
+    kept = replay.cluster.worker_prefix_blocks().tolist()
+    caches: list[OrderedDict[int, None]] = [OrderedDict() for _ in kept]
+    losses = deque((step, worker) for step, worker, is_up in replay.outages if not is_up)
+    stints = replay.stints
+    waited = np.flatnonzero(stints.was_waiting)
+    order = waited[np.lexsort((stints.request[waited], stints.start[waited]))]
+    for request, worker, step in zip(
+        *(column[order].tolist() for column in stints[:3]), strict=True
+    ):
+        while losses and losses[0][0] <= step:
+            caches[losses.popleft()[1]].clear()
+        expected[step] += _found_and_kept(replay.workload, request, caches[worker], kept[worker])
+    return number(hits != expected)
+
+
+def _found_and_kept(
+    workload: Workload, request: int, cache: OrderedDict[int, None], most: int
+) -> int:
+    """Return the tokens of a prompt that a cache has, and let it keep the prompt."""
+    blocks = workload.prompt_blocks
+    own = [] if blocks is None else blocks[request].tolist()
+    found = next((k for k, block in enumerate(own) if block not in cache), len(own))
+    for block in reversed(own[:most]):
+        cache[block] = None
+        cache.move_to_end(block)
+        if len(cache) > most:
+            cache.popitem(last=False)
+    return min(found * BLOCK_TOKENS, int(workload.prompt_tokens[request]))
+
+
+def _setting(cluster: Cluster, options: RunOptions) -> str:
+    if cluster.prefix_cache is None:
+        return ""
+    return f"prefix cache {per_worker_text(cluster.prefix_cache)} tokens"
+
+
+def _check(
+    workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
+) -> None:
+    """Refuse prefix caches that could keep nothing, or more than there is room for here."""
+    if cluster.prefix_cache is None or len(workload) == 0:
+        return
+    blocks = workload.prompt_blocks
+    if blocks is None:
+        raise InputError(
+            "prefix_cache",
+            f"the requests of {workload.name} carry no hashes of their blocks",
+            "use a trace with them (hash_ids, block_hashes), or keep no prefixes",
+        )
+    kept = cluster.worker_prefix_blocks()
+    if kept.min() == 0:
+        raise InputError("prefix_cache", "holds no block of 512 tokens", "give 512 or more")
+    if int(np.minimum(kept, len(blocks.ids)).max()) * cluster.workers > MAX_PREFIX_BLOCKS:
+        what = f"more than {MAX_PREFIX_BLOCKS} blocks on {cluster.workers} workers"
+        raise InputError("prefix_cache", what, "keep fewer, or simulate fewer workers")
+
+
+def _idle(
+    policies: Sequence[PolicySpec], cluster: Cluster, options: RunOptions, tells_prompts: bool
+) -> Iterator[str]:
+    """Yield what policies do that go by prefixes where nothing tells of any."""
+    for policy in policies:
+        if said := policy.unled(tells_prompts, cluster.prefix_cache is not None):
+            yield f"{policy.name} {said}"
+
+
+def _record(state: State) -> dict[str, object]:
+    return {} if state.settings.caches else {"prefix_hit_tokens": None}
+
+
+def _malformed(run: Run, cluster: Cluster) -> int:
+    hits = run.prefix_hit_tokens
+    return int(hits is not None and hits.shape != (run.steps,))
+
+
+FEATURE = Feature(
+    "prefix cache",
+    {"prefixes": lambda cluster, _: cluster.prefix_cache is not None},
+    setting=_setting,
+    after="speed",
+    check=_check,
+    idle=_idle,
+    record=_record,
+    malformed=_malformed,
+    rules=RULES,
+    metrics=METRICS,
+    rank=2,
+)

@@ -1,1 +1,0 @@
-"""Workers that are slow for a while; policies are not told."""
