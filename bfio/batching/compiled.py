@@ -5,9 +5,9 @@ from functools import cache
 
 import numpy as np
 
-from bfio.batching.machine import state as s
-from bfio.batching.machine.loop import run_slots
+from bfio.batching import machine as s
 from bfio.batching.new_machine import new_machine
+from bfio.batching.phases import run_slots
 from bfio.batching.scenario import Scenario
 from bfio.batching.streams import Streams
 from bfio.batching.tallies import (

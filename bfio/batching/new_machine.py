@@ -2,21 +2,21 @@
 
 import numpy as np
 
-from bfio.batching.draws import NUM_DRAWN
-from bfio.batching.log import NUM_LOG
-from bfio.batching.machine import state as s
+from bfio.batching import machine as s
+from bfio.batching.policy import Mixing, Order, TokenBudgetPolicy
 from bfio.batching.scenario import Balancer, Scenario
 from bfio.batching.streams import Streams
 from bfio.batching.tallies import (
     NUM_BINS,
+    NUM_DRAWN,
     NUM_ENGINE,
+    NUM_LOG,
     NUM_MEASURE,
     NUM_RUN,
     NUM_STAGE,
     NUM_TIMES,
 )
 from bfio.batching.time_terms import TimeTerms, whole_coefficients
-from bfio.batching.token_budget import Mixing, Order, TokenBudgetPolicy
 from formulations.arrays import IntArray
 
 #: Rows of tables at first; each is doubled when it is full.

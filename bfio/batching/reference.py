@@ -11,15 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bfio.batching.draws import (
-    D_DECODE,
-    D_DELAY,
-    D_ENGINE,
-    D_PREFILL,
-    D_SUCCESSOR,
-    DEPARTS,
-)
-from bfio.batching.log import LOG_BATCH, LOG_PART, LOG_TASK, NUM_LOG
 from bfio.batching.policy import BatchPolicy, BatchState, ask, policy_of_engine
 from bfio.batching.scenario import Balancer, Scenario, Serving
 from bfio.batching.streams import Streams, first_stages
@@ -30,18 +21,28 @@ from bfio.batching.tallies import (
     BATCHES,
     BUSY,
     COUNT,
+    D_DECODE,
+    D_DELAY,
+    D_ENGINE,
+    D_PREFILL,
+    D_SUCCESSOR,
     DEADLINE,
     DECODE,
     DECODING,
     DEPARTED,
+    DEPARTS,
     DONE,
     E2E,
     FULL,
     IN_TIME,
     JOINED,
+    LOG_BATCH,
+    LOG_PART,
+    LOG_TASK,
     LONGEST,
     NUM_BINS,
     NUM_ENGINE,
+    NUM_LOG,
     NUM_MEASURE,
     NUM_RUN,
     NUM_STAGE,

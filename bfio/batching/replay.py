@@ -1,28 +1,279 @@
 """The checker of runs: it derives everything again from the log, and knows no policy.
 
+When requests depart, derived from the log of a run and the draws of its routes.
+
+The log has the tasks that joined an agent. After its last one a request has departed, or is in a
+delay before its next stage; which of both, its draws tell, and where a stage is itself behind a
+delay, so that its draws are not in the order of its tasks, mostly the network.
+
+The counts of a run, derived again from its log.
+
+The checker of runs: it derives everything again from the log, and knows no policy.
+
 It holds the log against the rules (2.5a-d), the dynamics of section 2.2, the routes of the network
 and the draws of the run, and the counts of the run against those that the log gives.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from bfio.batching.draws import D_DECODE, D_PREFILL
-from bfio.batching.log import BatchLog
-from bfio.batching.replay_tallies import recorded_tallies
+from bfio.batching.policy import TokenBudgetPolicy
 from bfio.batching.run import BatchRun
 from bfio.batching.scenario import Scenario
 from bfio.batching.streams import Streams, first_stages
-from bfio.batching.tallies import FULL, SHORT
+from bfio.batching.tallies import (
+    AREA_REQUESTS,
+    AREA_TOKENS,
+    ARRIVED,
+    BATCHES,
+    BUSY,
+    COUNT,
+    D_DECODE,
+    D_PREFILL,
+    D_SUCCESSOR,
+    DECODE,
+    DEPARTED,
+    DEPARTS,
+    DONE,
+    E2E,
+    FULL,
+    JOINED,
+    LONGEST,
+    NUM_BINS,
+    PREFILL,
+    SHORT,
+    SUM,
+    TBT,
+    TTFT,
+    WORK,
+    BatchLog,
+    bin_of,
+)
 from bfio.batching.time_terms import Part, batch_slots
-from bfio.batching.token_budget import TokenBudgetPolicy
 from formulations.arrays import BoolArray, IntArray
-from formulations.batching import Agent
+from formulations.batching import Agent, AgentNetwork
 
-# Columns of tasks, batches and parts, see `bfio.batching.log.BatchLog`.
+#: In the place of the stage that follows a task: its draw is not known.
+_UNKNOWN = -2
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class RequestEnds:
+    """What became of the requests of a run.
+
+    Parameters
+    ----------
+    times : IntArray
+        Shape (m,): from arrival to departure of those that departed [slots].
+    unknown : int
+        Requests of which neither log nor draws tell whether they departed.
+    wrong : int
+        Tasks that were followed by another stage than the one drawn, or by none.
+    """
+
+    times: IntArray
+    unknown: int
+    wrong: int
+
+
+def departures(log: BatchLog) -> IntArray:
+    """Return when each task departs, shape (T,); a large number if it is not wholly loaded."""
+    tasks, parts, batches = log.tasks, log.parts, log.batches
+    done = batches[parts[:, 0], 1] + batches[parts[:, 0], 2]
+    tokens = np.zeros(len(tasks), dtype=np.int64)
+    last = np.zeros(len(tasks), dtype=np.int64)
+    np.add.at(tokens, parts[:, 1], parts[:, 2])
+    np.maximum.at(last, parts[:, 1], done)
+    return np.where(tokens == tasks[:, 5] + tasks[:, 6], last, _NEVER)
+
+
+def request_ends(run: BatchRun) -> RequestEnds:
+    """Return when the requests of a run with a log departed."""
+    log, scenario = run.log, run.scenario
+    assert log is not None
+    ends, end = departures(log).tolist(), int(run.course.slot[-1])
+    drawn = _drawn_successors(log, scenario, run.seed).tolist()
+    of_request: dict[int, list[int]] = defaultdict(list)
+    for task, request in enumerate(log.tasks[:, 1].tolist()):
+        of_request[request].append(task)
+    stages, ready = log.tasks[:, 2].tolist(), log.tasks[:, 4].tolist()
+    times, unknown, wrong = [], 0, 0
+    for tasks in of_request.values():
+        done = [ends[task] for task in tasks]
+        if scenario.network.forks(stages[tasks[0]]):
+            whole = len(tasks) == _stages_of_type(scenario.network, stages[tasks[0]])
+            if whole and max(done) <= end:
+                times.append(max(done) - ready[tasks[0]])
+            continue
+        own = [stages[task] for task in tasks]
+        wrong += _wrong_steps(own, [drawn[task] for task in tasks])
+        if done[-1] <= end:
+            departed = _departed(scenario, own[-1], drawn[tasks[-1]])
+            unknown += departed is None
+            wrong += departed is False and not _may_wait(scenario, own[-1], drawn[tasks[-1]])
+            if departed:
+                times.append(done[-1] - ready[tasks[0]])
+    return RequestEnds(np.array(times, dtype=np.int64), unknown, wrong)
+
+
+def _stages_of_type(network: AgentNetwork, stage: int) -> int:
+    kind = network.stages[stage].request_type
+    return sum(other.request_type == kind for other in network.stages)
+
+
+def _drawn_successors(log: BatchLog, scenario: Scenario, seed: int) -> IntArray:
+    """Return the stage that was drawn to follow each task, shape (T,)."""
+    streams = Streams(scenario, seed)
+    found = np.full(len(log.tasks), _UNKNOWN, dtype=np.int64)
+    for k, stage in enumerate(scenario.network.stages):
+        own = np.flatnonzero(log.tasks[:, 2] == k)
+        if stage.name in scenario.delays:
+            continue
+        first = 0
+        while first < len(own):
+            block = streams.block(k)[:, D_SUCCESSOR]
+            part = own[first : first + len(block)]
+            found[part] = block[: len(part)]
+            first += len(block)
+    return found
+
+
+def _wrong_steps(stages: list[int], drawn: list[int]) -> int:
+    """Count tasks of a request that were followed by another stage than the one drawn."""
+    followed = zip(drawn[:-1], stages[1:], strict=True)
+    return sum(successor not in (_UNKNOWN, stage) for successor, stage in followed)
+
+
+def _departed(scenario: Scenario, stage: int, drawn: int) -> bool | None:
+    """Return whether a request departed whose last task in the log is over; None: not known."""
+    if drawn != _UNKNOWN:
+        return drawn == DEPARTS
+    followers = scenario.network.successors[stage]
+    if sum(chance for _, chance in followers) == 1:
+        return False
+    return None if _may_wait(scenario, stage, drawn) else True
+
+
+def _may_wait(scenario: Scenario, stage: int, drawn: int) -> bool:
+    """Return whether a request may be in a delay after a stage."""
+    followers = [k for k, _ in scenario.network.successors[stage] if drawn in (_UNKNOWN, k)]
+    return any(scenario.network.stages[k].name in scenario.delays for k in followers)
+
+
+def recorded_tallies(run: BatchRun) -> dict[str, int]:
+    """Return how many counts of a run differ from those of its log, by what they count."""
+    log, end = run.log, int(run.course.slot[-1])
+    assert log is not None
+    tallies, derived, ends = run.tallies, _Derived(log, end), request_ends(run)
+    engines, stages = derived.engines(len(tallies.engines)), derived.stages(len(tallies.stages))
+    arrived, departed = len(np.unique(log.tasks[:, 1])), len(ends.times)
+    counted = int(tallies.run[DEPARTED])
+    wrong = int(tallies.run[ARRIVED] != arrived)
+    return {
+        "counted_requests": wrong + (not departed <= counted <= departed + ends.unknown),
+        "routes_differ": ends.wrong,
+        **_differences("engine", tallies.engines, engines),
+        **_differences("stage", tallies.stages, stages),
+        **derived.wrong_times(run, None if ends.unknown else ends.times),
+    }
+
+
+def _differences(name: str, counted: IntArray, derived: dict[int, IntArray]) -> dict[str, int]:
+    wrong = {c: int(np.count_nonzero(counted[:, c] != values)) for c, values in derived.items()}
+    return {f"counted_of_{name}[{column}]": amount for column, amount in wrong.items()}
+
+
+class _Derived:
+    """What follows from a log that ends with a slot."""
+
+    def __init__(self, log: BatchLog, end: int) -> None:
+        self.log, self.end = log, end
+        self.tasks, self.batches, self.parts = log.tasks, log.batches, log.parts
+        self.start = self.batches[self.parts[:, 0], 1]
+        self.done = self.start + self.batches[self.parts[:, 0], 2]
+        self.departures = departures(log)
+
+    def engines(self, num: int) -> dict[int, IntArray]:
+        """Return counts of engines."""
+        engine, parts = self.batches[:, 0], self.parts
+        of_part, is_decode = engine[parts[:, 0]], parts[:, 3] == 1
+        busy = np.minimum(self.batches[:, 1] + self.batches[:, 2], self.end) - self.batches[:, 1]
+        # A request is there from the slot in which it may be loaded to its departure, a token to
+        # the slot in which it is loaded.
+        stay = np.minimum(self.departures, self.end) - self.tasks[:, 4]
+        tokens = self.tasks[:, 5] + self.tasks[:, 6]
+        area = _sums(self.tasks[:, 3], tokens * (self.end - self.tasks[:, 4]), num)
+        area -= _sums(of_part, parts[:, 2] * (self.end - self.start - 1), num)
+        return {
+            BUSY: _sums(engine, busy, num),
+            BATCHES: np.bincount(engine, minlength=num),
+            PREFILL: _sums(of_part, np.where(is_decode, 0, parts[:, 2]), num),
+            DECODE: _sums(of_part, is_decode.astype(np.int64), num),
+            AREA_REQUESTS: _sums(self.tasks[:, 3], stay, num),
+            AREA_TOKENS: area,
+        }
+
+    def stages(self, num: int) -> dict[int, IntArray]:
+        """Return counts of stages."""
+        stage, tokens = self.tasks[:, 2], self.tasks[:, 5] + self.tasks[:, 6]
+        loaded = _sums(stage[self.parts[:, 1]], self.parts[:, 2], num)
+        done = self.departures <= self.end
+        return {
+            JOINED: np.bincount(stage, minlength=num),
+            DONE: np.bincount(stage[done], minlength=num),
+            WORK: _sums(stage, tokens, num) - loaded,
+        }
+
+    def wrong_times(self, run: BatchRun, ends: IntArray | None) -> dict[str, int]:
+        """Compare times; those of whole requests, if it is known which of them departed."""
+        times = {TTFT: self._ttft(), TBT: self._tbt()}
+        if ends is not None:
+            times[E2E] = ends
+        wrong = {}
+        for which, values in times.items():
+            counted = run.tallies.times[which]
+            longest = int(values.max(initial=0))
+            bins = np.bincount([bin_of(v) for v in values.tolist()], minlength=NUM_BINS)
+            differ = [
+                counted[COUNT] != len(values),
+                counted[SUM] != values.sum(),
+                counted[LONGEST] != longest,
+                np.any(run.tallies.histograms[which] != bins),
+            ]
+            wrong[f"counted_times[{which}]"] = int(sum(map(bool, differ)))
+        return wrong
+
+    def _ttft(self) -> IntArray:
+        """Return the times to the ends of prefills that are wholly loaded."""
+        prefill = self.parts[:, 3] == 0
+        tokens = np.zeros(len(self.tasks), dtype=np.int64)
+        last = np.zeros(len(self.tasks), dtype=np.int64)
+        np.add.at(tokens, self.parts[prefill, 1], self.parts[prefill, 2])
+        np.maximum.at(last, self.parts[prefill, 1], self.done[prefill])
+        whole = tokens == self.tasks[:, 5]
+        return np.asarray(last[whole] - self.tasks[whole, 4])
+
+    def _tbt(self) -> IntArray:
+        """Return the times between a decode token and the token before it."""
+        order = np.lexsort((self.parts[:, 0], self.parts[:, 1]))
+        task, is_decode = self.parts[order, 1], self.parts[order, 3] == 1
+        gaps = np.diff(self.done[order], prepend=0)
+        same = np.concatenate(([False], task[1:] == task[:-1]))[: len(task)]
+        return np.asarray(gaps[is_decode & same])
+
+
+def _sums(group: IntArray, values: IntArray, num: int) -> IntArray:
+    total = np.zeros(num, dtype=np.int64)
+    np.add.at(total, group, values)
+    return total
+
+
+# Columns of tasks, batches and parts, see `bfio.batching.tallies.BatchLog`.
 _TASK, _REQUEST, _STAGE, _ENGINE, _READY, _PREFILL, _DECODE = range(7)
 _B_ENGINE, _B_START, _B_SLOTS, _B_TOKENS, _B_PARTS = range(5)
 _P_BATCH, _P_TASK, _P_TOKENS, _P_IS_DECODE = range(4)

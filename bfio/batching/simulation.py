@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from bfio.batching.log import BatchLog
 from bfio.batching.options import MAX_SLOTS, BatchOptions
+from bfio.batching.policy import TokenBudgetPolicy
 from bfio.batching.reference import ReferenceMachine
 from bfio.batching.run import BatchRun, BatchVerdict, Course
 from bfio.batching.scenario import Scenario
@@ -18,10 +18,10 @@ from bfio.batching.tallies import (
     DEPARTED,
     PREFILLING,
     WORK,
+    BatchLog,
     Moment,
     Tallies,
 )
-from bfio.batching.token_budget import TokenBudgetPolicy
 from bfio.common.engine_choice import Engine, takes_compiled
 from bfio.common.options import spelled_out
 from formulations.arrays import IntArray

@@ -236,7 +236,7 @@ def _pairs(texts: list[str] | None, where: str) -> Iterator[tuple[str, str]]:
 def _with_trace(
     scenario: "Scenario", sources: SourceOptions, workload: "Workload", name: str
 ) -> "Scenario":
-    from bfio.batching.trace import with_trace
+    from bfio.batching.scenario import with_trace
 
     if sources.rate is not None:
         network = scenario.network

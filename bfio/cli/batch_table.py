@@ -4,13 +4,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bfio.batching.conservation import remarks
 from bfio.batching.replay import violations
-from bfio.batching.run import METRICS, BatchRun
-from bfio.batching.scenario import Scenario
+from bfio.batching.run import METRICS, BatchRun, first_batches
+from bfio.batching.scenario import Scenario, remarks
 from bfio.batching.simulation import simulate
 from bfio.batching.stability import judge
-from bfio.batching.worked import first_batches
 from bfio.cli.batch_scenario import DEADLINES
 from bfio.cli.output import print_table
 from bfio.cli.tables import print_fitting, print_sentences, run_cells

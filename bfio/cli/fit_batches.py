@@ -48,7 +48,7 @@ def fit_batches(
     add_arguments : callable
         Adds the arguments of the command to a parser.
     """
-    from bfio.batching.measured import fit_batch_time, read_batches
+    from bfio.batching.hardware import fit_batch_time, read_batches
     from bfio.common.number_text import number
     from bfio.common.provenance import citable_versions
     from formulations.rationals import exact_number

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import bfio
-from bfio.batching.machine.loop import run_slots
+from bfio.batching.phases import run_slots
 from bfio.common import engine_choice, kernel_groups
 from bfio.common.engine_choice import is_worthwhile
 from bfio.common.kernel_groups import KernelGroup, compile_groups, group_of, groups

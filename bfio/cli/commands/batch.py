@@ -131,7 +131,7 @@ def _run(args: argparse.Namespace) -> int:
         scenarios = scenarios_of(args, sources, workload)
 
     # Not before: bad input is refused at once.
-    from bfio.batching.arrivals import ListedArrivals
+    from bfio.batching.laws import ListedArrivals
     from bfio.batching.simulation import simulate
     from bfio.cli.batch_table import document_of, print_runs, print_theory, theory_of
     from bfio.cli.tables import print_sentences

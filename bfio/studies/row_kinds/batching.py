@@ -6,11 +6,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from bfio.batching.laws import ListedSizes
 from bfio.batching.options import BatchOptions
 from bfio.batching.replay import violations
 from bfio.batching.run import METRICS, BatchRun
 from bfio.batching.simulation import simulate
-from bfio.batching.sizes import ListedSizes
 from bfio.batching.stability import judge
 from bfio.common.options import from_mapping, names_of
 from bfio.studies.row import RowContext, RowResult, Value

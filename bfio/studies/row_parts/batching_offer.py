@@ -6,9 +6,8 @@ from typing import Any
 
 from bfio.batching.hardware import hardware
 from bfio.batching.registry import build
-from bfio.batching.scenario import Balancer, Scenario, Serving
+from bfio.batching.scenario import Balancer, Scenario, Serving, with_trace
 from bfio.batching.time_terms import TimeTerms, parse_terms
-from bfio.batching.trace import with_trace
 from bfio.common.options import (
     POSITIVE,
     TEXT,
