@@ -277,7 +277,7 @@ def batch_settings(
     workload : Workload, optional
         The requests of a trace.
     """
-    from bfio.workloads.requests_used import requests_used
+    from bfio.workloads.statistics import requests_used
 
     def told(value: Fraction | None) -> str:
         return number(plain_number(value))

@@ -11,7 +11,7 @@ from bfio.cli.wait_arguments import ArrivalOptions
 from bfio.common.number_text import number, percent
 from bfio.common.provenance import version_and_commit
 from bfio.wait.run import METRICS
-from bfio.workloads.requests_used import requests_used
+from bfio.workloads.statistics import requests_used
 from bfio.workloads.workload import Workload
 from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack
 from formulations.rationals import plain_number

@@ -9,8 +9,7 @@ import numpy as np
 from bfio.common.answers import checked_choice
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.kvcache.machine.phases import admit, close_gaps, run_batches
-from bfio.kvcache.machine.state import (
+from bfio.kvcache.machine import (
     BATCH,
     CHANGES,
     CLOCK,
@@ -18,13 +17,16 @@ from bfio.kvcache.machine.state import (
     USED,
     WAITING,
     MachineState,
+    admit,
+    close_gaps,
+    finished_run,
     new_record,
     new_state,
     order_of,
+    run_batches,
     settings_of,
 )
-from bfio.kvcache.record import finished_run
-from bfio.kvcache.state import CacheState, Waiting
+from bfio.kvcache.policy import CacheState, Waiting
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 from formulations.named_objects import users_code

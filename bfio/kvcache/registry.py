@@ -4,9 +4,7 @@ from fractions import Fraction
 
 from bfio.common.named_options import Named, by_name, read_named
 from bfio.common.users_code import load_callable
-from bfio.kvcache.look_ahead import LookAhead, Order
-from bfio.kvcache.policy import CachePolicy
-from bfio.kvcache.protection import BetaClearing, Protection
+from bfio.kvcache.policy import BetaClearing, CachePolicy, LookAhead, Order, Protection
 
 #: The built-in algorithms: each is made of its options, and of nothing else.
 BUILT_IN: dict[str, Named[LookAhead | Protection]] = by_name(

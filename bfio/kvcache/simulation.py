@@ -9,9 +9,7 @@ from bfio.common.engine_choice import Engine, takes_compiled
 from bfio.common.users_code import call_check
 from bfio.kvcache.engine import run_reference
 from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.look_ahead import LookAhead
-from bfio.kvcache.policy import CachePolicy, delta_of
-from bfio.kvcache.protection import BetaClearing, Protection
+from bfio.kvcache.policy import BetaClearing, CachePolicy, LookAhead, Protection, delta_of
 from bfio.kvcache.registry import build
 from bfio.kvcache.run import CacheLimits, CacheRun
 from formulations.arrays import IntArray, frozen, integer, integer_vector
@@ -102,7 +100,7 @@ def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) 
     ):
         return run_reference
     # Numba takes longer to load than a short run takes in Python.
-    from bfio.kvcache.machine.whole_run import run_compiled
+    from bfio.kvcache.compiled import run_compiled
 
     return run_compiled
 

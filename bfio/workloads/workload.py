@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from bfio.workloads.arrival_times import ArrivalTimes
-from bfio.workloads.block_hashes import BlockHashes, apart
+from bfio.workloads.request_data import ArrivalTimes, BlockHashes, apart
 from formulations.arrays import BoolArray, FloatArray, IntArray, integer, integer_vector
 from formulations.errors import InputError
 from formulations.keywords import known_fields

@@ -3,8 +3,7 @@
 import re
 
 from bfio.common.options import options_table
-from bfio.kvcache.look_ahead import LookAhead
-from bfio.kvcache.protection import BetaClearing
+from bfio.kvcache.policy import BetaClearing, LookAhead
 from bfio.kvcache.registry import BUILT_IN
 from tests.places import DOCS
 

@@ -66,7 +66,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from bfio.calibration.fit import fit_step_time
-    from bfio.calibration.reader import read_steps
+    from bfio.calibration.measurements import read_steps
     from bfio.calibration.result import goodness_rows
     from bfio.common.provenance import citable_versions
     from bfio.common.regression import Loss

@@ -120,7 +120,7 @@ def _get(args: argparse.Namespace) -> int:
     from bfio.cli.exchange import exchange
     from bfio.cli.fluid_exchange import exchange_fluid
     from bfio.library import entry
-    from bfio.workloads.files import atomic_file
+    from bfio.workloads.tables import atomic_file
 
     e = entry(args.name)
     if args.file is None:

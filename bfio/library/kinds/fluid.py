@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from bfio.library.files import Value
 from bfio.library.kinds.kind import (
     Judged,
     Kind,
@@ -12,7 +13,6 @@ from bfio.library.kinds.kind import (
     field_of,
     fractions_of,
 )
-from bfio.library.values import Value
 from formulations.errors import InputError
 from formulations.fluid import (
     FluidObjective,

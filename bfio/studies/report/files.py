@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bfio.studies.report.text import encodable, encodable_value
-from bfio.workloads.files import atomic_file
+from bfio.workloads.tables import atomic_file
 from formulations.errors import InputError
 
 #: Names under which earlier reports left tables and figures.

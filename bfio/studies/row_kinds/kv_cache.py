@@ -6,8 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from bfio.common.metrics import Metric
-from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.offered_load import arrival_rate
+from bfio.kvcache.instance import CacheInstance, arrival_rate
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import METRICS, TIME, CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bfio.hindsight.makespan import list_interval, solve_makespan
-from bfio.hindsight.makespan.lists import best_list
+from bfio.hindsight.makespan.solve import best_list
 from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.run_arguments import POLICY_ARGUMENTS, RunPlan, run_plan

@@ -6,9 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bfio.kvcache.batch_time import PUBLISHED
-from bfio.kvcache.instance import CacheInstance, rounds_problem
-from bfio.kvcache.offered_load import arrival_rate
+from bfio.kvcache.instance import PUBLISHED, CacheInstance, arrival_rate, rounds_problem
 from bfio.studies.row_parts.workload_arguments import WorkloadChoice, chosen_workload
 from bfio.workloads.arrivals import Poisson
 from bfio.workloads.workload import Workload
@@ -34,7 +32,7 @@ class Offer:
     arrivals : str
         ``poisson``: independent exponential gaps; ``trace``: times of the requests, rescaled.
     load : Fraction
-        Offered load ``ρ``, see `bfio.kvcache.offered_load`; 0: times are taken as they are.
+        Offered load ``ρ``, see `bfio.kvcache.instance`; 0: times are taken as they are.
     seed : int
         Seed of the gaps.
     skip_oversized : bool

@@ -19,8 +19,7 @@ from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.wait_classes import multiplied, offered_load
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.policy import StagePolicy
-from bfio.wait.recipes import NoThresholdsError
-from bfio.wait.registry import BUILT_IN, build
+from bfio.wait.registry import BUILT_IN, NoThresholdsError, build
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem
 from formulations.rationals import exact_number

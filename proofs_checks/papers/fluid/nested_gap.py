@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bfio.wait.chains import nested_policy
-from bfio.wait.queues import queue_lengths
+from bfio.wait.chains import nested_policy, queue_lengths
 from proofs_checks.claim import Claim, Context, Defect, Kind, Mutation, Scope
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.full_batch import full_batch

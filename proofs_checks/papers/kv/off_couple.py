@@ -8,8 +8,8 @@ exceeds M and catches up) is proven informally, so check what comes out.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bfio.kvcache.feasibility import Load, fits
 from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.policy import Load, fits
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem
 

@@ -14,7 +14,7 @@ from bfio.decode.policy_registry import built_in
 from bfio.decode.replay_record import Replay
 from bfio.decode.replay_table import RuleTable, number
 from bfio.decode.run import Run
-from bfio.workloads.block_hashes import BLOCK_TOKENS
+from bfio.workloads.request_data import BLOCK_TOKENS
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 

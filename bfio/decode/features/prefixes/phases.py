@@ -10,7 +10,7 @@ from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.arrays import sort_few
 from bfio.decode.machine.counters import ADMITTED
-from bfio.workloads.block_hashes import BLOCK_TOKENS, BlockHashes
+from bfio.workloads.request_data import BLOCK_TOKENS, BlockHashes
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 

@@ -11,16 +11,7 @@ from typing import NamedTuple
 
 from bfio.common.by_reference import by_reference
 from bfio.common.compilable import compilable
-from bfio.wait.machine.arrays import Row
-from bfio.wait.machine.phases import (
-    complete,
-    how_it_ends,
-    note_given,
-    num_waiting,
-    record_batch,
-    reveal,
-)
-from bfio.wait.machine.state import (
+from bfio.wait.machine import (
     BATCH,
     CLOCK,
     GO_ON,
@@ -30,6 +21,13 @@ from bfio.wait.machine.state import (
     ROWS,
     STUCK,
     Course,
+    Row,
+    complete,
+    how_it_ends,
+    note_given,
+    num_waiting,
+    record_batch,
+    reveal,
 )
 from formulations.arrays import IntArray
 

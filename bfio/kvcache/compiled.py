@@ -1,16 +1,26 @@
-"""Who starts: the built-in policies in compiled runs.
+"""Whole runs of built-in policies as machine code; other policies are left to the reference.
+
+Who starts: the built-in policies in compiled runs.
 
 The running requests are sorted by their ends, so that the tokens still in the cache at any
 completion are a running sum from the right: one candidate costs one pass, O(M), and a round with
 its O(M) candidates O(M²), as the paper claims.
+
+Whole runs of built-in policies as machine code; other policies are left to the reference.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
 
-from bfio.common.compilable import compilable
-from bfio.kvcache.look_ahead import LookAhead, Order, Scan
-from bfio.kvcache.machine.phases import admit, close_gaps, waiting_at
-from bfio.kvcache.machine.state import (
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bfio.common.compilable import compilable, linked
+from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import ensure_compiled
+from bfio.common.kernels import entry_point
+from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.machine import (
     BATCH,
     LEAST_NEED,
     RUNNING,
@@ -18,8 +28,21 @@ from bfio.kvcache.machine.state import (
     WAITING,
     MachineState,
     RunningRows,
+    admit,
+    close_gaps,
+    finished_run,
+    new_record,
+    new_state,
+    run_batches,
+    settings_of,
+    waiting_at,
 )
-from bfio.kvcache.protection import Admission, Protection
+from bfio.kvcache.policy import Admission, LookAhead, Order, Protection, Scan
+from bfio.kvcache.run import CacheLimits, CacheRun
+
+if TYPE_CHECKING:
+    from bfio.kvcache.policy import CachePolicy
+    from formulations.arrays import IntArray
 
 
 class StartRule(NamedTuple):
@@ -111,3 +134,35 @@ def fits(running: RunningRows, num: int, batch: int, need: int, length: int, mem
         if last <= own_last and level + count * last + need + last - batch > memory:
             return False
     return not own_open or bool(level + count * own_last + need + length - 1 <= memory)
+
+
+_loop = linked(run_batches, decide=start_requests)
+# It is kept on disk for the sources that a module imports: here, for all that is in it.
+_loop.__module__ = __name__
+#: `run_batches` around the built-in policies as machine code, made by its first call.
+compiled_batches = entry_point(_loop)
+
+
+def compile_kernel() -> None:
+    """Compile the kernel, or load it from the cache on disk, before any clock runs."""
+    one = np.ones(1, dtype=np.int64)
+    instance = CacheInstance(2, one, one, one)
+    run_compiled(instance, LookAhead(), "mc-sf", one, np.random.default_rng(0), CacheLimits())
+
+
+def run_compiled(
+    instance: CacheInstance,
+    policy: CachePolicy,
+    name: str,
+    believed: IntArray,
+    rng: np.random.Generator,
+    limits: CacheLimits,
+) -> CacheRun:
+    """Serve the instance as `bfio.kvcache.engine.run_reference` does, with its arguments."""
+    ensure_compiled("kv-cache")
+    assert isinstance(policy, LookAhead | Protection)
+    settings = settings_of(instance, policy, limits, shortest_first=is_shortest_first(policy))
+    state = new_state(instance, believed, settings)
+    rule = start_rule(policy, instance.memory)
+    ended, record = compiled_batches(state, new_record(), rule, rng)
+    return finished_run(instance, name, state, record, ended, engine=Engine.COMPILED)
