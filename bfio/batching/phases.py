@@ -4,6 +4,9 @@ The loop of compiled runs jumps from slot to slot in which something happens. Wh
 policies choose is said in `bfio.batching.policy`.
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from bfio.batching.machine import (
     ARRIVAL,
     BEGUN,
@@ -131,6 +134,8 @@ from bfio.batching.tallies import LONGEST as LONGEST_TIME
 from bfio.common.compilable import compilable
 from bfio.common.indices import at
 
+#: Forms a batch of an engine that is free, and loads it.
+Rule: TypeAlias = Callable[[Machine, int], None]
 #: No limit.
 _ANY = 1 << 60
 
@@ -245,8 +250,8 @@ def limit_of(limit: int) -> int:
 
 
 @compilable(into_caller=True)
-def load(machine: Machine, engine: int) -> None:
-    """Form a batch of what an engine has, and load it."""
+def load(machine: Machine, engine: int, rule: Rule) -> None:
+    """Form a batch of what an engine has by its built-in policy, and load it."""
     row, prefills = machine.engines[at(engine)], machine.prefills
     prompts, tokens = choose(machine, engine)
     if tokens == 0:
@@ -262,11 +267,18 @@ def load(machine: Machine, engine: int) -> None:
     decodes = 0
     for rank in range(machine.counters[NUM_RANKS]):
         decodes += load_decodes(machine, engine, prefill_list(machine, engine, rank) + 1, end)
-    machine.of_engines[at(engine), DECODE] += decodes
-    machine.of_engines[at(engine), PREFILL] += tokens - decodes
-    row[PREFILL_TOKENS] -= tokens - decodes
     for k in range(prompts):
         load_prefill(machine, engine, prefills[at(k), 0], prefills[at(k), 1], end)
+    run_until(machine, engine, tokens, decodes, end)
+
+
+@compilable(into_caller=True)
+def run_until(machine: Machine, engine: int, tokens: int, decodes: int, end: int) -> None:
+    """Let an engine run the batch that it has loaded."""
+    row, of_engine = machine.engines[at(engine)], machine.of_engines[at(engine)]
+    of_engine[DECODE] += decodes
+    of_engine[PREFILL] += tokens - decodes
+    row[PREFILL_TOKENS] -= tokens - decodes
     row[FREE_AT] = end
 
 
@@ -287,20 +299,27 @@ def load_decodes(machine: Machine, engine: int, line: int, end: int) -> int:
             count_decodes(machine, stage, gap, equal)
             equal, gap, stage = 0, end - record[LAST], record[STAGE]
         equal += 1
-        record[LAST] = end
-        record[D_LEFT] -= 1
-        if record[D_LEFT] == 0:
-            leave(machine, engine, task)
+        load_decode(machine, engine, task, end)
         task = following
     count_decodes(machine, stage, gap, equal)
     return int(count)
 
 
 @compilable(into_caller=True)
+def load_decode(machine: Machine, engine: int, task: int, end: int) -> None:
+    """Load a decode token of a task; `count_decodes` counts it."""
+    record = machine.tasks[at(task)]
+    record[LAST] = end
+    record[D_LEFT] -= 1
+    if record[D_LEFT] == 0:
+        leave(machine, engine, task)
+
+
+@compilable(into_caller=True)
 def count_decodes(machine: Machine, stage: int, gap: int, count: int) -> None:
     """Count decode tokens of a stage that come the same time after those before them."""
     if count > 0:
-        machine.of_stages[at(stage), WORK] -= count
+        machine.of_stages[at(stage)][WORK] -= count
         measure(machine, TBT, gap, count)
 
 
@@ -397,7 +416,7 @@ def log_batch(machine: Machine, engine: int, parts: int, tokens: int, slots: int
 @compilable(into_caller=True)
 def leave(machine: Machine, engine: int, task: int) -> None:
     """Let a task whose last token is loaded leave its queue; it goes on when the batch ends."""
-    machine.engines[at(engine), NUM_DECODING] -= 1
+    machine.engines[at(engine)][NUM_DECODING] -= 1
     machine.tasks[at(machine.tasks[at(task), LINE] + 1), LENGTH] -= 1
     remove(machine, task)
     insert(machine, leaving_list(machine, engine), task, BY_ARRIVAL, 1)
@@ -409,7 +428,7 @@ def load_prefill(machine: Machine, engine: int, task: int, chunk: int, end: int)
     record, row = machine.tasks[at(task)], machine.engines[at(engine)]
     record[P_LEFT] -= chunk
     record[LAST] = end
-    machine.of_stages[at(record[STAGE]), WORK] -= chunk
+    machine.of_stages[at(record[STAGE])][WORK] -= chunk
     if record[P_LEFT] == 0:
         remove(machine, task)
         enter_decode(machine, engine, task, end)
@@ -426,7 +445,7 @@ def enter_decode(machine: Machine, engine: int, task: int, end: int) -> None:
     row[NUM_DECODING] += 1
     if row[TO_PREFILL] > 0:
         row[TO_PREFILL] -= 1
-    machine.of_stages[at(record[STAGE]), BEGUN] += 1
+    machine.of_stages[at(record[STAGE])][BEGUN] += 1
     record[ENTERED] = machine.counters[NOW]
     machine.tasks[at(record[LINE] + 1), LENGTH] += 1
     insert(machine, record[LINE] + 1, task, row[S_DECODE_ORDER], 1)
@@ -455,38 +474,34 @@ def measure(machine: Machine, which: int, slots: int, times: int) -> None:
 _NEVER = 1 << 62
 
 
-def run_slots(machine: Machine, until: int) -> int:
+def run_slots(machine: Machine, until: int, rule: Rule) -> int:
     """Run all slots before ``until`` and deliver what comes to it, or until a table needs rows.
 
     It returns earlier, too, if nothing happens any more. What has been delivered or loaded before
-    a return stays so: the next call goes on.
+    a return stays so: the next call goes on. ``rule`` forms the batch of an engine that is free
+    and has requests; see `form_batch`.
     """
     counters = machine.counters
     while True:
         need = deliver(machine)
         if need != REACHED or counters[NOW] >= until:
             return need
-        need = decide(machine)
-        if need != REACHED:
-            return need
+        for engine in range(len(machine.engines)):
+            row = machine.engines[at(engine)]
+            if row[FREE_AT] <= counters[NOW] and row[NUM_PREFILLING] + row[NUM_DECODING] > 0:
+                rows = counters[LOG_ROWS] + row[S_BUDGET] + 1
+                if counters[KEEPS_LOG] and rows > len(machine.log):
+                    return NEEDS_LOG
+                form_batch(machine, engine, rule)
         slot = next_slot(machine)
         if slot == _NEVER:
             return REACHED
         counters[NOW] = min(slot, until)
 
 
-@compilable(into_caller=True)
-def decide(machine: Machine) -> int:
-    """Let every engine that is free and has requests load a batch; return what is missing."""
-    counters = machine.counters
-    now = counters[NOW]
-    for engine in range(len(machine.engines)):
-        row = machine.engines[at(engine)]
-        if row[FREE_AT] <= now and row[NUM_PREFILLING] + row[NUM_DECODING] > 0:
-            if counters[KEEPS_LOG] and counters[LOG_ROWS] + row[S_BUDGET] + 1 > len(machine.log):
-                return NEEDS_LOG
-            load(machine, engine)
-    return REACHED
+def form_batch(machine: Machine, engine: int, rule: Rule) -> None:
+    """Form and load a batch by any rule; compiled runs have `load` in the place of this."""
+    rule(machine, engine)
 
 
 @compilable(into_caller=True)
@@ -516,7 +531,7 @@ def deliver(machine: Machine) -> int:
     counters = machine.counters
     now, arrivals = counters[NOW], machine.arrivals
     for engine in range(len(machine.engines)):
-        if machine.engines[at(engine), FREE_AT] <= now:
+        if machine.engines[at(engine)][FREE_AT] <= now:
             line = at(leaving_list(machine, engine))
             while machine.tasks[line, NEXT] != line:
                 need = finish(machine, engine, machine.tasks[line, NEXT])
@@ -667,7 +682,7 @@ def chosen_engine(machine: Machine, task: int) -> int:
     if balancer in (LEAST_REQUESTS, LEAST_TOKENS):
         column = REQUESTS if balancer == LEAST_REQUESTS else TOKENS
         for engine in range(first + 1, first + node[N_ENGINES]):
-            if machine.of_engines[engine, column] < machine.of_engines[best, column]:
+            if machine.of_engines[engine][column] < machine.of_engines[best][column]:
                 best = engine
     return int(best)
 

@@ -1,4 +1,4 @@
-"""The readable engine: slot by slot as section 2.2 of the paper has it, whatever the policy.
+"""A naive engine to compare with: slot by slot as section 2.2 of the paper has it.
 
 Each slot has three phases. *Deliver*: batches that ended let their requests go on, engine by
 engine and in the order in which they were loaded; then requests come back from delays; then those
@@ -113,7 +113,7 @@ class _Engine:
     remaining: int = 0
 
 
-class ReferenceMachine:
+class NaiveMachine:
     """A run that is interpreted.
 
     Parameters
