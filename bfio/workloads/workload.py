@@ -115,7 +115,7 @@ class Workload:
             If it is no frame, or naming row (from 1) and column.
         """
         # It loads pyarrow, which nothing else here needs.
-        from bfio.workloads.frames import frame_fields
+        from bfio.workloads.columnar import frame_fields
 
         return cls(**frame_fields(frame, columns, name, skip_bad_rows))
 
