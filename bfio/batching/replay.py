@@ -1,21 +1,15 @@
 """The checker of runs: it derives everything again from the log, and knows no policy.
 
-When requests depart, derived from the log of a run and the draws of its routes.
+It holds the log against the rules (2.5a-d), the dynamics of section 2.2, the routes of the network
+and the draws of the run, and the counts of the run against those that the log gives.
 
 The log has the tasks that joined an agent. After its last one a request has departed, or is in a
 delay before its next stage; which of both, its draws tell, and where a stage is itself behind a
 delay, so that its draws are not in the order of its tasks, mostly the network.
-
-The counts of a run, derived again from its log.
-
-The checker of runs: it derives everything again from the log, and knows no policy.
-
-It holds the log against the rules (2.5a-d), the dynamics of section 2.2, the routes of the network
-and the draws of the run, and the counts of the run against those that the log gives.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -57,6 +51,10 @@ from bfio.batching.time_terms import Part, batch_slots
 from formulations.arrays import BoolArray, IntArray
 from formulations.batching import Agent, AgentNetwork
 
+# Columns of tasks, batches and parts, see `bfio.batching.tallies.BatchLog`.
+_TASK, _REQUEST, _STAGE, _ENGINE, _READY, _PREFILL, _DECODE = range(7)
+_B_ENGINE, _B_START, _B_SLOTS, _B_TOKENS, _B_PARTS = range(5)
+_P_BATCH, _P_TASK, _P_TOKENS, _P_IS_DECODE = range(4)
 #: In the place of the stage that follows a task: its draw is not known.
 _UNKNOWN = -2
 _NEVER = np.iinfo(np.int64).max
@@ -128,19 +126,24 @@ def _stages_of_type(network: AgentNetwork, stage: int) -> int:
 
 def _drawn_successors(log: BatchLog, scenario: Scenario, seed: int) -> IntArray:
     """Return the stage that was drawn to follow each task, shape (T,)."""
-    streams = Streams(scenario, seed)
     found = np.full(len(log.tasks), _UNKNOWN, dtype=np.int64)
-    for k, stage in enumerate(scenario.network.stages):
-        own = np.flatnonzero(log.tasks[:, 2] == k)
-        if stage.name in scenario.delays:
-            continue
-        first = 0
-        while first < len(own):
-            block = streams.block(k)[:, D_SUCCESSOR]
-            part = own[first : first + len(block)]
-            found[part] = block[: len(part)]
-            first += len(block)
+    for tasks, draws in _draws_in_order(log, scenario, Streams(scenario, seed)):
+        found[tasks] = draws[:, D_SUCCESSOR]
     return found
+
+
+def _draws_in_order(
+    log: BatchLog, scenario: Scenario, streams: Streams
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield tasks and what they drew, where no delay changes the order of a stage's tasks."""
+    for k, stage in enumerate(scenario.network.stages):
+        own = np.flatnonzero(log.tasks[:, _STAGE] == k)
+        first = 0
+        while stage.name not in scenario.delays and first < len(own):
+            block = streams.block(k)
+            tasks = own[first : first + len(block)]
+            yield tasks, block[: len(tasks)]
+            first += len(block)
 
 
 def _wrong_steps(stages: list[int], drawn: list[int]) -> int:
@@ -273,12 +276,6 @@ def _sums(group: IntArray, values: IntArray, num: int) -> IntArray:
     return total
 
 
-# Columns of tasks, batches and parts, see `bfio.batching.tallies.BatchLog`.
-_TASK, _REQUEST, _STAGE, _ENGINE, _READY, _PREFILL, _DECODE = range(7)
-_B_ENGINE, _B_START, _B_SLOTS, _B_TOKENS, _B_PARTS = range(5)
-_P_BATCH, _P_TASK, _P_TOKENS, _P_IS_DECODE = range(4)
-
-
 def violations(run: BatchRun) -> dict[str, int]:
     """Return every broken rule of a run that kept its log, and how often; empty if all hold.
 
@@ -388,7 +385,7 @@ def _tasks(log: BatchLog, scenario: Scenario) -> dict[str, int]:
 
 def _idle(log: BatchLog, scenario: Scenario) -> dict[str, int]:
     """Count batches that begin late: built-in policies never idle while somebody is there."""
-    late, agents = 0, agents_of_engines(scenario)
+    late, agents, completing = 0, agents_of_engines(scenario), _completing(log)
     for engine, agent in enumerate(agents):
         if type(scenario.serving_of(agent.name).policy) is not TokenBudgetPolicy:
             continue
@@ -397,20 +394,19 @@ def _idle(log: BatchLog, scenario: Scenario) -> dict[str, int]:
         free = np.concatenate(([0], starts + log.batches[which, _B_SLOTS]))[: len(which)]
         ready = log.tasks[log.tasks[:, _ENGINE] == engine, _READY]
         joined = np.searchsorted(ready, free, side="right")
-        done = _done_tasks(log, which, engine)
+        own = completing & (log.tasks[log.parts[:, _P_TASK], _ENGINE] == engine)
+        # Tasks that were wholly loaded before each batch; parts are sorted by batch.
+        done = np.searchsorted(log.parts[own, _P_BATCH], which, side="left")
         someone = joined > done
         first = np.append(ready, np.iinfo(np.int64).max)[np.minimum(joined, len(ready))]
         late += _count(starts != np.where(someone, free, first))
     return {"idle_with_work": late}
 
 
-def _done_tasks(log: BatchLog, which: IntArray, engine: int) -> IntArray:
-    """Return how many tasks of an engine were wholly loaded before each of its batches."""
-    parts = log.parts
-    own = log.tasks[parts[:, _P_TASK]]
-    after = _tokens_before(log) + parts[:, _P_TOKENS]
-    is_last = (own[:, _ENGINE] == engine) & (after == own[:, _PREFILL] + own[:, _DECODE])
-    return np.searchsorted(np.sort(parts[is_last, _P_BATCH]), which, side="left")
+def _completing(log: BatchLog) -> BoolArray:
+    """Return which parts are the last of their tasks, shape (P,)."""
+    own, after = log.tasks[log.parts[:, _P_TASK]], _tokens_before(log) + log.parts[:, _P_TOKENS]
+    return np.asarray(after == own[:, _PREFILL] + own[:, _DECODE])
 
 
 def eligible_tokens(log: BatchLog, engine: int) -> IntArray:
@@ -425,7 +421,7 @@ def eligible_tokens(log: BatchLog, engine: int) -> IntArray:
     is_decode = parts[:, _P_IS_DECODE] == 1
     change = np.where(is_decode, 0, -parts[:, _P_TOKENS])
     change += ~is_decode & (after == own[:, _PREFILL])
-    change -= after == own[:, _PREFILL] + own[:, _DECODE]
+    change -= _completing(log)
     of_batch = np.zeros(len(log.batches) + 1, dtype=np.int64)
     np.add.at(of_batch, parts[mine, _P_BATCH] + 1, change[mine])
     loaded = np.cumsum(of_batch)[which]
@@ -461,9 +457,13 @@ def _draws(run: BatchRun) -> dict[str, int]:
     expected = [
         (slot + 1, first) for slot, k in rows if slot < end for first in first_stages(scenario, k)
     ]
+    sizes = log.tasks[:, [_PREFILL, _DECODE]]
     return {
         "arrivals_differ": int(sorted(expected) != sorted(_begun(log, scenario))),
-        "sizes_differ": _wrong_sizes(log, scenario, streams),
+        "sizes_differ": sum(
+            _count((draws[:, [D_PREFILL, D_DECODE]] != sizes[tasks]).any(axis=1))
+            for tasks, draws in _draws_in_order(log, scenario, streams)
+        ),
     }
 
 
@@ -480,25 +480,9 @@ def _begun(log: BatchLog, scenario: Scenario) -> list[tuple[int, int]]:
     return begun
 
 
-def _wrong_sizes(log: BatchLog, scenario: Scenario, streams: Streams) -> int:
-    wrong = 0
-    for k, stage in enumerate(scenario.network.stages):
-        if stage.name in scenario.delays:
-            continue
-        tasks = log.tasks[log.tasks[:, _STAGE] == k]
-        first = 0
-        while first < len(tasks):
-            block = streams.block(k)
-            part = tasks[first : first + len(block)]
-            drawn = block[: len(part), [D_PREFILL, D_DECODE]]
-            wrong += _count((drawn != part[:, [_PREFILL, _DECODE]]).any(axis=1))
-            first += len(block)
-    return wrong
-
-
 def _routes(log: BatchLog, scenario: Scenario) -> dict[str, int]:
     """Check that each task follows what it must have waited for, and at once without a delay."""
-    network, ends = scenario.network, _ends(log)
+    network, ends = scenario.network, departures(log).tolist()
     of_request: dict[int, list[list[int]]] = defaultdict(list)
     for task in log.tasks.tolist():
         of_request[task[_REQUEST]].append(task)
@@ -511,42 +495,32 @@ def _routes(log: BatchLog, scenario: Scenario) -> dict[str, int]:
     return wrong
 
 
-def _routed(tasks: list[list[int]], scenario: Scenario, ends: Mapping[int, int]) -> dict[str, int]:
+def _routed(tasks: list[list[int]], scenario: Scenario, ends: Sequence[int]) -> dict[str, int]:
     network, wrong, late = scenario.network, 0, 0
     for earlier, later in pairwise(tasks):
         followers = [target for target, _ in network.successors[earlier[_STAGE]]]
         wrong += later[_STAGE] not in followers
-        end = ends.get(earlier[_TASK])
-        late += end is None or _is_late(later, end, scenario)
+        late += _is_late(later, ends[earlier[_TASK]], scenario)
     return {"wrong_routes": wrong, "handed_on_late": late}
 
 
-def _forked(tasks: list[list[int]], scenario: Scenario, ends: Mapping[int, int]) -> dict[str, int]:
+def _forked(tasks: list[list[int]], scenario: Scenario, ends: Sequence[int]) -> dict[str, int]:
     network = scenario.network
     by_stage = {task[_STAGE]: task for task in tasks}
     wrong, late = len(tasks) - len(by_stage), 0
     for task in tasks:
         before = [by_stage.get(k) for k, _ in network.predecessors[task[_STAGE]]]
-        done = [None if other is None else ends.get(other[_TASK]) for other in before]
-        if any(end is None for end in done):
+        done = [_NEVER if other is None else ends[other[_TASK]] for other in before]
+        if _NEVER in done:
             wrong += 1
         elif done:
-            late += _is_late(task, max(end for end in done if end is not None), scenario)
+            late += _is_late(task, max(done), scenario)
     return {"wrong_routes": wrong, "handed_on_late": late}
 
 
 def _is_late(task: list[int], end: int, scenario: Scenario) -> bool:
     delayed = scenario.network.stages[task[_STAGE]].name in scenario.delays
     return task[_READY] < end + 1 if delayed else task[_READY] != end
-
-
-def _ends(log: BatchLog) -> dict[int, int]:
-    """Return when each task that was wholly loaded departs."""
-    parts = log.parts
-    own, batch = log.tasks[parts[:, _P_TASK]], log.batches[parts[:, _P_BATCH]]
-    is_last = _tokens_before(log) + parts[:, _P_TOKENS] == own[:, _PREFILL] + own[:, _DECODE]
-    end = batch[:, _B_START] + batch[:, _B_SLOTS]
-    return dict(zip(parts[is_last, _P_TASK].tolist(), end[is_last].tolist(), strict=True))
 
 
 def _count(wrong: BoolArray) -> int:

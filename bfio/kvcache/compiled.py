@@ -158,7 +158,7 @@ def run_compiled(
     rng: np.random.Generator,
     limits: CacheLimits,
 ) -> CacheRun:
-    """Serve the instance as `bfio.kvcache.engine.run_reference` does, with its arguments."""
+    """Serve the instance as `bfio.kvcache.simulation.run_reference` does, with its arguments."""
     ensure_compiled("kv-cache")
     assert isinstance(policy, LookAhead | Protection)
     settings = settings_of(instance, policy, limits, shortest_first=is_shortest_first(policy))

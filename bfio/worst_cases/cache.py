@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bfio.kvcache.policy import LookAhead, Order
-from bfio.kvcache.registry import build
+from bfio.kvcache.policy import LookAhead, Order, build
 from bfio.kvcache.simulation import serve
 from bfio.worst_cases.case import MAX_REQUESTS, Found, against, check_counts
 from formulations.errors import InputError

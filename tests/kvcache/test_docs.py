@@ -3,8 +3,7 @@
 import re
 
 from bfio.common.options import options_table
-from bfio.kvcache.policy import BetaClearing, LookAhead
-from bfio.kvcache.registry import BUILT_IN
+from bfio.kvcache.policy import BUILT_IN, BetaClearing, LookAhead
 from tests.places import DOCS
 
 PAGE = (DOCS / "kvcache.md").read_text(encoding="utf-8")

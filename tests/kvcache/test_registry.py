@@ -10,6 +10,7 @@ import pytest
 
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.policy import (
+    BUILT_IN,
     BetaClearing,
     CachePolicy,
     CacheState,
@@ -18,8 +19,8 @@ from bfio.kvcache.policy import (
     Order,
     Protection,
     Scan,
+    build,
 )
-from bfio.kvcache.registry import BUILT_IN, build
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheVerdict
 from bfio.kvcache.simulation import serve

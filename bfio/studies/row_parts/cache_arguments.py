@@ -8,8 +8,7 @@ import numpy as np
 from bfio.common.options import names_of
 from bfio.common.users_digest import users_digest
 from bfio.kvcache.lower_bounds import ArrivalModel
-from bfio.kvcache.policy import BetaClearing, LookAhead
-from bfio.kvcache.registry import build
+from bfio.kvcache.policy import BetaClearing, LookAhead, build
 from bfio.studies.row_parts.arguments import Arguments
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
