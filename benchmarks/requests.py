@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bfio.workloads.generators import generate, resample
+from bfio.workloads.generators import generate, resample, with_output_mean
 from bfio.workloads.lengths import Geometric, Lognormal
 from bfio.workloads.reader import read_trace
-from bfio.workloads.rescaling import with_output_mean
 from bfio.workloads.workload import Workload
 
 #: Lognormal prompts (median 800, sigma 1.1, cut off at 32,768), geometric outputs.

@@ -6,8 +6,7 @@ from pathlib import Path
 from benchmarks.library.other_problems import Made, other_problems
 from benchmarks.library.step_problems import RUNS, step_problems
 from bfio.library.files import digest_of
-from bfio.library.record import Entry
-from bfio.library.store import entries, write_index, write_problem
+from bfio.library.store import Entry, entries, write_index, write_problem
 
 
 def build(folder: Path, traces: Path) -> tuple[int, list[str]]:

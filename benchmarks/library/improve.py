@@ -10,9 +10,8 @@ from typing import Any
 
 from benchmarks.library.methods import METHODS, Found, Limits, tried
 from bfio.common.provenance import version_and_commit
-from bfio.library.record import BestKnown, Entry, Origin, Status
-from bfio.library.store import entries, write_best
-from bfio.library.values import Value
+from bfio.library.files import Value
+from bfio.library.store import BestKnown, Entry, Origin, Status, entries, write_best
 from formulations.errors import InputError
 
 #: Processor time within which a certificate must be verified: `bfio library verify` does them all.

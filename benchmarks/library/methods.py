@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 from benchmarks.library.annealing import annealed
 from benchmarks.oldest_first import oldest_first
 from bfio.hindsight.latency import solve_hindsight
-from bfio.hindsight.latency.methods import solve_latency
+from bfio.hindsight.latency.solve import solve_latency
 from bfio.hindsight.makespan import solve_makespan
+from bfio.library.files import Value, written_value
 from bfio.library.kinds.kind import CLOSED_FORM
 from bfio.library.kinds.latency import written_prices
 from bfio.library.kinds.step import EVERY_ASSIGNMENT, INTERVAL, written_certificate
-from bfio.library.values import Value, written_value
 from bfio.step.exact import solve_exact
 from bfio.step.interval_bound import interval_multipliers
 from bfio.step.two_stage.heuristic import two_stage_step

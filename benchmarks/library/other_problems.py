@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.library.step_problems import FILES
 from benchmarks.library.worst_problems import worst_problems
-from bfio.kvcache.arrival_models import ArrivalModel
+from bfio.kvcache.lower_bounds import ArrivalModel
 from bfio.workloads.reader import read_trace
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass
 from formulations.hindsight_latency import Convention, LatencyProblem

@@ -6,7 +6,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from bfio.batching.measured import BatchTimeFit
+from bfio.batching.hardware import BatchTimeFit
 from bfio.batching.run import BatchRun
 from bfio.common.figure_style import STYLE
 from formulations.arrays import FloatArray, IntArray

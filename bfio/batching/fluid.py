@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfio.batching.policy import TokenBudgetPolicy
 from bfio.batching.scenario import Scenario
-from bfio.batching.token_budget import TokenBudgetPolicy
 from formulations.arrays import FloatArray, integer
 from formulations.batching import AgentNetwork
 from formulations.errors import InputError

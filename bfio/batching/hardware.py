@@ -1,8 +1,22 @@
-"""Batch times of hardware and models that have been published, by name."""
+"""Batch times of hardware: published ones by name, and those fitted to measured batches.
 
+Batch times of hardware and models that have been published, by name.
+
+The batch time of hardware of one's own, equation (2.3), fitted to measured batches.
+
+For each b0 that is given or was measured, ``c + a·max(0, b' - b0)`` is linear in c and a: both are
+fitted by `bfio.common.regression`, and the b0 with the least loss is kept.
+"""
+
+import csv
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
+import numpy as np
+
+from bfio.common.regression import Loss, regress
+from formulations.arrays import FloatArray, IntArray, integer_vector
 from formulations.batching import BatchTime, single_engine
 from formulations.batching.network import AgentNetwork
 from formulations.errors import InputError, use_one_of
@@ -91,3 +105,128 @@ def hardware(name: str) -> Hardware:
     if name not in HARDWARE:
         raise InputError("hardware", f"{name!r} is unknown", use_one_of(name, HARDWARE))
     return HARDWARE[name]
+
+
+#: Columns of a file of measurements: tokens of a batch, and how long it took [s].
+COLUMNS = ("tokens", "duration_s")
+_MAX_ROWS = 10**6
+#: Most values of b0 that are tried.
+_MAX_KNEES = 200
+
+
+@dataclass(frozen=True)
+class BatchTimeFit:
+    """Constants of (2.3).
+
+    Parameters
+    ----------
+    overhead_s, per_token_s : float
+        ``c`` [s] and ``a`` [s/token].
+    free_tokens : int
+        ``b0``.
+    r_squared : float
+        Share of the variance of the durations that the fit explains.
+    """
+
+    overhead_s: float
+    per_token_s: float
+    free_tokens: int
+    r_squared: float
+
+    def seconds(self, tokens: int) -> float:
+        """Return the time of a batch [s]."""
+        return self.overhead_s + self.per_token_s * max(0, tokens - self.free_tokens)
+
+    def batch_time(self, slot: Fraction) -> BatchTime:
+        """Return it in slots of a length [s], rounded to a thousandth of a slot."""
+        overhead, per_token = (
+            Fraction(round(value / float(slot) * 1000), 1000)
+            for value in (self.overhead_s, self.per_token_s)
+        )
+        return BatchTime(overhead, per_token, self.free_tokens)
+
+
+def read_batches(path: Path) -> tuple[IntArray, FloatArray]:
+    """Return tokens and durations of a CSV file with the columns ``tokens,duration_s``.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, misses a column, or a row holds no positive numbers.
+    """
+    tokens, durations = [], []
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            reader = csv.DictReader(stream)
+            if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
+                remedy = f"write the columns {','.join(COLUMNS)}"
+                raise InputError(str(path), f"no column {missing[0]}", remedy)
+            for k, row in enumerate(reader):
+                if k >= _MAX_ROWS:
+                    raise InputError(str(path), f"more than {_MAX_ROWS:,} rows", "leave some out")
+                pair = _row(row["tokens"], row["duration_s"], f"{path}: row {k + 1}")
+                tokens.append(pair[0])
+                durations.append(pair[1])
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(str(path), f"cannot be read ({error})"[:200], "name a CSV file") from None
+    return np.array(tokens, dtype=np.int64), np.array(durations, dtype=np.float64)
+
+
+def _row(tokens: str | None, duration: str | None, where: str) -> tuple[int, float]:
+    try:
+        pair = int(tokens or ""), float(duration or "")
+    except ValueError:
+        raise InputError(where, f"{tokens!r:.20}, {duration!r:.20}", "write two numbers") from None
+    if pair[0] < 1 or not 0 < pair[1] < float("inf"):
+        raise InputError(where, f"{pair[0]} tokens, {pair[1]} s", "write numbers above 0")
+    return pair
+
+
+def fit_batch_time(
+    tokens: object, durations: FloatArray, *, free_tokens: int | None = None
+) -> BatchTimeFit:
+    """Fit (2.3) to measured batches.
+
+    Parameters
+    ----------
+    tokens : IntArray
+        Shape (n,), tokens of each batch, >= 1.
+    durations : FloatArray
+        Shape (n,) [s].
+    free_tokens : int, optional
+        ``b0`` if it is known; otherwise it is found among 0 and the loads that were measured.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three batches, or their loads do not differ enough.
+    """
+    loads = integer_vector(tokens, "tokens", minimum=1)
+    if len(loads) != len(durations) or len(loads) < 3:
+        what = f"{len(loads)} loads and {len(durations)} durations"
+        raise InputError("batches", what, "give both for three batches at least")
+    knees = np.unique(np.concatenate(([0], loads)))[:-2]
+    if free_tokens is not None:
+        knees = np.array([free_tokens])
+    elif len(knees) > _MAX_KNEES:
+        knees = np.unique(np.quantile(knees, np.linspace(0, 1, _MAX_KNEES)).astype(np.int64))
+    fits = [fit for b0 in knees.tolist() if (fit := _fit(loads, durations, b0)) is not None]
+    if not fits:
+        raise InputError(
+            "tokens", "loads do not differ beyond b0", "measure batches of many loads"
+        )
+    return max(fits, key=lambda fit: (fit.r_squared, -fit.free_tokens))
+
+
+def _fit(loads: IntArray, durations: FloatArray, free_tokens: int) -> BatchTimeFit | None:
+    beyond = np.maximum(loads - free_tokens, 0).astype(np.float64)
+    if len(np.unique(beyond)) < 2:
+        return None
+    columns = np.column_stack((np.ones(len(loads)), beyond))
+    found = regress(columns, durations, Loss.SQUARES, intervals=False)
+    overhead, per_token = found.coefficients.tolist()
+    if overhead <= 0 or per_token < 0:
+        return None
+    spread = float(((durations - durations.mean()) ** 2).sum())
+    left = float((found.residuals**2).sum())
+    return BatchTimeFit(overhead, per_token, free_tokens, 1 - left / spread if spread else 1.0)

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from bfio.batching.policy import BatchPolicy
-from bfio.batching.token_budget import Mixing, Order, TokenBudgetPolicy
+from bfio.batching.policy import BatchPolicy, Mixing, Order, TokenBudgetPolicy
 from bfio.common.named_options import Named, by_name, read_named
 from bfio.common.options import TEXT, WHOLE, option
 from bfio.common.users_code import load_callable

@@ -2,30 +2,278 @@
 
 It holds the log against the rules (2.5a-d), the dynamics of section 2.2, the routes of the network
 and the draws of the run, and the counts of the run against those that the log gives.
+
+The log has the tasks that joined an agent. After its last one a request has departed, or is in a
+delay before its next stage; which of both, its draws tell, and where a stage is itself behind a
+delay, so that its draws are not in the order of its tasks, mostly the network.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from bfio.batching.draws import D_DECODE, D_PREFILL
-from bfio.batching.log import BatchLog
-from bfio.batching.replay_tallies import recorded_tallies
+from bfio.batching.policy import TokenBudgetPolicy
 from bfio.batching.run import BatchRun
 from bfio.batching.scenario import Scenario
 from bfio.batching.streams import Streams, first_stages
-from bfio.batching.tallies import FULL, SHORT
+from bfio.batching.tallies import (
+    AREA_REQUESTS,
+    AREA_TOKENS,
+    ARRIVED,
+    BATCHES,
+    BUSY,
+    COUNT,
+    D_DECODE,
+    D_PREFILL,
+    D_SUCCESSOR,
+    DECODE,
+    DEPARTED,
+    DEPARTS,
+    DONE,
+    E2E,
+    FULL,
+    JOINED,
+    LONGEST,
+    NUM_BINS,
+    PREFILL,
+    SHORT,
+    SUM,
+    TBT,
+    TTFT,
+    WORK,
+    BatchLog,
+    bin_of,
+)
 from bfio.batching.time_terms import Part, batch_slots
-from bfio.batching.token_budget import TokenBudgetPolicy
 from formulations.arrays import BoolArray, IntArray
-from formulations.batching import Agent
+from formulations.batching import Agent, AgentNetwork
 
-# Columns of tasks, batches and parts, see `bfio.batching.log.BatchLog`.
+# Columns of tasks, batches and parts, see `bfio.batching.tallies.BatchLog`.
 _TASK, _REQUEST, _STAGE, _ENGINE, _READY, _PREFILL, _DECODE = range(7)
 _B_ENGINE, _B_START, _B_SLOTS, _B_TOKENS, _B_PARTS = range(5)
 _P_BATCH, _P_TASK, _P_TOKENS, _P_IS_DECODE = range(4)
+#: In the place of the stage that follows a task: its draw is not known.
+_UNKNOWN = -2
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class RequestEnds:
+    """What became of the requests of a run.
+
+    Parameters
+    ----------
+    times : IntArray
+        Shape (m,): from arrival to departure of those that departed [slots].
+    unknown : int
+        Requests of which neither log nor draws tell whether they departed.
+    wrong : int
+        Tasks that were followed by another stage than the one drawn, or by none.
+    """
+
+    times: IntArray
+    unknown: int
+    wrong: int
+
+
+def departures(log: BatchLog) -> IntArray:
+    """Return when each task departs, shape (T,); a large number if it is not wholly loaded."""
+    tasks, parts, batches = log.tasks, log.parts, log.batches
+    done = batches[parts[:, 0], 1] + batches[parts[:, 0], 2]
+    tokens = np.zeros(len(tasks), dtype=np.int64)
+    last = np.zeros(len(tasks), dtype=np.int64)
+    np.add.at(tokens, parts[:, 1], parts[:, 2])
+    np.maximum.at(last, parts[:, 1], done)
+    return np.where(tokens == tasks[:, 5] + tasks[:, 6], last, _NEVER)
+
+
+def request_ends(run: BatchRun) -> RequestEnds:
+    """Return when the requests of a run with a log departed."""
+    log, scenario = run.log, run.scenario
+    assert log is not None
+    ends, end = departures(log).tolist(), int(run.course.slot[-1])
+    drawn = _drawn_successors(log, scenario, run.seed).tolist()
+    of_request: dict[int, list[int]] = defaultdict(list)
+    for task, request in enumerate(log.tasks[:, 1].tolist()):
+        of_request[request].append(task)
+    stages, ready = log.tasks[:, 2].tolist(), log.tasks[:, 4].tolist()
+    times, unknown, wrong = [], 0, 0
+    for tasks in of_request.values():
+        done = [ends[task] for task in tasks]
+        if scenario.network.forks(stages[tasks[0]]):
+            whole = len(tasks) == _stages_of_type(scenario.network, stages[tasks[0]])
+            if whole and max(done) <= end:
+                times.append(max(done) - ready[tasks[0]])
+            continue
+        own = [stages[task] for task in tasks]
+        wrong += _wrong_steps(own, [drawn[task] for task in tasks])
+        if done[-1] <= end:
+            departed = _departed(scenario, own[-1], drawn[tasks[-1]])
+            unknown += departed is None
+            wrong += departed is False and not _may_wait(scenario, own[-1], drawn[tasks[-1]])
+            if departed:
+                times.append(done[-1] - ready[tasks[0]])
+    return RequestEnds(np.array(times, dtype=np.int64), unknown, wrong)
+
+
+def _stages_of_type(network: AgentNetwork, stage: int) -> int:
+    kind = network.stages[stage].request_type
+    return sum(other.request_type == kind for other in network.stages)
+
+
+def _drawn_successors(log: BatchLog, scenario: Scenario, seed: int) -> IntArray:
+    """Return the stage that was drawn to follow each task, shape (T,)."""
+    found = np.full(len(log.tasks), _UNKNOWN, dtype=np.int64)
+    for tasks, draws in _draws_in_order(log, scenario, Streams(scenario, seed)):
+        found[tasks] = draws[:, D_SUCCESSOR]
+    return found
+
+
+def _draws_in_order(
+    log: BatchLog, scenario: Scenario, streams: Streams
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield tasks and what they drew, where no delay changes the order of a stage's tasks."""
+    for k, stage in enumerate(scenario.network.stages):
+        own = np.flatnonzero(log.tasks[:, _STAGE] == k)
+        first = 0
+        while stage.name not in scenario.delays and first < len(own):
+            block = streams.block(k)
+            tasks = own[first : first + len(block)]
+            yield tasks, block[: len(tasks)]
+            first += len(block)
+
+
+def _wrong_steps(stages: list[int], drawn: list[int]) -> int:
+    """Count tasks of a request that were followed by another stage than the one drawn."""
+    followed = zip(drawn[:-1], stages[1:], strict=True)
+    return sum(successor not in (_UNKNOWN, stage) for successor, stage in followed)
+
+
+def _departed(scenario: Scenario, stage: int, drawn: int) -> bool | None:
+    """Return whether a request departed whose last task in the log is over; None: not known."""
+    if drawn != _UNKNOWN:
+        return drawn == DEPARTS
+    followers = scenario.network.successors[stage]
+    if sum(chance for _, chance in followers) == 1:
+        return False
+    return None if _may_wait(scenario, stage, drawn) else True
+
+
+def _may_wait(scenario: Scenario, stage: int, drawn: int) -> bool:
+    """Return whether a request may be in a delay after a stage."""
+    followers = [k for k, _ in scenario.network.successors[stage] if drawn in (_UNKNOWN, k)]
+    return any(scenario.network.stages[k].name in scenario.delays for k in followers)
+
+
+def recorded_tallies(run: BatchRun) -> dict[str, int]:
+    """Return how many counts of a run differ from those of its log, by what they count."""
+    log, end = run.log, int(run.course.slot[-1])
+    assert log is not None
+    tallies, derived, ends = run.tallies, _Derived(log, end), request_ends(run)
+    engines, stages = derived.engines(len(tallies.engines)), derived.stages(len(tallies.stages))
+    arrived, departed = len(np.unique(log.tasks[:, 1])), len(ends.times)
+    counted = int(tallies.run[DEPARTED])
+    wrong = int(tallies.run[ARRIVED] != arrived)
+    return {
+        "counted_requests": wrong + (not departed <= counted <= departed + ends.unknown),
+        "routes_differ": ends.wrong,
+        **_differences("engine", tallies.engines, engines),
+        **_differences("stage", tallies.stages, stages),
+        **derived.wrong_times(run, None if ends.unknown else ends.times),
+    }
+
+
+def _differences(name: str, counted: IntArray, derived: dict[int, IntArray]) -> dict[str, int]:
+    wrong = {c: int(np.count_nonzero(counted[:, c] != values)) for c, values in derived.items()}
+    return {f"counted_of_{name}[{column}]": amount for column, amount in wrong.items()}
+
+
+class _Derived:
+    """What follows from a log that ends with a slot."""
+
+    def __init__(self, log: BatchLog, end: int) -> None:
+        self.log, self.end = log, end
+        self.tasks, self.batches, self.parts = log.tasks, log.batches, log.parts
+        self.start = self.batches[self.parts[:, 0], 1]
+        self.done = self.start + self.batches[self.parts[:, 0], 2]
+        self.departures = departures(log)
+
+    def engines(self, num: int) -> dict[int, IntArray]:
+        """Return counts of engines."""
+        engine, parts = self.batches[:, 0], self.parts
+        of_part, is_decode = engine[parts[:, 0]], parts[:, 3] == 1
+        busy = np.minimum(self.batches[:, 1] + self.batches[:, 2], self.end) - self.batches[:, 1]
+        # A request is there from the slot in which it may be loaded to its departure, a token to
+        # the slot in which it is loaded.
+        stay = np.minimum(self.departures, self.end) - self.tasks[:, 4]
+        tokens = self.tasks[:, 5] + self.tasks[:, 6]
+        area = _sums(self.tasks[:, 3], tokens * (self.end - self.tasks[:, 4]), num)
+        area -= _sums(of_part, parts[:, 2] * (self.end - self.start - 1), num)
+        return {
+            BUSY: _sums(engine, busy, num),
+            BATCHES: np.bincount(engine, minlength=num),
+            PREFILL: _sums(of_part, np.where(is_decode, 0, parts[:, 2]), num),
+            DECODE: _sums(of_part, is_decode.astype(np.int64), num),
+            AREA_REQUESTS: _sums(self.tasks[:, 3], stay, num),
+            AREA_TOKENS: area,
+        }
+
+    def stages(self, num: int) -> dict[int, IntArray]:
+        """Return counts of stages."""
+        stage, tokens = self.tasks[:, 2], self.tasks[:, 5] + self.tasks[:, 6]
+        loaded = _sums(stage[self.parts[:, 1]], self.parts[:, 2], num)
+        done = self.departures <= self.end
+        return {
+            JOINED: np.bincount(stage, minlength=num),
+            DONE: np.bincount(stage[done], minlength=num),
+            WORK: _sums(stage, tokens, num) - loaded,
+        }
+
+    def wrong_times(self, run: BatchRun, ends: IntArray | None) -> dict[str, int]:
+        """Compare times; those of whole requests, if it is known which of them departed."""
+        times = {TTFT: self._ttft(), TBT: self._tbt()}
+        if ends is not None:
+            times[E2E] = ends
+        wrong = {}
+        for which, values in times.items():
+            counted = run.tallies.times[which]
+            longest = int(values.max(initial=0))
+            bins = np.bincount([bin_of(v) for v in values.tolist()], minlength=NUM_BINS)
+            differ = [
+                counted[COUNT] != len(values),
+                counted[SUM] != values.sum(),
+                counted[LONGEST] != longest,
+                np.any(run.tallies.histograms[which] != bins),
+            ]
+            wrong[f"counted_times[{which}]"] = int(sum(map(bool, differ)))
+        return wrong
+
+    def _ttft(self) -> IntArray:
+        """Return the times to the ends of prefills that are wholly loaded."""
+        prefill = self.parts[:, 3] == 0
+        tokens = np.zeros(len(self.tasks), dtype=np.int64)
+        last = np.zeros(len(self.tasks), dtype=np.int64)
+        np.add.at(tokens, self.parts[prefill, 1], self.parts[prefill, 2])
+        np.maximum.at(last, self.parts[prefill, 1], self.done[prefill])
+        whole = tokens == self.tasks[:, 5]
+        return np.asarray(last[whole] - self.tasks[whole, 4])
+
+    def _tbt(self) -> IntArray:
+        """Return the times between a decode token and the token before it."""
+        order = np.lexsort((self.parts[:, 0], self.parts[:, 1]))
+        task, is_decode = self.parts[order, 1], self.parts[order, 3] == 1
+        gaps = np.diff(self.done[order], prepend=0)
+        same = np.concatenate(([False], task[1:] == task[:-1]))[: len(task)]
+        return np.asarray(gaps[is_decode & same])
+
+
+def _sums(group: IntArray, values: IntArray, num: int) -> IntArray:
+    total = np.zeros(num, dtype=np.int64)
+    np.add.at(total, group, values)
+    return total
 
 
 def violations(run: BatchRun) -> dict[str, int]:
@@ -137,7 +385,7 @@ def _tasks(log: BatchLog, scenario: Scenario) -> dict[str, int]:
 
 def _idle(log: BatchLog, scenario: Scenario) -> dict[str, int]:
     """Count batches that begin late: built-in policies never idle while somebody is there."""
-    late, agents = 0, agents_of_engines(scenario)
+    late, agents, completing = 0, agents_of_engines(scenario), _completing(log)
     for engine, agent in enumerate(agents):
         if type(scenario.serving_of(agent.name).policy) is not TokenBudgetPolicy:
             continue
@@ -146,20 +394,19 @@ def _idle(log: BatchLog, scenario: Scenario) -> dict[str, int]:
         free = np.concatenate(([0], starts + log.batches[which, _B_SLOTS]))[: len(which)]
         ready = log.tasks[log.tasks[:, _ENGINE] == engine, _READY]
         joined = np.searchsorted(ready, free, side="right")
-        done = _done_tasks(log, which, engine)
+        own = completing & (log.tasks[log.parts[:, _P_TASK], _ENGINE] == engine)
+        # Tasks that were wholly loaded before each batch; parts are sorted by batch.
+        done = np.searchsorted(log.parts[own, _P_BATCH], which, side="left")
         someone = joined > done
         first = np.append(ready, np.iinfo(np.int64).max)[np.minimum(joined, len(ready))]
         late += _count(starts != np.where(someone, free, first))
     return {"idle_with_work": late}
 
 
-def _done_tasks(log: BatchLog, which: IntArray, engine: int) -> IntArray:
-    """Return how many tasks of an engine were wholly loaded before each of its batches."""
-    parts = log.parts
-    own = log.tasks[parts[:, _P_TASK]]
-    after = _tokens_before(log) + parts[:, _P_TOKENS]
-    is_last = (own[:, _ENGINE] == engine) & (after == own[:, _PREFILL] + own[:, _DECODE])
-    return np.searchsorted(np.sort(parts[is_last, _P_BATCH]), which, side="left")
+def _completing(log: BatchLog) -> BoolArray:
+    """Return which parts are the last of their tasks, shape (P,)."""
+    own, after = log.tasks[log.parts[:, _P_TASK]], _tokens_before(log) + log.parts[:, _P_TOKENS]
+    return np.asarray(after == own[:, _PREFILL] + own[:, _DECODE])
 
 
 def eligible_tokens(log: BatchLog, engine: int) -> IntArray:
@@ -174,7 +421,7 @@ def eligible_tokens(log: BatchLog, engine: int) -> IntArray:
     is_decode = parts[:, _P_IS_DECODE] == 1
     change = np.where(is_decode, 0, -parts[:, _P_TOKENS])
     change += ~is_decode & (after == own[:, _PREFILL])
-    change -= after == own[:, _PREFILL] + own[:, _DECODE]
+    change -= _completing(log)
     of_batch = np.zeros(len(log.batches) + 1, dtype=np.int64)
     np.add.at(of_batch, parts[mine, _P_BATCH] + 1, change[mine])
     loaded = np.cumsum(of_batch)[which]
@@ -210,9 +457,13 @@ def _draws(run: BatchRun) -> dict[str, int]:
     expected = [
         (slot + 1, first) for slot, k in rows if slot < end for first in first_stages(scenario, k)
     ]
+    sizes = log.tasks[:, [_PREFILL, _DECODE]]
     return {
         "arrivals_differ": int(sorted(expected) != sorted(_begun(log, scenario))),
-        "sizes_differ": _wrong_sizes(log, scenario, streams),
+        "sizes_differ": sum(
+            _count((draws[:, [D_PREFILL, D_DECODE]] != sizes[tasks]).any(axis=1))
+            for tasks, draws in _draws_in_order(log, scenario, streams)
+        ),
     }
 
 
@@ -229,25 +480,9 @@ def _begun(log: BatchLog, scenario: Scenario) -> list[tuple[int, int]]:
     return begun
 
 
-def _wrong_sizes(log: BatchLog, scenario: Scenario, streams: Streams) -> int:
-    wrong = 0
-    for k, stage in enumerate(scenario.network.stages):
-        if stage.name in scenario.delays:
-            continue
-        tasks = log.tasks[log.tasks[:, _STAGE] == k]
-        first = 0
-        while first < len(tasks):
-            block = streams.block(k)
-            part = tasks[first : first + len(block)]
-            drawn = block[: len(part), [D_PREFILL, D_DECODE]]
-            wrong += _count((drawn != part[:, [_PREFILL, _DECODE]]).any(axis=1))
-            first += len(block)
-    return wrong
-
-
 def _routes(log: BatchLog, scenario: Scenario) -> dict[str, int]:
     """Check that each task follows what it must have waited for, and at once without a delay."""
-    network, ends = scenario.network, _ends(log)
+    network, ends = scenario.network, departures(log).tolist()
     of_request: dict[int, list[list[int]]] = defaultdict(list)
     for task in log.tasks.tolist():
         of_request[task[_REQUEST]].append(task)
@@ -260,42 +495,32 @@ def _routes(log: BatchLog, scenario: Scenario) -> dict[str, int]:
     return wrong
 
 
-def _routed(tasks: list[list[int]], scenario: Scenario, ends: Mapping[int, int]) -> dict[str, int]:
+def _routed(tasks: list[list[int]], scenario: Scenario, ends: Sequence[int]) -> dict[str, int]:
     network, wrong, late = scenario.network, 0, 0
     for earlier, later in pairwise(tasks):
         followers = [target for target, _ in network.successors[earlier[_STAGE]]]
         wrong += later[_STAGE] not in followers
-        end = ends.get(earlier[_TASK])
-        late += end is None or _is_late(later, end, scenario)
+        late += _is_late(later, ends[earlier[_TASK]], scenario)
     return {"wrong_routes": wrong, "handed_on_late": late}
 
 
-def _forked(tasks: list[list[int]], scenario: Scenario, ends: Mapping[int, int]) -> dict[str, int]:
+def _forked(tasks: list[list[int]], scenario: Scenario, ends: Sequence[int]) -> dict[str, int]:
     network = scenario.network
     by_stage = {task[_STAGE]: task for task in tasks}
     wrong, late = len(tasks) - len(by_stage), 0
     for task in tasks:
         before = [by_stage.get(k) for k, _ in network.predecessors[task[_STAGE]]]
-        done = [None if other is None else ends.get(other[_TASK]) for other in before]
-        if any(end is None for end in done):
+        done = [_NEVER if other is None else ends[other[_TASK]] for other in before]
+        if _NEVER in done:
             wrong += 1
         elif done:
-            late += _is_late(task, max(end for end in done if end is not None), scenario)
+            late += _is_late(task, max(done), scenario)
     return {"wrong_routes": wrong, "handed_on_late": late}
 
 
 def _is_late(task: list[int], end: int, scenario: Scenario) -> bool:
     delayed = scenario.network.stages[task[_STAGE]].name in scenario.delays
     return task[_READY] < end + 1 if delayed else task[_READY] != end
-
-
-def _ends(log: BatchLog) -> dict[int, int]:
-    """Return when each task that was wholly loaded departs."""
-    parts = log.parts
-    own, batch = log.tasks[parts[:, _P_TASK]], log.batches[parts[:, _P_BATCH]]
-    is_last = _tokens_before(log) + parts[:, _P_TOKENS] == own[:, _PREFILL] + own[:, _DECODE]
-    end = batch[:, _B_START] + batch[:, _B_SLOTS]
-    return dict(zip(parts[is_last, _P_TASK].tolist(), end[is_last].tolist(), strict=True))
 
 
 def _count(wrong: BoolArray) -> int:

@@ -1,17 +1,38 @@
-"""What is simulated: a network of agents, the laws of what arrives, and who decides."""
+"""What is simulated: a network of agents, the laws of what arrives, and who decides.
+
+Requests of a trace on one agent: their sizes, and their own times or Poisson times.
+
+Whether a policy is work-conserving (2.6) on an engine, and so covered by Theorem 1.
+
+``K_p``, ``K_d`` and M are harmless only if they are large enough: with decode requests alone at
+most K_d tokens can be loaded, so (2.6) asks for ``K_d >= b``; with prompts of at least v tokens,
+loaded in order of arrival, for ``K_p >= 1 + ceil((b - 1)/v)``.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from fractions import Fraction
 from functools import cached_property
 
-from bfio.batching.arrivals import ArrivalLaw, ArrivalName, DrawnArrivals
-from bfio.batching.laws import Law, LawName
-from bfio.batching.policy import BatchPolicy
-from bfio.batching.sizes import DrawnSizes, SizeLaw
+import numpy as np
+
+from bfio.batching.laws import (
+    MAX_SLOT,
+    ArrivalLaw,
+    ArrivalName,
+    DrawnArrivals,
+    DrawnSizes,
+    Law,
+    LawName,
+    ListedArrivals,
+    ListedSizes,
+    SizeLaw,
+)
+from bfio.batching.policy import BatchPolicy, Mixing, Order, TokenBudgetPolicy
 from bfio.batching.time_terms import TimeTerms
-from bfio.batching.token_budget import TokenBudgetPolicy
-from formulations.arrays import integer
+from bfio.workloads.workload import Workload
+from formulations.arrays import IntArray, integer
 from formulations.batching import Agent, AgentNetwork
 from formulations.errors import InputError, use_one_of
 from formulations.problem_data import Validated, member
@@ -187,3 +208,123 @@ def _check_names(given: Mapping[str, object], known: Mapping[str, int], where: s
     for name in given:
         if name not in known:
             raise InputError(where, f"there is no {name!r}", use_one_of(name, known))
+
+
+def with_trace(
+    scenario: Scenario, workload: Workload, *, rate_scale: Fraction | int = 1, drawn: bool = False
+) -> Scenario:
+    """Return a scenario of one stage with the requests of a trace.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Of a network with one stage; its means and its rate become those of the trace, but for a
+        rate that is ``drawn``.
+    workload : Workload
+        Prompts and outputs; a request without output decodes one token, as each does (2.1).
+    rate_scale : Fraction or int
+        Multiplies the rate of the trace's own times.
+    drawn : bool
+        Whether arrivals are drawn with the network's rate instead, and sizes from the trace with
+        replacement.
+
+    Raises
+    ------
+    InputError
+        If the network has several stages or slots without a length, or the trace no times.
+    """
+    network = scenario.network
+    if len(network.stages) > 1:
+        what = f"{len(network.stages)} stages for the requests of a trace"
+        raise InputError("trace", what, "give a file with one stage")
+    decode = np.maximum(workload.output_tokens, 1)
+    sizes = ListedSizes(workload.prompt_tokens, decode, in_order=not drawn)
+    stage = network.stages[0].name
+    if drawn:
+        return replace(
+            scenario,
+            network=_with_means(network, sizes, network.stages[0].rate),
+            listed_sizes={stage: sizes},
+        )
+    slots = _arrival_slots(network, workload, Fraction(rate_scale))
+    rate = Fraction(len(slots), int(slots[-1]) + 1)
+    return replace(
+        scenario,
+        network=_with_means(network, sizes, rate),
+        listed_sizes={stage: sizes},
+        listed_arrivals={stage: ListedArrivals(slots)},
+    )
+
+
+def _arrival_slots(network: AgentNetwork, workload: Workload, scale: Fraction) -> IntArray:
+    """Return the slots in which requests arrive: they may be loaded in the next one."""
+    if network.slot is None:
+        raise InputError("slot", "a slot has no length", "say how many seconds it lasts")
+    if scale <= 0:
+        raise InputError("rate_scale", f"{scale} is out of range", "use a number > 0")
+    times = workload.exact_arrivals("give a rate")
+    slots = np.maximum(times.rounded_up(1 / (network.slot * scale)) - 1, 0)
+    if not len(slots) or int(slots[-1]) >= MAX_SLOT:
+        raise InputError("trace", f"{len(slots)} requests", "use another trace or rate scale")
+    return np.asarray(slots, dtype=np.int64)
+
+
+def _with_means(network: AgentNetwork, sizes: ListedSizes, rate: Fraction) -> AgentNetwork:
+    """Return a network of one stage with the means of a trace, so that theory speaks of them."""
+    num = len(sizes.prefill)
+    prefill, decode = (Fraction(int(v.sum()), num) for v in (sizes.prefill, sizes.decode))
+    stage = replace(network.stages[0], prefill=prefill, decode=decode, rate=rate)
+    return replace(network, stages=(stage,))
+
+
+def remarks(scenario: Scenario) -> list[str]:
+    """Return a sentence for each reason why Theorem 1 says nothing of a scenario."""
+    found = []
+    for agent in scenario.network.agents:
+        serving = scenario.serving_of(agent.name)
+        least = _least_prefill(scenario, agent)
+        found += [f"{agent.name}: {why}" for why in reasons(serving.policy, agent, least)]
+        if (warning := agent.batch_time.rate_check(agent.budget).warning()) is not None:
+            found.append(f"{agent.name}: {warning}")
+    return found
+
+
+def reasons(policy: BatchPolicy, agent: Agent, least_prefill: int = 1) -> list[str]:
+    """Return why a policy need not be work-conserving on an engine; empty if it is.
+
+    Parameters
+    ----------
+    policy : BatchPolicy
+        Of one's own: nothing is known.
+    agent : Agent
+        Whose budget counts.
+    least_prefill : int
+        Least prefill tokens of a request.
+    """
+    if not isinstance(policy, TokenBudgetPolicy):
+        return ["nothing is known of this policy: Theorem 1 holds if it is work-conserving"]
+    if policy.mixing is not Mixing.MIXED:
+        return ["phases do not mix: not work-conserving, Theorem 1 says nothing"]
+    budget, found = agent.budget, []
+    if 0 < policy.kd < budget:
+        found.append(f"K_d = {policy.kd} < b = {budget}: {_NOT_FULL.format('decode requests')}")
+    if 0 < policy.limit < budget:
+        found.append(f"M = {policy.limit} < b = {budget}: {_NOT_FULL.format('decode requests')}")
+    # Chunks in order of arrival: all prompts but the last are whole.
+    in_order = policy.prefill_order is Order.ARRIVAL
+    needed = 1 + -(-(budget - 1) // least_prefill) if in_order else budget
+    if 0 < policy.kp < min(needed, budget):
+        found.append(
+            f"K_p = {policy.kp} < {min(needed, budget)}: {_NOT_FULL.format('short prompts')}"
+        )
+    if not agent.chunked:
+        found.append("prompts are not cut: a batch may not be full, Theorem 1 says nothing")
+    return found
+
+
+_NOT_FULL = "with {} alone a batch is not full (2.6), Theorem 1 says nothing"
+
+
+def _least_prefill(scenario: Scenario, agent: Agent) -> int:
+    stages = scenario.network.stages_at(scenario.network.agent_index[agent.name])
+    return min((scenario.size_laws[k].least_prefill for k in stages), default=1)

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
-from bfio.batching.log import BatchLog
+from bfio.batching.engine import RunInProgress, interpreted
 from bfio.batching.options import MAX_SLOTS, BatchOptions
-from bfio.batching.reference import ReferenceMachine
+from bfio.batching.policy import TokenBudgetPolicy
 from bfio.batching.run import BatchRun, BatchVerdict, Course
 from bfio.batching.scenario import Scenario
 from bfio.batching.streams import Streams
@@ -18,42 +17,16 @@ from bfio.batching.tallies import (
     DEPARTED,
     PREFILLING,
     WORK,
+    BatchLog,
     Moment,
     Tallies,
 )
-from bfio.batching.token_budget import TokenBudgetPolicy
 from bfio.common.engine_choice import Engine, takes_compiled
 from bfio.common.options import spelled_out
-from formulations.arrays import IntArray
 from formulations.errors import InputError
 
 #: About what the compiled machine saves per slot, with some tens of requests there [s].
 _SAVED_S = 5e-4
-
-
-class Machine(Protocol):
-    """A run in progress; see `bfio.batching.reference.ReferenceMachine`."""
-
-    def advance(self, until: int) -> None:
-        """Run all slots before ``until``, or until nothing is left to do."""
-
-    def is_empty(self) -> bool:
-        """Return whether nobody is there and nothing comes any more."""
-
-    def idle_until(self, slot: int) -> None:
-        """Let slots pass in which nothing happens."""
-
-    def tallies(self) -> Tallies:
-        """Return what has been counted so far."""
-
-    def moment(self) -> Moment:
-        """Return how the run stands."""
-
-    def forget_longest(self) -> None:
-        """Let the longest times be those from now on."""
-
-    def log_rows(self) -> IntArray:
-        """Return the raw log."""
 
 
 @spelled_out(BatchOptions)
@@ -134,25 +107,24 @@ def _machine(
     duration: int | None,
     *,
     keeps_log: bool,
-) -> tuple[Machine, Engine]:
+) -> tuple[RunInProgress, Engine]:
     names = (agent.name for agent in scenario.network.agents)
     able = all(type(scenario.serving_of(name).policy) is TokenBudgetPolicy for name in names)
     saved_s = _SAVED_S * (MAX_SLOTS if duration is None else duration)
     if not takes_compiled(engine, able=able, kernels="batching", saved_s=saved_s):
-        reference = ReferenceMachine(scenario, streams, deadlines, keeps_log=keeps_log)
-        return reference, Engine.REFERENCE
+        run = interpreted(scenario, streams, deadlines, keeps_log=keeps_log)
+        return run, Engine.REFERENCE
     # Numba takes longer to load than a short run takes in Python.
-    from bfio.batching.compiled import CompiledMachine
+    from bfio.batching.compiled import compiled
 
-    compiled = CompiledMachine(scenario, streams, deadlines, keeps_log=keeps_log)
-    return compiled, Engine.COMPILED
+    return compiled(scenario, streams, deadlines, keeps_log=keeps_log), Engine.COMPILED
 
 
 @dataclass
 class _Record:
     """A run block by block."""
 
-    machine: Machine
+    machine: RunInProgress
     tell: Callable[[int, int], None] | None
     rows: list[Moment] = field(default_factory=list)
 

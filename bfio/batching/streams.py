@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.batching.arrivals import MAX_SLOT
-from bfio.batching.draws import (
+from bfio.batching.laws import MAX_SLOT
+from bfio.batching.scenario import Scenario
+from bfio.batching.tallies import (
     D_DECODE,
     D_DELAY,
     D_ENGINE,
@@ -21,7 +22,6 @@ from bfio.batching.draws import (
     DEPARTS,
     NUM_DRAWN,
 )
-from bfio.batching.scenario import Scenario
 from formulations.arrays import FloatArray, IntArray, integer
 from formulations.errors import InputError
 

@@ -1,10 +1,17 @@
-"""What every engine counts while it runs, in tables whose size does not depend on the run."""
+"""What every engine counts, draws and logs while it runs, in tables of integers.
+
+What every engine counts while it runs, in tables whose size does not depend on the run.
+
+The log of a run: who came when, and what each batch held; from it all else can be derived.
+
+What a task draws when it comes to its stage: columns of blocks of draws.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.arrays import FloatArray, IntArray
+from formulations.arrays import FloatArray, IntArray, frozen
 
 # Columns for each engine: slots busy, batches, tokens loaded by phase, batches with b' = b and
 # with b' < min(b, eligible); now there: requests that have not departed, unprocessed tokens; both
@@ -129,3 +136,49 @@ def percentile(histogram: IntArray, longest: int, share: float) -> float | None:
         return low
     before = float(reached[k] - histogram[k])
     return min(low + (high - low) * (wanted - before - 0.5) / float(histogram[k]), float(longest))
+
+
+# Rows of the raw log: kind, then
+#   task: task, request, stage, engine, slot from which on it may be loaded, prefill, decode;
+#   batch: engine, first slot, slots, tokens, parts;
+#   part of the batch above: task, tokens, whether it is a decode token.
+LOG_TASK, LOG_BATCH, LOG_PART = range(3)
+NUM_LOG = 8
+
+
+@dataclass(frozen=True)
+class BatchLog:
+    """All tasks and batches of a run.
+
+    Parameters
+    ----------
+    tasks : IntArray
+        Shape (T, 7), row i is task i: number, request, stage, engine, first slot in which it may
+        be loaded, prefill tokens, decode tokens.
+    batches : IntArray
+        Shape (B, 5), in the order of their decisions: engine, first slot, slots, tokens, parts.
+    parts : IntArray
+        Shape (P, 4), sorted: batch, task, tokens, whether it is a decode token.
+    """
+
+    tasks: IntArray
+    batches: IntArray
+    parts: IntArray
+
+    @staticmethod
+    def of(rows: IntArray) -> "BatchLog":
+        """Return the log that raw rows, shape (L, 8), make."""
+        kind = rows[:, 0]
+        batch = np.cumsum(kind == LOG_BATCH) - 1
+        parts = np.column_stack((batch, rows[:, 1:4]))[kind == LOG_PART].astype(np.int64)
+        return BatchLog(
+            frozen(rows[kind == LOG_TASK, 1:8].copy()),
+            frozen(rows[kind == LOG_BATCH, 1:6].copy()),
+            frozen(parts[np.lexsort((parts[:, 1], parts[:, 0]))]),
+        )
+
+
+# Sizes; the delay before it; the stage after it; the engine that a random balancer gives it.
+D_PREFILL, D_DECODE, D_DELAY, D_SUCCESSOR, D_ENGINE, NUM_DRAWN = range(6)
+#: In the place of the stage after it: the request departs.
+DEPARTS = -1

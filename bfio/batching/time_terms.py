@@ -10,6 +10,7 @@ Attention of a chunk over the prompt before it, which (A.1) has not, is the opti
 
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from math import lcm
 from typing import Any
 
@@ -67,6 +68,11 @@ class TimeTerms(Validated):
             raise InputError("recompute", "swapping is given, too", "give one of them")
         if (self.swaps or self.recomputes) and not self.memory:
             raise InputError("memory", "no limit that caches could overflow", "give memory")
+
+    @cached_property
+    def are_zero(self) -> bool:
+        """Whether equation (2.3) alone says how long a batch takes."""
+        return self == TimeTerms()
 
     @property
     def swaps(self) -> bool:
@@ -142,7 +148,7 @@ def batch_slots(time: BatchTime, terms: TimeTerms, parts: list[Part]) -> int:
     tokens = sum(part.tokens for part in parts)
     exact = time.overhead + time.per_token * max(0, tokens - time.free_tokens)
     room = terms.memory
-    for part in parts:
+    for part in [] if terms.are_zero else parts:
         if part.is_decode:
             exact += terms.decode_attention * part.cached
         else:

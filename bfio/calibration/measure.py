@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bfio.calibration.measure_options import MeasureOptions
-from bfio.workloads.files import atomic_file
+from bfio.workloads.tables import atomic_file
 from formulations.errors import InputError
 
 _HEADER = "duration_s,load_0,batch,length,device\n"

@@ -87,7 +87,7 @@ def write_program(
 ) -> int:
     """Write a program in the format that its file's name asks for, and say what was written."""
     from bfio.common.provenance import version_and_commit
-    from bfio.workloads.files import atomic_file
+    from bfio.workloads.tables import atomic_file
     from formulations.exchange import FORMATS, program_text
     from formulations.exchange.program_file import head
 

@@ -229,7 +229,7 @@ class Cluster:
 
     def worker_prefix_blocks(self) -> IntArray:
         """Return how many blocks each worker keeps of prompts that started there, shape (G,)."""
-        from bfio.workloads.block_hashes import BLOCK_TOKENS
+        from bfio.workloads.request_data import BLOCK_TOKENS
 
         tokens: IntArray = _array(self.prefix_cache or 0, self.workers, "int64")
         return tokens // BLOCK_TOKENS

@@ -17,7 +17,7 @@ from bfio.decode.policy_registry import all_options, look_ahead
 from bfio.decode.prediction.registry import lengths_of
 from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
-from bfio.workloads.requests_used import requests_used
+from bfio.workloads.statistics import requests_used
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError

@@ -6,13 +6,13 @@ GROUPS = (
     KernelGroup(
         "hindsight",
         ("bfio.hindsight.latency",),
-        "bfio.hindsight.latency.prepare:prepare",
+        "bfio.hindsight.latency.solve:prepare",
         10,
     ),
     KernelGroup(
         "makespan",
         ("bfio.hindsight.makespan",),
-        "bfio.hindsight.makespan.prepare:prepare",
+        "bfio.hindsight.makespan.solve:prepare",
         5,
     ),
 )

@@ -1,16 +1,110 @@
-"""What a single worker serves: requests, cache, clock."""
+"""What a single worker serves: requests, cache, clock, and the load that they offer.
 
-from dataclasses import dataclass, field
+How long a batch lasts: one round, or a linear function of what it holds, in whole units.
+
+What a single worker serves: requests, cache, clock.
+
+Offered load: the work that requests bring, over what the worker can do.
+
+Whatever the algorithm, a request that starts once is in d_i batches and holds ``f_i``,
+``f_i + 1``, ... tokens in them: its *area* is ``A_i = d_i f_i + d_i (d_i - 1)/2`` token-batches.
+A batch holds at most M tokens, so n requests take at least ``Σ A_i / M`` batches. A batch lasts
+``base + request·b + context·Σ j + prompt·Σ s``, and all terms but the first add up request by
+request, however the requests are batched. So the worker is busy for at least ::
+
+    Σ_i ( base·A_i / M + request·d_i + context·d_i (d_i - 1)/2 + prompt·s_i )
+
+and the offered load ρ is the arrival rate times the mean of that. Above ρ = 1 no algorithm keeps
+up. Below it one may fail as well: the bound needs every batch to be full.
+"""
+
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
+from bfio.common.compilable import compilable
 from bfio.common.memory_fit import refuse_oversized
-from bfio.kvcache.batch_time import PUBLISHED, UNIT_ROUNDS, BatchTime
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
+
+#: Largest coefficient [clock units]: an hour in nanoseconds; sums over a run stay exact.
+_MAX_COEFFICIENT = 3_600 * 10**9
+
+
+@dataclass(frozen=True)
+class BatchTime:
+    """Duration of a batch, ``base + request·b + context·Σ j + prompt·Σ s``, in clock units.
+
+    ``b`` counts the requests in the batch, ``Σ j`` the output tokens they have behind them, and
+    ``Σ s`` the prompt tokens of those that start in it. The clock counts integers, so that no
+    result depends on rounding: rounds in theory, nanoseconds in `PUBLISHED`.
+
+    Parameters
+    ----------
+    base : int
+        Every batch, >= 1.
+    request, context, prompt : int
+        Per request, per output token behind it, per prompt token that starts; >= 0.
+    units_per_second : int or None
+        Clock units in a second; None if the clock counts rounds.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule.
+    """
+
+    base: int = 1
+    request: int = 0
+    context: int = 0
+    prompt: int = 0
+    units_per_second: int | None = None
+
+    #: Coefficients, in the order of the formula.
+    COEFFICIENTS: ClassVar[tuple[str, ...]] = ("base", "request", "context", "prompt")
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for entry in fields(self):
+            if (value := getattr(self, entry.name)) is not None:
+                lowest = 1 if entry.name in ("base", "units_per_second") else 0
+                integer(value, entry.name, minimum=lowest, maximum=_MAX_COEFFICIENT)
+
+    @property
+    def unit(self) -> str:
+        """What results are stated in: ``"round"`` or ``"s"``."""
+        return "round" if self.units_per_second is None else "s"
+
+    def shown(self, clock: float) -> float:
+        """Return a clock value in rounds or seconds."""
+        return clock / (self.units_per_second or 1)
+
+    def duration(self, requests: int, context: int, prompt: int) -> int:
+        """Return how long a batch with these totals lasts [clock units]."""
+        return batch_duration(
+            self.base, self.request, self.context, self.prompt, requests, context, prompt
+        )
+
+
+@compilable
+def batch_duration(
+    base: int, per_request: int, per_context: int, per_prompt: int,
+    requests: int, context: int, prompt: int,
+) -> int:  # fmt: skip
+    """Return how long a batch lasts, see `BatchTime` [clock units]."""
+    return base + per_request * requests + per_context * context + per_prompt * prompt
+
+
+#: Theory: every batch takes one round.
+UNIT_ROUNDS = BatchTime()
+#: Published surrogate of Llama2-70B on two A100, in nanoseconds. As published in milliseconds:
+#: (0.0027·mean context + 0.52)·b + 44.6 + 0.378·prompt tokens; mean context · b is Σ j.
+PUBLISHED = BatchTime(44_600_000, 520_000, 2_700, 378_000, units_per_second=10**9)
+
 
 #: Latest arrival [clock units]: thirty years of nanoseconds.
 _MAX_CLOCK = 10**18
@@ -210,3 +304,49 @@ def _kept(
     if not leave_out:
         refuse_oversized(oversized, memory, _REMEDY)
     return ~oversized, int(np.count_nonzero(oversized))
+
+
+def least_busy_time(instance: CacheInstance) -> Fraction:
+    """Return a lower bound on the time that serving all requests keeps the worker busy.
+
+    Parameters
+    ----------
+    instance : CacheInstance
+        Requests; their arrival times do not matter.
+
+    Returns
+    -------
+    Fraction
+        In clock units; exact for the work, and tight if every batch is full and none is repeated.
+    """
+    time = instance.batch_time
+    # Python integers: a sum of areas times nanoseconds leaves 64 bits.
+    needs: list[int] = instance.first_need.tolist()
+    batches: list[int] = instance.num_batches.tolist()
+    behind = sum(d * (d - 1) // 2 for d in batches)
+    area = behind + sum(d * need for d, need in zip(batches, needs, strict=True))
+    prompts: int = sum(instance.prompt.tolist())
+    work = time.request * sum(batches) + time.context * behind + time.prompt * prompts
+    return Fraction(time.base * area, instance.memory) + work
+
+
+def arrival_rate(instance: CacheInstance, load: Fraction) -> Fraction:
+    """Return the arrivals per clock unit with which such requests offer a load.
+
+    Parameters
+    ----------
+    instance : CacheInstance
+        Requests that stand for all that arrive, at least one.
+    load : Fraction
+        ``ρ > 0``.
+
+    Raises
+    ------
+    InputError
+        If there are no requests or the load is not positive.
+    """
+    if load <= 0:
+        raise InputError("load", f"{load} is out of range", "use a number > 0")
+    if len(instance) == 0:
+        raise InputError("load", "there are no requests to offer it", "give some that fit")
+    return load * len(instance) / least_busy_time(instance)

@@ -5,8 +5,8 @@ from bfio.common.kernel_groups import KernelGroup
 GROUPS = (
     KernelGroup(
         "kv-cache",
-        ("bfio.kvcache.machine.whole_run:run_batches",),
-        "bfio.kvcache.machine.whole_run:compile_kernel",
+        ("bfio.kvcache.compiled:run_batches",),
+        "bfio.kvcache.compiled:compile_kernel",
         5,
     ),
 )

@@ -5,8 +5,17 @@ and without a solver, and `check_solution` judges a solution from anywhere.
 """
 
 from bfio.library.kinds import KINDS, Judged, Kind
-from bfio.library.record import BestKnown, Entry, Origin, Status
-from bfio.library.store import VERSION, Source, entries, entry, sources
+from bfio.library.store import (
+    VERSION,
+    BestKnown,
+    Entry,
+    Origin,
+    Source,
+    Status,
+    entries,
+    entry,
+    sources,
+)
 from bfio.library.verification import (
     SolutionVerdict,
     Verdict,

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bfio.library.files import digest_of
-from bfio.library.record import BestKnown, Entry, Status
-from bfio.library.values import Value
+from bfio.library.files import Value, digest_of
+from bfio.library.store import BestKnown, Entry, Status
 from formulations.documents import parse_json
 from formulations.errors import InputError
 

@@ -23,16 +23,17 @@ from bfio.decode.predictor import (
     composite,
     expected_steps,
 )
-from bfio.prediction.measures import (
+from bfio.prediction.options import EvaluationOptions
+from bfio.prediction.report import (
+    AgeBin,
+    PredictorReport,
     brier_score,
     calibration,
     calibration_error,
     roc_auc,
     roc_curve,
 )
-from bfio.prediction.options import EvaluationOptions
-from bfio.prediction.report import AgeBin, PredictorReport
-from bfio.workloads.requests_used import requests_used
+from bfio.workloads.statistics import requests_used
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError

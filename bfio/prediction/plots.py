@@ -1,17 +1,24 @@
-"""Plots of evaluations: ROC, calibration, errors by age."""
+"""Plots of evaluations: ROC, calibration, errors by age.
 
-from collections.abc import Sequence
+A row of panels for each trace: how far it is from geometric, and what age tells.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from bfio.common.figure_style import STYLE
 from bfio.decode.plots import ShownFigure
+from bfio.prediction.geometric import GeometricFit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bfio.prediction.report import PredictorReport
+    from formulations.arrays import FloatArray, IntArray
 
 #: Calibration bins with fewer points than this share of all are drawn small.
 _RARE = 0.01
@@ -81,3 +88,73 @@ def _draw_by_age(axes: "Axes", reports: "Sequence[PredictorReport]") -> None:
     axes.set(
         title="Stage-2 MAE (line: of a constant)", xlabel="age [tokens]", ylabel="error [steps]"
     )
+
+
+_PLAIN = StrMethodFormatter("{x:g}")
+_LAW, _DATA = "0.5", "C0"
+
+
+def geometric_figure(traces: "Mapping[str, tuple[IntArray, GeometricFit]]") -> ShownFigure:
+    """Draw survival, hazard and mean residual life by age, each beside the geometric law's.
+
+    Parameters
+    ----------
+    traces : mapping
+        Name to lengths and their fit.
+    """
+    with mpl.rc_context(STYLE):
+        size = (10, 1.9 * len(traces) + 0.5)
+        figure = ShownFigure(figsize=size, layout="constrained")
+        grid = figure.subplots(len(traces), 3, squeeze=False)
+        for row, (name, (lengths, fit)) in zip(grid, traces.items(), strict=True):
+            _draw_survival(row[0], name, lengths, fit)
+            _draw_hazard(row[1], fit)
+            _draw_residual(row[2], fit)
+        for axes in grid[-1]:
+            axes.set_xlabel("age [tokens]")
+    return figure
+
+
+def _draw_survival(axes: "Axes", name: str, lengths: "IntArray", fit: GeometricFit) -> None:
+    values, counts = np.unique(lengths, return_counts=True)
+    alive = 1 - np.cumsum(counts) / len(lengths)
+    axes.step(values[:-1], alive[:-1], where="post", color=_DATA)
+    ages = np.array([0, values[-1]])
+    axes.plot(ages, np.exp(ages * np.log1p(-fit.p)), color=_LAW, linestyle="--")
+    axes.set_yscale("log")
+    axes.set_ylim(max(0.5 / len(lengths), 1e-4), 1.5)
+    axes.set_title(name, loc="left")
+    word = "not geometric" if fit.is_rejected else "geometric not rejected"
+    axes.text(0.98, 0.95, word, transform=axes.transAxes, ha="right", va="top")
+    axes.set_ylabel("share longer")
+
+
+def _draw_hazard(axes: "Axes", fit: GeometricFit) -> None:
+    edges = [entry.lower for entry in fit.ages] + [fit.ages[-1].upper]
+    found = np.array([[e.hazard, e.hazard_lower, e.hazard_upper] for e in fit.ages]) / fit.p
+    axes.stairs(found[:, 0], edges, color=_DATA)
+    axes.fill_between(edges, _ends(found[:, 1]), _ends(found[:, 2]), step="post", alpha=0.25)
+    axes.axhline(1, color=_LAW, linestyle="--")
+    axes.set_xscale("symlog", linthresh=10)
+    axes.set_xlim(0, edges[-1])
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(_PLAIN)
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylim(min([0.1, *found[found > 0]]), max(10, found.max()))
+    axes.set_title("hazard · mean", loc="left")
+
+
+def _draw_residual(axes: "Axes", fit: GeometricFit) -> None:
+    ages = [entry.lower for entry in fit.ages]
+    found = np.array([[e.residual, e.residual_lower, e.residual_upper] for e in fit.ages])
+    found = np.maximum(found * fit.p, 0)
+    axes.plot(ages, found[:, 0], color=_DATA, marker=".")
+    axes.fill_between(ages, found[:, 1], found[:, 2], alpha=0.25)
+    axes.axhline(1, color=_LAW, linestyle="--")
+    axes.set_ylim(bottom=0)
+    axes.set_title("mean residual life / mean", loc="left")
+
+
+def _ends(values: "FloatArray") -> "FloatArray":
+    """Return the heights of steps with that of the last one at its end, too."""
+    return np.append(values, values[-1])

@@ -1,20 +1,131 @@
-"""What an evaluation found: one predictor, one window, one trace."""
+"""What an evaluation found: one predictor, one window, one trace.
+
+Measures of probabilities against what happened: ROC, Brier score, calibration.
+
+They are written here, since scikit-learn is an extra; tests compare.
+
+What an evaluation found: one predictor, one window, one trace.
+
+An independent look at reports: what is asked is counted anew, and parts must make the whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import isclose
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bfio.common.number_text import number
 from bfio.common.provenance import version_and_commit
-from bfio.prediction.measures import CalibrationBin
 from bfio.prediction.options import EvaluationOptions
-from formulations.arrays import FloatArray
+from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.frames import data_frame, html_paragraphs, html_table
 
 if TYPE_CHECKING:
     from bfio.decode.plots import ShownFigure
+
+#: Bins of calibration curves, equally wide.
+CALIBRATION_BINS = 10
+
+
+def roc_auc(scores: FloatArray, positive: BoolArray) -> float | None:
+    """Return the area under the ROC curve; None if only one class occurs.
+
+    It is the share of pairs of a positive and a negative in which the positive has the higher
+    score, equal scores counting one half; computed by ranks, exactly but for the last division.
+
+    Parameters
+    ----------
+    scores : FloatArray
+        Shape (n,).
+    positive : BoolArray
+        Shape (n,).
+    """
+    positives = int(np.count_nonzero(positive))
+    negatives = len(positive) - positives
+    if not positives or not negatives:
+        return None
+    _, level, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    # Twice the mean rank of equal scores: first rank plus last rank.
+    doubled = 2 * np.cumsum(counts) - counts + 1
+    doubled_sum = int(doubled[level[positive]].sum())
+    return (doubled_sum - positives * (positives + 1)) / (2 * positives * negatives)
+
+
+def roc_curve(
+    scores: FloatArray, positive: BoolArray, most: int = 400
+) -> tuple[FloatArray, FloatArray]:
+    """Return false and true positive rates as the threshold falls, from (0, 0) to (1, 1).
+
+    Parameters
+    ----------
+    scores, positive
+        As in `roc_auc`, both classes among them.
+    most : int
+        Points returned at most; of more, evenly spaced ones.
+    """
+    _, level = np.unique(-scores, return_inverse=True)
+    hits = np.cumsum(np.bincount(level[positive], minlength=level.max() + 1))
+    alarms = np.cumsum(np.bincount(level[~positive], minlength=level.max() + 1))
+    kept = np.unique(np.linspace(0, len(hits) - 1, most - 1).round().astype(np.int64))
+    return _from_zero(alarms[kept]), _from_zero(hits[kept])
+
+
+def _from_zero(counts: IntArray) -> FloatArray:
+    rates: FloatArray = np.append(0.0, counts / counts[-1])
+    return rates
+
+
+def brier_score(probabilities: FloatArray, positive: BoolArray) -> float:
+    """Return the mean of ``(p - [positive])²``; the base rate c alone scores ``c(1 - c)``."""
+    return float(np.mean((probabilities - positive) ** 2))
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """Points whose probability lies in a bin.
+
+    Parameters
+    ----------
+    lower, upper : float
+        The bin, its upper end only in the last one.
+    count : int
+        Points in it.
+    mean_probability, share_positive : float
+        What was stated of them on average, and what came true.
+    """
+
+    lower: float
+    upper: float
+    count: int
+    mean_probability: float
+    share_positive: float
+
+
+def calibration(
+    probabilities: FloatArray, positive: BoolArray, bins: int = CALIBRATION_BINS
+) -> list[CalibrationBin]:
+    """Return stated and true frequencies by equally wide bins; empty bins are left out."""
+    place = np.minimum((probabilities * bins).astype(np.int64), bins - 1)
+    counts = np.bincount(place, minlength=bins)
+    stated = np.bincount(place, probabilities, minlength=bins)
+    true = np.bincount(place, positive, minlength=bins)
+    return [
+        CalibrationBin(k / bins, (k + 1) / bins, count, stated[k] / count, true[k] / count)
+        for k, count in enumerate(counts.tolist())
+        if count
+    ]
+
+
+def calibration_error(curve: list[CalibrationBin]) -> float:
+    """Return the mean distance of stated and true frequencies, each bin by its points."""
+    total = sum(entry.count for entry in curve)
+    off = (entry.count * abs(entry.mean_probability - entry.share_positive) for entry in curve)
+    return sum(off) / total
+
 
 #: Fields that documents call by the option that sets them.
 _KEYS = {"look_ahead": "horizon"}
@@ -112,7 +223,7 @@ class PredictorReport:
     by_age : sequence of AgeBin
         Parts of the points.
     roc : tuple of FloatArray, optional
-        False and true positive rates, see `bfio.prediction.measures.roc_curve`.
+        False and true positive rates, see `bfio.prediction.report.roc_curve`.
     """
 
     predictor: str
@@ -215,3 +326,59 @@ def _range(told: EvaluationOptions) -> str:
 
 def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, int) else float(value)
+
+
+#: Differences of floating-point sums.
+_RELATIVE, _ABSOLUTE = 1e-9, 1e-12
+
+
+def report_violations(report: PredictorReport, outputs: IntArray) -> dict[str, int]:
+    """Return which rules a report breaks: name to 1, empty if none.
+
+    Counts of points and of ends are counted request by request; totals must be the means of the
+    bins of ages and of probabilities; the constants and the composite must keep their bounds.
+
+    Parameters
+    ----------
+    report : PredictorReport
+        The report.
+    outputs : IntArray
+        Shape (n,), outputs of the requests that were asked about [tokens].
+    """
+    points, ends = _counted(outputs.tolist(), report)
+    ages, bins = report.by_age, report.calibration
+    positive = [(e.points * e.base_rate, e.conditional_mae or 0.0) for e in ages]
+    rules = {
+        "points": report.points == points == sum(e.points for e in ages),
+        "points_of_bins": sum(e.count for e in bins) == points,
+        "base_rate": _same(report.base_rate * points, ends),
+        "base_rate_by_age": _same(sum(weight for weight, _ in positive), ends),
+        "base_rate_of_bins": _same(sum(e.count * e.share_positive for e in bins), ends),
+        "conditional_mae": _same(
+            (report.conditional_mae or 0.0) * ends, sum(weight * mean for weight, mean in positive)
+        ),
+        "composite_mae": _same(
+            report.composite_mae * points, sum(e.points * e.composite_mae for e in ages)
+        ),
+        "squares": report.composite_rmse >= report.composite_mae * (1 - _RELATIVE),
+        "within_window": report.composite_mae <= report.look_ahead - 1 + _ABSOLUTE,
+        "auc": (report.auc is None) == (ends in (0, points)),
+    }
+    return {name: 1 for name, holds in rules.items() if not holds}
+
+
+def _counted(outputs: Iterable[int], report: PredictorReport) -> tuple[int, int]:
+    """Return how many ages are asked about, and at how many of them a request ends in time."""
+    every, last = report.options.every, report.options.max_age
+    points = ends = 0
+    for output in outputs:
+        top = output - 1 if last is None else min(output - 1, last)
+        points += top // every + 1
+        # Multiples of K from output - H on.
+        first = max(0, -(-(output - report.look_ahead) // every))
+        ends += max(0, top // every - first + 1)
+    return points, ends
+
+
+def _same(one: float, other: float) -> bool:
+    return isclose(one, other, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)

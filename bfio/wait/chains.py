@@ -14,6 +14,10 @@ others pause and keep what they hold. A request leaves with its own last stage.
 All requests of a segment beyond its first stage advance together: they are its *cohorts*, one for
 each stage. Two printed details are corrected: counts are those of the moment when the batch is
 formed, and a decision is taken only while the engine is idle.
+
+The compact records of the compiled engines, from which all stage events follow.
+
+Queues before the segments of a run, as the proofs of Nested WAIT count them (appendix C).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,10 +25,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfio.wait.cohorts import served_level
 from bfio.wait.instance import StageInstance
-from bfio.wait.machine.cohorts import served_level
 from bfio.wait.policy import StageState
-from formulations.arrays import IntArray, frozen, integer, integer_vector
+from bfio.wait.run import Events, StageRun, counting
+from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
 from formulations.fluid import RequestClass
 from formulations.thresholds.conditions import first_stages
@@ -213,3 +218,153 @@ def grouped_policy(chains: Mapping[int, Chain]) -> ThresholdPolicy:
     """Return one Nested WAIT per prompt length, together in one batch."""
     prompts = {prompt: c for c, prompt in enumerate(chains)}
     return ThresholdPolicy(tuple(chains.values()), prompts=prompts)
+
+
+@dataclass(frozen=True)
+class ChainLog:
+    """When requests began with a segment, and which segments each batch served.
+
+    Parameters
+    ----------
+    instance : StageInstance
+        What was served.
+    policy : ThresholdPolicy
+        With which chains; segments are numbered one chain after the other.
+    levels : IntArray
+        Shape (K, P): leading segments of each chain in each batch.
+    request, segment, batch : IntArray
+        Shape (J,): who began with which segment in which batch.
+    """
+
+    instance: StageInstance
+    policy: ThresholdPolicy
+    levels: IntArray
+    request: IntArray
+    segment: IntArray
+    batch: IntArray
+
+    def events(self) -> Events:
+        """Return all stage events."""
+        parts, number = [], 0
+        for c, chain in enumerate(self.policy.chains):
+            for place, (entry, end, _) in enumerate(chain.segments):
+                served = np.flatnonzero(self.levels[:, c] > place)
+                parts.append(self._of_segment(number, entry, end, served))
+                number += 1
+        batch, request, stage = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return Events.sorted(batch, request, stage)
+
+    def _of_segment(
+        self, number: int, entry: int, end: int, served: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """Return batches, requests and stages of all events in a segment.
+
+        A request that began with it passes a stage in each batch that serves it.
+        """
+        rows = np.flatnonzero(self.segment == number)
+        request = self.request[rows]
+        first = np.searchsorted(served, self.batch[rows])
+        wanted = np.minimum(self.instance.output[request], end) - entry + 1
+        count = np.minimum(wanted, len(served) - first)
+        passed = counting(count)
+        batches = served[np.repeat(first, count) + passed]
+        return batches, np.repeat(request, count), entry + passed
+
+
+@dataclass(frozen=True)
+class SegmentQueues:
+    """What waits before each segment, batch by batch; segments one chain after the other.
+
+    Parameters
+    ----------
+    waiting : IntArray
+        Shape (K, S): requests that wait at the first stage of a segment after the decision about
+        a batch: they have passed the stage before, or arrived, and are not in the batch.
+    served : BoolArray
+        Shape (K, S): whether the batch serves the segment.
+    moved : IntArray
+        Shape (K, S): requests that come to wait before a segment when the batch ends; 0 for the
+        first segment of a chain.
+    is_first : BoolArray
+        Shape (S,): whether a segment is the first of its chain.
+    """
+
+    waiting: IntArray
+    served: BoolArray
+    moved: IntArray
+    is_first: BoolArray
+
+    @property
+    def recorded(self) -> IntArray:
+        """``W_k^s`` of the proof, shape (K, S).
+
+        A queue is looked at only in batches that serve the segment before it, and keeps its last
+        value in between; that before a first segment is looked at in all of them.
+        """
+        num, width = self.waiting.shape
+        looked = np.ones((num, width), dtype=bool)
+        looked[:, 1:] = self.served[:, :-1]
+        looked[:, self.is_first] = True
+        rows = np.where(looked, np.arange(num)[:, np.newaxis], -1)
+        last = np.maximum.accumulate(rows, axis=0)
+        values = self.waiting[np.maximum(last, 0), np.arange(width)]
+        return np.where(last >= 0, values, 0)
+
+    def transfers(self, segment: int) -> IntArray:
+        """Return ``Y_k`` of the batches that serve the segment before, in their order.
+
+        Parameters
+        ----------
+        segment : int
+            Which one; not the first of a chain.
+        """
+        moved: IntArray = self.moved[self.served[:, segment - 1], segment]
+        return moved
+
+
+def queue_lengths(run: StageRun, policy: ThresholdPolicy) -> SegmentQueues:
+    """Count what waits before the segments of a run, from its stage events alone.
+
+    Parameters
+    ----------
+    run : StageRun
+        A run without evictions.
+    policy : ThresholdPolicy
+        Whose segments are meant.
+    """
+    events, chain_of = run.log.events(), policy.chain_of(run.instance)
+    waiting, served, moved, is_first = [], [], [], []
+    for c, chain in enumerate(policy.chains):
+        own = chain_of[events.request] == c
+        mine = Events(events.batch[own], events.request[own], events.stage[own])
+        arrival = run.instance.arrival[chain_of == c]
+        for entry, end, _ in chain.segments:
+            come, coming = _come(run, mine, entry, arrival)
+            waiting.append(come - np.cumsum(_per_batch(run, mine, mine.stage == entry)))
+            inside = (mine.stage >= entry) & (mine.stage <= end)
+            served.append(_per_batch(run, mine, inside) > 0)
+            moved.append(coming)
+            is_first.append(entry == 0)
+    return SegmentQueues(
+        np.column_stack(waiting),
+        np.column_stack(served),
+        np.column_stack(moved),
+        np.array(is_first),
+    )
+
+
+def _come(
+    run: StageRun, events: Events, entry: int, arrival: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Return who has come to a stage before each batch, and who comes when it ends."""
+    if entry == 0:
+        come = np.searchsorted(arrival, run.batches.start, side="right")
+        return come.astype(np.int64), np.zeros(len(come), dtype=np.int64)
+    goes_on = (events.stage == entry - 1) & (run.instance.output[events.request] >= entry)
+    coming = _per_batch(run, events, goes_on)
+    return np.cumsum(coming) - coming, coming
+
+
+def _per_batch(run: StageRun, events: Events, which: BoolArray) -> IntArray:
+    found: IntArray = np.bincount(events.batch[which], minlength=len(run.batches))
+    return found

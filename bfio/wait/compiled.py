@@ -9,14 +9,11 @@ from bfio.common.compilable import linked
 from bfio.common.engine_choice import Engine
 from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import entry_point
-from bfio.wait.chains import Chain, ThresholdPolicy
-from bfio.wait.fcfs import FirstComeFirstServed
+from bfio.wait.chains import Chain, ChainLog, ThresholdPolicy
+from bfio.wait.cohorts import Cohorts, run_cohorts
+from bfio.wait.fcfs import FirstComeFirstServed, run_first_come
 from bfio.wait.instance import StageClock, StageInstance
-from bfio.wait.logs import ChainLog
-from bfio.wait.machine.cohorts import Cohorts, run_cohorts
-from bfio.wait.machine.first_come import run_first_come
-from bfio.wait.machine.records import finished_run, span_log, with_room
-from bfio.wait.machine.state import (
+from bfio.wait.machine import (
     BATCH,
     GO_ON,
     NONE,
@@ -31,7 +28,7 @@ from bfio.wait.machine.state import (
     with_rows,
 )
 from bfio.wait.policy import StagePolicy
-from bfio.wait.run import StageRun
+from bfio.wait.run import StageRun, finished_run, span_log, with_room
 from formulations.arrays import IntArray, frozen, frozen_columns
 
 

@@ -10,16 +10,7 @@ from bfio.common.answers import checked_choice
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
 from bfio.wait.instance import StageInstance
-from bfio.wait.machine.phases import (
-    evict,
-    has_room,
-    how_it_ends,
-    reveal,
-    run_batch,
-    wait_for_arrival,
-)
-from bfio.wait.machine.records import finished_run, span_log, with_room
-from bfio.wait.machine.state import (
+from bfio.wait.machine import (
     BATCH,
     CLOCK,
     COMPLETED,
@@ -28,11 +19,17 @@ from bfio.wait.machine.state import (
     REVEALED,
     STUCK,
     Ending,
+    evict,
+    has_room,
+    how_it_ends,
     new_course,
     new_presence,
+    reveal,
+    run_batch,
+    wait_for_arrival,
 )
 from bfio.wait.policy import Decision, KnownRequests, StagePolicy, StageState
-from bfio.wait.run import StageRun
+from bfio.wait.run import StageRun, finished_run, span_log, with_room
 from formulations.arrays import IntArray
 from formulations.named_objects import users_code
 

@@ -1,10 +1,302 @@
-"""Names to policies: WAIT, Nested WAIT, the baselines, and a user's own ``module:function``."""
+"""Built-in policies by name: their options, and thresholds that follow from classes.
+
+How built-in policies are made: their options, and thresholds that follow from classes.
+
+Names to policies: WAIT, Nested WAIT, the baselines, and a user's own ``module:function``.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
 
 from bfio.common.named_options import Named, by_name, read_named
+from bfio.common.options import RATIONAL, TEXT, WHOLE, option
 from bfio.common.users_code import load_callable
+from bfio.wait.chains import Chain, grouped_policy, nested_policy, wait_policy
+from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.policy import StagePolicy
-from bfio.wait.recipes import FirstCome, NestedWait, NewFirst, OngoingFirst, Recipe, Wait
+from formulations.arrays import integer
+from formulations.errors import CapabilityError, InputError
 from formulations.fluid import FluidProblem
+from formulations.rationals import exact_rational
+from formulations.thresholds import (
+    BatchRule,
+    NestedProblem,
+    ThresholdProblem,
+    WaitProblem,
+    batch_limit_thresholds,
+    corrected_batch_limit_thresholds,
+    equal_boundaries,
+    nested_batch_limit_thresholds,
+    solve,
+    whole_thresholds,
+)
+
+_THRESHOLDS = "`strict`, `least`, `printed`, `balanced`, `corrected`, or a list such as `2,2`"
+_LIMIT = (
+    "prompts in a batch: what `printed`, `balanced` or `corrected` thresholds share, or the most"
+)
+#: Of an integer in a list: all such integers fit into 64 bits.
+_MAX_DIGITS = 18
+
+
+class NoThresholdsError(InputError):
+    """Classes whose rates are too high, or too close to the limit, for any thresholds."""
+
+
+class Recipe(ABC):
+    """Options from which a policy is made."""
+
+    @abstractmethod
+    def policy(self, problem: FluidProblem) -> StagePolicy:
+        """Return the policy for these classes and their worker.
+
+        Raises
+        ------
+        InputError
+            If options contradict each other or the classes, or no thresholds exist.
+        """
+
+
+@dataclass(frozen=True)
+class Thresholds(Recipe):
+    """What WAIT and Nested WAIT have in common: how thresholds are found.
+
+    Parameters
+    ----------
+    thresholds : str
+        The rule, or a list of them.
+    limit : int, optional
+        Prompts of a batch that some rules share out.
+
+    Raises
+    ------
+    InputError
+        If an option breaks its rule.
+    """
+
+    thresholds: str
+    limit: int | None = option(None, WHOLE, "B", _LIMIT)
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if self.limit is not None:
+            integer(self.limit, "limit", minimum=1)
+
+    def needed_limit(self) -> int:
+        """Return the limit of a rule that shares one out."""
+        if self.limit is None:
+            what = f"thresholds={self.thresholds} share a limit"
+            raise InputError("limit", what, "write limit=B as well")
+        return self.limit
+
+    def refuse_limit(self) -> None:
+        """Refuse a limit: the rule has none."""
+        if self.limit is not None:
+            raise InputError("limit", f"thresholds={self.thresholds} have none", "leave it out")
+
+    def is_list(self) -> bool:
+        """Whether thresholds are written out."""
+        return self.thresholds[:1].isdigit()
+
+    def unknown_rule(self, known: str) -> InputError:
+        """Return the error that the rule is none of those that are known."""
+        return InputError("thresholds", f"{self.thresholds!r} is unknown", f"use {known}")
+
+
+@dataclass(frozen=True)
+class Wait(Thresholds):
+    """WAIT: lengths known.
+
+    Parameters
+    ----------
+    thresholds, limit
+        See `Thresholds`.
+    """
+
+    thresholds: str = option("strict", TEXT, "RULE", _THRESHOLDS)
+
+    def policy(self, problem: FluidProblem) -> StagePolicy:
+        """See `Recipe.policy`."""
+        rule = self.thresholds
+        if rule in ("printed", "balanced"):
+            limit = self.needed_limit()
+            shares = batch_limit_thresholds(problem.classes, limit, BatchRule(rule))
+            return wait_policy(problem.classes, whole_thresholds(shares))
+        self.refuse_limit()
+        if self.is_list():
+            return wait_policy(problem.classes, _integers(rule, "thresholds"))
+        if rule not in ("least", "strict"):
+            raise self.unknown_rule("strict, least, printed, balanced, or a list")
+        return wait_policy(problem.classes, _least(WaitProblem(problem, strict=rule == "strict")))
+
+
+@dataclass(frozen=True)
+class NestedWait(Thresholds):
+    """Nested WAIT: lengths unknown.
+
+    Parameters
+    ----------
+    thresholds, limit
+        See `Thresholds`.
+    segments : str
+        ``all``, a number of segments, or their last stages.
+    slack : Fraction
+        By how much corrected thresholds exceed what drift needs.
+    groups : str
+        ``one`` chain of segments, or one for each of ``prompts``.
+    """
+
+    thresholds: str = option("least", TEXT, "RULE", _THRESHOLDS)
+    segments: str = option(
+        "all", TEXT, "L", "`all`: one for each output; how many; or their last stages, as `50,100`"
+    )
+    slack: Fraction = option(
+        Fraction(0),
+        RATIONAL,
+        "S",
+        "of `corrected` thresholds: by how much each exceeds what drift needs",
+    )
+    groups: str = option(
+        "one", TEXT, "G", "`one` chain of segments for all, or one for each of the `prompts`"
+    )
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        super().__post_init__()
+        object.__setattr__(self, "slack", exact_rational(self.slack, "slack"))
+        if self.groups not in ("one", "prompts"):
+            raise InputError("groups", f"{self.groups!r} is unknown", "use one or prompts")
+
+    def policy(self, problem: FluidProblem) -> StagePolicy:
+        """See `Recipe.policy`."""
+        if self.groups == "prompts":
+            return self._grouped(problem)
+        if self.is_list() and "," in self.segments:
+            # Nothing is to be derived: any requests will do.
+            self.refuse_limit()
+            ends = _integers(self.segments, "segments")
+            return nested_policy(ends, _integers(self.thresholds, "thresholds"))
+        prompts = {kind.prompt for kind in problem.classes}
+        if len(prompts) > 1:
+            what = f"{len(prompts)} prompt lengths, and nested-wait makes one chain for all"
+            remedy = "write nested-wait:groups=prompts, or list thresholds and segments"
+            raise InputError("classes", what, remedy)
+        nested = self._segmented(NestedProblem.single_from_fluid(problem))
+        return nested_policy(nested.group.ends, self._thresholds_of(nested))
+
+    def _thresholds_of(self, nested: NestedProblem) -> tuple[int, ...]:
+        rule = self.thresholds
+        if rule == "printed":
+            return whole_thresholds(nested_batch_limit_thresholds(nested, self.needed_limit()))
+        if rule == "corrected":
+            return corrected_batch_limit_thresholds(nested, self.needed_limit(), self.slack)
+        self.refuse_limit()
+        if self.is_list():
+            return _integers(rule, "thresholds")
+        if rule != "least":
+            raise self.unknown_rule("least, printed, corrected, or a list")
+        return _least(nested)
+
+    def _segmented(self, nested: NestedProblem) -> NestedProblem:
+        if self.segments == "all":
+            return nested
+        ends = _integers(self.segments, "segments")
+        if len(ends) == 1:
+            number = integer(ends[0], "segments", minimum=1)
+            ends = equal_boundaries(nested.group.outputs, number)
+        return nested.with_boundaries(ends)
+
+    def _grouped(self, problem: FluidProblem) -> StagePolicy:
+        if self.thresholds != "least" or self.segments != "all":
+            raise InputError(
+                "groups", "groups=prompts has least thresholds and all segments", "leave both out"
+            )
+        self.refuse_limit()
+        grouped = NestedProblem.from_fluid(problem)
+        thresholds = iter(_least(grouped))
+        return grouped_policy(
+            {
+                group.prompt: Chain(group.ends, tuple(next(thresholds) for _ in group.ends))
+                for group in grouped.groups
+            }
+        )
+
+
+@dataclass(frozen=True)
+class FirstCome(Recipe):
+    """FCFS without limits."""
+
+    def policy(self, problem: FluidProblem) -> StagePolicy:
+        """See `Recipe.policy`."""
+        return FirstComeFirstServed()
+
+
+@dataclass(frozen=True)
+class OngoingFirst(Recipe):
+    """FCFS whose limits favour those that have started.
+
+    Parameters
+    ----------
+    limit, tokens : int
+        See `FirstComeFirstServed`.
+    """
+
+    limit: int = option(0, WHOLE, "B", _LIMIT)
+    tokens: int = option(0, WHOLE, "X", "most tokens in a batch; 0 for any number")
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        integer(self.limit, "limit")
+        integer(self.tokens, "tokens")
+
+    def policy(self, problem: FluidProblem) -> StagePolicy:
+        """See `Recipe.policy`."""
+        return FirstComeFirstServed(Favour.ONGOING, self.limit, self.tokens)
+
+
+@dataclass(frozen=True)
+class NewFirst(OngoingFirst):
+    """FCFS whose limits favour those that start.
+
+    Parameters
+    ----------
+    limit, tokens, mixed
+        See `FirstComeFirstServed`.
+    """
+
+    mixed: str = option("yes", TEXT, "yes|no", "`no`: a batch with prefills has nothing else")
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        super().__post_init__()
+        if self.mixed not in ("yes", "no"):
+            raise InputError("mixed", f"{self.mixed!r} is unknown", "use yes or no")
+
+    def policy(self, problem: FluidProblem) -> StagePolicy:
+        """See `Recipe.policy`."""
+        return FirstComeFirstServed(Favour.NEW, self.limit, self.tokens, self.mixed == "yes")
+
+
+def _integers(text: str, where: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(where, f"{text!r} is no list of integers", "write e.g. 2,2")
+    if long := [part for part in parts if len(part) > _MAX_DIGITS]:
+        raise InputError(where, f"{long[0]:.40} is too large", f"use at most {_MAX_DIGITS} digits")
+    return tuple(int(part) for part in parts)
+
+
+def _least(problem: ThresholdProblem) -> tuple[int, ...]:
+    remedy = "lower the rates, or list thresholds"
+    try:
+        result = solve(problem)
+    except CapabilityError as error:
+        raise NoThresholdsError("classes", f"{error.where} {error.what}", remedy) from None
+    if result.thresholds is None:
+        raise NoThresholdsError("classes", "no thresholds keep up", remedy)
+    return result.thresholds
+
 
 #: The built-in policies: each is made of its options and of what arrives.
 BUILT_IN: dict[str, Named[Recipe]] = by_name(

@@ -11,7 +11,18 @@ import numpy as np
 from bfio.common.engine_choice import Engine
 from bfio.common.metrics import Average, Column, Domain, MetricTable, Value
 from bfio.wait.instance import StageInstance
-from formulations.arrays import BoolArray, FloatArray, IntArray
+from bfio.wait.machine import (
+    BATCH,
+    COMPLETED,
+    EVICTED,
+    NONE,
+    REVEALED,
+    ROWS,
+    Course,
+    Presence,
+    with_rows,
+)
+from formulations.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_columns
 from formulations.frames import fields_frame
 
 
@@ -93,6 +104,38 @@ class Events:
         """Return events in their order."""
         order = np.lexsort((request, batch))
         return Events(batch[order], request[order], stage[order])
+
+
+@dataclass(frozen=True)
+class SpanLog:
+    """Spans of consecutive batches in each of which a request passed a stage.
+
+    Parameters
+    ----------
+    request, first_batch, first_stage, count : IntArray
+        Shape (J,).
+    """
+
+    request: IntArray
+    first_batch: IntArray
+    first_stage: IntArray
+    count: IntArray
+
+    def events(self) -> Events:
+        """Return all stage events."""
+        passed = counting(self.count)
+        return Events.sorted(
+            np.repeat(self.first_batch, self.count) + passed,
+            np.repeat(self.request, self.count),
+            np.repeat(self.first_stage, self.count) + passed,
+        )
+
+
+def counting(counts: IntArray) -> IntArray:
+    """Return 0..c−1 for each count c, one after the other."""
+    before = np.cumsum(counts) - counts
+    passed: IntArray = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(before, counts)
+    return passed
 
 
 @dataclass(frozen=True)
@@ -265,6 +308,56 @@ class StageRun:
             **METRICS.measure(self),
             "statistics": dict(self.statistics),
         }
+
+
+def with_room(course: Course, there: Presence) -> tuple[Course, Presence]:
+    """Return the same with more rows where `bfio.wait.machine.phases.has_room` misses some."""
+    counters = course.counters
+    present = int(counters[REVEALED] - counters[COMPLETED])
+    batches = with_rows(course.batches, int(counters[BATCH]) + 1)
+    spans = with_rows(there.spans, int(counters[ROWS]) + present)
+    evictions = with_rows(there.evictions, int(counters[EVICTED]) + present)
+    return course._replace(batches=batches), there._replace(spans=spans, evictions=evictions)
+
+
+def span_log(course: Course, there: Presence) -> SpanLog:
+    """Return all spans, those that were still open when the run ended included."""
+    i = np.flatnonzero(there.last_batch != NONE)
+    first, count = there.first_batch[i], there.last_batch[i] - there.first_batch[i] + 1
+    still_open = np.column_stack((i, first, there.first_stage[i], count))
+    closed = there.spans[: course.counters[ROWS]]
+    return SpanLog(*frozen_columns(np.concatenate((closed, still_open))))
+
+
+def finished_run(
+    instance: StageInstance,
+    policy: str,
+    course: Course,
+    ended: int,
+    evictions: IntArray,
+    log: EventLog,
+    engine: Engine,
+    statistics: Mapping[str, object] | None = None,
+) -> StageRun:
+    """Freeze what happened into a `StageRun`."""
+    verdict = list(StageVerdict)[ended - 1]
+    duration = None if course.ending.duration == NONE else course.ending.duration
+    if duration is not None and verdict is not StageVerdict.STOPPED:
+        verdict = StageVerdict.HORIZON
+    return StageRun(
+        instance=instance,
+        policy=policy,
+        verdict=verdict,
+        duration=duration,
+        batches=StageBatches(*frozen_columns(course.batches[: course.counters[BATCH]])),
+        prefilled=frozen(course.prefilled),
+        first_token=frozen(course.first_token),
+        completion=frozen(course.completion),
+        evictions=Evictions(*frozen_columns(evictions[: course.counters[EVICTED]])),
+        log=log,
+        statistics=statistics or {},
+        engine=engine,
+    )
 
 
 #: Metrics of runs, see `bfio.common.metrics`.

@@ -12,7 +12,7 @@ from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.engine import run_reference
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.instance import MAX_CLOCK, StageInstance
-from bfio.wait.machine.state import NONE, Ending
+from bfio.wait.machine import NONE, Ending
 from bfio.wait.options import ServeOptions
 from bfio.wait.policy import StagePolicy
 from bfio.wait.run import StageRun

@@ -1,7 +1,5 @@
 """Workloads: trace readers and writers, generators, and their statistics."""
 
-from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
-from bfio.workloads.arrival_times import ArrivalTimes
 from bfio.workloads.arrivals import (
     ArrivalProcess,
     Diurnal,
@@ -19,19 +17,30 @@ from bfio.workloads.lengths import (
     LengthDistribution,
     Lognormal,
     Uniform,
+    read_pmf,
 )
 from bfio.workloads.overload import (
+    Lengths,
     is_overloaded,
+    jsq_bad,
     overload_violations,
     overloaded,
     overloaded_steps,
+    round_robin_bad,
 )
-from bfio.workloads.pmf import read_pmf
 from bfio.workloads.reader import detect_format, read_trace
-from bfio.workloads.request_columns import RequestColumns, TimeColumn, TimeText
+from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.statistics import describe
 from bfio.workloads.synthetic_workloads import synthetic, synthetic_names
-from bfio.workloads.trace_format import Layout, RequestRow, Row, TraceFormat
+from bfio.workloads.trace_format import (
+    Layout,
+    RequestColumns,
+    RequestRow,
+    Row,
+    TimeColumn,
+    TimeText,
+    TraceFormat,
+)
 from bfio.workloads.trace_formats import formats
 from bfio.workloads.workload import Workload
 from bfio.workloads.writer import write_trace

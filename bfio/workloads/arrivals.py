@@ -11,8 +11,8 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from bfio.workloads.arrival_times import ArrivalTimes
-from bfio.workloads.decimals import MAX_SECONDS
+from bfio.workloads.request_data import ArrivalTimes
+from bfio.workloads.trace_format import MAX_SECONDS
 from formulations.arrays import FloatArray, integer
 from formulations.errors import InputError
 

@@ -1,4 +1,9 @@
-"""Workloads drawn from laws of lengths and arrivals, or redrawn from another workload."""
+"""Workloads drawn from laws of lengths and arrivals, or redrawn from another workload.
+
+The same requests with longer or shorter outputs.
+
+Contiguous parts of a trace, as replicates that keep its order and its bursts.
+"""
 
 from dataclasses import replace
 
@@ -8,7 +13,7 @@ from bfio.common.memory import require_memory
 from bfio.workloads.arrivals import ArrivalProcess
 from bfio.workloads.lengths import LengthDistribution
 from bfio.workloads.workload import Workload
-from formulations.arrays import integer
+from formulations.arrays import IntArray, frozen, integer
 from formulations.errors import InputError
 
 #: Memory of a request while it is drawn and checked, its arrival time included [bytes].
@@ -120,3 +125,74 @@ def _check_count(num_requests: int) -> None:
     require_memory(
         _REQUEST_BYTES * num_requests, "requests", f"{num_requests:,} requests", "draw fewer"
     )
+
+
+def rescaled_outputs(outputs: IntArray, mean: int) -> IntArray:
+    """Scale output lengths to a mean, in integers.
+
+    ``o' = max(1, round(o·mean·n / Σo))``, halves up: exact for any machine and library.
+
+    Parameters
+    ----------
+    outputs : IntArray
+        Shape (n,), each >= 1 [tokens].
+    mean : int
+        Wanted mean [tokens]; rounding and the least length 1 may move it a little.
+    """
+    count, total = len(outputs), int(outputs.sum())
+    scaled = [
+        max(1, (2 * length * mean * count + total) // (2 * total)) for length in outputs.tolist()
+    ]
+    return frozen(np.array(scaled, dtype=np.int64))
+
+
+def with_output_mean(workload: Workload, mean: int) -> Workload:
+    """Return the workload with its output lengths scaled by `rescaled_outputs`.
+
+    Raises
+    ------
+    InputError
+        If the mean is below 1 or there is no request.
+    """
+    integer(mean, "output_mean", minimum=1)
+    if len(workload) == 0:
+        raise InputError(workload.name, "no outputs to rescale", "give a non-empty workload")
+    return replace(
+        workload,
+        output_tokens=rescaled_outputs(workload.output_tokens, mean),
+        provenance={**workload.provenance, "output_mean": mean},
+    )
+
+
+def window(workload: Workload, index: int, count: int) -> Workload:
+    """Return one of ``count`` contiguous windows with equally many requests.
+
+    Window k holds requests ``⌊k·n/count⌋ .. ⌊(k+1)·n/count⌋ - 1``, so each request is in exactly
+    one window and their sizes differ by at most 1. Arrival times count from the first request of
+    the window.
+
+    Parameters
+    ----------
+    workload : Workload
+        The whole, n requests.
+    index : int
+        Which window, from 0.
+    count : int
+        Number of windows, >= 1.
+
+    Raises
+    ------
+    InputError
+        If there is no such window, or no request in it.
+    """
+    integer(count, "windows", minimum=1)
+    integer(index, "window", minimum=0)
+    if index >= count:
+        raise InputError("window", f"{index} of {count} windows", f"use 0 to {count - 1}")
+    first, last = index * len(workload) // count, (index + 1) * len(workload) // count
+    if first == last:
+        raise InputError(
+            "windows", f"{count} for {len(workload)} requests", "use at most one per request"
+        )
+    provenance = {**workload.provenance, "window": [index, count], "first_request": first}
+    return replace(workload.part(np.arange(first, last)), provenance=provenance)

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bfio.workloads.arrival_times import ArrivalTimes
-from bfio.workloads.block_hashes import BlockHashes
 from bfio.workloads.column_choice import unused_columns
-from bfio.workloads.decimals import format_decimal
-from bfio.workloads.request_columns import RequestColumns
+from bfio.workloads.request_data import ArrivalTimes, BlockHashes
 from bfio.workloads.tables import Record
-from bfio.workloads.trace_format import RequestRow, TraceFormat
+from bfio.workloads.trace_format import RequestColumns, RequestRow, TraceFormat, format_decimal
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 

@@ -5,17 +5,15 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
-from bfio.workloads.detection import detected_format
+from bfio.workloads.column_choice import detected_format
 from bfio.workloads.read_requests import (
     ReadRequests,
     RowReader,
     with_output,
     workload_fields,
 )
-from bfio.workloads.request_columns import RequestColumns
-from bfio.workloads.tables import Table, open_table
-from bfio.workloads.text_source import open_content
-from bfio.workloads.trace_format import TraceFormat
+from bfio.workloads.tables import Table, open_content, open_table
+from bfio.workloads.trace_format import RequestColumns, TraceFormat
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
 from formulations.errors import InputError

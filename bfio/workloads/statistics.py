@@ -1,11 +1,14 @@
-"""Statistics of a workload, as plain numbers for tables and JSON."""
+"""Statistics of a workload, as plain numbers for tables and JSON.
+
+How many requests a workload has, from where, and how many rows of a trace are none.
+"""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from bfio.workloads.arrival_times import ArrivalTimes
+from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 
@@ -118,3 +121,29 @@ def describe_arrivals(times: Sequence[Fraction]) -> Mapping[str, float | int | N
         "ties": len(times) - len(changes),
         "most_at_one_time": int(np.diff(np.append(changes, len(times))).max()),
     }
+
+
+#: Rows of a trace that are no requests of a run, and what is said of them.
+_LEFT_OUT = {"dropped_zero_output": "without output dropped", "skipped_bad_rows": "bad skipped"}
+
+#: Most columns named; documents have all.
+_SHOWN = 5
+
+
+def requests_used(workload: Workload) -> str:
+    """Return how many requests there are, from where, and how many rows of a trace are none."""
+    text = f"{workload.name}: {len(workload):,} requests"
+    left_out = [
+        f"{count:,} {words}"
+        for key, words in _LEFT_OUT.items()
+        if isinstance(count := workload.provenance.get(key), int) and count
+    ]
+    if (law := workload.provenance.get("arrival_law")) is not None:
+        left_out.append(f"arriving by {law}")
+    unused = workload.provenance.get("unused_columns")
+    if isinstance(unused, list) and unused:
+        more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
+        left_out.append(f"columns not read: {' '.join(unused[:_SHOWN])}{more}")
+    if workload.history is not None:
+        left_out.append(f"after {len(workload.history):,} to learn from")
+    return f"{text} ({', '.join(left_out)})" if left_out else text

@@ -1,21 +1,146 @@
-"""Rows of a CSV or JSON Lines file, with the place and the kind of every damage."""
+"""Files of rows: opened and read with the place of every damage, written whole or not at all.
+
+Files that appear complete or not at all.
+
+Lines of a text file, plain or gzip, with every way of failing told as `InputError`.
+
+Rows of a CSV or JSON Lines file, with the place and the kind of every damage.
+"""
 
 import csv
+import gzip
+import io
 import itertools
+import os
 import re
 import shlex
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, BinaryIO, TypeAlias, cast
 
-from bfio.workloads.decimals import shown
-from bfio.workloads.text_source import open_lines
-from bfio.workloads.trace_format import Layout, Row
+from bfio.workloads.trace_format import Layout, Row, shown
 from formulations.documents import parse_json
 from formulations.errors import InputError
+
+
+@contextmanager
+def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path]]:
+    """Yield a new file beside ``path`` and its name; rename it to ``path`` on success.
+
+    If the block raises, nothing is left behind and ``path`` is as it was.
+
+    Raises
+    ------
+    InputError
+        If ``path`` exists and ``overwrite`` is False, or the place cannot be written.
+    """
+    # lexists: a link to nowhere, or to itself, is in the way too.
+    if path.is_dir() or (os.path.lexists(path) and not overwrite):
+        what = "is a directory" if path.is_dir() else "the file exists"
+        raise InputError(str(path), what, "choose another name or pass --overwrite")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with partial.open("xb") as stream:
+            yield stream, partial
+            stream.flush()
+            # Without this the rename may survive a power failure that the content does not.
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(
+            str(path), error.strerror or str(error), "choose a place that can be written"
+        ) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+#: Longest line read [characters]; the block hashes of a Mooncake row take thousands.
+MAX_LINE = 4_000_000
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_SNIFFED_BYTES = 4096
+_NOT_TEXT = "give a CSV or JSON Lines file in UTF-8, plain or gzip"
+
+
+@contextmanager
+def open_content(path: Path) -> Iterator[BinaryIO]:
+    """Open a text file and yield its bytes, unpacked.
+
+    Gzip is recognised by its first two bytes, whatever the name. Failures while reading inside
+    the ``with`` block are translated as well.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, a directory, unreadable, not text, or damaged gzip.
+    """
+    if path.is_fifo():
+        raise InputError(str(path), "a pipe, which may never end", "save it to a file first")
+    try:
+        with path.open("rb") as raw, _decompressed(raw) as content:
+            _refuse_binary(content, path)
+            yield cast("BinaryIO", content)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(
+            str(path), f"damaged gzip data ({error})", "fetch or compress the file again"
+        ) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(str(path), reason, "give a readable file") from None
+
+
+@contextmanager
+def open_lines(path: Path) -> Iterator[Iterator[str]]:
+    """Open a text file and yield an iterator over its lines, line ends kept.
+
+    A UTF-8 byte-order mark is dropped.
+
+    Raises
+    ------
+    InputError
+        See `open_content`; also if the text is not UTF-8 or has a line longer than `MAX_LINE`.
+    """
+    with open_content(path) as content:
+        try:
+            # newline="" leaves line ends to the csv module, as it asks for.
+            text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
+            yield _lines(text, path)
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            what = f"byte 0x{byte:02x} is not UTF-8 text"
+            raise InputError(str(path), what, _NOT_TEXT) from None
+
+
+@contextmanager
+def _decompressed(raw: io.BufferedReader) -> Iterator["io.BufferedReader[Any]"]:
+    if raw.peek(2)[:2] != _GZIP_MAGIC:
+        yield raw
+        return
+    with gzip.GzipFile(fileobj=raw) as unzipped, io.BufferedReader(unzipped) as content:
+        yield content
+
+
+def _refuse_binary(content: "io.BufferedReader[Any]", path: Path) -> None:
+    if b"\0" in content.peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES]:
+        raise InputError(str(path), "binary data", _NOT_TEXT)
+
+
+def _lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
+    number = 0
+    while line := text.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            raise InputError(
+                f"{path} line {number}",
+                f"longer than {MAX_LINE} characters",
+                "check that the file is a trace with one request per line",
+            )
+        yield line
+
 
 #: Line number, and the row or the error of a row that cannot be read. Errors are handed over and
 #: not raised, so that the reader can skip the row and go on.

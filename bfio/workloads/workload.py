@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from bfio.workloads.arrival_times import ArrivalTimes
-from bfio.workloads.block_hashes import BlockHashes, apart
+from bfio.workloads.request_data import ArrivalTimes, BlockHashes, apart
 from formulations.arrays import BoolArray, FloatArray, IntArray, integer, integer_vector
 from formulations.errors import InputError
 from formulations.keywords import known_fields
@@ -116,7 +115,7 @@ class Workload:
             If it is no frame, or naming row (from 1) and column.
         """
         # It loads pyarrow, which nothing else here needs.
-        from bfio.workloads.frames import frame_fields
+        from bfio.workloads.columnar import frame_fields
 
         return cls(**frame_fields(frame, columns, name, skip_bad_rows))
 

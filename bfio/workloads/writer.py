@@ -4,9 +4,9 @@ import gzip
 from collections.abc import Iterator
 from pathlib import Path
 
-from bfio.workloads.decimals import MAX_SECONDS, format_decimal
-from bfio.workloads.files import atomic_file
-from bfio.workloads.trace_formats import own
+from bfio.workloads.tables import atomic_file
+from bfio.workloads.trace_format import MAX_SECONDS, format_decimal
+from bfio.workloads.trace_formats.built_in import HASHES, KEYS, OWN
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 
@@ -44,13 +44,13 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
 
 def _rows(workload: Workload) -> Iterator[str]:
     columns = [workload.prompt_tokens, workload.output_tokens]
-    names = [*own.FORMAT.columns]
+    names = [*OWN.columns]
     if workload.prompt_keys is not None:
         columns.append(workload.prompt_keys)
-        names.append(own.KEYS.name)
+        names.append(KEYS.name)
     cells = [column.tolist() for column in columns]
     if (hashes := workload.prompt_blocks) is not None:
-        names.append(own.HASHES.name)
+        names.append(HASHES.name)
         cells.append([" ".join(map(str, hashes[i].tolist())) for i in range(len(hashes))])
     yield ",".join(names) + "\n"
     for line in zip(_times(workload), *cells, strict=True):

@@ -5,8 +5,7 @@ from dataclasses import replace
 from math import gcd
 
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
-from bfio.worst_cases.case import Case, Ratio, Target, exceeds
-from bfio.worst_cases.found import Found
+from bfio.worst_cases.case import Case, Found, Ratio, Target, exceeds
 from formulations.backends import ModelProgram, SolveLimits, backend, run_backend
 from formulations.deadline import OutOfTime
 from formulations.errors import InputError

@@ -1,4 +1,11 @@
-"""One worker with a KV cache: its small instances, and the policies of `bfio.kvcache` on them."""
+"""One worker with a KV cache: its small instances, and the policies of `bfio.kvcache` on them.
+
+The least total latency of a few requests, if it is within a limit.
+
+One worker with a KV cache: its small instances, and the policies of `bfio.kvcache` on them.
+
+Equal requests in a long queue: as many as fit at once, against a few in every round.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,18 +15,103 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bfio.kvcache.look_ahead import LookAhead, Order
-from bfio.kvcache.registry import build
+from bfio.kvcache.policy import LookAhead, Order, build
 from bfio.kvcache.simulation import serve
-from bfio.worst_cases.limits import check_counts
-from bfio.worst_cases.within import least_within
+from bfio.worst_cases.case import MAX_REQUESTS, Found, against, check_counts
 from formulations.errors import InputError
 from formulations.hindsight_latency import (
     Convention,
     LatencyProblem,
     LatencyProgram,
+    total_latency,
 )
 from formulations.problem_data import member
+
+
+def least_within(problem: LatencyProblem, most: int) -> tuple[int, ...] | None:
+    """Return starts of least total latency; None if no schedule has at most ``most``.
+
+    Requests are placed one after the other, the longest first, at every start that the limit
+    leaves; those alike start in order. The delays of all requests add up to little if the limit
+    is close to the sum of outputs, and then there are few vectors to try.
+
+    Parameters
+    ----------
+    problem : LatencyProblem
+        A few requests.
+    most : int
+        Largest total latency of interest [rounds].
+    """
+    search = _Search(problem, most - total_latency(problem, problem.arrival.tolist()))
+    search.extend(0, 0)
+    return search.best
+
+
+class _Search:
+    """Depth first over delays of requests, cut where they add up to more than the limit."""
+
+    def __init__(self, problem: LatencyProblem, most: int) -> None:
+        self.best: tuple[int, ...] | None = None
+        self._most = most
+        self._memory = problem.memory
+        rows = list(
+            zip(
+                problem.arrival.tolist(),
+                problem.prompt.tolist(),
+                problem.output.tolist(),
+                strict=True,
+            )
+        )
+        self._order = sorted(range(len(rows)), key=lambda i: (-rows[i][2], rows[i]))
+        self._arrivals = [rows[i][0] for i in self._order]
+        self._profiles = [_profile(problem, rows[i]) for i in self._order]
+        self._alike = [
+            k > 0 and rows[self._order[k]] == rows[self._order[k - 1]] for k in range(len(rows))
+        ]
+        self._first = problem.convention.first_age
+        last = max(self._arrivals, default=0) + max(most, 0)
+        self._used = [0] * (last + max((len(p) for p in self._profiles), default=0) + 2)
+        self._starts = [0] * len(rows)
+
+    def extend(self, place: int, delayed: int) -> None:
+        """Try every start of the request at ``place``; the delays so far add up to ``delayed``."""
+        if delayed > self._most:
+            return
+        if place == len(self._order):
+            self._most = delayed - 1
+            found = [0] * len(self._order)
+            for k, i in enumerate(self._order):
+                found[i] = self._starts[k]
+            self.best = tuple(found)
+            return
+        arrival, profile = self._arrivals[place], self._profiles[place]
+        start = self._starts[place - 1] if self._alike[place] else arrival
+        while delayed + start - arrival <= self._most:
+            if self._fits(start, profile):
+                self._place(start, profile, 1)
+                self._starts[place] = start
+                self.extend(place + 1, delayed + start - arrival)
+                self._place(start, profile, -1)
+            start += 1
+
+    def _fits(self, start: int, profile: Sequence[int]) -> bool:
+        first = start + self._first
+        return all(
+            self._used[first + k] + tokens <= self._memory for k, tokens in enumerate(profile)
+        )
+
+    def _place(self, start: int, profile: Sequence[int], sign: int) -> None:
+        first = start + self._first
+        for k, tokens in enumerate(profile):
+            self._used[first + k] += sign * tokens
+
+
+def _profile(problem: LatencyProblem, row: tuple[int, int, int]) -> list[int]:
+    """Return the tokens that a request holds, round by round from its first one."""
+    _, prompt, output = row
+    convention = problem.convention
+    return [prompt + a for a in range(convention.first_age, convention.last_age(output) + 1)]
+
 
 #: Arrival and output of a request.
 Request: TypeAlias = tuple[int, int]
@@ -207,8 +299,49 @@ class CacheTarget:
     def better(self, problem: LatencyProblem, decodes: int = _DECODES) -> tuple[int, ...]:
         """Return the starts that an annealing over orders finds."""
         # Loads compiled kernels, which a short enumeration does without.
-        from bfio.hindsight.latency.normal_form import normal_form
+        from bfio.hindsight.latency.configurations import normal_form
         from bfio.hindsight.latency.schedule import good_starts
 
         form = normal_form(problem)
         return form.starts(good_starts(form, decodes, inf))
+
+
+def steady(target: CacheTarget, space: CacheSpace) -> Found:
+    """Return the largest memory's instance of equal requests, with the steady schedule.
+
+    What starts at once ends at once, and then all its memory is free: on average half of it was.
+    ``⌊M / area⌋`` requests in every round, where the area of one is its tokens times its rounds,
+    leave nothing free in the long run.
+
+    Parameters
+    ----------
+    target : CacheTarget
+        The policy.
+    space : CacheSpace
+        Requests, memory, prompt and convention; ``longest`` is the output of all.
+
+    Raises
+    ------
+    InputError
+        If no request could start in every round, or there are too many.
+    """
+    if space.longest is None or space.requests > MAX_REQUESTS:
+        raise InputError("longest", "is the output of all requests", "give it, and fewer requests")
+    problem = space.problem(space.memory, [(0, space.longest)] * space.requests)
+    rate = space.memory // _area(problem)
+    if rate < 1:
+        what = f"a request of area {_area(problem)} cannot start in every round"
+        raise InputError("memory", f"{space.memory}: {what}", f"use {_area(problem)} or more")
+    case = against(target, problem, tuple(i // rate for i in range(space.requests)))
+    told = (
+        f"{space.requests} requests of prompt {space.prompt} and output {space.longest}, memory "
+        f"{space.memory}, convention {space.convention}, all at 0"
+    )
+    return Found(case, "steady", told, 1, 0, is_maximal=False)
+
+
+def _area(problem: LatencyProblem) -> int:
+    """Return the tokens times rounds that the first request fills."""
+    convention = problem.convention
+    last = convention.last_age(int(problem.output[0]))
+    return sum(int(problem.prompt[0]) + age for age in range(convention.first_age, last + 1))

@@ -1,12 +1,46 @@
-"""A policy on an instance beside a better schedule: the certificate of a ratio."""
+"""A policy on an instance beside a better schedule: the certificate of a ratio.
 
-from collections.abc import Iterator
+Bounds of spaces, checked.
+
+A policy on an instance beside a better schedule: the certificate of a ratio.
+
+What a search for worst cases found, and what it proved.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
+from formulations.arrays import integer
 from formulations.formulation import Formulation
 from formulations.problem_data import ProblemData
+
+#: Largest number that a field of a space may be.
+MAX_FIELD = 10**6
+#: Most requests of an instance that is built, not searched for.
+MAX_REQUESTS = 100_000
+
+
+def check_counts(space: object, positive: Sequence[str], others: Sequence[str] = ()) -> None:
+    """Check that fields are integers within bounds.
+
+    Parameters
+    ----------
+    space : object
+        A frozen dataclass.
+    positive, others : sequence of str
+        Fields that are at least 1, and at least 0.
+
+    Raises
+    ------
+    InputError
+        If one is not.
+    """
+    for name in (*positive, *others):
+        least = 1 if name in positive else 0
+        found = integer(getattr(space, name), name, minimum=least, maximum=MAX_FIELD)
+        object.__setattr__(space, name, found)
 
 
 class Target(Protocol):
@@ -156,3 +190,43 @@ def exceeds(ratio: Ratio, other: Ratio | None) -> bool:
         return True
     (a, b), (c, d) = ((1, 1) if r == (0, 0) else r for r in (ratio, other))
     return a * d > c * b
+
+
+@dataclass(frozen=True)
+class Found:
+    """The worst case that a search met.
+
+    Parameters
+    ----------
+    case : Case
+        The first met of those with the largest ratio.
+    method : str
+        Which search.
+    space : str
+        What was looked through, in words.
+    tried, solved : int
+        Instances on which the policy ran, and those of them whose optimum was asked for; a lower
+        bound on the optimum settled the others.
+    is_maximal : bool
+        Whether no instance of the space has a larger ratio: proven by a search that left nothing
+        out, as far as the proofs of the optima reach.
+    """
+
+    case: Case
+    method: str
+    space: str
+    tried: int
+    solved: int
+    is_maximal: bool
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return it as a JSON document."""
+        return {
+            "method": self.method,
+            "space": self.space,
+            "tried": self.tried,
+            "solved": self.solved,
+            "is_maximal": self.is_maximal,
+            **self.case.to_mapping(),
+            "violations": self.case.violations(),
+        }

@@ -1,19 +1,170 @@
-"""One door to all searches for worst cases."""
+"""Searches for worst cases, and one door to all of them.
 
+Every instance of a space, one of each class that is alike.
+
+Annealing over instances that are too many, or too large, to look at all of them.
+
+One door to all searches for worst cases.
+"""
+
+import math
 from enum import StrEnum
 from functools import partial
 
-from bfio.worst_cases.adversary import adversary
-from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget
+import numpy as np
+
+from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, adversary
 from bfio.worst_cases.bilevel import bilevel
-from bfio.worst_cases.cache import CacheSpace, CacheTarget
-from bfio.worst_cases.exhaustive import exhaustive
-from bfio.worst_cases.found import Found
-from bfio.worst_cases.local import local
-from bfio.worst_cases.steady import steady
+from bfio.worst_cases.cache import CacheSpace, CacheTarget, steady
+from bfio.worst_cases.case import Case, Found, Ratio, Space, Target, against, exceeds
 from formulations.arrays import integer
 from formulations.errors import InputError
-from formulations.problem_data import member
+from formulations.problem_data import ProblemData, member
+
+#: Most instances of a space, before classes are formed.
+MAX_INSTANCES = 50_000_000
+#: Numbers from here on are told by their magnitude.
+_LONGEST_WRITTEN = 10**18
+
+
+def exhaustive(target: Target, space: Space) -> Found:
+    """Find the largest ratio of a space, and prove that it is.
+
+    A policy's cost over a lower bound on the optimum is at least its ratio: where that does not
+    exceed the best ratio so far, the optimum is not asked for.
+
+    Parameters
+    ----------
+    target : Target
+        The policy.
+    space : Space
+        The instances.
+
+    Raises
+    ------
+    InputError
+        If there are too many instances, or an optimum is not proven.
+    """
+    size = space.size(target)
+    if size > MAX_INSTANCES:
+        what = f"{_in_digits(size)} instances"
+        raise InputError("space", what, "make it smaller, or use --method local")
+    best: Case | None = None
+    largest: Ratio | None = None
+    tried = solved = 0
+    for problem in space.instances(target):
+        tried += 1
+        program = target.program(problem)
+        schedule = target.schedule(problem)
+        cost = program.objective_value(schedule)
+        if not exceeds((cost, program.lower_bound()), largest):
+            continue
+        solved += 1
+        optimum = target.optimum(problem, _most(cost, largest))
+        if optimum is None:
+            continue
+        ratio = cost, program.objective_value(optimum)
+        if exceeds(ratio, largest):
+            largest, best = ratio, Case(target, problem, schedule, optimum, proven=True)
+    if best is None:
+        raise InputError("space", "no instance", "make it larger")
+    return Found(best, "exhaustive", str(space), tried, solved, is_maximal=True)
+
+
+def _in_digits(size: int) -> str:
+    """Return a number in words; the digits of a huge one fill pages."""
+    return (
+        f"{size:,}"
+        if size < _LONGEST_WRITTEN
+        else f"about 10^{size.bit_length() * 30103 // 100000}"
+    )
+
+
+def _most(cost: int, largest: Ratio | None) -> int:
+    """Return the largest optimum with which a cost exceeds a ratio."""
+    if largest is None or largest[0] == 0:
+        return cost
+    return -(-cost * largest[1] // largest[0]) - 1
+
+
+#: Temperatures at the beginning and the end of a round, in the logarithm of the ratio.
+_HOT, _COLD = 0.03, 0.0005
+#: Rounds of falling temperature, each from where the one before has ended.
+_ROUNDS = 4
+#: Steps without a better instance after which a new one is drawn to go on from.
+_PATIENCE = 400
+
+
+def local(
+    target: Target,
+    space: Space,
+    *,
+    steps: int = 2000,
+    seed: int = 0,
+    start: ProblemData | None = None,
+) -> Found:
+    """Search for a large ratio; nothing is proven but the ratio found.
+
+    Parameters
+    ----------
+    target : Target
+        The policy.
+    space : Space
+        Where neighbours come from.
+    steps : int
+        Instances looked at.
+    seed : int
+        Of all draws; equal seeds give equal results.
+    start : ProblemData, optional
+        Where to begin, such as the worst case of a smaller space; drawn by default.
+    """
+    rng = np.random.default_rng(seed)
+    walk = _Walk(target, space, rng, space.draw(rng) if start is None else start)
+    for step in range(1, steps):
+        share = (step * _ROUNDS % steps) / steps
+        walk.step(_HOT * (_COLD / _HOT) ** share)
+    return Found(walk.best, "local", str(space), walk.tried, walk.tried, is_maximal=False)
+
+
+class _Walk:
+    """Where an annealing is, and the best instance it met."""
+
+    def __init__(
+        self, target: Target, space: Space, rng: np.random.Generator, start: ProblemData
+    ) -> None:
+        self._target, self._space, self._rng = target, space, rng
+        self.tried = self._idle = 0
+        self.best = self._here = self._case(start)
+
+    def step(self, temperature: float) -> None:
+        """Look at a neighbour, and go there if it is worse for the policy, or by chance.
+
+        Out of patience, look at any instance and go there.
+        """
+        problem = self._space.neighbour(self._here.problem, self._rng)
+        restarts = self._idle >= _PATIENCE
+        if restarts:
+            problem, self._idle = self._space.draw(self._rng), 0
+        case = self._case(problem)
+        self._idle += 1
+        gain = _logarithm(case) - _logarithm(self._here)
+        if restarts or gain >= 0 or self._rng.random() < math.exp(gain / temperature):
+            self._here = case
+        if exceeds((case.cost, case.least), (self.best.cost, self.best.least)):
+            self.best, self._idle = case, 0
+
+    def _case(self, problem: ProblemData) -> Case:
+        self.tried += 1
+        return against(self._target, problem, self._target.better(problem))
+
+
+def _logarithm(case: Case) -> float:
+    """Return the logarithm of a ratio; a large number where the least cost is 0."""
+    cost, least = case.cost, case.least
+    if least == 0:
+        return math.log(cost + 1) + 100.0 * (cost > 0)
+    return math.log(cost / least)
+
 
 #: Instances that a local search looks at by default, and at most.
 STEPS, MAX_STEPS = 2000, 10**7

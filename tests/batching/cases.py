@@ -4,11 +4,10 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from bfio.batching.arrivals import ArrivalName
-from bfio.batching.laws import Law, LawName
+from bfio.batching.laws import ArrivalName, Law, LawName
+from bfio.batching.policy import Mixing, Order, TokenBudgetPolicy
 from bfio.batching.scenario import Balancer, Scenario, Serving
 from bfio.batching.time_terms import TimeTerms
-from bfio.batching.token_budget import Mixing, Order, TokenBudgetPolicy
 from formulations.batching import Agent, AgentNetwork, BatchTime, Route, Stage
 
 SARATHI = TokenBudgetPolicy()

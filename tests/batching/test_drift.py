@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.batching.arrivals import ListedArrivals
-from bfio.batching.log import BatchLog
+from bfio.batching.laws import ListedArrivals, ListedSizes
 from bfio.batching.policy import BatchPolicy
 from bfio.batching.registry import build
 from bfio.batching.scenario import Scenario, Serving
 from bfio.batching.simulation import simulate
-from bfio.batching.sizes import ListedSizes
+from bfio.batching.tallies import BatchLog
 from formulations.batching import BatchTime, single_engine
 from tests.batching.cases import policies
 

@@ -1,4 +1,6 @@
-"""The readable engine, the compiled one and the checker agree."""
+"""The readable engine, the compiled one, a naive one and the checker agree."""
+
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from bfio.batching.run import BatchRun
 from bfio.batching.scenario import Scenario
 from bfio.batching.simulation import simulate
 from tests.batching.cases import scenarios
+from tests.batching.naive import NaiveMachine
 
 
 def assert_equal(one: BatchRun, other: BatchRun) -> None:
@@ -42,6 +45,10 @@ def test_both_engines_and_the_checker_agree(
         for engine in ("reference", "compiled")
     ]
     assert_equal(*runs)
+    with patch("bfio.batching.simulation.interpreted", NaiveMachine):
+        assert_equal(
+            runs[0], simulate(scenario, seed=seed, engine="reference", keeps_log=True, **options)
+        )
     broken = violations(runs[0])
     assert broken == {}, broken
 

@@ -5,9 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bfio.batching.arrivals import ArrivalName, DrawnArrivals, ListedArrivals
-from bfio.batching.laws import Law, LawName
-from bfio.batching.sizes import ListedSizes
+from bfio.batching.laws import (
+    ArrivalName,
+    DrawnArrivals,
+    Law,
+    LawName,
+    ListedArrivals,
+    ListedSizes,
+)
 from formulations.errors import InputError
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bfio.batching.hardware import hardware
-from bfio.batching.measured import fit_batch_time, read_batches
+from bfio.batching.hardware import fit_batch_time, hardware, read_batches
 from formulations.errors import InputError
 from tests.cli.conftest import Bfio, bfio
 

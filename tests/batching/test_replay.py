@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from bfio.batching.laws import Law, LawName
-from bfio.batching.log import BatchLog
-from bfio.batching.replay import violations
-from bfio.batching.replay_requests import request_ends
+from bfio.batching.replay import request_ends, violations
 from bfio.batching.run import BatchRun
 from bfio.batching.scenario import Scenario
 from bfio.batching.simulation import simulate
-from bfio.batching.tallies import COUNT, DEPARTED, E2E, SUM
+from bfio.batching.tallies import COUNT, DEPARTED, E2E, SUM, BatchLog
 from formulations.arrays import IntArray
 from formulations.batching import (
     Agent,

@@ -5,15 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.batching.arrivals import ListedArrivals
+from bfio.batching.laws import ListedArrivals, ListedSizes
 from bfio.batching.policy import BatchState
 from bfio.batching.program import batch_of
 from bfio.batching.registry import build
-from bfio.batching.run import BatchRun
+from bfio.batching.run import BatchRun, WorkedBatch, first_batches
 from bfio.batching.scenario import Scenario, Serving
 from bfio.batching.simulation import simulate
-from bfio.batching.sizes import ListedSizes
-from bfio.batching.worked import WorkedBatch, first_batches
 from formulations.batch_composition import BatchProblem, phase_weights, solve, violations, worth
 from formulations.batching import rybko_stolyar, single_engine
 from formulations.errors import InputError

@@ -4,10 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from bfio.batching.conservation import reasons
 from bfio.batching.registry import build
 from bfio.batching.run import BatchRun
-from bfio.batching.scenario import Scenario, Serving
+from bfio.batching.scenario import Scenario, Serving, reasons
 from bfio.batching.simulation import simulate
 from bfio.batching.tallies import DEPARTED
 from bfio.common.statistics import half_width

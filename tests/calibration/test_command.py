@@ -128,7 +128,7 @@ def test_numbers_are_read_to_the_last_bit(bfio: Bfio) -> None:
     rows = np.column_stack([durations, loads])
     text = "\n".join(",".join(map(repr, row)) for row in rows.tolist())
     Path("steps.csv").write_text(HEAD + text)
-    from bfio.calibration.reader import read_steps
+    from bfio.calibration.measurements import read_steps
 
     found = read_steps("steps.csv")
     assert np.array_equal(found.duration_s, durations)

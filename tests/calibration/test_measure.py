@@ -12,7 +12,7 @@ import pytest
 
 from bfio.calibration.fit import fit_step_time
 from bfio.calibration.measure_options import MeasureOptions
-from bfio.calibration.reader import read_steps
+from bfio.calibration.measurements import read_steps
 from formulations.errors import InputError
 from tests.cli.conftest import Bfio, bfio
 

@@ -74,7 +74,7 @@ def test_the_project_is_followed_and_installed_packages_are_not() -> None:
     assert {"bfio.decode.policies.by_key", "formulations.errors"} <= modules
     assert not {name for name in modules if name.partition(".")[0] not in ("bfio", "formulations")}
     assert "bfio.decode.simulation" in import_closure("bfio")
-    assert "bfio.decode.simulation" not in import_closure("bfio.kvcache.engine")
+    assert "bfio.decode.simulation" not in import_closure("bfio.kvcache.simulation")
 
 
 def _write(folder: Path, *, top: str) -> None:

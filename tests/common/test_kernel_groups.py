@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 import bfio
-from bfio.batching.machine.loop import run_slots
+from bfio.batching.phases import run_slots
 from bfio.common import engine_choice, kernel_groups
 from bfio.common.engine_choice import is_worthwhile
 from bfio.common.kernel_groups import KernelGroup, compile_groups, group_of, groups
 from bfio.decode.machine.whole_run import EVERY_PART, loop_of
 from bfio.decode.policy_registry import built_in
-from bfio.wait.machine.cohorts import run_cohorts
-from bfio.wait.machine.first_come import run_first_come
+from bfio.wait.cohorts import run_cohorts
+from bfio.wait.fcfs import run_first_come
 from formulations.errors import InputError
 from tests.processes import PATIENCE_S
 
@@ -95,7 +95,7 @@ def test_every_entry_point_belongs_to_one_group() -> None:
     specs = [spec for spec in built_in().values() if spec.kernel is not None]
     loops = {loop_of(spec, parts).name for spec in specs for parts in (frozenset(), EVERY_PART)}
     loops |= {f"{loop.__module__}:{loop.__name__}" for loop in _LOOPS}
-    loops.add("bfio.kvcache.machine.whole_run:run_batches")
+    loops.add("bfio.kvcache.compiled:run_batches")
     names = [name for group in groups().values() for name in group.entry_points()]
     assert loops < set(names)
     assert len(names) == len(set(names)) == decorated + len(loops) > 50

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bfio.batching.arrivals import ListedArrivals
+from bfio.batching.laws import ListedArrivals, ListedSizes
 from bfio.batching.registry import build
 from bfio.batching.scenario import Scenario as OneEngine
 from bfio.batching.scenario import Serving
 from bfio.batching.simulation import simulate as simulate_slots
-from bfio.batching.sizes import ListedSizes
 from bfio.calibration.measurements import MeasuredSteps
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyObserver

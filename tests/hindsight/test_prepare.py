@@ -10,11 +10,11 @@ _PROGRAM = """
 import importlib, pkgutil
 import numpy as np
 from numba.core.dispatcher import Dispatcher
-from bfio.hindsight.latency.prepare import prepare as prepare_latency
+from bfio.hindsight.latency.solve import prepare as prepare_latency
 from bfio.hindsight.latency.solve import solve_hindsight
-from bfio.hindsight.makespan.prepare import prepare as prepare_makespan
+from bfio.hindsight.makespan.solve import prepare as prepare_makespan
 from bfio.hindsight.makespan.solve import solve_makespan
-from bfio.kvcache.arrival_models import ArrivalModel
+from bfio.kvcache.lower_bounds import ArrivalModel
 from formulations.hindsight_makespan import MakespanProblem
 
 def signatures():

@@ -3,8 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from bfio.kvcache.batch_time import BatchTime
-from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.instance import BatchTime, CacheInstance
 from formulations.hindsight_latency import Convention, LatencyProblem
 
 CONVENTIONS = st.sampled_from(list(Convention))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.protection import Admission, Protection
+from bfio.kvcache.policy import Admission, Protection
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheVerdict
 from bfio.kvcache.simulation import serve

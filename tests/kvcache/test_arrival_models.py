@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.kvcache.arrival_models import ArrivalModel
+from bfio.kvcache.lower_bounds import ArrivalModel
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention
 

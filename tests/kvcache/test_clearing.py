@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.predictions import noisy_lengths
-from bfio.kvcache.protection import Protection
+from bfio.kvcache.lower_bounds import noisy_lengths
+from bfio.kvcache.policy import CacheState, Protection
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheVerdict, StayEnd
 from bfio.kvcache.simulation import serve
-from bfio.kvcache.state import CacheState
 from formulations.errors import InputError
 from tests.kvcache.instances import instances, problem
 

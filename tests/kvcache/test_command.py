@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from bfio.cli.commands.hindsight import COMMAND, _drawing
-from bfio.kvcache.registry import BUILT_IN
+from bfio.kvcache.policy import BUILT_IN
 from formulations.hindsight_latency import (
     LatencyProblem,
     brute_force,

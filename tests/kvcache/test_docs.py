@@ -3,9 +3,7 @@
 import re
 
 from bfio.common.options import options_table
-from bfio.kvcache.look_ahead import LookAhead
-from bfio.kvcache.protection import BetaClearing
-from bfio.kvcache.registry import BUILT_IN
+from bfio.kvcache.policy import BUILT_IN, BetaClearing, LookAhead
 from tests.places import DOCS
 
 PAGE = (DOCS / "kvcache.md").read_text(encoding="utf-8")

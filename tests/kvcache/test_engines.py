@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.kvcache.feasibility import fits
+from bfio.kvcache.compiled import fits as incremental
 from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.machine.admission import fits as incremental
-from bfio.kvcache.machine.state import RunningRows
+from bfio.kvcache.machine import RunningRows
+from bfio.kvcache.policy import fits
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun
 from bfio.kvcache.simulation import serve

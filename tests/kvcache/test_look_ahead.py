@@ -5,10 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bfio.kvcache.feasibility import fits, memory_after
-from bfio.kvcache.look_ahead import LookAhead, Scan
+from bfio.kvcache.policy import CacheState, LookAhead, Scan, Waiting, fits, memory_after
 from bfio.kvcache.simulation import serve
-from bfio.kvcache.state import CacheState, Waiting
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem, violations
 from tests.kvcache import oracles

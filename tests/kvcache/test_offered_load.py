@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.kvcache.batch_time import BatchTime
-from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.offered_load import arrival_rate, least_busy_time
+from bfio.kvcache.instance import BatchTime, CacheInstance, arrival_rate, least_busy_time
 from bfio.kvcache.simulation import serve
 from formulations.errors import InputError
 from tests.kvcache.instances import instances

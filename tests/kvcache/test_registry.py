@@ -9,14 +9,21 @@ from typing import Any
 import pytest
 
 from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.look_ahead import LookAhead, Order, Scan
-from bfio.kvcache.policy import CachePolicy, Clearing
-from bfio.kvcache.protection import BetaClearing, Protection
-from bfio.kvcache.registry import BUILT_IN, build
+from bfio.kvcache.policy import (
+    BUILT_IN,
+    BetaClearing,
+    CachePolicy,
+    CacheState,
+    Clearing,
+    LookAhead,
+    Order,
+    Protection,
+    Scan,
+    build,
+)
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheVerdict
 from bfio.kvcache.simulation import serve
-from bfio.kvcache.state import CacheState
 from formulations.errors import InputError
 from tests.kvcache.instances import problem
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bfio.kvcache.batch_time import PUBLISHED, UNIT_ROUNDS, BatchTime
-from bfio.kvcache.instance import CacheInstance, rounds_problem
-from bfio.kvcache.machine.whole_run import compile_kernel
+from bfio.kvcache.compiled import compile_kernel
+from bfio.kvcache.instance import PUBLISHED, UNIT_ROUNDS, BatchTime, CacheInstance, rounds_problem
 from bfio.kvcache.replay import violations
 from bfio.kvcache.simulation import serve
 from bfio.workloads.arrivals import Poisson

@@ -9,7 +9,7 @@ import pytest
 
 from bfio.library import Entry, Origin, entries, entry, verify
 from bfio.library.kinds.kind import CLOSED_FORM
-from bfio.library.record import BestKnown
+from bfio.library.store import BestKnown
 
 NOBODY = Origin("nobody", "0")
 KNOWN = [e for e in entries() if e.best is not None]

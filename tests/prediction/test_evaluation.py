@@ -16,9 +16,9 @@ import bfio
 from bfio.cli.main import main
 from bfio.decode.prediction.length_history import walk
 from bfio.decode.predictor import Estimates
-from bfio.prediction.check import report_violations
 from bfio.prediction.evaluation import split
 from bfio.prediction.options import EvaluationOptions
+from bfio.prediction.report import report_violations
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bfio.prediction.measures import (
+from bfio.prediction.report import (
     brier_score,
     calibration,
     calibration_error,

@@ -49,7 +49,7 @@ def test_a_change_counts_if_rows_import_it(folder: Path, file: str, counts: bool
 def test_a_built_in_kind_counts_what_it_imports() -> None:
     """Not the runner, commands and reports around it, nor what only other kinds compute with."""
     modules = import_closure(module_of("kv-cache"))
-    assert {"bfio.kvcache.engine", "bfio.studies.row_parts.workload_arguments"} <= set(modules)
+    assert {"bfio.kvcache.simulation", "bfio.studies.row_parts.workload_arguments"} <= set(modules)
     strangers = ("bfio.cli", "bfio.studies.kinds", "bfio.studies.report", "bfio.studies.runner")
     assert not [name for name in modules if name.startswith((*strangers, "bfio.decode"))]
     assert code_version("simulate") != code_version("kv-cache")

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.wait.arrivals import (
-    even_instance,
-    poisson_instance,
-    varying_instance,
-    workload_instance,
-)
+from bfio.wait.arrivals import even_instance, poisson_instance, varying_instance, workload_instance
 from bfio.wait.instance import StageClock, StageInstance
 from bfio.workloads import Workload
 from formulations.errors import InputError

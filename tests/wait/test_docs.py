@@ -4,8 +4,7 @@ import re
 
 from bfio.common.options import options_table
 from bfio.wait.arrivals import poisson_instance
-from bfio.wait.recipes import NestedWait, NewFirst, Wait
-from bfio.wait.registry import BUILT_IN, build
+from bfio.wait.registry import BUILT_IN, NestedWait, NewFirst, Wait, build
 from bfio.wait.simulation import serve
 from tests.places import DOCS
 from tests.wait.cases import I0

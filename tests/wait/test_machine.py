@@ -7,24 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.wait.machine import arrays
-from bfio.wait.machine.phases import evict, has_room, reveal, run_batch
-from bfio.wait.machine.records import with_room
-from bfio.wait.machine.state import (
+from bfio.wait.machine import (
     COMPLETED,
     HELD_TOKENS,
     HOLDING,
     REVEALED,
     Ending,
+    close_gaps,
+    evict,
+    has_room,
+    move,
     new_course,
     new_presence,
     new_table,
+    place_of,
+    reveal,
+    run_batch,
     with_rows,
 )
+from bfio.wait.run import with_room
 from formulations.arrays import IntArray
 from tests.wait.cases import instance, instances
 
-MOVE: Any = arrays.move
+MOVE: Any = move
 
 
 @pytest.mark.parametrize("move", [MOVE, MOVE.__recipe__.compiled_as])
@@ -48,7 +53,7 @@ def test_close_gaps(data: st.DataObject) -> None:
     first, last = sorted(data.draw(st.integers(0, n)) for _ in range(2))
     left = [i for i in line[first:last].tolist() if completion[i] < 0]
     outside = [*line[:first].tolist(), *line[last:].tolist()]
-    arrays.close_gaps(line, first, last, completion)
+    close_gaps(line, first, last, completion)
     assert line[last - len(left) : last].tolist() == left
     assert [*line[:first].tolist(), *line[last:].tolist()] == outside
 
@@ -59,7 +64,7 @@ def test_place_of(some: set[int], request: int, data: st.DataObject) -> None:
     line = np.array(sorted(some), dtype=int)
     first, last = sorted(data.draw(st.integers(0, len(line))) for _ in range(2))
     less = sum(1 for i in line[first:last].tolist() if i < request)
-    assert arrays.place_of(line, first, last, request) == first + less
+    assert place_of(line, first, last, request) == first + less
 
 
 @given(st.data())

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from bfio.wait.arrivals import even_instance, poisson_instance, scaled, varying_instance
-from bfio.wait.chains import ThresholdPolicy, nested_policy
-from bfio.wait.queues import queue_lengths
+from bfio.wait.chains import ThresholdPolicy, nested_policy, queue_lengths
 from bfio.wait.registry import build
 from bfio.wait.replay import violations
 from bfio.wait.run import StageRun

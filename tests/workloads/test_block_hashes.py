@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bfio.workloads import generators, read_trace, rescaling, windows
+from bfio.workloads import generators, read_trace
 from bfio.workloads import reader as reader_module
 from bfio.workloads.workload import Workload
 from bfio.workloads.writer import write_trace
@@ -72,8 +72,8 @@ def test_parts_keep_their_hashes_and_draws_lose_them() -> None:
         LOAD.head(2),
         LOAD.part(np.array([2, 3])),
         LOAD.part(np.array([False, True, True, False])),
-        windows.window(LOAD, 1, 2),
-        rescaling.with_output_mean(LOAD, 9),
+        generators.window(LOAD, 1, 2),
+        generators.with_output_mean(LOAD, 9),
         generators.with_shuffled_outputs(LOAD, np.random.default_rng(0)),
     ]
     whole = [[7, 8], [7], [7, 9], []]

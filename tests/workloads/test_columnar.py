@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from bfio.workloads import Workload, columnar, read_trace, reader
 from bfio.workloads.columnar import Irregular, from_texts, read_columns
-from bfio.workloads.request_columns import RequestColumns, TimeColumn
-from bfio.workloads.tables import open_table
-from bfio.workloads.text_source import open_content
-from bfio.workloads.trace_formats import azure_2023, azure_2024, burstgpt_1, own, vidur
+from bfio.workloads.tables import open_content, open_table
+from bfio.workloads.trace_format import RequestColumns, TimeColumn
+from bfio.workloads.trace_formats import formats
 from formulations.errors import InputError
 from tests.workloads.published import ALL
 
+BY_NAME = {form.name: form for form in formats()}
 WHOLE = st.integers(0, 10**6).map(str)
 FLOATS = st.integers(0, 10**6).map(lambda n: f"{n}.0")
 NUMBERS = st.decimals(0, 10**9, places=6, allow_nan=False).map(str)
@@ -38,11 +38,11 @@ ODD = st.sampled_from(
     ]
 )  # fmt: skip
 FORMATS = {
-    own.FORMAT: NUMBERS | LONG | st.just(""),
-    vidur.FORMAT: NUMBERS | LONG,
-    burstgpt_1.FORMAT: WHOLE | NUMBERS,
-    azure_2023.FORMAT: DAYS,
-    azure_2024.FORMAT: st.builds(str.__add__, DAYS, ZONES),
+    BY_NAME["bfio"]: NUMBERS | LONG | st.just(""),
+    BY_NAME["vidur"]: NUMBERS | LONG,
+    BY_NAME["burstgpt-1"]: WHOLE | NUMBERS,
+    BY_NAME["azure-2023"]: DAYS,
+    BY_NAME["azure-2024"]: st.builds(str.__add__, DAYS, ZONES),
 }
 
 
@@ -52,7 +52,7 @@ def tables(draw: st.DrawFn, *, odd: bool) -> bytes:
     form = draw(st.sampled_from(list(FORMATS)))
     delimiter = draw(st.sampled_from([",", ";", "\t"])) if odd else ","
     end = draw(st.sampled_from(["\n", "\r\n"]))
-    blank = draw(st.booleans()) and form is own.FORMAT
+    blank = draw(st.booleans()) and form is BY_NAME["bfio"]
     lengths = draw(st.sampled_from([WHOLE, FLOATS])) if odd else WHOLE
     rows = [delimiter.join(form.columns)]
     for _ in range(draw(st.integers(0, 12))):

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bfio.workloads.cells import has_offset, is_blank, seconds, timestamp, token_count
-from bfio.workloads.decimals import MAX_CHARACTERS, format_decimal, parse_decimal, shown
+from bfio.workloads.trace_format import (
+    MAX_CHARACTERS,
+    format_decimal,
+    has_offset,
+    is_blank,
+    parse_decimal,
+    seconds,
+    shown,
+    timestamp,
+    token_count,
+)
 from formulations.arrays import MAX_TOKENS
 from formulations.errors import InputError
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.workloads import describe, generators, read_trace, rescaling, windows
+from bfio.workloads import describe, generators, read_trace
 from bfio.workloads import reader as reader_module
 from bfio.workloads.read_requests import numbered
 from bfio.workloads.workload import Workload
@@ -137,8 +137,8 @@ def test_parts_keep_their_keys_and_draws_lose_them() -> None:
     kept = [
         LOAD.head(2).prompt_keys,
         LOAD.part(np.array([2, 3])).prompt_keys,
-        windows.window(LOAD, 1, 2).prompt_keys,
-        rescaling.with_output_mean(LOAD, 9).prompt_keys,
+        generators.window(LOAD, 1, 2).prompt_keys,
+        generators.with_output_mean(LOAD, 9).prompt_keys,
     ]
     assert [None if keys is None else keys.tolist() for keys in kept] == [
         [0, 1], [2, 0], [2, 0], [0, 1, 2, 0],

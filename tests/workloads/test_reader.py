@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.workloads import Workload, read_trace
-from bfio.workloads.text_source import MAX_LINE
+from bfio.workloads.tables import MAX_LINE
 from formulations.errors import InputError
 from tests.workloads.published import BURSTGPT_1, MOONCAKE
 

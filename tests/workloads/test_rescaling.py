@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.workloads.rescaling import rescaled_outputs, with_output_mean
-from bfio.workloads.windows import window
+from bfio.workloads.generators import rescaled_outputs, window, with_output_mean
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 

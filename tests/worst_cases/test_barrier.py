@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bfio.decode.options import Dispatch
-from bfio.worst_cases.adversary import adversary
-from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known
-from bfio.worst_cases.exhaustive import exhaustive
+from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known, adversary
+from bfio.worst_cases.search import exhaustive
 from formulations.hindsight_makespan import (
     MakespanProblem,
     brute_force,

@@ -5,8 +5,7 @@ import pytest
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget
 from bfio.worst_cases.bilevel import bilevel
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
-from bfio.worst_cases.exhaustive import exhaustive
-from bfio.worst_cases.search import worst_case
+from bfio.worst_cases.search import exhaustive, worst_case
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention
 

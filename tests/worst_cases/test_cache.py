@@ -9,11 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bfio.kvcache.simulation import serve
-from bfio.worst_cases.cache import CacheSpace, CacheTarget
-from bfio.worst_cases.exhaustive import exhaustive
-from bfio.worst_cases.local import local
-from bfio.worst_cases.steady import steady
-from bfio.worst_cases.within import least_within
+from bfio.worst_cases.cache import CacheSpace, CacheTarget, least_within, steady
+from bfio.worst_cases.search import exhaustive, local
 from formulations.hindsight_latency import Convention, LatencyProblem, brute_force, total_latency
 from tests.worst_cases.instances import ALGORITHM_1, at_once, cache
 

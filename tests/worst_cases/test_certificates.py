@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
 from bfio.worst_cases.case import Case, Ratio, exceeds, plain
-from bfio.worst_cases.exhaustive import exhaustive
+from bfio.worst_cases.search import exhaustive
 
 CACHE = exhaustive(CacheTarget("semi-online"), CacheSpace(4, 5)).case
 BARRIER = exhaustive(BarrierTarget("fcfs"), BarrierSpace(3, prompt=2, output=2)).case

@@ -264,7 +264,7 @@ def _pairs(texts: list[str] | None, where: str) -> Iterator[tuple[str, str]]:
 def _with_trace(
     scenario: "Scenario", sources: SourceOptions, workload: "Workload", name: str
 ) -> "Scenario":
-    from bfio.batching.trace import with_trace
+    from bfio.batching.scenario import with_trace
 
     if sources.rate is not None:
         network = scenario.network
@@ -305,7 +305,7 @@ def batch_settings(
     workload : Workload, optional
         The requests of a trace.
     """
-    from bfio.workloads.requests_used import requests_used
+    from bfio.workloads.statistics import requests_used
 
     def told(value: Fraction | None) -> str:
         return number(plain_number(value))
@@ -380,11 +380,11 @@ def theory_of(scenario: "Scenario") -> dict[str, Any] | None:
 
 def document_of(args: argparse.Namespace, run: "BatchRun") -> dict[str, Any]:
     """Return the figures of a run, what the checker says, remarks, and a verdict."""
-    from bfio.batching.conservation import remarks
     from bfio.batching.replay import violations
+    from bfio.batching.run import first_batches
+    from bfio.batching.scenario import remarks
     from bfio.batching.simulation import simulate
     from bfio.batching.stability import judge
-    from bfio.batching.worked import first_batches
 
     document = run.summary() | {"remarks": remarks(run.scenario)}
     end, loaded = int(run.course.slot[-1]), int(run.course.loaded[-1].sum())
@@ -691,7 +691,7 @@ def _run(args: argparse.Namespace) -> int:
         scenarios = scenarios_of(args, sources, workload)
 
     # Not before: bad input is refused at once.
-    from bfio.batching.arrivals import ListedArrivals
+    from bfio.batching.laws import ListedArrivals
     from bfio.batching.simulation import simulate
     from bfio.cli.tables import print_sentences
     from bfio.common.provenance import citable_versions

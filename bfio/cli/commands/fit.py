@@ -47,7 +47,7 @@ def fit_batches(
     add_arguments : callable
         Adds the arguments of the command to a parser.
     """
-    from bfio.batching.measured import fit_batch_time, read_batches
+    from bfio.batching.hardware import fit_batch_time, read_batches
     from bfio.common.number_text import number
     from bfio.common.provenance import citable_versions
     from formulations.rationals import exact_number
@@ -172,7 +172,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from bfio.calibration.fit import fit_step_time
-    from bfio.calibration.reader import read_steps
+    from bfio.calibration.measurements import read_steps
     from bfio.calibration.result import goodness_rows
     from bfio.common.provenance import citable_versions
     from bfio.common.regression import Loss

@@ -38,7 +38,7 @@ def write_steps(
     origin : mapping
         Where they come from: kept in each document under ``provenance``.
     """
-    from bfio.workloads.files import atomic_file
+    from bfio.workloads.tables import atomic_file
 
     written = []
     for rank, kept in enumerate(worst, 1):

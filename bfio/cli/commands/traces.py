@@ -154,7 +154,7 @@ def _geometric(args: argparse.Namespace) -> None:
         found[name] = workload.output_tokens, fit
 
     def figure() -> "Figure":
-        from bfio.prediction.geometric_plots import geometric_figure
+        from bfio.prediction.plots import geometric_figure
 
         return geometric_figure(found)
 

@@ -164,7 +164,7 @@ def wait_settings(
     workload : Workload, optional
         The requests of a trace.
     """
-    from bfio.workloads.requests_used import requests_used
+    from bfio.workloads.statistics import requests_used
 
     worker, duration = problem.single_worker(), arrivals.duration
     span = f"{number(plain_number(duration or Fraction(0)))} s"

@@ -9,7 +9,7 @@ from bfio.cli.output import print_json, print_table
 from bfio.common.number_text import number
 
 if TYPE_CHECKING:
-    from bfio.worst_cases.found import Found
+    from bfio.worst_cases.case import Found
 
 _SUMMARY = "search small instances on which a policy is worst beside the optimum"
 _DESCRIPTION = """\

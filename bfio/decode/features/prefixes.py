@@ -22,7 +22,7 @@ from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.features.feature import Feature, RuleTable, number
 from bfio.decode.machine.arrays import sort_few
 from bfio.decode.machine.counters import ADMITTED, STEP
-from bfio.workloads.block_hashes import BLOCK_TOKENS, BlockHashes
+from bfio.workloads.request_data import BLOCK_TOKENS, BlockHashes
 from formulations.arrays import FloatArray, IntArray, frozen
 from formulations.errors import InputError
 

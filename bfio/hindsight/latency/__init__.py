@@ -1,8 +1,11 @@
 """The offline optimum of total latency under one KV cache, with certified bounds."""
 
-from bfio.hindsight.latency.methods import solve_latency
-from bfio.hindsight.latency.result import HindsightResult, HindsightSeconds
-from bfio.hindsight.latency.solve import solve_hindsight
+from bfio.hindsight.latency.solve import (
+    HindsightResult,
+    HindsightSeconds,
+    solve_hindsight,
+    solve_latency,
+)
 from formulations.hindsight_latency.bound import PriceCertificate, certified_bound
 
 __all__ = [

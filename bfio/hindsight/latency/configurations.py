@@ -1,4 +1,16 @@
-"""Sets of cells that fit together, and the dearest of them by dynamic programming.
+"""Cells that requests can be, sets of them that fit together, and the dearest such set.
+
+One kernel for the three conventions: a request holds ``s + age`` tokens at ages 0..d-1.
+
+That is convention B. A(s, o) is B(s, o + 1), and C(s, o) is B(s + 1, o) one round later, so both
+have the same feasible starts as their image (spec kv_cache, section 1.6; tested).
+
+Cells: what one request can be at one round, as far as the others must know.
+
+A request that holds m tokens now and has r rounds left after this one is the cell (m, r); its
+peak is m + r. Whether requests fit together from now on depends on their cells alone.
+
+Sets of cells that fit together, and the dearest of them by dynamic programming.
 
 Take the cells of a set latest to finish first. When the cell (m, r) is the next to be added to
 others that hold S tokens in c requests now, the first of them all to finish is the new one, r
@@ -14,13 +26,156 @@ Tables have the shape (requests, tokens), so that the inner loops run along memo
 """
 
 import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point, in_place, kernel
-from bfio.hindsight.latency.cells import Cells
 from formulations.arrays import BoolArray, FloatArray, IntArray
+from formulations.hindsight_latency import Convention, LatencyProblem
+
+
+class NormalForm(NamedTuple):
+    """Requests in convention B, sorted so that identical ones are neighbours; kernels take it.
+
+    Parameters
+    ----------
+    memory : int
+        ``M`` [tokens].
+    prompt, duration, arrival : IntArray
+        Shape (n,): tokens at age 0, number of occupied rounds, first possible start.
+    order : IntArray
+        Shape (n,): index of each request in the problem.
+    constant : int
+        Total latency minus the sum of starts.
+    origin : int
+        Round of the problem that is round 0 here: the first arrival.
+    """
+
+    memory: int
+    prompt: IntArray
+    duration: IntArray
+    arrival: IntArray
+    order: IntArray
+    constant: int
+    origin: int
+
+    @property
+    def num_requests(self) -> int:
+        """``n``."""
+        return len(self.order)
+
+    @property
+    def peak(self) -> IntArray:
+        """Tokens at the last occupied round, shape (n,)."""
+        return self.prompt + self.duration - 1
+
+    def starts(self, sorted_starts: IntArray) -> tuple[int, ...]:
+        """Return starts in the order of the problem."""
+        starts = np.empty(self.num_requests, dtype=np.int64)
+        starts[self.order] = sorted_starts + self.origin
+        return tuple(int(start) for start in starts)
+
+
+def normal_form(problem: LatencyProblem) -> NormalForm:
+    """Translate a problem of any convention."""
+    prompt = problem.prompt + (problem.convention is Convention.HALF_OPEN)
+    duration = problem.output + (problem.convention is Convention.CLOSED)
+    order = np.lexsort((problem.arrival, duration, prompt)).astype(np.int64)
+    origin = min(problem.arrival.tolist(), default=0)
+    arrival = problem.arrival[order] - origin
+    return NormalForm(
+        memory=problem.memory,
+        prompt=prompt[order].astype(np.int64),
+        duration=duration[order].astype(np.int64),
+        arrival=arrival,
+        order=order,
+        constant=sum(problem.output.tolist()) - sum(arrival.tolist()),
+        origin=origin,
+    )
+
+
+class Cells(NamedTuple):
+    """All cells some request can be, latest to finish first; kernels take them as they are.
+
+    Parameters
+    ----------
+    tokens, left : IntArray
+        Shape (c,): m and r of each cell.
+    copies : IntArray
+        Shape (c,): how many requests can be the cell and would fit there together.
+    of_age : IntArray
+        Shape (n, longest duration): cell of each request by age, -1 beyond its end.
+    memory, smallest : int
+        ``M`` and the least prompt [tokens].
+    """
+
+    tokens: IntArray
+    left: IntArray
+    copies: IntArray
+    of_age: IntArray
+    memory: int
+    smallest: int
+
+
+def build_cells(form: NormalForm) -> Cells:
+    """Return the cells of a problem."""
+    requests = zip(form.prompt.tolist(), form.duration.tolist(), strict=True)
+    paths = [[(d - 1 - age, prompt + age) for age in range(d)] for prompt, d in requests]
+    ordered = sorted({cell for path in paths for cell in path}, reverse=True)
+    index = {cell: c for c, cell in enumerate(ordered)}
+    of_age = np.full((len(paths), max(map(len, paths), default=0)), -1, dtype=np.int64)
+    for i, path in enumerate(paths):
+        of_age[i, : len(path)] = [index[cell] for cell in path]
+    requests_at = Counter(cell for path in paths for cell in path)
+    return Cells(
+        tokens=np.array([m for _, m in ordered], dtype=np.int64),
+        left=np.array([r for r, _ in ordered], dtype=np.int64),
+        copies=np.array(
+            [min(requests_at[r, m], form.memory // (m + r)) for r, m in ordered], dtype=np.int64
+        ),
+        of_age=of_age,
+        memory=form.memory,
+        smallest=int(form.prompt.min(initial=1)),
+    )
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Which starts and cells are still open.
+
+    Parameters
+    ----------
+    starts : BoolArray
+        Shape (n, rounds + 1): whether a request may start at k; the last column stands for all
+        starts from the last priced round on.
+    cells : BoolArray
+        Shape (rounds, c): whether some open start makes a request the cell at a round.
+    """
+
+    starts: BoolArray
+    cells: BoolArray
+
+
+def open_windows(form: NormalForm, cells: Cells, starts: BoolArray) -> Windows:
+    """Derive the open cells from the open starts."""
+    rounds = starts.shape[1] - 1
+    open_cells = np.zeros((rounds, len(cells.tokens)), dtype=np.bool_)
+    for i, duration in enumerate(form.duration.tolist()):
+        for age in range(min(duration, rounds)):
+            open_cells[age:, cells.of_age[i, age]] |= starts[i, : rounds - age]
+    return Windows(starts, open_cells)
+
+
+def arrival_windows(form: NormalForm, cells: Cells, rounds: int) -> Windows:
+    """Return the windows that arrivals alone leave open."""
+    starts = np.arange(rounds + 1)[None, :] >= form.arrival[:, None]
+    starts[:, rounds] = True
+    return open_windows(form, cells, starts)
+
 
 #: Weight of the empty set; keeps products clear of the smallest and largest doubles.
 _EMPTY = 1e-200

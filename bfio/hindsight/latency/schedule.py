@@ -12,7 +12,7 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point
 from bfio.hindsight.in_hand import is_over
-from bfio.hindsight.latency.normal_form import NormalForm
+from bfio.hindsight.latency.configurations import NormalForm
 from bfio.kvcache.run import CacheLimits
 from bfio.kvcache.simulation import serve
 from formulations.arrays import IntArray

@@ -43,14 +43,18 @@ from itertools import pairwise
 import numpy as np
 
 from bfio.hindsight.in_hand import is_over
-from bfio.hindsight.latency.bound import SCALE, PricedBound, cell_losses
-from bfio.hindsight.latency.cells import Cells
-from bfio.hindsight.latency.dominance import drop_improvable, undominated
-from bfio.hindsight.latency.expansion import expand
-from bfio.hindsight.latency.normal_form import NormalForm
-from bfio.hindsight.latency.pairs import PairLosses
-from bfio.hindsight.latency.states import MARK_BITS, MARK_WORDS, NONE_LOST, States
-from bfio.hindsight.latency.tables import Tables
+from bfio.hindsight.latency.bound import SCALE, PairLosses, PricedBound, cell_losses
+from bfio.hindsight.latency.configurations import Cells, NormalForm
+from bfio.hindsight.latency.states import (
+    MARK_BITS,
+    MARK_WORDS,
+    NONE_LOST,
+    States,
+    Tables,
+    drop_improvable,
+    expand,
+    undominated,
+)
 from formulations.arrays import BoolArray, IntArray
 
 #: Most requests: their marks fill the words.

@@ -1,5 +1,11 @@
 """Solve the hindsight makespan problem: first schedules, bounds, a search, CP-SAT on what is left.
 
+First schedules: several orders of priority; no slot stays free while a request waits.
+
+Compile the kernels of the search before the first measured solve.
+
+Solve the hindsight makespan problem: first schedules, bounds, a search, CP-SAT on what is left.
+
 Measured on random instances (docs/hindsight-makespan.md), the search proves far more than CP-SAT
 wherever a step has few successors, and CP-SAT more than the search where many slots meet free
 starts. So the search has the first part of the time, and CP-SAT, from its schedule, the rest.
@@ -10,14 +16,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache
 from math import inf
 
+import numpy as np
+
+from bfio.common.kernel_groups import ensure_compiled
 from bfio.hindsight.in_hand import InHand
 from bfio.hindsight.makespan.filling import filled, takes_insertions
-from bfio.hindsight.makespan.form import SearchForm, search_form
-from bfio.hindsight.makespan.lists import Schedule, best_list
-from bfio.hindsight.makespan.prepare import prepare
-from bfio.hindsight.makespan.search import StepSearch, is_searchable
+from bfio.hindsight.makespan.search import SearchForm, StepSearch, is_searchable, search_form
+from bfio.hindsight.makespan.states import rehash
 from formulations.deadline import FIRST_GRACE_S, UNLIMITED, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.hindsight_makespan import (
@@ -26,12 +34,55 @@ from formulations.hindsight_makespan import (
     MakespanProgram,
     MakespanResult,
     list_schedule,
+    objective_value,
     solve,
 )
 from formulations.hindsight_makespan.bound import part, segments
 from formulations.hindsight_makespan.check import better_than
 from formulations.rationals import MAX_RATIONAL
 from formulations.results import BoundKind, Termination, own_solver
+
+Schedule = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def best_list(problem: MakespanProblem) -> tuple[int, Schedule]:
+    """Return the best list schedule and its objective.
+
+    The orders are: first come; longest output first, which shortens the drain; shortest output
+    first, which is best for latency; highest peak first; most work first.
+    """
+    rows = list(zip(problem.prompt.tolist(), problem.output.tolist(), strict=True))
+    num = range(problem.num_requests)
+    orders = (
+        list(num),
+        sorted(num, key=lambda i: -rows[i][1]),
+        sorted(num, key=lambda i: rows[i][1]),
+        sorted(num, key=lambda i: -sum(rows[i])),
+        sorted(num, key=lambda i: -rows[i][1] * (2 * rows[i][0] + rows[i][1] - 1)),
+    )
+    schedules = [list_schedule(problem, order) for order in orders]
+    values = [objective_value(problem, *schedule) for schedule in schedules]
+    best = min(range(len(orders)), key=lambda k: values[k])
+    return values[best], schedules[best]
+
+
+@cache
+def prepare() -> None:
+    """Compile all kernels, or load them from Numba's cache; once per process."""
+    ensure_compiled("makespan")
+    values = np.arange(1, 6)
+    for objective in (MakespanObjective.WALL_CLOCK, MakespanObjective.LATENCY):
+        problem = MakespanProblem(2, 2, values - 1, values, values, objective=objective)
+        form = search_form(problem)
+        if takes_insertions(form):
+            list(filled(form, UNLIMITED))
+        search = StepSearch(form)
+        # Above every optimum, so that no bound ends the search at once.
+        known = 2 * form.cost(best_list(problem)[0])
+        search.run(known, width=10, most_successors=100)
+        # Only large searches come to this one.
+        rehash(search.begin(known, width=10, most_successors=100)[1])
+
 
 #: Widths of successive searches, and most successors of a state.
 STAGES = ((100, 5_000), (3_000, 50_000), (100_000, 1_000_000), (1_000_000, 100_000_000))

@@ -1,11 +1,10 @@
 """The kinds of problems in the library, by name."""
 
-from bfio.library.kinds.fluid import Decode, Margin, Stages
+from bfio.library.kinds.fluid import Decode, Margin, NestedWait, Stages, Wait
 from bfio.library.kinds.kind import CLOSED_FORM, Judged, Kind
 from bfio.library.kinds.latency import Latency
 from bfio.library.kinds.makespan import Makespan
 from bfio.library.kinds.step import Step
-from bfio.library.kinds.thresholds import NestedWait, Wait
 
 #: In the order of tables.
 KINDS: dict[str, Kind] = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from bfio.library.values import Value, read_value
+from bfio.library.files import Value, read_value
 from formulations.documents import check_keys, check_list
 from formulations.errors import InputError, use_one_of
 from formulations.fluid import FluidObjective

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Task, Value, canonical, label
-from bfio.workloads.files import atomic_file
+from bfio.workloads.tables import atomic_file
 from formulations.errors import InputError
 
 if TYPE_CHECKING:

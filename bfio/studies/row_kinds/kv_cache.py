@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from bfio.common.metrics import Metric
-from bfio.kvcache.batch_time import PUBLISHED
-from bfio.kvcache.instance import CacheInstance, rounds_problem
-from bfio.kvcache.offered_load import arrival_rate
+from bfio.kvcache.instance import PUBLISHED, CacheInstance, arrival_rate, rounds_problem
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import METRICS, TIME, CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve

@@ -9,9 +9,9 @@ from bfio.common.options import from_mapping, names_of
 from bfio.common.users_digest import users_digest
 from bfio.decode.policy import MAX_SHOWN
 from bfio.decode.prediction import registry as predictors
-from bfio.prediction.check import report_violations
 from bfio.prediction.evaluation import evaluate_predictor, split
 from bfio.prediction.options import EvaluationOptions
+from bfio.prediction.report import report_violations
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Described, Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, digest_of

@@ -11,7 +11,7 @@ import numpy as np
 from bfio.decode.replay import run_violations
 from bfio.hindsight.makespan import list_interval, solve_makespan
 from bfio.hindsight.makespan.from_run import clocked_schedule
-from bfio.hindsight.makespan.lists import best_list
+from bfio.hindsight.makespan.solve import best_list
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, excess

@@ -34,8 +34,7 @@ from bfio.studies.row_parts.wait_offer import (
 from bfio.wait.chains import ThresholdPolicy
 from bfio.wait.options import ServeOptions
 from bfio.wait.policy import StagePolicy
-from bfio.wait.recipes import NoThresholdsError
-from bfio.wait.registry import BUILT_IN, build
+from bfio.wait.registry import BUILT_IN, NoThresholdsError, build
 from bfio.wait.replay import violations
 from bfio.wait.run import METRICS, StageRun
 from bfio.wait.simulation import serve

@@ -7,10 +7,8 @@ import numpy as np
 
 from bfio.common.options import names_of
 from bfio.common.users_digest import users_digest
-from bfio.kvcache.arrival_models import ArrivalModel
-from bfio.kvcache.look_ahead import LookAhead
-from bfio.kvcache.protection import BetaClearing
-from bfio.kvcache.registry import build
+from bfio.kvcache.lower_bounds import ArrivalModel
+from bfio.kvcache.policy import BetaClearing, LookAhead, build
 from bfio.studies.row_parts.arguments import Arguments
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem

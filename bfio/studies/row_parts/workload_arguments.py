@@ -24,15 +24,15 @@ from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
 from bfio.workloads.generators import (
     generate,
     resample,
+    window,
     with_arrivals,
+    with_output_mean,
     with_shuffled_outputs,
 )
 from bfio.workloads.law_text import parse_arrivals, parse_law
 from bfio.workloads.reader import read_trace
-from bfio.workloads.requests_used import requests_used
-from bfio.workloads.rescaling import with_output_mean
+from bfio.workloads.statistics import requests_used
 from bfio.workloads.synthetic_workloads import synthetic
-from bfio.workloads.windows import window
 from bfio.workloads.workload import Workload, training_share
 from formulations.arrays import IntArray
 from formulations.errors import InputError

@@ -1,6 +1,7 @@
-"""The trace formats: one module each, found by being in this folder.
+"""The trace formats, found by being in this folder.
 
-A module that defines ``FORMAT``, a `TraceFormat`, is enough to add one. A package outside adds
+A module that defines ``FORMAT``, a `TraceFormat`, is enough to add one; one that defines several
+has them in ``FORMATS``. A package outside adds
 one through an entry point in the group ``bfio.trace_readers`` that names such an object.
 """
 

@@ -1,7 +1,6 @@
 """Vidur: seconds from the first request, printed with as many digits as the float needed."""
 
-from bfio.workloads.request_columns import RequestColumns, TimeColumn
-from bfio.workloads.trace_format import TraceFormat
+from bfio.workloads.trace_format import RequestColumns, TimeColumn, TraceFormat
 
 FORMAT = TraceFormat(
     name="vidur",

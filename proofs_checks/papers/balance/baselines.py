@@ -8,7 +8,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.policy import Policy
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.workloads.adversarial import Lengths, jsq_bad, round_robin_bad
+from bfio.workloads.overload import Lengths, jsq_bad, round_robin_bad
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import engines, full_run, small_run

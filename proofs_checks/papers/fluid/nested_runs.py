@@ -10,8 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bfio.wait.chains import nested_policy
-from bfio.wait.queues import queue_lengths
+from bfio.wait.chains import nested_policy, queue_lengths
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation

@@ -10,9 +10,8 @@ import numpy as np
 
 from bfio.common.engine_choice import Engine
 from bfio.wait.arrivals import poisson_instance, varying_instance
-from bfio.wait.chains import ThresholdPolicy, nested_policy
+from bfio.wait.chains import ThresholdPolicy, nested_policy, queue_lengths
 from bfio.wait.instance import StageInstance
-from bfio.wait.queues import queue_lengths
 from bfio.wait.run import StageRun
 from bfio.wait.simulation import serve
 from formulations.arrays import FloatArray

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from bfio.kvcache import feasibility
+from bfio.kvcache import policy
 from formulations.hindsight_latency import Convention
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
@@ -47,7 +47,7 @@ def _agrees(test: Test) -> Callable[[WorkerState], bool]:
         columns = state.memory, state.running, state.waiting
         together = [*state.running, *state.waiting]
         everywhere = fits(state.memory, together)
-        by_toolkit = feasibility.fits(together, state.memory)
+        by_toolkit = policy.fits(together, state.memory)
         return test(*columns) == everywhere == by_toolkit == equation_1(*columns)
 
     return holds

@@ -6,11 +6,8 @@ from itertools import product
 
 import numpy as np
 
-from bfio.kvcache.batch_time import BatchTime
-from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.look_ahead import LookAhead
-from bfio.kvcache.policy import CachePolicy
-from bfio.kvcache.protection import BetaClearing, Protection
+from bfio.kvcache.instance import BatchTime, CacheInstance
+from bfio.kvcache.policy import BetaClearing, CachePolicy, LookAhead, Protection
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve

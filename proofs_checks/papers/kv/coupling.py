@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bfio.kvcache.feasibility import Load, fits
 from bfio.kvcache.instance import CacheInstance
+from bfio.kvcache.policy import Load, fits
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem, violations
 from proofs_checks.claim import Claims, Context, Defect, Mutation, Scope, texts_of

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bfio.decode.prediction import registry
 from bfio.decode.predictor import CheckedPredictor
-from bfio.prediction.measures import roc_auc
+from bfio.prediction.report import roc_auc
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError

@@ -16,11 +16,16 @@ from bfio.hindsight.latency import (
     certified_bound,
     solve_hindsight,
 )
-from bfio.hindsight.latency.bound import SCALE, narrowed_windows, priced_bound
-from bfio.hindsight.latency.cells import Cells, arrival_windows, build_cells
-from bfio.hindsight.latency.configurations import dearest, losses
-from bfio.hindsight.latency.normal_form import NormalForm, normal_form
-from bfio.hindsight.latency.pairs import pair_losses
+from bfio.hindsight.latency.bound import SCALE, narrowed_windows, pair_losses, priced_bound
+from bfio.hindsight.latency.configurations import (
+    Cells,
+    NormalForm,
+    arrival_windows,
+    build_cells,
+    dearest,
+    losses,
+    normal_form,
+)
 from bfio.hindsight.latency.prices import PriceAscent, Stage
 from bfio.hindsight.latency.schedule import fewest_rounds, good_starts, sequential_starts
 from bfio.hindsight.latency.search import RoundSearch

@@ -8,8 +8,8 @@ from hypothesis import given
 
 from bfio.hindsight.makespan import filling, list_interval
 from bfio.hindsight.makespan.filling import Filling, filled, takes_insertions
-from bfio.hindsight.makespan.form import search_form
-from bfio.hindsight.makespan.lists import best_list
+from bfio.hindsight.makespan.search import search_form
+from bfio.hindsight.makespan.solve import best_list
 from formulations.deadline import UNLIMITED, Deadline
 from formulations.hindsight_makespan import (
     MakespanObjective,

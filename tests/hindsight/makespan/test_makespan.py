@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from bfio.hindsight.makespan import list_interval, solve_makespan
 from bfio.hindsight.makespan import solve as solve_module
-from bfio.hindsight.makespan.form import search_form
-from bfio.hindsight.makespan.lists import best_list
-from bfio.hindsight.makespan.search import StepSearch, is_searchable
+from bfio.hindsight.makespan.search import StepSearch, is_searchable, search_form
+from bfio.hindsight.makespan.solve import best_list
 from formulations import InputError
 from formulations.deadline import OutOfTime
 from formulations.hindsight_makespan import (

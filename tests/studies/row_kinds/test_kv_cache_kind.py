@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.kvcache.batch_time import PUBLISHED
-from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.offered_load import arrival_rate
+from bfio.kvcache.instance import PUBLISHED, CacheInstance, arrival_rate
 from bfio.kvcache.simulation import serve
 from bfio.studies import kinds
 from bfio.studies.row import RowContext, RowResult, canonical

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bfio.hindsight.makespan import solve_makespan
 from bfio.hindsight.makespan.filling import filled
-from bfio.hindsight.makespan.form import search_form
-from bfio.hindsight.makespan.lists import best_list
+from bfio.hindsight.makespan.search import search_form
+from bfio.hindsight.makespan.solve import best_list
 from bfio.studies import kinds
 from bfio.studies.row import RowContext, RowResult, canonical
 from bfio.studies.row_kinds.price_of_myopia import (

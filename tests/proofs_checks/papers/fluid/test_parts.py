@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.wait.chains import nested_policy
-from bfio.wait.queues import queue_lengths
+from bfio.wait.chains import nested_policy, queue_lengths
 from formulations.fluid import equilibrium
 from formulations.thresholds import drift_exponent
 from proofs_checks.papers.fluid.equilibrium import Case, solved, stage_sum

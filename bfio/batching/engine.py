@@ -1,0 +1,455 @@
+"""Runs on the tables of the machine, and the rule that asks policies for batches.
+
+Both engines go through the phases of `bfio.batching.phases`. Compiled runs have the built-in
+policies in them; interpreted ones form batches by `Asking`, whatever the policy.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bfio.batching import machine as s
+from bfio.batching.phases import (
+    count_batch,
+    count_decodes,
+    load_decode,
+    load_prefill,
+    log_batch,
+    run_slots,
+    run_until,
+)
+from bfio.batching.policy import (
+    BatchState,
+    Mixing,
+    Order,
+    TokenBudgetPolicy,
+    ask,
+    policy_of_engine,
+)
+from bfio.batching.scenario import Balancer, Scenario
+from bfio.batching.streams import Streams
+from bfio.batching.tallies import (
+    AREA_REQUESTS,
+    AREA_TOKENS,
+    BUSY,
+    DEADLINE,
+    DECODE,
+    DECODING,
+    DONE,
+    JOINED,
+    LONGEST,
+    NUM_BINS,
+    NUM_DRAWN,
+    NUM_ENGINE,
+    NUM_LOG,
+    NUM_MEASURE,
+    NUM_RUN,
+    NUM_STAGE,
+    NUM_TIMES,
+    PREFILL,
+    PREFILLING,
+    REQUESTS,
+    TOKENS,
+    Moment,
+    Tallies,
+)
+from bfio.batching.time_terms import Part, batch_slots, whole_coefficients
+from formulations.arrays import IntArray
+
+#: Rows of tables at first; each is doubled when it is full.
+_FIRST_ROWS = 256
+
+
+class RunInProgress:
+    """A run: its tables, and the loop that goes on with them, whichever engine it is of.
+
+    Parameters
+    ----------
+    streams : Streams
+        The draws of the run.
+    state : Machine
+        Its tables.
+    loop : callable
+        Runs slots of the tables up to one, see `bfio.batching.phases.run_slots`.
+    deadlines : tuple of int
+        Of `TTFT`, `TBT` and `E2E` [slots].
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        state: s.Machine,
+        loop: Callable[[s.Machine, int], int],
+        deadlines: tuple[int, int, int],
+    ) -> None:
+        self.streams, self.state, self._loop = streams, state, loop
+        for row, deadline in zip(state.times, deadlines, strict=True):
+            row[DEADLINE] = deadline
+        self.known = 0
+
+    def advance(self, until: int) -> None:
+        """Run all slots before ``until``, and deliver what comes to it."""
+        counters = self.state.counters
+        while not self.is_empty():
+            self._load_window()
+            # All that arrives before the end of a window is known; not what comes after it.
+            goal = until if self.streams.is_over() else min(until, self.known)
+            need = self._loop(self.state, goal)
+            if need != s.REACHED:
+                self._give(need)
+            elif counters[s.NOW] < goal and not self.is_empty():
+                # Nobody is there, and nobody comes before the next window.
+                self.idle_until(goal)
+            if need == s.REACHED and counters[s.NOW] >= until:
+                return
+
+    def is_empty(self) -> bool:
+        """Return whether nobody is there and nothing comes any more."""
+        state = self.state
+        if state.counters[s.ARRIVAL] < len(state.arrivals) or state.counters[s.RETURNING]:
+            return False
+        # A request counts until it has departed from its engine.
+        return self.streams.is_over() and not any(row[REQUESTS] for row in state.of_engines)
+
+    def idle_until(self, slot: int) -> None:
+        """Let slots pass in which nothing happens."""
+        self.state.counters[s.NOW] = max(int(self.state.counters[s.NOW]), slot)
+
+    def tallies(self) -> Tallies:
+        """Return what has been counted so far."""
+        state, now = self.state, int(self.state.counters[s.NOW])
+        engines, served = np.array(state.of_engines), np.array(state.engines)
+        engines[:, BUSY] -= np.maximum(served[:, s.FREE_AT] - now, 0)
+        engines[:, AREA_REQUESTS] += engines[:, REQUESTS] * now
+        engines[:, AREA_TOKENS] += engines[:, TOKENS] * now
+        histograms = state.histograms.copy()
+        times = np.array(state.times)
+        return Tallies(now, state.run.copy(), engines, self._stages(), times, histograms)
+
+    def moment(self) -> Moment:
+        """Return how the run stands."""
+        state, engines = self.state, np.array(self.state.of_engines)
+        loaded = engines[:, PREFILL] + engines[:, DECODE]
+        return Moment(int(state.counters[s.NOW]), state.run.copy(), self._stages(), loaded)
+
+    def _stages(self) -> IntArray:
+        """Return the counts of stages; the loop itself keeps fewer, see `machine.BEGUN`."""
+        stages = np.array(self.state.of_stages)
+        begun = stages[:, s.BEGUN].copy()
+        stages[:, PREFILLING] = stages[:, JOINED] - begun
+        stages[:, DECODING] = begun - stages[:, DONE]
+        return stages
+
+    def forget_longest(self) -> None:
+        """Let the longest times be those from now on."""
+        for row in self.state.times:
+            row[LONGEST] = 0
+
+    def log_rows(self) -> IntArray:
+        """Return the raw log."""
+        return self.state.log[: self.state.counters[s.LOG_ROWS]].copy()
+
+    def _load_window(self) -> None:
+        """Take the next arrivals, once all of the present window have come."""
+        counters = self.state.counters
+        while (
+            counters[s.ARRIVAL] >= len(self.state.arrivals)
+            and counters[s.NOW] >= self.known
+            and not self.streams.is_over()
+        ):
+            window = self.streams.window()
+            self.known = window.end
+            self.state = self.state._replace(arrivals=window.arrivals)
+            counters[s.ARRIVAL] = 0
+
+    def _give(self, need: int) -> None:
+        """Give a table the rows that it needs."""
+        state = self.state
+        if need == s.NEEDS_DRAWS:
+            stage = int(state.counters[s.MISSING])
+            block = self.streams.block(stage)
+            # At the end of the table, so that all rows are used when its end is reached.
+            first = state.draws.shape[1] - len(block)
+            state.draws[stage, first:] = block
+            state.nodes[stage, s.N_DRAWN] = first
+        elif need == s.NEEDS_TASKS:
+            tasks = _linked(state.tasks, int(state.counters[s.FREE_TASK]), s.NEXT)
+            state.counters[s.FREE_TASK] = len(state.tasks)
+            self.state = state._replace(tasks=tasks)
+        elif need == s.NEEDS_REQUESTS:
+            requests = _linked(state.requests, int(state.counters[s.FREE_REQUEST]), 0)
+            state.counters[s.FREE_REQUEST] = len(state.requests)
+            self.state = state._replace(requests=requests)
+        elif need == s.NEEDS_RETURNS:
+            self.state = state._replace(returning=_doubled(state.returning))
+        else:
+            assert need == s.NEEDS_LOG
+            self.state = state._replace(log=_doubled(state.log))
+
+
+def _doubled(table: IntArray) -> IntArray:
+    larger = np.zeros((2 * len(table), table.shape[1]), dtype=np.int64)
+    larger[: len(table)] = table
+    return larger
+
+
+def _linked(table: IntArray, free: int, column: int) -> IntArray:
+    """Return a table of twice the rows, the new ones linked, before those that are free."""
+    larger = _doubled(table)
+    larger[len(table) :, column] = np.arange(len(table) + 1, len(larger) + 1)
+    larger[-1, column] = free
+    return larger
+
+
+def interpreted(
+    scenario: Scenario,
+    streams: Streams,
+    deadlines: tuple[int, int, int],
+    *,
+    keeps_log: bool = False,
+) -> RunInProgress:
+    """Return a run of any policies, which are asked batch by batch.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is simulated.
+    streams : Streams
+        Its draws.
+    deadlines : tuple of int
+        Of `TTFT`, `TBT` and `E2E` [slots].
+    keeps_log : bool
+        Whether all that happens is written down.
+    """
+    state = new_machine(scenario, streams, served_by_asking(scenario), keeps_log=keeps_log)
+    small = ("counters", "engines", "of_engines", "of_stages", "times")
+    state = state._replace(**{name: np.asarray(getattr(state, name)).tolist() for name in small})
+    asking = Asking(scenario)
+    return RunInProgress(
+        streams, state, lambda machine, until: run_slots(machine, until, asking), deadlines
+    )
+
+
+class Asking:
+    """The rule of interpreted runs: ask the engine's policy, check its answer, and load that.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is simulated.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        network = scenario.network
+        self._names, self._ranks = [stage.name for stage in network.stages], scenario.ranks
+        self._engines = [
+            (agent, serving, policy_of_engine(serving.policy))
+            for agent in network.agents
+            for serving in [scenario.serving_of(agent.name)] * agent.engines
+        ]
+        self._num_entered = 0
+
+    def __call__(self, machine: s.Machine, engine: int) -> None:
+        """Let an engine load the batch that its policy chooses, if it is not empty."""
+        agent, serving, policy = self._engines[engine]
+        queue = _queue(machine, engine)
+        tasks = machine.tasks[queue]
+        prefill, stages = tasks[:, s.P_LEFT].tolist(), tasks[:, s.STAGE].tolist()
+        knows = getattr(policy, "knows_lengths", False) is True
+        state = BatchState(
+            slot=int(machine.counters[s.NOW]),
+            budget=agent.budget,
+            chunked=agent.chunked,
+            prefill=prefill,
+            stage=[self._names[k] for k in stages],
+            rank=[self._ranks[k] for k in stages],
+            entered=tasks[:, s.ENTERED].tolist(),
+            lengths=tasks[:, s.D_LEFT].tolist() if knows else None,
+        )
+        tokens = ask(policy, state, serving.name)
+        cached = (tasks[:, s.TOTAL] - tasks[:, s.P_LEFT] - tasks[:, s.D_LEFT]).tolist()
+        chosen = [
+            (task, Part(loaded, left == 0, before))
+            for task, loaded, left, before in zip(queue, tokens, prefill, cached, strict=True)
+            if loaded
+        ]
+        if chosen:
+            parts = [part for _, part in chosen]
+            self._load(
+                machine, engine, chosen, batch_slots(agent.batch_time, serving.terms, parts)
+            )
+
+    def _load(
+        self, machine: s.Machine, engine: int, chosen: list[tuple[int, Part]], slots: int
+    ) -> None:
+        tokens = sum(part.tokens for _, part in chosen)
+        end = int(machine.counters[s.NOW]) + slots
+        for k, (task, part) in enumerate(chosen):
+            machine.parts[k] = task, 0 if part.is_decode else part.tokens
+        count_batch(machine, engine, tokens, slots)
+        log_batch(machine, engine, len(chosen), tokens, slots)
+        for task, part in chosen:
+            record = machine.tasks[task]
+            if part.is_decode:
+                count_decodes(machine, record[s.STAGE], end - record[s.LAST], 1)
+                load_decode(machine, engine, task, end)
+                continue
+            load_prefill(machine, engine, task, part.tokens, end)
+            if record[s.P_LEFT] == 0:
+                # In the place of the slot: of those of one batch it tells the order, too.
+                record[s.ENTERED] = self._num_entered
+                self._num_entered += 1
+        run_until(machine, engine, tokens, sum(part.is_decode for _, part in chosen), end)
+
+
+def _queue(machine: s.Machine, engine: int) -> list[int]:
+    """Return the tasks of an engine in order of arrival at it."""
+    found, following = [], machine.tasks[:, s.NEXT]
+    first = s.prefill_list(machine, engine, 0)
+    for line in range(first, s.leaving_list(machine, engine)):
+        task = int(following[line])
+        while task != line:
+            found.append(task)
+            task = int(following[task])
+    numbers = machine.tasks[found, s.NUMBER].tolist()
+    return [task for _, task in sorted(zip(numbers, found, strict=True))]
+
+
+def new_machine(
+    scenario: Scenario, streams: Streams, engines: IntArray, *, keeps_log: bool
+) -> s.Machine:
+    """Return the tables of a run in which nothing has happened yet.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is simulated.
+    streams : Streams
+        Its draws.
+    engines : IntArray
+        Shape (E, 27): how each engine serves, see `served_by_policies` and `served_by_asking`.
+    keeps_log : bool
+        Whether all that happens is written down.
+    """
+    network, num = scenario.network, len(scenario.network.stages)
+    counters = np.zeros(s.NUM_COUNTERS, dtype=np.int64)
+    ranks = max(scenario.ranks) + 1
+    counters[s.NUM_RANKS], counters[s.KEEPS_LOG] = ranks, keeps_log
+    largest = int(engines[:, s.S_BUDGET].max())
+    log_rows = 2 * (largest + num + 1) if keeps_log else 1
+    ends = len(engines) * (2 * ranks + 1)
+    state = s.Machine(
+        counters=counters,
+        engines=engines,
+        nodes=_node_table(scenario),
+        children=_children(scenario),
+        tasks=_free_rows(ends + max(_FIRST_ROWS, 2 * num), s.NUM_TASK, s.NEXT),
+        requests=_free_rows(_FIRST_ROWS if network.fork_join else 1, 2 + num, 0),
+        returning=np.zeros((max(_FIRST_ROWS, 2 * num), s.NUM_RETURNING), dtype=np.int64),
+        draws=np.zeros((num, streams.block_rows, NUM_DRAWN), dtype=np.int64),
+        arrivals=streams.initial().arrivals,
+        prefills=np.zeros((largest, 2), dtype=np.int64),
+        parts=np.zeros((largest, 2), dtype=np.int64),
+        log=np.zeros((log_rows, NUM_LOG), dtype=np.int64),
+        run=np.zeros(NUM_RUN, dtype=np.int64),
+        of_engines=np.zeros((len(engines), NUM_ENGINE), dtype=np.int64),
+        of_stages=np.zeros((num, NUM_STAGE), dtype=np.int64),
+        times=np.zeros((NUM_TIMES, NUM_MEASURE), dtype=np.int64),
+        histograms=np.zeros((NUM_TIMES, NUM_BINS), dtype=np.int64),
+    )
+    state.nodes[:, s.N_DRAWN] = streams.block_rows
+    _make_lists(state, ranks)
+    return state
+
+
+def _make_lists(state: s.Machine, ranks: int) -> None:
+    """Make the first records the ends of empty lists, and the first free task the next."""
+    per_engine = 2 * ranks + 1
+    num = len(state.engines) * per_engine
+    ends = state.tasks[:num]
+    ends[:, s.NEXT] = ends[:, s.BEFORE] = np.arange(num)
+    # Before every task, in each order: a search from the end of a list stops at the latest here.
+    ends[:, [s.NUMBER, s.ENTERED, s.P_LEFT, s.D_LEFT]] = -1
+    by_size = np.repeat(np.array(state.engines)[:, s.S_PREFILL_ORDER] == s.LONGEST, per_engine)
+    ends[by_size, s.P_LEFT] = np.iinfo(np.int64).max
+    state.counters[s.FREE_TASK] = num
+
+
+def _free_rows(rows: int, columns: int, column: int) -> IntArray:
+    """Return a table all of whose rows are free, each linked with the next."""
+    table = np.zeros((rows, columns), dtype=np.int64)
+    table[:, column] = np.arange(1, rows + 1)
+    table[-1, column] = s.NONE
+    return table
+
+
+def served_by_asking(scenario: Scenario) -> IntArray:
+    """Return how engines serve whose batches are formed outside of the machine: by budgets."""
+    budgets = [agent.budget for agent in scenario.network.agents for _ in range(agent.engines)]
+    engines = np.zeros((len(budgets), s.NUM_SERVING), dtype=np.int64)
+    engines[:, s.S_BUDGET] = budgets
+    return engines
+
+
+def served_by_policies(scenario: Scenario) -> IntArray:
+    """Return how engines serve that have built-in policies."""
+    rows = []
+    for agent in scenario.network.agents:
+        serving = scenario.serving_of(agent.name)
+        policy, terms = serving.policy, serving.terms
+        assert isinstance(policy, TokenBudgetPolicy)
+        unit, overhead, *others = whole_coefficients(agent.batch_time, terms, agent.budget)
+        per_token, square, cached, chunk, over, over_square, over_fixed = others
+        row = np.zeros(s.NUM_SERVING, dtype=np.int64)
+        row[: s.FREE_AT] = (
+            agent.budget,
+            list(Mixing).index(policy.mixing),
+            policy.decode_first,
+            policy.kp,
+            policy.kd,
+            policy.limit,
+            policy.group,
+            list(Order).index(policy.prefill_order),
+            list(Order).index(policy.decode_order),
+            agent.chunked,
+            unit,
+            overhead,
+            per_token,
+            agent.batch_time.free_tokens,
+            square,
+            cached,
+            chunk,
+            terms.memory,
+            over,
+            over_square,
+            over_fixed,
+            not terms.are_zero,
+        )
+        rows += [row] * agent.engines
+    return np.array(rows, dtype=np.int64)
+
+
+def _node_table(scenario: Scenario) -> IntArray:
+    network = scenario.network
+    first = np.concatenate(([0], np.cumsum([agent.engines for agent in network.agents])))
+    nodes = np.zeros((len(network.stages), s.NUM_NODE), dtype=np.int64)
+    for k, stage in enumerate(network.stages):
+        j = network.agent_of[k]
+        agent = network.agents[j]
+        row = nodes[k]
+        row[s.N_RANK] = scenario.ranks[k]
+        row[s.N_FIRST_ENGINE], row[s.N_ENGINES] = first[j], agent.engines
+        row[s.N_BALANCER] = list(Balancer).index(scenario.serving_of(agent.name).balancer)
+        row[s.N_FORKS] = network.forks(k)
+        row[s.N_TYPE] = network.types.index(stage.request_type)
+        row[s.N_WAITS] = len(network.predecessors[k])
+    return nodes
+
+
+def _children(scenario: Scenario) -> IntArray:
+    num = len(scenario.network.stages)
+    children = np.zeros((num, num), dtype=np.int64)
+    for k, followers in enumerate(scenario.network.successors):
+        for target, _ in followers:
+            children[k, target] = 1
+    return children

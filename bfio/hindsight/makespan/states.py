@@ -1,0 +1,359 @@
+"""The states of the search: what they are, bounds on what may follow, and where they are kept.
+
+The machine code of the search: one step from a state, in all ways, and what may follow.
+
+A state is a row of integers: the step (or the last arrival, once every request that has not
+started has arrived), the counts of requests not started in mixed radix, and for each lane its
+slots. A slot is ``load · 2^20 + steps left`` of what runs there, 0 if free; the slots of a lane
+and the lanes are sorted, since neither has a name.
+
+The states of the search: where they are kept, found again and forgotten.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.common.array_kernels import copy_to
+from bfio.common.kernels import entry_point, in_place, kernel
+from formulations.arrays import IntArray
+
+#: Bits of a slot that hold the steps left.
+LEFT_BITS = 20
+LEFT_MASK = 2**LEFT_BITS - 1
+#: Columns of a state before its slots.
+HEAD = 2
+
+
+class Data(NamedTuple):
+    """The kinds and the rules; see `SearchForm`.
+
+    ``radix`` weighs the counts of a state; ``last_arrival`` and ``most_successors`` (of a state)
+    are numbers; ``memory`` is what a lane holds at most, 0 for no limit.
+    """
+
+    arrival: IntArray
+    load: IntArray
+    output: IntArray
+    radix: IntArray
+    counts: IntArray
+    lanes: int
+    memory: int
+    growth: int
+    per_step: int
+    per_token: int
+    per_present: int
+    conserving: bool
+    last_arrival: int
+    most_successors: int
+
+
+@entry_point
+def first_reach(slots: IntArray, data: Data, scratch: IntArray) -> int:
+    """Return a bound on the cost of everything, from the state in which nothing has started."""
+    return to_go(slots, data, data.counts, 0, scratch)
+
+
+@in_place
+def to_go(slots: IntArray, data: Data, waiting: IntArray, step: int, scratch: IntArray) -> int:
+    """Return a bound on the cost of all steps from a state on.
+
+    Parameters
+    ----------
+    slots : IntArray
+        Slots of the state, lane after lane.
+    data : Data
+        Kinds and costs.
+    waiting : IntArray
+        Shape (C,): how many of each kind have not started.
+    step : int
+        The step of the state.
+    scratch : IntArray
+        Longer than any request and any load, twice; its first row is used for steps, its second
+        for heights.
+    """
+    if data.per_present:
+        return _latency_to_go(slots, data, waiting, step, scratch[0])
+    return _peaks_to_go(slots, data, waiting, scratch)
+
+
+@in_place
+def _peaks_to_go(slots: IntArray, data: Data, waiting: IntArray, scratch: IntArray) -> int:
+    """Bound the costs of steps and peaks.
+
+    The bounds are those of `formulations.hindsight_makespan.bound` on what is left of the
+    requests, and the sum of the peaks that the running requests alone cause.
+    """
+    lanes, load, output = data.lanes, data.load, data.output
+    total_slots = len(slots)
+    per_lane = total_slots // lanes
+    tokens, work, longest, top = 0, 0, 0, 0
+    for code in slots:
+        left, now = code & LEFT_MASK, code >> LEFT_BITS
+        tokens += left
+        work += left * now + left * (left - 1) // 2
+        longest = max(longest, left)
+        if left:
+            top = max(top, now + left - 1)
+    running_longest = longest
+    for c in range(len(waiting)):
+        if waiting[c]:
+            tokens += waiting[c] * output[c]
+            work += waiting[c] * (output[c] * load[c] + output[c] * (output[c] - 1) // 2)
+            longest = max(longest, output[c])
+            top = max(top, load[c] + output[c] - 1)
+    if tokens == 0:
+        return 0
+    forced = 0
+    for step in range(running_longest):
+        peak = 0
+        for lane in range(lanes):
+            total = 0
+            for slot in range(lane * per_lane, (lane + 1) * per_lane):
+                if slots[slot] & LEFT_MASK > step:
+                    total += (slots[slot] >> LEFT_BITS) + step
+            peak = max(peak, total)
+        forced += peak
+    peaks = max(forced, (work + lanes - 1) // lanes)
+    if max(top, longest) + 1 < scratch.shape[1]:
+        peaks = max(peaks, _layers(slots, data, waiting, scratch, longest, top))
+    steps = max(longest, (tokens + total_slots - 1) // total_slots)
+    if data.memory:
+        steps = max(steps, (work + lanes * data.memory - 1) // (lanes * data.memory))
+    return data.per_step * steps + data.per_token * peaks
+
+
+@in_place
+def _layers(
+    slots: IntArray, data: Data, waiting: IntArray, scratch: IntArray, longest: int, top: int
+) -> int:
+    """Return ``Σ over heights of max(⌈loads above / slots⌉, longest part above)``."""
+    load, output = data.load, data.output
+    drain, entries = scratch[0], scratch[1]
+    drain[: longest + 1] = 0
+    entries[: top + 2] = 0
+    for code in slots:
+        left, now = code & LEFT_MASK, code >> LEFT_BITS
+        if left:
+            entries[now] += 1
+            entries[now + left] -= 1
+            drain[left - 1] = max(drain[left - 1], now + left - 1)
+    for c in range(len(waiting)):
+        if waiting[c]:
+            entries[load[c]] += waiting[c]
+            entries[load[c] + output[c]] -= waiting[c]
+            drain[output[c] - 1] = max(drain[output[c] - 1], load[c] + output[c] - 1)
+    for v in range(1, top + 1):
+        entries[v] += entries[v - 1]
+    # drain[j]: largest load with j steps to go; as j grows it falls.
+    for j in range(longest - 2, -1, -1):
+        drain[j] = max(drain[j], drain[j + 1])
+    above, part, total = 0, 0, 0
+    for height in range(top - 1, -1, -1):
+        above += entries[height + 1]
+        while part < longest and drain[part] - part > height:
+            part += 1
+        total += max((above + len(slots) - 1) // len(slots), part)
+    return total
+
+
+@in_place
+def _latency_to_go(
+    slots: IntArray, data: Data, waiting: IntArray, step: int, ready: IntArray
+) -> int:
+    """Bound the latency that requests gather from a step on.
+
+    With arrivals ignored, shortest first on machines that are free when their slots are is
+    optimal, so kinds must be sorted by output; then the steps before the arrivals are given back.
+    And each request needs its steps.
+    """
+    running = 0
+    for j in range(len(slots)):
+        ready[j] = slots[j] & LEFT_MASK
+        running += ready[j]
+    ends, alone = 0, 0
+    for c in range(len(waiting)):
+        for _ in range(waiting[c]):
+            first = 0
+            for j in range(1, len(slots)):
+                if ready[j] < ready[first]:
+                    first = j
+            ready[first] += data.output[c]
+            ends += ready[first] - max(0, data.arrival[c] - step)
+            alone += data.output[c]
+    return running + max(ends, alone)
+
+
+@in_place
+def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
+    """Sort the slots of each lane, then the lanes, largest first; ``order`` follows the lanes."""
+    per_lane = len(row) // lanes
+    for lane in range(lanes):
+        order[lane] = lane
+        base = lane * per_lane
+        for j in range(base + 1, base + per_lane):
+            value, at = row[j], j
+            while at > base and row[at - 1] < value:
+                row[at] = row[at - 1]
+                at -= 1
+            row[at] = value
+    for lane in range(1, lanes):
+        at = lane
+        while at > 0 and _is_less(row, at - 1, at, per_lane):
+            for j in range(per_lane):
+                one, other = (at - 1) * per_lane + j, at * per_lane + j
+                row[one], row[other] = row[other], row[one]
+            order[at - 1], order[at] = order[at], order[at - 1]
+            at -= 1
+
+
+@in_place
+def _is_less(row: IntArray, one: int, other: int, per_lane: int) -> bool:
+    for j in range(per_lane):
+        left, right = row[one * per_lane + j], row[other * per_lane + j]
+        if left != right:
+            return bool(left < right)
+    return False
+
+
+@in_place
+def _hash(row: IntArray) -> int:
+    value = np.uint64(1469598103934665603)
+    for entry in row:
+        value = (value ^ np.uint64(entry)) * np.uint64(1099511628211)
+        value ^= value >> np.uint64(29)
+    return int(value & np.uint64(2**62 - 1))
+
+
+@in_place
+def find(row: IntArray, rows: IntArray, table: IntArray) -> int:
+    """Return the place of a row in the hash table: its own, or the free one where it belongs."""
+    mask = len(table) - 1
+    place = _hash(row) & mask
+    while table[place] >= 0:
+        known = rows[table[place]]
+        same = True
+        for j in range(len(row)):
+            if known[j] != row[j]:
+                same = False
+                break
+        if same:
+            return int(place)
+        place = (place + 1) & mask
+    return int(place)
+
+
+#: What a state is.
+OPEN, EXPANDED, GONE = 0, 1, 2
+#: Places in ``counters``.
+USED, FREE, BEST, BEST_STATE, DROPPED, HASHED, GENERATED = range(7)
+
+
+class Store(NamedTuple):
+    """States, one per index.
+
+    ``rows`` (see `kernel`), ``cost`` so far, ``reach`` a bound on the whole, ``when`` the step,
+    ``parent``, ``action`` (lane · C + kind of each start, −1 after the last), ``order`` (the lane
+    of the parent that each lane was), ``after`` the next state of the same layer, ``status``;
+    ``head`` the first state of each layer, ``table`` the hash table, ``spare`` indices to reuse,
+    ``counters``.
+    """
+
+    rows: IntArray
+    cost: IntArray
+    reach: IntArray
+    when: IntArray
+    parent: IntArray
+    action: IntArray
+    order: IntArray
+    after: IntArray
+    status: IntArray
+    head: IntArray
+    table: IntArray
+    spare: IntArray
+    counters: IntArray
+
+
+@kernel
+def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store: Store) -> int:
+    """Return the index at which to write a state; −1 if it is known as cheap, or there is no room.
+
+    Parameters
+    ----------
+    row : IntArray
+        The state.
+    cost, reach, step, layer : int
+        Its cost so far, its bound, its step and its layer.
+    store : Store
+        Takes its row; whatever cannot be kept bounds the rest by its reach.
+    """
+    counters = store.counters
+    place = find(row, store.rows, store.table)
+    known = store.table[place]
+    if known >= 0 and store.status[known] != GONE and store.cost[known] <= cost:
+        return -1
+    if known >= 0 and store.status[known] == OPEN:
+        if store.when[known] == step:
+            return int(known)
+        store.status[known] = GONE
+    new = _new_index(store)
+    if new < 0:
+        counters[DROPPED] = min(counters[DROPPED], reach)
+        return -1
+    counters[HASHED] += known < 0
+    store.table[place] = new
+    copy_to(store.rows[new], row)
+    store.status[new] = OPEN
+    store.after[new] = store.head[layer]
+    store.head[layer] = new
+    return int(new)
+
+
+@in_place
+def _new_index(store: Store) -> int:
+    counters = store.counters
+    if counters[HASHED] > 9 * len(store.table) // 10:
+        return -1
+    if counters[FREE]:
+        counters[FREE] -= 1
+        return int(store.spare[counters[FREE]])
+    if counters[USED] == len(store.cost):
+        return -1
+    counters[USED] += 1
+    return int(counters[USED] - 1)
+
+
+@entry_point
+def remember(index: int, store: Store) -> None:
+    """Keep the place of a state in the hash table."""
+    store.table[find(store.rows[index], store.rows, store.table)] = index
+
+
+@entry_point
+def collect(layer: int, store: Store) -> IntArray:
+    """Return the open states of a layer that may beat the best."""
+    count = 0
+    index = store.head[layer]
+    while index >= 0:
+        count += 1
+        index = store.after[index]
+    open_states = np.empty(count, dtype=np.int64)
+    count = 0
+    index = store.head[layer]
+    while index >= 0:
+        if store.status[index] == OPEN and store.reach[index] < store.counters[BEST]:
+            open_states[count] = index
+            count += 1
+        index = store.after[index]
+    return open_states[:count]
+
+
+@entry_point
+def rehash(store: Store) -> None:
+    """Forget the places of states that can no longer be met."""
+    store.table[:] = -1
+    store.counters[HASHED] = 0
+    for index in range(store.counters[USED]):
+        if store.status[index] != GONE:
+            store.table[find(store.rows[index], store.rows, store.table)] = index
+            store.counters[HASHED] += 1

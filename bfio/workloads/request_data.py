@@ -1,0 +1,292 @@
+"""Columns of requests in little room: exact arrival times, and hashes of prompts' blocks.
+
+Exact arrival times in little room: whole ticks of one length.
+
+Which blocks the prompts of requests consist of, so that shared prefixes can be told.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd, lcm
+from typing import Self, cast, overload
+
+import numpy as np
+
+from formulations.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    frozen,
+    integer_vector,
+    plain_array,
+)
+from formulations.documents import shown
+from formulations.errors import InputError
+
+#: Integers up to it are exact as floats, and so is the nearest float to their quotient.
+_EXACT_FLOAT = 2**53
+_MAX_INT64 = 2**63 - 1
+
+
+class ArrivalTimes(Sequence[Fraction]):
+    """Exact times as a sequence of Fractions, kept as ``ticks / per_second`` in lowest terms.
+
+    Parameters
+    ----------
+    ticks : IntArray
+        Shape (n,), whole numbers: int64, or Python integers where these do not fit.
+    per_second : int
+        Ticks of one second, >= 1.
+    """
+
+    __slots__ = ("per_second", "ticks")
+
+    def __init__(self, ticks: IntArray, per_second: int) -> None:
+        common = gcd(int(np.gcd.reduce(ticks)) if len(ticks) else 0, per_second)
+        self.ticks: IntArray = frozen(_shortest(ticks // common if common > 1 else ticks.view()))
+        self.per_second = per_second // common
+
+    @classmethod
+    def of(cls, times: Iterable[Fraction]) -> Self:
+        """Return times given one by one [s].
+
+        Raises
+        ------
+        InputError
+            Naming the index of what is no number of seconds.
+        """
+        if isinstance(times, cls):
+            return times
+        given = plain_array(times)
+        if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
+            what = f"expected a list, found {shown(given)}"
+            raise InputError("arrival_times", what, "give one time per request [s]")
+        exact = [_exact(time, i) for i, time in enumerate(given)]
+        per_second = lcm(*{time.denominator for time in exact})
+        ticks = [time.numerator * (per_second // time.denominator) for time in exact]
+        return cls(np.array(ticks, dtype=object), per_second)
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    @overload
+    def __getitem__(self, index: int) -> Fraction: ...
+    @overload
+    def __getitem__(self, index: slice) -> "ArrivalTimes": ...
+    def __getitem__(self, index: int | slice) -> "Fraction | ArrivalTimes":
+        if isinstance(index, slice):
+            return ArrivalTimes(self.ticks[index], self.per_second)
+        return Fraction(int(self.ticks[index]), self.per_second)
+
+    def __iter__(self) -> Iterator[Fraction]:
+        return (Fraction(tick, self.per_second) for tick in self.ticks.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        if not isinstance(other, ArrivalTimes):
+            return tuple(self) == tuple(other)
+        same = self.per_second == other.per_second or not len(self)
+        return bool(same and np.array_equal(self.ticks, other.ticks))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "ArrivalTimes()"
+        return f"ArrivalTimes({len(self)} from {float(self[0]):g} s to {float(self[-1]):g} s)"
+
+    @classmethod
+    def joined(cls, parts: Sequence["ArrivalTimes"]) -> "ArrivalTimes":
+        """Return the times of all parts, one part after the other."""
+        per_second = lcm(*(part.per_second for part in parts))
+        return cls(np.concatenate([part.ticks_of(per_second) for part in parts]), per_second)
+
+    def plus(self, seconds: Fraction) -> "ArrivalTimes":
+        """Return all times later by so many seconds, or earlier."""
+        per_second = lcm(self.per_second, seconds.denominator)
+        ticks, more = self.ticks_of(per_second), int(seconds * per_second)
+        if _largest(ticks) + abs(more) > _MAX_INT64:
+            ticks = ticks.astype(object)
+        return ArrivalTimes(ticks + more, per_second)
+
+    def repeated(self, times: int) -> "ArrivalTimes":
+        """Return the times of several passes, the mean gap (in whole ticks) between two passes."""
+        ticks = self.ticks
+        if not len(ticks):
+            return self
+        span = int(ticks[-1] - ticks[0])
+        period = span + span // max(len(ticks) - 1, 1)
+        if _largest(ticks) + times * period > _MAX_INT64:
+            ticks = ticks.astype(object)
+        shifts = np.repeat(np.arange(times).astype(ticks.dtype) * period, len(ticks))
+        return ArrivalTimes(np.tile(ticks, times) + shifts, self.per_second)
+
+    def since_first(self) -> "ArrivalTimes":
+        """Return the times as they pass from the first one on."""
+        return self.plus(-self[0]) if len(self) else self
+
+    def at(self, indices: IntArray | BoolArray) -> "ArrivalTimes":
+        """Return some of the times, as an index or a mask of an array picks them."""
+        return ArrivalTimes(self.ticks[indices], self.per_second)
+
+    def scaled(self, factor: Fraction) -> "ArrivalTimes":
+        """Return all times multiplied by a factor > 0."""
+        ticks = self.ticks
+        if factor.numerator != 1:
+            # The product may be longer than 64 bits.
+            ticks = ticks.astype(object) * factor.numerator
+        return ArrivalTimes(ticks, self.per_second * factor.denominator)
+
+    def seconds(self) -> FloatArray:
+        """Return the float64 nearest to each time, shape (n,) [s]."""
+        return self._nearest(self.ticks)
+
+    def rounded_up(self, units_per_second: Fraction) -> IntArray:
+        """Return the first whole unit of a clock at or after each time, shape (n,).
+
+        As ``ticks``, they are Python integers where int64 does not hold them.
+        """
+        ratio = units_per_second / self.per_second
+        ticks = self.ticks
+        if _largest(ticks) * ratio.numerator > _MAX_INT64 or ratio.denominator > _MAX_INT64:
+            ticks = ticks.astype(object)
+        return _shortest(-(-ticks * ratio.numerator // ratio.denominator))
+
+    def gaps(self) -> FloatArray:
+        """Return the float64 nearest to each difference of neighbours, shape (n-1,) [s]."""
+        # Exact differences first: large origins would cost the gaps their digits in floats.
+        return self._nearest(np.diff(self.ticks))
+
+    def ticks_of(self, per_second: int) -> IntArray:
+        """Return the times in shorter ticks, a multiple of its own in a second."""
+        factor = per_second // self.per_second
+        longer = _largest(self.ticks) * factor > _MAX_INT64
+        return (self.ticks.astype(object) if longer else self.ticks) * factor
+
+    def _nearest(self, ticks: IntArray) -> FloatArray:
+        if max(_largest(ticks), self.per_second) <= _EXACT_FLOAT:
+            return np.asarray(ticks.astype(np.int64) / self.per_second, dtype=np.float64)
+        # The quotient of Python integers is the nearest float, whatever their length.
+        return np.array([tick / self.per_second for tick in ticks.tolist()], dtype=np.float64)
+
+
+def _exact(time: object, index: int) -> Fraction:
+    try:
+        return Fraction(cast("float | str", time))
+    except (TypeError, ValueError, ArithmeticError):
+        remedy = "give seconds as numbers; Workload.from_frame reads dates"
+        plain = time.item() if isinstance(time, np.floating) else time
+        what = f"{shown(plain)} is no time"
+        raise InputError(f"arrival_times[{index}]", what, remedy) from None
+
+
+def _largest(ticks: IntArray) -> int:
+    return max(-int(ticks.min()), int(ticks.max())) if len(ticks) else 0
+
+
+def _shortest(ticks: IntArray) -> IntArray:
+    """Return Python integers as int64, if these are long enough."""
+    return ticks.astype(np.int64) if _largest(ticks) <= _MAX_INT64 else ticks
+
+
+#: Tokens of a block; that of Mooncake's traces, the only public ones with hashes.
+BLOCK_TOKENS = 512
+
+
+@dataclass(frozen=True, eq=False)
+class BlockHashes:
+    """The hashes of the blocks of each prompt, as arrays.
+
+    A hash stands for its block and all before it, as serving engines take them: equal hashes at
+    some block are equal prompts up to its end.
+
+    Parameters
+    ----------
+    ids : IntArray
+        Shape (m,): the hashes of all requests, one request after the other.
+    first : IntArray
+        Shape (n + 1,): those of request i are ``ids[first[i]:first[i + 1]]``, none if its source
+        does not tell.
+    """
+
+    ids: IntArray
+    first: IntArray
+
+    @classmethod
+    def of(cls, value: "Sequence[Sequence[int]] | BlockHashes", where: str) -> "BlockHashes":
+        """Return hashes from a list for each request.
+
+        Raises
+        ------
+        InputError
+            If some are no integers, naming the request.
+        """
+        if isinstance(value, BlockHashes):
+            return value
+        rows = [integer_vector(row, f"{where}[{i}]") for i, row in enumerate(value)]
+        return cls.joined(rows)
+
+    @classmethod
+    def joined(cls, rows: Sequence[IntArray]) -> Self:
+        """Return hashes from an array for each request."""
+        first = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in rows], out=first[1:])
+        return cls(np.concatenate([np.zeros(0, dtype=np.int64), *rows]), first)
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+    def __getitem__(self, request: int) -> IntArray:
+        """Return the hashes of one request."""
+        return self.ids[self.first[request] : self.first[request + 1]]
+
+    def part(self, which: IntArray | BoolArray | slice) -> "BlockHashes":
+        """Return those of some requests: their indices in the order wanted, a mask or a slice."""
+        order = np.arange(len(self))[which]
+        return BlockHashes.joined([self[request] for request in order.tolist()])
+
+    def repeated(self, times: int) -> "BlockHashes":
+        """Return those of the same requests several times over; passes share no block."""
+        counts = np.tile(np.diff(self.first), times)
+        first = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+        return BlockHashes(apart(self.ids, times), first)
+
+    def check(self, prompt_tokens: IntArray, where: str) -> None:
+        """Refuse hashes that do not fit the prompts.
+
+        Raises
+        ------
+        InputError
+            If there are not as many lists as prompts, or a list is neither empty nor as long as
+            its prompt has blocks.
+        """
+        if len(self) != len(prompt_tokens):
+            what = f"{len(self)} lists for {len(prompt_tokens)} prompts"
+            raise InputError(where, what, "give one per request or none at all")
+        counts = np.diff(self.first)
+        wrong = np.flatnonzero((counts > 0) & (counts != num_blocks(prompt_tokens)))
+        if len(wrong):
+            i = int(wrong[0])
+            what = wrong_length(int(counts[i]), int(prompt_tokens[i]))
+            raise InputError(f"{where}[{i}]", what, "give one hash per block, or none")
+
+
+def apart(names: IntArray, times: int) -> IntArray:
+    """Return names several times over, shape (times·n,), so that no two passes share one."""
+    kinds, numbered = np.unique(names, return_inverse=True)
+    passes = np.repeat(np.arange(times, dtype=np.int64), len(names))
+    return np.tile(numbered.reshape(-1), times) + passes * len(kinds)
+
+
+def num_blocks(prompt_tokens: IntArray) -> IntArray:
+    """Return how many blocks prompts have; the last one may be shorter."""
+    return -(-prompt_tokens // BLOCK_TOKENS)
+
+
+def wrong_length(count: int, prompt: int) -> str:
+    """Return what is wrong with so many hashes of a prompt of that length [tokens]."""
+    blocks = -(-prompt // BLOCK_TOKENS)
+    return f"{count} hashes for the {blocks} blocks of {BLOCK_TOKENS} of {prompt} prompt tokens"
