@@ -103,7 +103,7 @@ class Offer:
     arrivals : str
         ``poisson``: independent exponential gaps; ``trace``: times of the requests, rescaled.
     load : Fraction
-        Offered load ``ρ``, see `bfio.kvcache.offered_load`; 0: times are taken as they are.
+        Offered load ``ρ``, see `bfio.kvcache.instance`; 0: times are taken as they are.
     seed : int
         Seed of the gaps.
     skip_oversized : bool
