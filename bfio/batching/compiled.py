@@ -1,8 +1,5 @@
 """Built-in policies on the compiled machine, behind the interface of the readable engine."""
 
-from collections.abc import Callable
-from functools import cache
-
 import numpy as np
 
 from bfio.batching.machine import state as s
@@ -27,7 +24,6 @@ from bfio.batching.tallies import (
     Moment,
     Tallies,
 )
-from bfio.common.compilable import linked
 from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
@@ -41,10 +37,7 @@ def compile_kernels() -> None:
     CompiledMachine(scenario, Streams(scenario, 0), (0, 0, 0)).advance(1)
 
 
-@cache
-def _machine_code() -> Callable[[s.Machine, int], int]:
-    compiled: Callable[[s.Machine, int], int] = entry_point(linked(run_slots))
-    return compiled
+run_slots_compiled = entry_point(run_slots)
 
 
 class CompiledMachine:
@@ -63,7 +56,6 @@ class CompiledMachine:
         self.state = new_machine(scenario, streams, keeps_log=keeps_log)
         self.state.times[:, DEADLINE] = deadlines
         self.known = 0
-        self._loop = _machine_code()
 
     def advance(self, until: int) -> None:
         """See `ReferenceMachine.advance`."""
@@ -72,7 +64,7 @@ class CompiledMachine:
             self._load_window()
             # All that arrives before the end of a window is known; not what comes after it.
             goal = until if self._is_complete() else min(until, self.known)
-            need = self._loop(self.state, goal)
+            need = run_slots_compiled(self.state, goal)
             if need != s.REACHED:
                 self._give(need)
             elif counters[s.NOW] < goal and not self.is_empty():

@@ -20,7 +20,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from bfio.common.kernel_groups import compile_groups, groups
+    from bfio.common.numba_parts import PLAIN, TESTED, uses_private_parts
+    from formulations.errors import InputError
 
+    if not uses_private_parts():
+        remedy = f"unset {PLAIN}, or install numba {TESTED[-1]}"
+        raise InputError("kernels", "with plain Numba nothing is kept on disk", remedy)
     began = time.perf_counter()
     missing = [group for group in groups().values() if not group.is_ready()]
     each = compile_groups(missing)

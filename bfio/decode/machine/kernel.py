@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.by_reference import by_reference
-from bfio.common.compilable import compilable, linked
-from bfio.common.kernels import entry_point
+from bfio.common.compilable import compilable, rewired
+from bfio.common.kernels import EntryPoint, entry_point
 from bfio.decode.features.cancellations.phases import cancel_due
 from bfio.decode.features.delay.phases import decide_late, hurry
 from bfio.decode.features.failures.phases import fail_due
@@ -162,19 +162,16 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
 
 def compiled_loop(
     name: str, kernel: Callable[..., bool], without: frozenset[str] = frozenset()
-) -> Callable[[State, Window, Any, Record], int]:
+) -> EntryPoint[[State, Window, Any, Record], int]:
     """Return `run_chunk` around a kernel, compiled on its first call and kept on disk.
 
     Parameters
     ----------
     name : str
-        ``module:function`` under which it is kept, where the module imports all of it.
+        ``module:function`` under which it is kept.
     kernel : callable
         What decides.
     without : frozenset of str
         Features of the machine that it does not know, see `bfio.decode.machine.parts`.
     """
-    loop = linked(run_chunk, without, decide=kernel)
-    loop.__module__, _, loop.__qualname__ = name.partition(":")
-    compiled: Callable[[State, Window, Any, Record], int] = entry_point(loop)
-    return compiled
+    return entry_point(rewired(run_chunk, decide=kernel), name=name, without=without)

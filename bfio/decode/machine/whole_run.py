@@ -2,16 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
-from hashlib import sha256
+from functools import cache, partial
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-import bfio.decode.policies
 from bfio.common.engine_choice import Engine, is_worthwhile
-from bfio.common.kernel_groups import ensure_compiled, groups
+from bfio.common.kernel_groups import KernelGroup, ensure_compiled, groups
+from bfio.common.kernels import EntryPoint
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
@@ -22,7 +21,7 @@ from bfio.decode.machine.parts import EVERY_PART, parts_linked
 from bfio.decode.machine.phases import is_over
 from bfio.decode.machine.records import Chunks
 from bfio.decode.machine.state import Record, State, most_waiting, new_state
-from bfio.decode.machine.window import new_window
+from bfio.decode.machine.window import Window, new_window
 from bfio.decode.observers import ProgressObserver, Watching
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import look_ahead_of
@@ -41,6 +40,10 @@ CHUNK_S = 0.2
 FEATURES = "+features"
 #: About what a compiled run saves, per step and per request [s].
 SAVED_PER_STEP_S, SAVED_PER_REQUEST_S = 4.5e-5, 4.5e-5
+#: About how long the loop of a policy takes to compile that is not built in [s].
+_SECONDS = 20
+
+CompiledLoop = EntryPoint[[State, Window, Any, Record], int]
 
 
 @dataclass(frozen=True)
@@ -69,21 +72,16 @@ def loop_of(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> Loop:
     if isinstance(spec.kernel, str):
         name = f"{spec.kernel.partition(':')[0]}:run"
     elif spec in shared:
-        name, members = f"{policy_registry.__name__}:run_greedy{_digest(shared)}", shared
+        name, members = f"{policy_registry.__name__}:run_greedy", shared
     else:
         name = f"{kernel_of(spec).module}:run"
     return Loop(name + FEATURES * bool(parts), members, parts)
 
 
-def _digest(members: tuple[PolicySpec, ...]) -> str:
-    """Return what tells loops of other policies apart, empty for those of this project's folder.
-
-    Sources of the folder count anyway; those of folders that were added to the package do not.
-    """
-    if len(bfio.decode.policies.__path__) == 1:
-        return ""
-    names = ",".join(member.name for member in members)
-    return "_" + sha256(names.encode()).hexdigest()[:8]
+def group_of(loop: Loop) -> KernelGroup:
+    """Return the kernels of a loop, which is a group of its own if it is not built in."""
+    alone = KernelGroup(loop.name, (partial(machine_code_of, loop),), lambda: None, _SECONDS)
+    return next((group for group in groups().values() if loop.name in group.made), alone)
 
 
 def kernel_of(spec: PolicySpec) -> Kernel:
@@ -102,7 +100,7 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
         requests = requests * options.steps // steps
         steps = options.steps
     saved_s = steps * SAVED_PER_STEP_S + requests * SAVED_PER_REQUEST_S
-    return is_worthwhile(loop_of(spec, parts_linked(cluster, options)).name, saved_s)
+    return is_worthwhile(group_of(loop_of(spec, parts_linked(cluster, options))), saved_s)
 
 
 @cache
@@ -116,7 +114,7 @@ def greedy_policies() -> tuple[PolicySpec, ...]:
 
 
 @cache
-def machine_code_of(loop: Loop) -> Callable[..., int]:
+def machine_code_of(loop: Loop) -> CompiledLoop:
     """Return a loop, compiled with its first call."""
     return compiled_loop(loop.name, decide_of(loop), EVERY_PART - loop.parts)
 
@@ -132,8 +130,9 @@ def decide_of(loop: Loop) -> Callable[..., bool]:
 
 def compile_loop(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
     """Compile the loop of a policy, or load it from the disk, and say so if that takes long."""
-    name = loop_of(spec, parts).name
-    ensure_compiled(*(group.name for group in groups().values() if name in group.modules))
+    name = group_of(loop_of(spec, parts)).name
+    if name in groups():
+        ensure_compiled(name)
     warm_up(spec, parts)
 
 

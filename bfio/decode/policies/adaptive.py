@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.common.kernels import is_compiled
 from bfio.common.options import option
 from bfio.decode.option_kinds import HORIZON
 from bfio.decode.policies.balance_route import StageOptions, two_stage_of
@@ -20,8 +19,6 @@ from bfio.step.two_stage.heuristic import prepare_kernels
 if TYPE_CHECKING:
     from bfio.decode.adaptive.memory import Memory
     from formulations.arrays import IntArray
-
-_ENTRY_POINT = "bfio.decode.adaptive.rehearsal:_rehearse"
 
 
 @dataclass(frozen=True)
@@ -46,13 +43,15 @@ class Adaptive:
     """
 
     def __init__(self, options: AdaptiveOptions) -> None:
+        from bfio.decode.adaptive.rehearsal import rehearse
+
         self.horizon = options.horizon
         self.parameters = options.parameters()
         self._memory: Memory | None = None
         self._requests = _Requests()
         prepare_kernels()
         # Loading the kernel is no part of any decision.
-        if is_compiled(_ENTRY_POINT):
+        if rehearse.is_compiled():
             _prepare()
 
     def __call__(self, state: DecodeState) -> list[int | None]:

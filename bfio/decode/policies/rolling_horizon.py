@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 from functools import cache
 
-from bfio.common.kernels import is_compiled
 from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.option_kinds import HORIZON
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
-
-_ENTRY_POINT = "bfio.decode.rolling.kernel:plan_admissions"
 
 
 @dataclass(frozen=True)
@@ -35,9 +32,11 @@ class RollingHorizon:
     """
 
     def __init__(self, options: RollingHorizonOptions) -> None:
+        from bfio.decode.rolling.kernel import plan_admissions
+
         self.horizon, self.moves = options.horizon, options.moves
         # Loading the kernel is no part of any decision.
-        if is_compiled(_ENTRY_POINT):
+        if plan_admissions.is_compiled():
             _prepare()
 
     def __call__(self, state: DecodeState) -> list[int | None]:

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, inlined
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.hindsight.latency.states import States
 from bfio.hindsight.latency.tables import Tables
 from formulations.arrays import BoolArray, IntArray
@@ -23,7 +24,7 @@ def drop_improvable(alive: BoolArray, starts: NDArray[np.int32], tables: Tables,
             alive[state] = not _is_improvable(starts[state], tables, first, now, used)
 
 
-@inlined
+@compilable(into_caller=True)
 def _is_improvable(
     starts: NDArray[np.int32], tables: Tables, first: int, now: int, used: IntArray
 ) -> bool:
@@ -48,7 +49,7 @@ def _is_improvable(
     return False
 
 
-@inlined
+@compilable(into_caller=True)
 def _occupy(
     i: int, start: int, sign: int, tables: Tables, first: int, now: int, used: IntArray
 ) -> None:
@@ -58,7 +59,7 @@ def _occupy(
             used[t - first] += sign * (tables.prompt[i] + t - start)
 
 
-@inlined
+@compilable(into_caller=True)
 def _fits_earlier(
     i: int, earliest: int, latest: int, tables: Tables, first: int, used: IntArray
 ) -> bool:
@@ -102,7 +103,7 @@ def undominated(
     return keep
 
 
-@inlined
+@compilable(into_caller=True)
 def _is_same_group(mark: IntArray, one: int, other: int) -> bool:
     for word in range(mark.shape[1]):  # noqa: SIM110 (Numba compiles no generators)
         if mark[one, word] != mark[other, word]:
@@ -110,7 +111,7 @@ def _is_same_group(mark: IntArray, one: int, other: int) -> bool:
     return True
 
 
-@inlined
+@compilable(into_caller=True)
 def _fill_profile(
     profile: NDArray[np.int32], starts: NDArray[np.int32], state: int, tables: Tables, now: int
 ) -> int:
@@ -127,7 +128,7 @@ def _fill_profile(
     return area
 
 
-@inlined
+@compilable(into_caller=True)
 def _is_dominated(
     profile: NDArray[np.int32],
     area: int,

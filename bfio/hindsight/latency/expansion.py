@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, inlined
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.hindsight.latency.bound import SCALE
 from bfio.hindsight.latency.states import MARK_BITS, States
 from bfio.hindsight.latency.tables import Tables
@@ -107,14 +108,14 @@ def _work(now: int, tables: Tables) -> SearchNode:
     )
 
 
-@inlined
+@compilable(into_caller=True)
 def _least_from(tables: Tables, i: int, t: int) -> int:
     rounds = tables.least.shape[1] - 1
     value: int = tables.least[i, min(t, rounds)]
     return value if t <= rounds else max(value, SCALE * max(t, tables.arrival[i]))
 
 
-@inlined
+@compilable(into_caller=True)
 def _enter(now: int, parent: int, parents: States, tables: Tables, work: SearchNode) -> None:
     """Lay out a state, with no choice made."""
     node, start, used = work.node, work.start, work.used
@@ -143,7 +144,7 @@ def _enter(now: int, parent: int, parents: States, tables: Tables, work: SearchN
     work.choice[0] = _UNTRIED
 
 
-@inlined
+@compilable(into_caller=True)
 def _choose(now: int, cutoff: int, depth: int, tables: Tables, work: SearchNode) -> int:
     """Make the next choice for the waiting request at a depth; return the depth that follows."""
     node, choice, i = work.node, work.choice, work.waiting[depth]
@@ -166,7 +167,7 @@ def _choose(now: int, cutoff: int, depth: int, tables: Tables, work: SearchNode)
     return depth + 1
 
 
-@inlined
+@compilable(into_caller=True)
 def _may_start(i: int, cutoff: int, tables: Tables, work: SearchNode) -> bool:
     """Whether rules 1 and 3 and the memory allow a start."""
     level, twin = work.node[_STARTED], tables.twin[i]
@@ -181,7 +182,7 @@ def _may_start(i: int, cutoff: int, tables: Tables, work: SearchNode) -> bool:
     return True
 
 
-@inlined
+@compilable(into_caller=True)
 def _start(i: int, now: int, tables: Tables, work: SearchNode) -> None:
     node, worst, level = work.node, work.worst, work.node[_STARTED]
     work.start[i] = now
@@ -194,14 +195,14 @@ def _start(i: int, now: int, tables: Tables, work: SearchNode) -> None:
     _count(i, 1, now, tables, work)
 
 
-@inlined
+@compilable(into_caller=True)
 def _withdraw(i: int, now: int, tables: Tables, work: SearchNode) -> None:
     work.start[i] = -1
     work.node[_STARTED] -= 1
     _count(i, -1, now, tables, work)
 
 
-@inlined
+@compilable(into_caller=True)
 def _count(i: int, sign: int, now: int, tables: Tables, work: SearchNode) -> None:
     """Add a start to sums and memory, or take it away."""
     work.node[_VALUE] += sign * work.here[i]
@@ -211,7 +212,7 @@ def _count(i: int, sign: int, now: int, tables: Tables, work: SearchNode) -> Non
         work.used[age] += sign * (tables.prompt[i] + age)
 
 
-@inlined
+@compilable(into_caller=True)
 def _raise_worst(now: int, newest: int, level: int, tables: Tables, work: SearchNode) -> None:
     """Raise the losses from ``now`` on to those of one more request, alone and in pairs."""
     start, running, row = work.start, work.running, tables.row
@@ -230,7 +231,7 @@ def _raise_worst(now: int, newest: int, level: int, tables: Tables, work: Search
         work.worst[level, t - now] = most
 
 
-@inlined
+@compilable(into_caller=True)
 def _sum_ahead(level: int, work: SearchNode) -> None:
     total = 0
     for t in range(1, work.worst.shape[1]):
@@ -238,7 +239,7 @@ def _sum_ahead(level: int, work: SearchNode) -> None:
     work.ahead[level] = total
 
 
-@inlined
+@compilable(into_caller=True)
 def _write(settled: int, started: int, work: SearchNode, children: States, child: int) -> None:
     level, mark = work.node[_STARTED], children.mark
     children.bound[child], children.total[child] = settled, work.node[_TOTAL]

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from formulations.arrays import FloatArray, IntArray
 
 #: Steps remembered.
@@ -85,7 +86,7 @@ def _products(direction: FloatArray, change: FloatArray) -> tuple[float, float]:
     return _TINY + _dot(direction, change), _TINY + _dot(change, change)
 
 
-@in_place
+@compilable
 def _dot(one: FloatArray, other: FloatArray) -> float:
     # One number after the other: a library's sum may depend on its number of threads.
     total = 0.0
@@ -94,7 +95,7 @@ def _dot(one: FloatArray, other: FloatArray) -> float:
     return total
 
 
-@in_place
+@compilable
 def _add(target: FloatArray, share: float, source: FloatArray) -> None:
     for j in range(len(target)):
         target[j] += share * source[j]

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import in_place, kernel
+from bfio.common.compilable import compilable
 from bfio.hindsight.makespan.kernel import (
     HEAD,
     LEFT_BITS,
@@ -38,7 +38,7 @@ class Room(NamedTuple):
     first: IntArray
 
 
-@kernel
+@compilable(allocates=True)
 def advance(
     parent: Parent,
     added: IntArray,
@@ -95,7 +95,7 @@ def advance(
         counters[BEST], counters[BEST_STATE] = cost, new
 
 
-@in_place
+@compilable
 def _start(row: IntArray, slots: IntArray, added: IntArray, depth: int, data: Data) -> int:
     """Copy the slots of a row and fill in what starts; return how many run."""
     running = depth
@@ -111,7 +111,7 @@ def _start(row: IntArray, slots: IntArray, added: IntArray, depth: int, data: Da
     return running
 
 
-@in_place
+@compilable
 def _grow(slots: IntArray, tokens: int) -> int:
     """Let a step pass, after which loads are larger by ``tokens``; return how many still run."""
     alive = 0
@@ -125,7 +125,7 @@ def _grow(slots: IntArray, tokens: int) -> int:
     return alive
 
 
-@in_place
+@compilable
 def _next_step(step: int, alive: int, waiting: IntArray, arrival: IntArray) -> tuple[int, bool]:
     """Return the step at which the next decision falls, and whether requests arrive after it."""
     first, last = 2**62, -1

@@ -6,7 +6,8 @@ occurs once; every prefix is an addition of its own. Lanes that look alike are f
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.hindsight.makespan.advance import Parent, Room, advance
 from bfio.hindsight.makespan.kernel import HEAD, LEFT_BITS, LEFT_MASK, Data
 from bfio.hindsight.makespan.store import BEST, DROPPED, EXPANDED, GENERATED, OPEN, Store
@@ -41,7 +42,7 @@ def expand(chosen: IntArray, layer: int, data: Data, store: Store, scratch: IntA
     return len(chosen)
 
 
-@kernel
+@compilable(allocates=True)
 def _expand_one(
     index: int, layer: int, room: Room, data: Data, store: Store, scratch: IntArray
 ) -> None:
@@ -66,7 +67,7 @@ def _expand_one(
     _enumerate(parent, least, most, alike, room, data, store, scratch)
 
 
-@in_place
+@compilable
 def _read(row: IntArray, room: Room, data: Data) -> None:
     rest = row[1]
     for c in range(len(room.waiting)):
@@ -80,7 +81,7 @@ def _read(row: IntArray, room: Room, data: Data) -> None:
             room.free[lane] += row[j] == 0
 
 
-@kernel
+@compilable(allocates=True)
 def _alike(slots: IntArray, lanes: int) -> BoolArray:
     """Return for each lane whether it looks like the one before."""
     per_lane = len(slots) // lanes
@@ -93,7 +94,7 @@ def _alike(slots: IntArray, lanes: int) -> BoolArray:
     return alike
 
 
-@kernel
+@compilable(allocates=True)
 def _enumerate(
     parent: Parent,
     least: int,
@@ -149,7 +150,7 @@ def _enumerate(
             code += 1
 
 
-@in_place
+@compilable
 def _has_memory(slots: IntArray, added: IntArray, code: int, data: Data) -> bool:
     """Whether a lane holds one more request, beside what runs and is added, to the end of all."""
     num_kinds = len(data.load)
@@ -170,7 +171,7 @@ def _has_memory(slots: IntArray, added: IntArray, code: int, data: Data) -> bool
     return True
 
 
-@in_place
+@compilable
 def _left_of(
     at: int,
     slots: IntArray,
@@ -190,7 +191,7 @@ def _left_of(
     return int(data.output[code % len(data.load)]) if code // len(data.load) == lane else 0
 
 
-@in_place
+@compilable
 def _load_of(
     at: int,
     slots: IntArray,
@@ -208,7 +209,7 @@ def _load_of(
     return int(data.load[added[at - per_lane] % len(data.load)])
 
 
-@in_place
+@compilable
 def _next_code(
     code: int,
     now: int,

@@ -11,7 +11,8 @@ all, so most places are turned down after a few blocks; what is chosen is not ch
 
 from typing import NamedTuple
 
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
 #: Steps of a block.
@@ -80,7 +81,7 @@ def put_all(profile: Profile, places: Places, placed: IntArray) -> None:
         put(profile, places, i)
 
 
-@in_place
+@compilable
 def insert(profile: Profile, places: Places, i: int, early: int, late: int) -> None:
     """Give request i the cheapest place from step ``early`` to step ``late``."""
     worker, start = cheapest_place(profile, places, i, early, late)
@@ -91,7 +92,7 @@ def insert(profile: Profile, places: Places, i: int, early: int, late: int) -> N
     places.span[1] = max(places.span[1], start + places.output[i])
 
 
-@in_place
+@compilable
 def cheapest_place(
     profile: Profile, places: Places, i: int, early: int, late: int
 ) -> tuple[int, int]:
@@ -118,7 +119,7 @@ def cheapest_place(
     return at_worker, at_start
 
 
-@in_place
+@compilable
 def _sampled(profile: Profile, places: Places, i: int, early: int, late: int) -> int:
     """Return one more than the least price of one place in each block; `_NEVER` if none fits."""
     prompt, output = places.prompt[i], places.output[i]
@@ -133,7 +134,7 @@ def _sampled(profile: Profile, places: Places, i: int, early: int, late: int) ->
     return least + 1
 
 
-@in_place
+@compilable
 def _is_free(profile: Profile, g: int, start: int, output: int) -> bool:
     k = start
     while k < start + output and profile.running[g, k] < profile.slots:
@@ -141,7 +142,7 @@ def _is_free(profile: Profile, g: int, start: int, output: int) -> bool:
     return k == start + output
 
 
-@in_place
+@compilable
 def _price(
     profile: Profile, places: Places, g: int, start: int, output: int, prompt: int, least: int
 ) -> int:
@@ -166,7 +167,7 @@ def _price(
     return price
 
 
-@in_place
+@compilable
 def _floor(profile: Profile, g: int, k: int, after: int, load: int) -> int:
     """Return a lower bound on the price of the steps ``k .. after − 1`` of one block.
 
@@ -181,7 +182,7 @@ def _floor(profile: Profile, g: int, k: int, after: int, load: int) -> int:
     return above * profile.per_token if above > 0 else -above * profile.per_gap
 
 
-@in_place
+@compilable
 def _price_within(profile: Profile, g: int, k: int, after: int, load: int) -> int:
     """Return the price of the steps from k on, in the first of which the request weighs `load`."""
     price = 0
@@ -196,7 +197,7 @@ def _price_within(profile: Profile, g: int, k: int, after: int, load: int) -> in
     return price
 
 
-@in_place
+@compilable
 def put(profile: Profile, places: Places, i: int) -> None:
     """Let request i run in its place."""
     g, start, output = places.worker[i], places.start[i], places.output[i]
@@ -214,7 +215,7 @@ def put(profile: Profile, places: Places, i: int) -> None:
                 _measure_room(profile, h, block)
 
 
-@in_place
+@compilable
 def _measure_room(profile: Profile, h: int, block: int) -> None:
     room = 0
     for k in range(block * BLOCK, (block + 1) * BLOCK):

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
 #: Bits of a slot that hold the steps left.
@@ -49,7 +50,7 @@ def first_reach(slots: IntArray, data: Data, scratch: IntArray) -> int:
     return to_go(slots, data, data.counts, 0, scratch)
 
 
-@in_place
+@compilable
 def to_go(slots: IntArray, data: Data, waiting: IntArray, step: int, scratch: IntArray) -> int:
     """Return a bound on the cost of all steps from a state on.
 
@@ -72,7 +73,7 @@ def to_go(slots: IntArray, data: Data, waiting: IntArray, step: int, scratch: In
     return _peaks_to_go(slots, data, waiting, scratch)
 
 
-@in_place
+@compilable
 def _peaks_to_go(slots: IntArray, data: Data, waiting: IntArray, scratch: IntArray) -> int:
     """Bound the costs of steps and peaks.
 
@@ -118,7 +119,7 @@ def _peaks_to_go(slots: IntArray, data: Data, waiting: IntArray, scratch: IntArr
     return data.per_step * steps + data.per_token * peaks
 
 
-@in_place
+@compilable
 def _layers(
     slots: IntArray, data: Data, waiting: IntArray, scratch: IntArray, longest: int, top: int
 ) -> int:
@@ -152,7 +153,7 @@ def _layers(
     return total
 
 
-@in_place
+@compilable
 def _latency_to_go(
     slots: IntArray, data: Data, waiting: IntArray, step: int, ready: IntArray
 ) -> int:
@@ -179,7 +180,7 @@ def _latency_to_go(
     return running + max(ends, alone)
 
 
-@in_place
+@compilable
 def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
     """Sort the slots of each lane, then the lanes, largest first; ``order`` follows the lanes."""
     per_lane = len(row) // lanes
@@ -202,7 +203,7 @@ def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
             at -= 1
 
 
-@in_place
+@compilable
 def _is_less(row: IntArray, one: int, other: int, per_lane: int) -> bool:
     for j in range(per_lane):
         left, right = row[one * per_lane + j], row[other * per_lane + j]
@@ -211,7 +212,7 @@ def _is_less(row: IntArray, one: int, other: int, per_lane: int) -> bool:
     return False
 
 
-@in_place
+@compilable
 def _hash(row: IntArray) -> int:
     value = np.uint64(1469598103934665603)
     for entry in row:
@@ -220,7 +221,7 @@ def _hash(row: IntArray) -> int:
     return int(value & np.uint64(2**62 - 1))
 
 
-@in_place
+@compilable
 def find(row: IntArray, rows: IntArray, table: IntArray) -> int:
     """Return the place of a row in the hash table: its own, or the free one where it belongs."""
     mask = len(table) - 1

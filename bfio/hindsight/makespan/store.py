@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.hindsight.makespan.kernel import find
 from formulations.arrays import IntArray
 
@@ -40,7 +41,7 @@ class Store(NamedTuple):
     counters: IntArray
 
 
-@kernel
+@compilable(allocates=True)
 def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store: Store) -> int:
     """Return the index at which to write a state; −1 if it is known as cheap, or there is no room.
 
@@ -75,7 +76,7 @@ def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store:
     return int(new)
 
 
-@in_place
+@compilable
 def _new_index(store: Store) -> int:
     counters = store.counters
     if counters[HASHED] > 9 * len(store.table) // 10:
