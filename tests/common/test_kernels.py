@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from bfio.common.kernel_groups import groups
+from bfio.common.kernel_key import made_of
 from bfio.common.kernels import cache_folders, note_use, remove_unused
 from bfio.common.numba_parts import TESTED
+from bfio.decode.machine import moves
+from bfio.decode.machine.whole_run import loop_of, machine_code_of
+from bfio.decode.policy_registry import find
 from tests.places import ROOT
 from tests.processes import PATIENCE_S, started
 
@@ -227,6 +231,25 @@ def test_few_files_decide_on_a_kernel(group: str) -> None:
     for entry in groups()[group].entry_points():
         assert entry.made.digest is not None
         assert len(entry.made.modules) < 40, sorted(entry.made.modules)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_same"),
+    [
+        ("phases.ACTIVE", 97, False),
+        ("phases.take_from_pool", moves.log_is_full, False),
+        ("whole_run.CHUNK_S", 97, True),
+        ("phases.State", tuple, True),
+    ],
+)
+def test_what_a_loop_names_decides(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: object, is_same: bool
+) -> None:
+    """A constant or a function of the machine does; names of annotations do not."""
+    loop = machine_code_of(loop_of(find("fcfs"))).py_func
+    before = made_of(loop).digest
+    monkeypatch.setattr(f"bfio.decode.machine.{name}", value)
+    assert (made_of(loop).digest == before) is is_same
 
 
 def test_numba_is_pinned_to_what_is_tested() -> None:

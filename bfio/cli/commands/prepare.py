@@ -9,7 +9,7 @@ from bfio.cli.output import print_json
 
 _SUMMARY = "compile the kernels once, so that no later command waits for it"
 _DESCRIPTION = """\
-Compile all kernels that are not compiled yet, and keep them on disk: half a minute, once per
+Compile all kernels that are not compiled yet, and keep them on disk: some minutes, once per
 installation. Without it each is compiled when it is first needed, and small runs use plain Python.
 """
 
