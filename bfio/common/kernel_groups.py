@@ -21,7 +21,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Self
 
 from bfio.common.import_closure import ROOT
-from bfio.common.kernels import EntryPoint, cache_folders
+from bfio.common.kernels import EntryPoint, cache_folders, entry_of
 from bfio.common.numba_parts import uses_private_parts
 from bfio.common.processes import interrupts_blocked
 from formulations.errors import InputError
@@ -60,24 +60,25 @@ class KernelGroup:
     """
 
     name: str
-    kernels: tuple[str | Callable[[], EntryPoint[..., Any]], ...]
+    kernels: tuple[str | Callable[[], Callable[..., Any]], ...]
     warm_up: str | Callable[[], None]
     seconds: int
     made: tuple[str, ...] = ()
 
-    def entry_points(self) -> Iterator[EntryPoint[..., Any]]:
+    def entry_points(self) -> Iterator[EntryPoint]:
         """Yield its entry points; their modules are imported, Numba is not."""
         for kernel in self.kernels:
             if callable(kernel):
-                yield kernel()
+                yield entry_of(kernel())
             elif ":" in kernel:
                 module, _, name = kernel.partition(":")
-                yield getattr(import_module(module), name)
+                yield entry_of(getattr(import_module(module), name))
             else:
                 for module in _modules(kernel):
                     held = vars(import_module(module)).values()
-                    own = (value for value in held if isinstance(value, EntryPoint))
-                    yield from (entry for entry in own if entry.__module__ == module)
+                    own = [value for value in held if getattr(value, "__module__", "") == module]
+                    entries = (getattr(value, "entry", None) for value in own)
+                    yield from (entry for entry in entries if isinstance(entry, EntryPoint))
 
     def num_compiled(self) -> tuple[int, int]:
         """Return how many of its entry points are compiled and on disk, and how many it has."""

@@ -129,6 +129,7 @@ class _Walk:
 
     def _callable(self, value: Any) -> str:
         # An entry point, or a function that Numba compiled, is told by what it is in Python.
+        value = getattr(value, "entry", value) if isinstance(value, FunctionType) else value
         value = getattr(value, "py_func", value)
         if hasattr(value, "__recipe__"):
             return self._number(value)

@@ -27,7 +27,7 @@ from contextvars import ContextVar
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, cast
 
 from bfio.common.compilable import Recipe, linked
 from bfio.common.import_closure import closure_digest
@@ -48,33 +48,20 @@ _FOLDER = re.compile(r"[0-9a-f]{32}")
 _is_interpreting: ContextVar[bool] = ContextVar("is_interpreting", default=False)
 
 
-class EntryPoint(Generic[P, R]):
-    """A function that Python calls as machine code; see `entry_point`.
+class EntryPoint:
+    """What a function under `entry_point` is made of, its machine code, and where that is kept.
 
     Attributes
     ----------
     py_func : callable
         The function in Python.
+    name : str
+        ``module:function``.
     """
 
-    def __init__(
-        self, function: Callable[P, R], name: str = "", without: frozenset[str] = frozenset()
-    ) -> None:
-        functools.update_wrapper(self, function)
+    def __init__(self, function: Callable[..., Any], name: str, without: frozenset[str]) -> None:
         self.py_func, self._without = function, without
         self.name = name or f"{function.__module__}:{function.__qualname__}"
-        self._code: Any = None
-        # Machine code that names an entry point calls its machine code.
-        self.__recipe__ = Recipe(written_by=lambda: self.machine_code)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the machine code, which is loaded from disk or compiled if need be."""
-        if self._code is None:
-            if _is_interpreting.get():
-                return self.py_func(*args, **kwargs)
-            self._code = self.machine_code
-        result: R = self._code(*args, **kwargs)
-        return result
 
     @cached_property
     def made(self) -> Made:
@@ -111,7 +98,7 @@ class EntryPoint(Generic[P, R]):
             if spare is not None:
                 _warn(place.parent, spare.parent)
 
-    def _linked(self, function: Callable[P, R]) -> Any:
+    def _linked(self, function: Callable[..., Any]) -> Any:
         return linked(function, self._without)
 
     def _places(self) -> list[Path]:
@@ -129,15 +116,9 @@ class EntryPoint(Generic[P, R]):
         return f"{self._stem}-{hashlib.sha256(types.encode()).hexdigest()[:16]}{_SUFFIX}"
 
 
-@overload
-def entry_point(function: Callable[P, R]) -> EntryPoint[P, R]: ...
-@overload
-def entry_point(
-    function: Callable[P, R], *, name: str = ..., without: frozenset[str] = ...
-) -> EntryPoint[P, R]: ...
 def entry_point(
     function: Callable[P, R], *, name: str = "", without: frozenset[str] = frozenset()
-) -> EntryPoint[P, R]:
+) -> Callable[P, R]:
     """Return ``function`` compiled on its first call with such arguments, and kept on disk.
 
     It runs without the interpreter's lock, so threads may run kernels side by side.
@@ -151,7 +132,33 @@ def entry_point(
     without : frozenset of str
         Features that it does not contain, see `bfio.common.compilable`.
     """
-    return EntryPoint(function, name, without)
+    entry = EntryPoint(function, name, without)
+    code: Callable[..., R] = function
+
+    def first_call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if _is_interpreting.get():
+            return function(*args, **kwargs)
+        nonlocal code
+        code = entry.machine_code
+        return code(*args, **kwargs)
+
+    code = cast(Callable[..., R], first_call)
+
+    # A method of a class, and named arguments, would take as long as a small kernel.
+    @functools.wraps(function)
+    def call(*args: P.args, **_: P.kwargs) -> R:
+        return code(*args)
+
+    call.entry = entry  # type: ignore[attr-defined]
+    # Machine code that names an entry point calls its machine code.
+    call.__recipe__ = Recipe(written_by=lambda: entry.machine_code)  # type: ignore[attr-defined]
+    return call
+
+
+def entry_of(function: Callable[..., Any]) -> EntryPoint:
+    """Return what is known of a function under `entry_point`."""
+    entry: EntryPoint = function.entry  # type: ignore[attr-defined]
+    return entry
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ import bfio
 from bfio.common import engine_choice, kernel_groups
 from bfio.common.engine_choice import is_worthwhile
 from bfio.common.kernel_groups import KernelGroup, compile_groups, groups
-from bfio.common.kernels import EntryPoint
+from bfio.common.kernels import EntryPoint, entry_of
 from bfio.decode.machine.parts import EVERY_PART
 from bfio.decode.machine.whole_run import group_of, loop_of, machine_code_of
 from bfio.decode.policy_registry import built_in, find
@@ -54,7 +53,7 @@ import users_kernels
 kernel_groups.groups = lambda: {group.name: group for group in users_kernels.GROUPS}
 for _ in range(2):
     kernel_groups.ensure_compiled("users")
-print(users_kernels.twice(4), dict(users_kernels.twice.machine_code.stats.cache_hits) != {})
+print(users_kernels.twice(4), dict(users_kernels.twice.entry.machine_code.stats.cache_hits) != {})
 """
 
 
@@ -86,7 +85,7 @@ def python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def named(entry: EntryPoint[..., Any]) -> tuple[str, str | None]:
+def named(entry: EntryPoint) -> tuple[str, str | None]:
     """Return what tells the machine code of an entry point."""
     return entry.name, entry.made.digest
 
@@ -99,7 +98,7 @@ def test_every_entry_point_belongs_to_one_group() -> None:
     num_written = sum(len(written.findall(text)) for text in texts)
     specs = [spec for spec in built_in().values() if spec.kernel is not None]
     loops = {
-        named(machine_code_of(loop_of(spec, parts)))
+        named(entry_of(machine_code_of(loop_of(spec, parts))))
         for spec in specs
         for parts in (frozenset(), EVERY_PART)
     }
@@ -197,7 +196,7 @@ def test_kernels_without_a_group_are_one() -> None:
     assert group_of(loop) is groups()["baselines"]
     assert group_of(loop_of(find("br-h"), EVERY_PART)) is groups()["two-stage with features"]
     other = replace(loop, name="my.module:run")
-    assert list(group_of(other).entry_points()) == [machine_code_of(other)]
+    assert list(group_of(other).entry_points()) == [entry_of(machine_code_of(other))]
 
 
 def test_errors_name_the_group() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from bfio.common.kernel_groups import groups
 from bfio.common.kernel_key import made_of
-from bfio.common.kernels import cache_folders, note_use, remove_unused
+from bfio.common.kernels import cache_folders, entry_of, note_use, remove_unused
 from bfio.common.numba_parts import TESTED
 from bfio.decode.machine import moves
 from bfio.decode.machine.whole_run import loop_of, machine_code_of
@@ -30,7 +30,7 @@ def twice():
     return 2 * number()
 
 if __name__ != "__main__":
-    print(twice(), dict(twice.machine_code.stats.cache_hits) != {})
+    print(twice(), dict(twice.entry.machine_code.stats.cache_hits) != {})
 """
 _CALLEE = """\
 from bfio.common.compilable import compilable
@@ -78,7 +78,7 @@ def following(number):
     return number + 1
 
 following(1)
-(made,) = following.machine_code.overloads.values()
+(made,) = following.entry.machine_code.overloads.values()
 print(made.fndesc.mangled_name)
 """
 #: Each import asks the disk: the function is a new one.
@@ -170,7 +170,7 @@ def test_an_edit_elsewhere_leaves_machine_code_valid(folder: Path) -> None:
     """Only what is compiled counts."""
     use = (
         "import other\n"
-        "print(other.thrice(2), dict(other.thrice.machine_code.stats.cache_hits) != {})"
+        "print(other.thrice(2), dict(other.thrice.entry.machine_code.stats.cache_hits) != {})"
     )
     assert result(folder, use) == "6 False"
     (folder / "callee.py").write_text(_CALLEE.format(50), encoding="utf-8")
@@ -246,7 +246,7 @@ def test_what_a_loop_names_decides(
     monkeypatch: pytest.MonkeyPatch, name: str, value: object, is_same: bool
 ) -> None:
     """A constant or a function of the machine does; names of annotations do not."""
-    loop = machine_code_of(loop_of(find("fcfs"))).py_func
+    loop = entry_of(machine_code_of(loop_of(find("fcfs")))).py_func
     before = made_of(loop).digest
     monkeypatch.setattr(f"bfio.decode.machine.{name}", value)
     assert (made_of(loop).digest == before) is is_same
@@ -262,7 +262,7 @@ def test_numba_is_pinned_to_what_is_tested() -> None:
 
 def test_compiled_is_told_without_numba(folder: Path) -> None:
     """The answer changes with the sources, and Numba is not loaded."""
-    ask = "import sys, other; print(other.thrice.is_compiled(), 'numba' in sys.modules)"
+    ask = "import sys, other; print(other.thrice.entry.is_compiled(), 'numba' in sys.modules)"
     assert result(folder, ask) == "False False"
     result(folder, "import other; other.thrice(1)")
     assert result(folder, ask) == "True False"
@@ -276,7 +276,7 @@ def test_plain_numba_gives_the_same_and_keeps_nothing(folder: Path) -> None:
         "import caller, other, late\n"
         "from numba.core.codegen import JITCodeLibrary\n"
         "print(JITCodeLibrary._unserialize.__module__, other.thrice(2), late.twice(4))\n"
-        "print(other.thrice.is_compiled())"
+        "print(other.thrice.entry.is_compiled())"
     )
     (folder / "late.py").write_text(_LATE, encoding="utf-8")
     for _ in range(2):
@@ -341,7 +341,7 @@ def test_variables_of_an_enclosing_function_count(folder: Path) -> None:
         "        return number\n"
         "    return returned\n"
     )
-    code = "import maker; made = maker.maker({}); print(made.is_compiled(), made())"
+    code = "import maker; made = maker.maker({}); print(made.entry.is_compiled(), made())"
     said = [result(folder, code.format(number)) for number in (1, 2, 1)]
     assert said == ["False 1", "False 2", "True 1"]
 

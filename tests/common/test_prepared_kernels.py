@@ -23,8 +23,8 @@ def read(entry, types):
 
 def inner_of(entry):
     known = entry.py_func.__globals__
-    return {known[word] for word in entry.py_func.__code__.co_names
-            if isinstance(known.get(word), kernels.EntryPoint)}
+    named = [known.get(word) for word in entry.py_func.__code__.co_names]
+    return {value.entry for value in named if hasattr(value, "entry")}
 
 from_disk, kernels.EntryPoint.read = kernels.EntryPoint.read, read
 for group in kernel_groups.groups().values():
@@ -44,15 +44,14 @@ _SOLVED = """
 import importlib, pkgutil
 import numpy as np
 import bfio.step.exact
-from bfio.common.kernels import EntryPoint
 from bfio.step.exact import prepare, solve_exact
 from formulations.step import StepProblem
 
 def signatures():
     modules = pkgutil.iter_modules(bfio.step.exact.__path__, "bfio.step.exact.")
     held = [vars(importlib.import_module(module.name)) for module in modules]
-    return {f"{one['__name__']}:{name}": len(value.machine_code.signatures) for one in held
-            for name, value in one.items() if isinstance(value, EntryPoint)}
+    return {f"{one['__name__']}:{name}": len(value.entry.machine_code.signatures) for one in held
+            for name, value in one.items() if hasattr(value, "entry")}
 
 prepare()
 before = signatures()

@@ -9,7 +9,6 @@ import pytest
 _PROGRAM = """
 import importlib, pkgutil
 import numpy as np
-from bfio.common.kernels import EntryPoint
 from bfio.hindsight.latency.prepare import prepare as prepare_latency
 from bfio.hindsight.latency.solve import solve_hindsight
 from bfio.hindsight.makespan.prepare import prepare as prepare_makespan
@@ -22,8 +21,8 @@ def signatures():
     for name in ("bfio.hindsight.latency", "bfio.hindsight.makespan"):
         for module in pkgutil.iter_modules(importlib.import_module(name).__path__):
             for key, value in vars(importlib.import_module(f"{name}.{module.name}")).items():
-                if isinstance(value, EntryPoint):
-                    found[f"{module.name}.{key}"] = len(value.machine_code.signatures)
+                if hasattr(value, "entry"):
+                    found[f"{module.name}.{key}"] = len(value.entry.machine_code.signatures)
     return found
 
 prepare_latency()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.by_reference import by_reference
 from bfio.common.compilable import compilable, rewired
-from bfio.common.kernels import EntryPoint, entry_point
+from bfio.common.kernels import entry_point
 from bfio.decode.features.cancellations.phases import cancel_due
 from bfio.decode.features.delay.phases import decide_late, hurry
 from bfio.decode.features.failures.phases import fail_due
@@ -162,7 +162,7 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
 
 def compiled_loop(
     name: str, kernel: Callable[..., bool], without: frozenset[str] = frozenset()
-) -> EntryPoint[[State, Window, Any, Record], int]:
+) -> Callable[[State, Window, Any, Record], int]:
     """Return `run_chunk` around a kernel, compiled on its first call and kept on disk.
 
     Parameters

@@ -10,7 +10,6 @@ import numpy as np
 
 from bfio.common.engine_choice import Engine, is_worthwhile
 from bfio.common.kernel_groups import KernelGroup, ensure_compiled, groups
-from bfio.common.kernels import EntryPoint
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
@@ -43,7 +42,7 @@ SAVED_PER_STEP_S, SAVED_PER_REQUEST_S = 4.5e-5, 4.5e-5
 #: About how long the loop of a policy takes to compile that is not built in [s].
 _SECONDS = 20
 
-CompiledLoop = EntryPoint[[State, Window, Any, Record], int]
+CompiledLoop = Callable[[State, Window, Any, Record], int]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bfio.common.kernels import entry_of
 from bfio.common.options import option
 from bfio.decode.option_kinds import HORIZON
 from bfio.decode.policies.balance_route import StageOptions, two_stage_of
@@ -51,7 +52,7 @@ class Adaptive:
         self._requests = _Requests()
         prepare_kernels()
         # Loading the kernel is no part of any decision.
-        if rehearse.is_compiled():
+        if entry_of(rehearse).is_compiled():
             _prepare()
 
     def __call__(self, state: DecodeState) -> list[int | None]:

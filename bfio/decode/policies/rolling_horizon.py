@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 
+from bfio.common.kernels import entry_of
 from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.option_kinds import HORIZON
 from bfio.decode.policy_spec import PolicySpec
@@ -36,7 +37,7 @@ class RollingHorizon:
 
         self.horizon, self.moves = options.horizon, options.moves
         # Loading the kernel is no part of any decision.
-        if plan_admissions.is_compiled():
+        if entry_of(plan_admissions).is_compiled():
             _prepare()
 
     def __call__(self, state: DecodeState) -> list[int | None]:

@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 
 from bfio.common.kernel_groups import ensure_compiled
+from bfio.common.kernels import entry_of
 from bfio.step.two_stage.fscore import ScoreWeights, scores
 from bfio.step.two_stage.kernels.two_stage import two_stage_decide
 from bfio.step.two_stage.limits import Limits
@@ -129,7 +130,7 @@ def compile_kernels() -> None:
 
 @cache
 def _kernels_are_on_disk() -> bool:
-    return two_stage_decide.is_compiled()
+    return entry_of(two_stage_decide).is_compiled()
 
 
 def two_stage_step(
