@@ -11,13 +11,14 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 # Dozens of processes are started below; each would compile numpy's and scipy's sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-deep test-proofs docs test-docs quality lock clean
+.PHONY: help demo test test-deep test-plain test-proofs docs test-docs quality lock clean
 
 help:
 	@echo "make demo        the main job on an embedded default "
 	@echo "make test        the test suite"
 	@echo "make test-proofs 20,000 tiny problems of every program against enumeration, by the hour"
 	@echo "make test-deep   thousands of instances per property, by the hour"
+	@echo "make test-plain  the engines without Numba's private parts"
 	@echo "make docs        the documentation site, in $(SITE)"
 	@echo "make test-docs   the site in a real browser"
 	@echo "make quality     ruff and mypy --strict"
@@ -46,6 +47,14 @@ test: $(TESTED)
 
 test-deep: $(TESTED)
 	BFIO_TEST_PROFILE=deep $(BIN)/python -m pytest -n 2 --timeout 7200
+	$(MAKE) test-plain
+
+# What a user of another version of Numba has: each process compiles what it calls.
+test-plain: $(TESTED)
+	BFIO_PLAIN_NUMBA=1 $(BIN)/python -m pytest -n 2 --dist loadfile --timeout 7200 \
+	  tests/decode/machine tests/wait/test_compiled.py tests/kvcache/test_engines.py \
+	  tests/batching/test_engines.py tests/common/test_by_reference.py tests/common/test_indices.py \
+	  tests/step/exact/test_small_steps.py tests/step/two_stage/kernels
 
 # What only the site needs, so that the tests wait for none of it.
 $(DOCUMENTED): $(READY) docs/requirements.lock

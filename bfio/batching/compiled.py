@@ -1,17 +1,21 @@
 """Built-in policies on the compiled machine."""
 
 from collections.abc import Callable
-from functools import cache
 
 from bfio.batching.engine import RunInProgress, new_machine, served_by_policies
 from bfio.batching.machine import Machine
 from bfio.batching.phases import load, run_slots
 from bfio.batching.scenario import Scenario
 from bfio.batching.streams import Streams
-from bfio.common.compilable import linked
+from bfio.common.compilable import rewired
 from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import entry_point
 from formulations.batching import single_engine
+
+#: `run_slots` around the built-in rules as machine code.
+run_slots_compiled: Callable[[Machine, int, int], int] = entry_point(
+    rewired(run_slots, form_batch=load)
+)
 
 
 def compile_kernels() -> None:
@@ -19,12 +23,6 @@ def compile_kernels() -> None:
     # Somebody may come: the kernel is not called where nobody does.
     scenario = Scenario(single_engine(1, 1, 1, budget=1))
     compiled(scenario, Streams(scenario, 0), (0, 0, 0)).advance(1)
-
-
-@cache
-def _machine_code() -> Callable[[Machine, int, int], int]:
-    code: Callable[[Machine, int, int], int] = entry_point(linked(run_slots, form_batch=load))
-    return code
 
 
 def compiled(
@@ -37,6 +35,9 @@ def compiled(
     """Return a run of built-in policies in machine code; arguments as of `interpreted`."""
     ensure_compiled("batching")
     state = new_machine(scenario, streams, served_by_policies(scenario), keeps_log=keeps_log)
-    code = _machine_code()
-    # The rule is in the machine code.
-    return RunInProgress(streams, state, lambda machine, until: code(machine, until, 0), deadlines)
+
+    def run(machine: Machine, until: int) -> int:
+        # The rule is in the machine code.
+        return run_slots_compiled(machine, until, 0)
+
+    return RunInProgress(streams, state, run, deadlines)

@@ -5,7 +5,7 @@ from bfio.common.kernel_groups import KernelGroup
 GROUPS = (
     KernelGroup(
         "batching",
-        ("bfio.batching.phases:run_slots",),
+        ("bfio.batching.compiled:run_slots_compiled",),
         "bfio.batching.compiled:compile_kernels",
         8,
     ),

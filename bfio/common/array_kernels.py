@@ -5,12 +5,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.common.kernels import in_place
+from bfio.common.compilable import compilable
 
 T = TypeVar("T", bound=np.generic)
 
 
-@in_place
+@compilable
 def copy_to(target: NDArray[T], values: NDArray[T]) -> None:
     """Write ``values``, of one dimension, over as many first entries of ``target``.
 

@@ -13,24 +13,24 @@ from inspect import signature
 from types import CellType, FunctionType
 from typing import Any, TypeVar, cast, overload
 
-from bfio.common.kernels import in_place, inlined, kernel
+from bfio.common.numba_parts import compiled_inner
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class _Recipe:
+class Recipe:
     """How a function is compiled: whether it allocates, where, and what stands in for it.
 
     `part_of` and `otherwise` are those of `compilable`.
     """
 
-    allocates: bool
-    into_caller: bool
-    compiled_as: Callable[..., Any] | None
-    written_by: Callable[[], Callable[..., Any]] | None
-    part_of: str
-    otherwise: object
+    allocates: bool = False
+    into_caller: bool = False
+    compiled_as: Callable[..., Any] | None = None
+    written_by: Callable[[], Callable[..., Any]] | None = None
+    part_of: str = ""
+    otherwise: object = None
 
 
 @overload
@@ -78,7 +78,7 @@ def compilable(
     """
 
     def mark(marked: F) -> F:
-        recipe = _Recipe(allocates, into_caller, compiled_as, written_by, part_of, otherwise)
+        recipe = Recipe(allocates, into_caller, compiled_as, written_by, part_of, otherwise)
         marked.__recipe__ = recipe  # type: ignore[attr-defined]
         return marked
 
@@ -100,21 +100,25 @@ def machine_code(function: F, without: frozenset[str] = frozenset()) -> F:
 
 @cache
 def _machine_code(function: F, without: frozenset[str]) -> F:
-    recipe: _Recipe = function.__recipe__  # type: ignore[attr-defined]
+    recipe: Recipe = function.__recipe__  # type: ignore[attr-defined]
     if recipe.written_by is not None:
         return cast(F, recipe.written_by())
     is_absent = recipe.part_of in without
     body = absent_twin(function) if is_absent else recipe.compiled_as or function
-    plain = linked(body, without)
-    if recipe.into_caller:
-        return cast(F, inlined(plain, allocates=recipe.allocates))
-    return cast(F, kernel(plain) if recipe.allocates and not is_absent else in_place(plain))
+    return cast(
+        F,
+        compiled_inner(
+            linked(body, without),
+            allocates=recipe.allocates and not is_absent,
+            into_caller=recipe.into_caller,
+        ),
+    )
 
 
 @cache
 def features_of(function: Callable[..., Any]) -> frozenset[str]:
     """Return the features that a compilable function, or one that it calls, is part of."""
-    recipe: _Recipe = function.__recipe__  # type: ignore[attr-defined]
+    recipe: Recipe = function.__recipe__  # type: ignore[attr-defined]
     found = {recipe.part_of} - {""}
     if recipe.written_by is None:
         body = recipe.compiled_as or function
@@ -136,7 +140,6 @@ def linked(
     function: Callable[..., Any],
     without: frozenset[str] = frozenset(),
     twin: Callable[[Any, frozenset[str]], Any] = machine_code,
-    **replaced: Callable[..., Any],
 ) -> Any:
     """Return a copy of a function that calls compiled twins, itself not compiled yet.
 
@@ -148,21 +151,19 @@ def linked(
         Features that the program has no use for.
     twin : callable
         What is called in the place of each compilable function; tests link plain Python.
-    **replaced : callable
-        What its globals of these names are to be.
     """
 
     def twin_of(value: Any) -> Any:
         return twin(value, without) if hasattr(value, "__recipe__") else value
 
-    names = {name: twin_of(value) for name, value in (_named(function) | replaced).items()}
+    names = {name: twin_of(value) for name, value in _named(function).items()}
     return _copied(
         function, names, tuple(CellType(twin_of(value)) for value in _enclosed(function))
     )
 
 
 def rewired(function: Callable[..., Any], **replaced: Callable[..., Any]) -> Any:
-    """Return a copy of a function, not to be compiled, with other globals of these names."""
+    """Return a copy of a function, not compiled yet, with other globals of these names."""
     return _copied(function, replaced, getattr(function, "__closure__", None) or ())
 
 

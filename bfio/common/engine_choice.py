@@ -3,7 +3,7 @@
 import sys
 from enum import StrEnum
 
-from bfio.common.kernel_groups import group_of
+from bfio.common.kernel_groups import KernelGroup, groups
 from formulations.errors import InputError
 from formulations.problem_data import member
 
@@ -23,7 +23,7 @@ LOADING_S, CODE_S = 0.5, 0.1
 _saveable_s: dict[str, float] = {}
 
 
-def is_worthwhile(kernels: str, saved_s: float) -> bool:
+def is_worthwhile(kernels: str | KernelGroup, saved_s: float) -> bool:
     """Return whether a run is to be compiled: the one answer of all engines.
 
     Kernels are loaded, or compiled where they are not on disk, as soon as the runs of this process
@@ -33,15 +33,15 @@ def is_worthwhile(kernels: str, saved_s: float) -> bool:
 
     Parameters
     ----------
-    kernels : str
-        Those of the run, see `bfio.common.kernel_groups.group_of`.
+    kernels : str or KernelGroup
+        Those of the run; a text is the name of a group.
     saved_s : float
         About what the compiled run saves, once they are loaded [s].
     """
-    saveable = _saveable_s[kernels] = _saveable_s.get(kernels, 0.0) + saved_s
+    group = kernels if isinstance(kernels, KernelGroup) else groups()[kernels]
+    saveable = _saveable_s[group.name] = _saveable_s.get(group.name, 0.0) + saved_s
     if saveable <= (CODE_S if "numba" in sys.modules else LOADING_S):
         return False
-    group = group_of(kernels)
     return saveable > group.seconds or group.is_ready()
 
 

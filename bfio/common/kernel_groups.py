@@ -6,7 +6,6 @@ is loaded by the processes that compile, not by this module.
 """
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -16,14 +15,14 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from math import ceil
-from pathlib import Path
+from pkgutil import iter_modules
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Self
 
 from bfio.common.import_closure import ROOT
-from bfio.common.kernels import cache_folders, is_compiled
+from bfio.common.kernels import EntryPoint, cache_folders, entry_of
+from bfio.common.numba_parts import uses_private_parts
 from bfio.common.processes import interrupts_blocked
 from formulations.errors import InputError
 
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 
 #: Entry-point group through which other packages add groups of kernels.
 GROUP = "bfio.kernels"
-_ENTRY_POINT = re.compile(r"^@entry_point\ndef (\w+)\(", re.MULTILINE)
-#: About how long a kernel takes to compile that belongs to no group [s].
-_SECONDS = 20
 #: Time between two looks at how far processes have come [s].
 _LOOK_S = 0.2
 #: What Numba leaves in cycles goes with the process; looking for it is a seventh of the time.
@@ -52,30 +48,41 @@ class KernelGroup:
     ----------
     name : str
         Name in messages and in ``bfio prepare``.
-    modules : tuple of str
-        Modules that hold its entry points, or packages, for all modules in them; or an entry
-        point itself, as ``module:function``, that is made at run time.
+    kernels : tuple of (str or callable)
+        Modules that hold its entry points, or packages, for all modules in them; an entry point
+        itself, as ``module:name``; or what returns one that is made at run time.
     warm_up : str or callable
         What compiles all of them, or loads them from disk; a text is ``module:function``.
     seconds : int
         About how long compiling takes on one core [s].
+    made : tuple of str
+        Names of its entry points that are made at run time.
     """
 
     name: str
-    modules: tuple[str, ...]
+    kernels: tuple[str | Callable[[], Callable[..., Any]], ...]
     warm_up: str | Callable[[], None]
     seconds: int
+    made: tuple[str, ...] = ()
 
-    def entry_points(self) -> Iterator[str]:
-        """Yield its entry points as ``module:function``; nothing is imported."""
-        yield from (name for name in self.modules if ":" in name)
-        for module, file in _files([name for name in self.modules if ":" not in name]):
-            for function in _ENTRY_POINT.findall(file.read_text(encoding="utf-8")):
-                yield f"{module}:{function}"
+    def entry_points(self) -> Iterator[EntryPoint]:
+        """Yield its entry points; their modules are imported, Numba is not."""
+        for kernel in self.kernels:
+            if callable(kernel):
+                yield entry_of(kernel())
+            elif ":" in kernel:
+                module, _, name = kernel.partition(":")
+                yield entry_of(getattr(import_module(module), name))
+            else:
+                for module in _modules(kernel):
+                    held = vars(import_module(module)).values()
+                    own = [value for value in held if getattr(value, "__module__", "") == module]
+                    entries = (getattr(value, "entry", None) for value in own)
+                    yield from (entry for entry in entries if isinstance(entry, EntryPoint))
 
     def num_compiled(self) -> tuple[int, int]:
         """Return how many of its entry points are compiled and on disk, and how many it has."""
-        answers = [is_compiled(name) for name in self.entry_points()]
+        answers = [entry.is_compiled() for entry in self.entry_points()]
         return sum(answers), len(answers)
 
     def seconds_missing(self) -> int:
@@ -107,15 +114,6 @@ def groups() -> dict[str, KernelGroup]:
     return {group.name: group for some in (*ours, *others) for group in some}
 
 
-def group_of(kernels: str) -> KernelGroup:
-    """Return the group of this name, or that of an entry point, which may be one of its own."""
-    known = groups()
-    if kernels in known:
-        return known[kernels]
-    alone = KernelGroup(kernels, (kernels,), "", _SECONDS)
-    return next((group for group in known.values() if kernels in group.modules), alone)
-
-
 @cache
 def ensure_compiled(*names: str) -> None:
     """Compile groups of kernels that are not on disk yet, and say so on stderr.
@@ -123,7 +121,7 @@ def ensure_compiled(*names: str) -> None:
     They are compiled by processes of their own, at most one for each processor at a time. What
     these cannot do is left to the first call of each kernel, here.
     """
-    if _compiles_here:
+    if _compiles_here or not uses_private_parts():
         return
     missing = [group for group in map(groups().__getitem__, names) if not group.is_ready()]
     if missing:
@@ -249,16 +247,10 @@ def _num_processors() -> int:
     return os.cpu_count() or 1
 
 
-def _files(names: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    """Yield the modules of this name, or in the package of this name, and their files."""
-    for name in names:
-        stem = ROOT.joinpath(*name.split("."))
-        if stem.is_dir():
-            yield from ((f"{name}.{file.stem}", file) for file in sorted(stem.glob("*.py")))
-        elif stem.with_suffix(".py").is_file():
-            yield name, stem.with_suffix(".py")
-        elif (spec := find_spec(name)) is not None and spec.origin is not None:
-            yield name, Path(spec.origin)
+def _modules(name: str) -> list[str]:
+    """Return the modules in the package of this name, or the module itself."""
+    paths = getattr(import_module(name), "__path__", None)
+    return [name] if paths is None else [f"{name}.{each.name}" for each in iter_modules(paths)]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bfio.common.compilable import compilable, linked
+from bfio.common.compilable import compilable, rewired
 from bfio.common.engine_choice import Engine
 from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import entry_point
@@ -136,11 +136,8 @@ def fits(running: RunningRows, num: int, batch: int, need: int, length: int, mem
     return not own_open or bool(level + count * own_last + need + length - 1 <= memory)
 
 
-_loop = linked(run_batches, decide=start_requests)
-# It is kept on disk for the sources that a module imports: here, for all that is in it.
-_loop.__module__ = __name__
-#: `run_batches` around the built-in policies as machine code, made by its first call.
-compiled_batches = entry_point(_loop)
+#: `run_batches` around the built-in policies as machine code.
+compiled_batches = entry_point(rewired(run_batches, decide=start_requests))
 
 
 def compile_kernel() -> None:

@@ -5,7 +5,7 @@ from bfio.common.kernel_groups import KernelGroup
 GROUPS = (
     KernelGroup(
         "kv-cache",
-        ("bfio.kvcache.compiled:run_batches",),
+        ("bfio.kvcache.compiled:compiled_batches",),
         "bfio.kvcache.compiled:compile_kernel",
         5,
     ),

@@ -1,11 +1,7 @@
 """Built-in policies on the compiled engines; other policies are left to the reference."""
 
-from collections.abc import Callable
-from functools import cache
-
 import numpy as np
 
-from bfio.common.compilable import linked
 from bfio.common.engine_choice import Engine
 from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import entry_point
@@ -31,6 +27,9 @@ from bfio.wait.policy import StagePolicy
 from bfio.wait.run import StageRun, finished_run, span_log, with_room
 from formulations.arrays import IntArray, frozen, frozen_columns
 
+run_cohorts_compiled = entry_point(run_cohorts)
+run_first_come_compiled = entry_point(run_first_come)
+
 
 def compile_kernels() -> None:
     """Compile the kernels, or load them from the cache on disk, before any clock runs."""
@@ -51,13 +50,6 @@ def run_compiled(
     return _run_first_come(instance, policy, name, ending)
 
 
-@cache
-def _machine_code(loop: Callable[..., int]) -> Callable[..., int]:
-    """Return a loop, compiled with its first call."""
-    compiled: Callable[..., int] = entry_point(linked(loop))
-    return compiled
-
-
 def _course(instance: StageInstance, ending: Ending) -> Course:
     """Return a run at its beginning, to be compiled."""
     return new_course(instance, ending)._replace(counters=filled(NUM_COUNTERS))
@@ -66,10 +58,10 @@ def _course(instance: StageInstance, ending: Ending) -> Course:
 def _run_first_come(
     instance: StageInstance, policy: FirstComeFirstServed, name: str, ending: Ending
 ) -> StageRun:
-    loop, limits = _machine_code(run_first_come), policy.limits(instance.memory)
+    limits = policy.limits(instance.memory)
     course, presence = _course(instance, ending), new_presence(len(instance))
     batch = filled(len(instance))
-    while (ended := loop(course, presence, limits, batch)) == GO_ON:
+    while (ended := run_first_come_compiled(course, presence, limits, batch)) == GO_ON:
         course, presence = with_room(course, presence)
     log = span_log(course, presence)
     return finished_run(instance, name, course, ended, presence.evictions, log, Engine.COMPILED)
@@ -78,9 +70,8 @@ def _run_first_come(
 def _run_cohorts(
     instance: StageInstance, policy: ThresholdPolicy, name: str, ending: Ending
 ) -> StageRun:
-    loop = _machine_code(run_cohorts)
     course, cohorts = _course(instance, ending), _cohorts(policy, instance)
-    while (ended := loop(course, cohorts)) == GO_ON:
+    while (ended := run_cohorts_compiled(course, cohorts)) == GO_ON:
         rows = int(course.counters[BATCH]) + 1
         course = course._replace(batches=with_rows(course.batches, rows))
         cohorts = cohorts._replace(levels=with_rows(cohorts.levels, rows))

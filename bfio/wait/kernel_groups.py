@@ -6,8 +6,8 @@ GROUPS = (
     KernelGroup(
         "wait",
         (
-            "bfio.wait.cohorts:run_cohorts",
-            "bfio.wait.fcfs:run_first_come",
+            "bfio.wait.compiled:run_cohorts_compiled",
+            "bfio.wait.compiled:run_first_come_compiled",
         ),
         "bfio.wait.compiled:compile_kernels",
         4,

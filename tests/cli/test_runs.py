@@ -13,10 +13,10 @@ import pytest
 from bfio.cli import so_far
 from bfio.cli.command import commands
 from bfio.cli.commands import demo
-from bfio.common.kernel_groups import group_of, groups
+from bfio.common.kernel_groups import groups
 from bfio.common.provenance import commit, is_dirty
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S
-from bfio.decode.machine.whole_run import loop_of
+from bfio.decode.machine.whole_run import group_of, loop_of
 from bfio.decode.metrics import METRICS
 from bfio.decode.policy_registry import find, names
 from tests.cli.conftest import Bfio
@@ -324,7 +324,7 @@ def test_prepare_compiles_every_kernel(bfio: Bfio) -> None:
     done = bfio("prepare", "--json")
     assert set(done.json["kernels"]) == set(groups())
     assert all(group.is_ready() for group in groups().values())
-    assert all(group_of(loop_of(find(name)).name).is_ready() for name in ("fcfs", "br-h"))
+    assert all(group_of(loop_of(find(name))).is_ready() for name in ("fcfs", "br-h"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.common.by_reference import by_reference
-from bfio.common.compilable import compilable, linked
+from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 
 
@@ -63,7 +63,7 @@ def run(outer: Outer) -> tuple[float, int]:
     return work(by_reference(outer))
 
 
-compiled = entry_point(linked(run))
+compiled = entry_point(run)
 
 
 def outer_of(values: list[int], count: int, factor: float, is_on: bool) -> Outer:

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from bfio.common.compilable import compilable, linked, machine_code
+from bfio.common.compilable import compilable, machine_code
 from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
@@ -31,7 +31,7 @@ def run(values: IntArray, amount: int) -> int:
 def test_they_do_the_same_and_are_not_called() -> None:
     """Interpreted and compiled alike; Numba is told, also of what allocates."""
     slow, fast = np.arange(5), np.arange(5)
-    compiled: Any = entry_point(linked(run))
+    compiled: Any = entry_point(run)
     assert run(slow, 3) == compiled(fast, 3) == 25 + 35
     assert slow.tolist() == fast.tolist() == [3, 4, 5, 6, 7]
     for function in (shift, doubled):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bfio.common.compilable import linked
 from bfio.common.indices import at
 from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
@@ -17,7 +16,7 @@ def element(table: IntArray, row: int, column: int) -> int:
 @pytest.mark.parametrize("compiled", [False, True])
 def test_an_index_names_the_element_that_it_names(compiled: bool) -> None:
     """From the first to the last, in Python and in machine code."""
-    read = entry_point(linked(element)) if compiled else element
+    read = entry_point(element) if compiled else element
     table = np.arange(12).reshape(3, 4)
     for row in range(3):
         for column in range(-1, 3):

@@ -4,21 +4,21 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import bfio
-from bfio.batching.phases import run_slots
 from bfio.common import engine_choice, kernel_groups
 from bfio.common.engine_choice import is_worthwhile
-from bfio.common.kernel_groups import KernelGroup, compile_groups, group_of, groups
-from bfio.decode.machine.whole_run import EVERY_PART, loop_of
-from bfio.decode.policy_registry import built_in
-from bfio.wait.cohorts import run_cohorts
-from bfio.wait.fcfs import run_first_come
+from bfio.common.kernel_groups import KernelGroup, compile_groups, groups
+from bfio.common.kernels import EntryPoint, entry_of
+from bfio.decode.machine.whole_run import EVERY_PART, group_of, loop_of, machine_code_of
+from bfio.decode.policy_registry import built_in, find
 from formulations.errors import InputError
+from tests.places import ROOT
 from tests.processes import PATIENCE_S
 
 _KERNELS = """\
@@ -52,7 +52,7 @@ import users_kernels
 kernel_groups.groups = lambda: {group.name: group for group in users_kernels.GROUPS}
 for _ in range(2):
     kernel_groups.ensure_compiled("users")
-print(users_kernels.twice(4), dict(users_kernels.twice.stats.cache_hits) != {})
+print(users_kernels.twice(4), dict(users_kernels.twice.entry.machine_code.stats.cache_hits) != {})
 """
 
 
@@ -71,7 +71,11 @@ def python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     """Run Python where the group is installed, with a cache of its own."""
     return subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(folder)},
+        env={
+            **os.environ,
+            "NUMBA_CACHE_DIR": str(folder / "cache"),
+            "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
+        },
         cwd=folder,
         capture_output=True,
         text=True,
@@ -80,25 +84,26 @@ def python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-#: Loops that are compiled as they are, without a policy's kernel.
-_LOOPS = (run_cohorts, run_first_come, run_slots)
+def named(entry: EntryPoint) -> tuple[str, str | None]:
+    """Return what tells the machine code of an entry point."""
+    return entry.name, entry.made.digest
 
 
 def test_every_entry_point_belongs_to_one_group() -> None:
     """A kernel that no group has would never be prepared."""
     package = Path(bfio.__file__).parent
     texts = [path.read_text(encoding="utf-8") for path in package.rglob("*.py")]
-    made_of_compilable = re.compile(r"^\w+ = entry_point\(linked\(", re.MULTILINE)
-    decorated = sum(
-        text.count("\n@entry_point\n") + len(made_of_compilable.findall(text)) for text in texts
-    )
+    written = re.compile(r"^(@entry_point$|\w+ = entry_point\()", re.MULTILINE)
+    num_written = sum(len(written.findall(text)) for text in texts)
     specs = [spec for spec in built_in().values() if spec.kernel is not None]
-    loops = {loop_of(spec, parts).name for spec in specs for parts in (frozenset(), EVERY_PART)}
-    loops |= {f"{loop.__module__}:{loop.__name__}" for loop in _LOOPS}
-    loops.add("bfio.kvcache.compiled:run_batches")
-    names = [name for group in groups().values() for name in group.entry_points()]
-    assert loops < set(names)
-    assert len(names) == len(set(names)) == decorated + len(loops) > 50
+    loops = {
+        named(entry_of(machine_code_of(loop_of(spec, parts))))
+        for spec in specs
+        for parts in (frozenset(), EVERY_PART)
+    }
+    held = [named(entry) for group in groups().values() for entry in group.entry_points()]
+    assert loops < set(held)
+    assert len(held) == len(set(held)) == num_written + len(loops) > 50
 
 
 def test_what_is_missing_is_compiled_with_one_line(folder: Path) -> None:
@@ -123,7 +128,7 @@ def test_the_time_announced_is_that_of_what_is_missing(monkeypatch: pytest.Monke
 def test_a_failure_is_told(folder: Path) -> None:
     """By name, after what the process said."""
     code = (
-        "from bfio.common.kernel_groups import compile_groups, group_of, groups\n"
+        "from bfio.common.kernel_groups import compile_groups, groups\n"
         "try:\n    compile_groups([groups()['failing']])\n"
         "except Exception as error:\n    print(error)"
     )
@@ -185,10 +190,12 @@ def test_groups_wait_for_their_own_kernels(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_kernels_without_a_group_are_one() -> None:
-    """Those of an installed policy; a built-in loop is found by its entry point."""
-    assert group_of("wait") is groups()["wait"]
-    assert group_of(groups()["baselines"].modules[0]) is groups()["baselines"]
-    assert list(group_of("my.module:run").entry_points()) == ["my.module:run"]
+    """Those of an installed policy; a built-in loop is one of its group."""
+    loop = loop_of(find("fcfs"))
+    assert group_of(loop) is groups()["baselines"]
+    assert group_of(loop_of(find("br-h"), EVERY_PART)) is groups()["two-stage with features"]
+    other = replace(loop, name="my.module:run")
+    assert list(group_of(other).entry_points()) == [entry_of(machine_code_of(other))]
 
 
 def test_errors_name_the_group() -> None:

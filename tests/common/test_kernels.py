@@ -4,12 +4,20 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from bfio.common.kernels import cache_folders, is_compiled, note_use, remove_unused
+from bfio.common.kernel_groups import groups
+from bfio.common.kernel_key import made_of
+from bfio.common.kernels import cache_folders, entry_of, note_use, remove_unused
+from bfio.common.numba_parts import TESTED
+from bfio.decode.machine import moves
+from bfio.decode.machine.whole_run import loop_of, machine_code_of
+from bfio.decode.policy_registry import find
+from tests.places import ROOT
 from tests.processes import PATIENCE_S, started
 
 _CALLER = """\
@@ -22,14 +30,17 @@ def twice():
     return 2 * number()
 
 if __name__ != "__main__":
-    print(twice(), dict(twice.stats.cache_hits) != {})
+    print(twice(), dict(twice.entry.machine_code.stats.cache_hits) != {})
 """
 _CALLEE = """\
-from bfio.common.kernels import kernel
+from bfio.common.compilable import compilable
 
-@kernel
+FACTOR = 1
+
+@compilable
 def number():
-    return {}
+    '''Return a number.'''
+    return FACTOR * {}
 """
 _OTHER = """\
 from bfio.common.kernels import entry_point
@@ -42,19 +53,21 @@ def thrice(number):
 _LATE = """\
 import sys
 from numba import njit
-import bfio.common.kernels as kernels
+from bfio.common.compilable import compilable, machine_code
+from bfio.common.kernels import entry_point
 
-@kernels.kernel
+@compilable(allocates=True)
 def checked(number):
     if number < 0:
         raise ValueError(f"{number} is negative")
     return number
 
-@kernels.entry_point
+@entry_point
 def twice(number):
     return 2 * checked(number)
 
-directly = njit(lambda number: 3 * checked(number))
+compiled = machine_code(checked)
+directly = njit(lambda number: 3 * compiled(number))
 """
 #: The symbol of a kernel.
 _SYMBOL = """
@@ -65,7 +78,7 @@ def following(number):
     return number + 1
 
 following(1)
-(made,) = following.overloads.values()
+(made,) = following.entry.machine_code.overloads.values()
 print(made.fndesc.mangled_name)
 """
 #: Each import asks the disk: the function is a new one.
@@ -83,7 +96,7 @@ for damaged in (whole[:-100], whole[:1000] + b"x" + whole[1001:], b""):
 del sys.modules["caller"]
 import caller
 """
-#: Private names of Numba that `bfio.common.kernels` uses.
+#: Private names of Numba that `bfio.common.numba_parts` uses.
 _PRIVATE = """
 from numba import njit
 from numba.core.compiler import CompileResult
@@ -111,6 +124,9 @@ from numba.core.targetconfig import ConfigStack
 names = "_optimize_final_module _finalize_final_module _finalize_dynamic_globals _ensure_finalized"
 assert {*names.split(), "get_pointer_to_function"} <= set(dir(JITCodeLibrary))
 assert "_finalized" in vars(result.library) and result._find_referenced_environments() is not None
+assert function._compiler.py_func and function.get_call_template
+from numba.core.bytecode import FunctionIdentity
+assert next(FunctionIdentity._unique_ids) >= 0
 assert JITCPUCodegen.set_env and ConfigStack().top_or_none() is None
 """
 
@@ -151,8 +167,11 @@ def test_an_edited_callee_is_compiled_anew(folder: Path) -> None:
 
 
 def test_an_edit_elsewhere_leaves_machine_code_valid(folder: Path) -> None:
-    """Only what the module imports counts."""
-    use = "import other; print(other.thrice(2), dict(other.thrice.stats.cache_hits) != {})"
+    """Only what is compiled counts."""
+    use = (
+        "import other\n"
+        "print(other.thrice(2), dict(other.thrice.entry.machine_code.stats.cache_hits) != {})"
+    )
     assert result(folder, use) == "6 False"
     (folder / "callee.py").write_text(_CALLEE.format(50), encoding="utf-8")
     assert result(folder, use) == "6 True"
@@ -173,23 +192,97 @@ def test_folders_that_nobody_uses_are_removed(folder: Path) -> None:
     remove_unused(root / "nowhere")
 
 
-def test_compiled_is_told_without_numba(folder: Path) -> None:
-    """The answer changes with the sources, and neither Numba nor the module is loaded."""
-    ask = (
-        "import sys; from bfio.common.kernels import is_compiled\n"
-        "print(is_compiled('caller:twice'), {'numba', 'caller'} & set(sys.modules))"
-    )
-    assert result(folder, ask) == "False set()"
+@pytest.mark.parametrize(
+    ("old", "new", "is_kept"),
+    [
+        ("Return a number.", "Return the number.", True),
+        ("@compilable", "#: A comment.\n@compilable", True),
+        ("FACTOR = 1", "FACTOR, OTHER = 1, 5", True),
+        ("def number", "def unused():\n    return 4\n\n@compilable\ndef number", True),
+        ("FACTOR = 1", "FACTOR = 2", False),
+        ("FACTOR = 1", "FACTOR = True", False),
+        ("FACTOR *", "FACTOR +", False),
+        ("@compilable", "@compilable(allocates=True)", False),
+    ],
+)
+def test_only_what_is_compiled_decides(folder: Path, old: str, new: str, is_kept: bool) -> None:
+    """Neither comments nor other names of a file do; constants, code and ways to compile do."""
     result(folder)
-    assert result(folder, ask) == "True set()"
-    (folder / "callee.py").write_text(_CALLEE.format(50), encoding="utf-8")
-    assert result(folder, ask) == "False set()"
+    file = folder / "callee.py"
+    file.write_text(file.read_text("utf-8").replace(old, new), encoding="utf-8")
+    assert result(folder).split()[1] == str(is_kept)
 
 
-def test_a_module_without_file_has_nothing_on_disk() -> None:
-    """As one that does not exist."""
-    assert not is_compiled("no_such_module:function")
-    assert not is_compiled("sys:function")
+def test_fields_of_named_tuples_decide(folder: Path) -> None:
+    """Two of one type that change places leave code and types as they were."""
+    module = (
+        "from typing import NamedTuple\nfrom bfio.common.kernels import entry_point\n"
+        "class Pair(NamedTuple):\n    {}: int\n    {}: int\n"
+        "@entry_point\ndef first(pair):\n    return pair.one\n"
+    )
+    for names, value in ((("one", "two"), "5"), (("two", "one"), "7")):
+        (folder / "pairs.py").write_text(module.format(*names), encoding="utf-8")
+        assert result(folder, "import pairs; print(pairs.first(pairs.Pair(5, 7)))") == value
+
+
+@pytest.mark.parametrize("group", groups())
+def test_few_files_decide_on_a_kernel(group: str) -> None:
+    """Those of the functions that are compiled: the machine and what it chooses."""
+    for entry in groups()[group].entry_points():
+        assert entry.made.digest is not None
+        assert len(entry.made.modules) < 40, sorted(entry.made.modules)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_same"),
+    [
+        ("phases.ACTIVE", 97, False),
+        ("phases.take_from_pool", moves.log_is_full, False),
+        ("whole_run.CHUNK_S", 97, True),
+        ("phases.State", tuple, True),
+    ],
+)
+def test_what_a_loop_names_decides(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: object, is_same: bool
+) -> None:
+    """A constant or a function of the machine does; names of annotations do not."""
+    loop = entry_of(machine_code_of(loop_of(find("fcfs")))).py_func
+    before = made_of(loop).digest
+    monkeypatch.setattr(f"bfio.decode.machine.{name}", value)
+    assert (made_of(loop).digest == before) is is_same
+
+
+def test_numba_is_pinned_to_what_is_tested() -> None:
+    """Private parts are used with these versions, and no others can be installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (numba,) = (name for name in project["dependencies"] if name.startswith("numba"))
+    major, minor = TESTED[-1].split(".")
+    assert numba == f"numba>={TESTED[0]},<{major}.{int(minor) + 1}"
+
+
+def test_compiled_is_told_without_numba(folder: Path) -> None:
+    """The answer changes with the sources, and Numba is not loaded."""
+    ask = "import sys, other; print(other.thrice.entry.is_compiled(), 'numba' in sys.modules)"
+    assert result(folder, ask) == "False False"
+    result(folder, "import other; other.thrice(1)")
+    assert result(folder, ask) == "True False"
+    (folder / "other.py").write_text(_OTHER.replace("3 *", "4 *"), encoding="utf-8")
+    assert result(folder, ask) == "False False"
+
+
+def test_plain_numba_gives_the_same_and_keeps_nothing(folder: Path) -> None:
+    """As with a version of Numba that was not tested: its own methods stay as they are."""
+    code = (
+        "import caller, other, late\n"
+        "from numba.core.codegen import JITCodeLibrary\n"
+        "print(JITCodeLibrary._unserialize.__module__, other.thrice(2), late.twice(4))\n"
+        "print(other.thrice.entry.is_compiled())"
+    )
+    (folder / "late.py").write_text(_LATE, encoding="utf-8")
+    for _ in range(2):
+        said = python(folder, code, BFIO_PLAIN_NUMBA="1").stdout.split()
+        assert said == ["6", "False", "numba.core.codegen", "6", "8", "False"]
+    assert list(folder.rglob("*.kernel")) == []
 
 
 def test_damaged_machine_code_is_compiled_anew(folder: Path) -> None:
@@ -238,8 +331,8 @@ def test_two_processes_may_compile_at_once(folder: Path) -> None:
     assert result(folder) == "6 True"
 
 
-def test_what_depends_on_an_enclosing_function_is_not_kept(folder: Path) -> None:
-    """Its variables are no part of the sources."""
+def test_variables_of_an_enclosing_function_count(folder: Path) -> None:
+    """They are constants of the machine code."""
     (folder / "maker.py").write_text(
         "from bfio.common.kernels import entry_point\n"
         "def maker(number):\n"
@@ -248,11 +341,9 @@ def test_what_depends_on_an_enclosing_function_is_not_kept(folder: Path) -> None
         "        return number\n"
         "    return returned\n"
     )
-    assert [result(folder, f"import maker; print(maker.maker({n})())") for n in (1, 2)] == [
-        "1",
-        "2",
-    ]
-    assert list(folder.rglob("*.kernel")) == []
+    code = "import maker; made = maker.maker({}); print(made.entry.is_compiled(), made())"
+    said = [result(folder, code.format(number)) for number in (1, 2, 1)]
+    assert said == ["False 1", "False 2", "True 1"]
 
 
 def test_inner_functions_work_though_their_own_code_is_generated_late(folder: Path) -> None:

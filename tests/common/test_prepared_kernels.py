@@ -12,44 +12,37 @@ import pytest
 #: is compiled, but it is not loaded beside it.
 _REACHED = """
 import sys
-from importlib import import_module
-from numba.core.dispatcher import Dispatcher
 from bfio.common import kernel_groups, kernels
 
 kernel_groups.ensure_compiled(*kernel_groups.groups())
 met = set()
 
-class Noting(kernels._DiskCache):
-    def load_overload(self, signature, target):
-        met.add(self._function)
-        return super().load_overload(signature, target)
+def read(entry, types):
+    met.add(entry)
+    return from_disk(entry, types)
 
-def noted(function):
-    return f"{function.__module__}:{function.__qualname__}"
+def inner_of(entry):
+    known = entry.py_func.__globals__
+    named = [known.get(word) for word in entry.py_func.__code__.co_names]
+    return {value.entry for value in named if hasattr(value, "entry")}
 
-def dispatchers(function):
-    known = function.__globals__
-    return [known[word] for word in function.__code__.co_names
-            if isinstance(known.get(word), Dispatcher)]
-
-kernels._DiskCache = Noting
+from_disk, kernels.EntryPoint.read = kernels.EntryPoint.read, read
 for group in kernel_groups.groups().values():
     met.clear()
     group.warm_up_here()
     todo = list(met)
     reached = set(todo)
     while todo:
-        inner = {kernel.py_func for kernel in dispatchers(todo.pop())} - reached
+        inner = inner_of(todo.pop()) - reached
         reached |= inner
         todo += inner
-    for name in set(group.entry_points()) - set(map(noted, reached)):
-        print(name)
+    for entry in set(group.entry_points()) - reached:
+        print(entry.name)
 """
 #: Solves steps of all kinds after `prepare`, and prints kernels with new types of arguments.
 _SOLVED = """
 import importlib, pkgutil
 import numpy as np
-from numba.core.dispatcher import Dispatcher
 import bfio.step.exact
 from bfio.step.exact import prepare, solve_exact
 from formulations.step import StepProblem
@@ -57,8 +50,8 @@ from formulations.step import StepProblem
 def signatures():
     modules = pkgutil.iter_modules(bfio.step.exact.__path__, "bfio.step.exact.")
     held = [vars(importlib.import_module(module.name)) for module in modules]
-    return {f"{one['__name__']}:{name}": len(value.signatures) for one in held
-            for name, value in one.items() if isinstance(value, Dispatcher)}
+    return {f"{one['__name__']}:{name}": len(value.entry.machine_code.signatures) for one in held
+            for name, value in one.items() if hasattr(value, "entry")}
 
 prepare()
 before = signatures()

@@ -11,6 +11,7 @@ import importlib, pkgutil
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 from bfio.hindsight.latency.solve import prepare as prepare_latency
+from bfio.hindsight.latency.prepare import prepare as prepare_latency
 from bfio.hindsight.latency.solve import solve_hindsight
 from bfio.hindsight.makespan.solve import prepare as prepare_makespan
 from bfio.hindsight.makespan.solve import solve_makespan
@@ -22,8 +23,8 @@ def signatures():
     for name in ("bfio.hindsight.latency", "bfio.hindsight.makespan"):
         for module in pkgutil.iter_modules(importlib.import_module(name).__path__):
             for key, value in vars(importlib.import_module(f"{name}.{module.name}")).items():
-                if isinstance(value, Dispatcher):
-                    found[f"{module.name}.{key}"] = len(value.signatures)
+                if hasattr(value, "entry"):
+                    found[f"{module.name}.{key}"] = len(value.entry.machine_code.signatures)
     return found
 
 prepare_latency()

@@ -9,7 +9,7 @@ from bfio.cli.output import print_json
 
 _SUMMARY = "compile the kernels once, so that no later command waits for it"
 _DESCRIPTION = """\
-Compile all kernels that are not compiled yet, and keep them on disk: half a minute, once per
+Compile all kernels that are not compiled yet, and keep them on disk: some minutes, once per
 installation. Without it each is compiled when it is first needed, and small runs use plain Python.
 """
 
@@ -20,7 +20,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from bfio.common.kernel_groups import compile_groups, groups
+    from bfio.common.numba_parts import PLAIN, TESTED, uses_private_parts
+    from formulations.errors import InputError
 
+    if not uses_private_parts():
+        remedy = f"unset {PLAIN}, or install numba {TESTED[-1]}"
+        raise InputError("kernels", "with plain Numba nothing is kept on disk", remedy)
     began = time.perf_counter()
     missing = [group for group in groups().values() if not group.is_ready()]
     each = compile_groups(missing)

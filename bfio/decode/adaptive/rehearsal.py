@@ -11,7 +11,7 @@ per end.
 import numpy as np
 
 from bfio.common.by_reference import by_reference
-from bfio.common.compilable import compilable, linked
+from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from bfio.decode.adaptive import memory as kept
 from bfio.decode.adaptive.memory import (
@@ -316,12 +316,10 @@ def remember(memory: Memory, level: float) -> None:
 NOT_PLAYED = -1.0
 
 
-def _rehearse(memory: Memory, step: int, grows: bool) -> None:
+@entry_point
+def rehearse(memory: Memory, step: int, grows: bool) -> None:
+    """Rehearse as `rehearse_all` does, called from Python."""
     rehearse_all(by_reference(memory), step, grows)
-
-
-#: `rehearse_all` as machine code.
-rehearse = entry_point(linked(_rehearse))
 
 
 def warm_up() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.by_reference import by_reference
-from bfio.common.compilable import compilable, linked
+from bfio.common.compilable import compilable, rewired
 from bfio.common.kernels import entry_point
 from bfio.decode.features.cancellations import cancel_due
 from bfio.decode.features.delay import decide_late, hurry
@@ -168,13 +168,10 @@ def compiled_loop(
     Parameters
     ----------
     name : str
-        ``module:function`` under which it is kept, where the module imports all of it.
+        ``module:function`` under which it is kept.
     kernel : callable
         What decides.
     without : frozenset of str
         Features of the machine that it does not know, see `bfio.decode.machine.whole_run`.
     """
-    loop = linked(run_chunk, without, decide=kernel)
-    loop.__module__, _, loop.__qualname__ = name.partition(":")
-    compiled: Callable[[State, Window, Any, Record], int] = entry_point(loop)
-    return compiled
+    return entry_point(rewired(run_chunk, decide=kernel), name=name, without=without)

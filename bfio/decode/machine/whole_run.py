@@ -8,16 +8,14 @@ of features would be compiled anew with every new combination.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
-from hashlib import sha256
+from functools import cache, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import bfio.decode.policies
 from bfio.common.engine_choice import Engine, is_worthwhile
-from bfio.common.kernel_groups import ensure_compiled, groups
+from bfio.common.kernel_groups import KernelGroup, ensure_compiled, groups
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
@@ -28,7 +26,7 @@ from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, c
 from bfio.decode.machine.outcome import finished_run, stalled, step_view
 from bfio.decode.machine.phases import is_over
 from bfio.decode.machine.state import Chunks, Record, State, most_waiting, new_state
-from bfio.decode.machine.window import new_window
+from bfio.decode.machine.window import Window, new_window
 from bfio.decode.observers import ProgressObserver, Watching
 from bfio.decode.options import RunOptions, may_interrupt
 from bfio.decode.policy import look_ahead_of
@@ -73,6 +71,10 @@ CHUNK_S = 0.2
 WITH_FEATURES = "+features"
 #: About what a compiled run saves, per step and per request [s].
 SAVED_PER_STEP_S, SAVED_PER_REQUEST_S = 4.5e-5, 4.5e-5
+#: About how long the loop of a policy takes to compile that is not built in [s].
+_SECONDS = 20
+
+CompiledLoop = Callable[[State, Window, Any, Record], int]
 
 
 @dataclass(frozen=True)
@@ -93,21 +95,16 @@ def loop_of(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> Loop:
     if isinstance(spec.kernel, str):
         name = f"{spec.kernel.partition(':')[0]}:run"
     elif spec in shared:
-        name, members = f"{policy_registry.__name__}:run_greedy{_digest(shared)}", shared
+        name, members = f"{policy_registry.__name__}:run_greedy", shared
     else:
         name = f"{kernel_of(spec).module}:run"
     return Loop(name + WITH_FEATURES * bool(parts), members, parts)
 
 
-def _digest(members: tuple[PolicySpec, ...]) -> str:
-    """Return what tells loops of other policies apart, empty for those of this project's folder.
-
-    Sources of the folder count anyway; those of folders that were added to the package do not.
-    """
-    if len(bfio.decode.policies.__path__) == 1:
-        return ""
-    names = ",".join(member.name for member in members)
-    return "_" + sha256(names.encode()).hexdigest()[:8]
+def group_of(loop: Loop) -> KernelGroup:
+    """Return the kernels of a loop, which is a group of its own if it is not built in."""
+    alone = KernelGroup(loop.name, (partial(machine_code_of, loop),), lambda: None, _SECONDS)
+    return next((group for group in groups().values() if loop.name in group.made), alone)
 
 
 def kernel_of(spec: PolicySpec) -> Kernel:
@@ -126,7 +123,7 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
         requests = requests * options.steps // steps
         steps = options.steps
     saved_s = steps * SAVED_PER_STEP_S + requests * SAVED_PER_REQUEST_S
-    return is_worthwhile(loop_of(spec, parts_linked(cluster, options)).name, saved_s)
+    return is_worthwhile(group_of(loop_of(spec, parts_linked(cluster, options))), saved_s)
 
 
 @cache
@@ -140,7 +137,7 @@ def greedy_policies() -> tuple[PolicySpec, ...]:
 
 
 @cache
-def machine_code_of(loop: Loop) -> Callable[..., int]:
+def machine_code_of(loop: Loop) -> CompiledLoop:
     """Return a loop, compiled with its first call."""
     return compiled_loop(loop.name, decide_of(loop), EVERY_PART - loop.parts)
 
@@ -156,8 +153,9 @@ def decide_of(loop: Loop) -> Callable[..., bool]:
 
 def compile_loop(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
     """Compile the loop of a policy, or load it from the disk, and say so if that takes long."""
-    name = loop_of(spec, parts).name
-    ensure_compiled(*(group.name for group in groups().values() if name in group.modules))
+    name = group_of(loop_of(spec, parts)).name
+    if name in groups():
+        ensure_compiled(name)
     warm_up(spec, parts)
 
 

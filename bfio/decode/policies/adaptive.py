@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.common.kernels import is_compiled
+from bfio.common.kernels import entry_of
 from bfio.decode.option_kinds import look_ahead_option
 from bfio.decode.policies.balance_route import StageOptions, two_stage_of
 from bfio.decode.policy import LooksAhead
@@ -20,8 +20,6 @@ from bfio.step.two_stage.heuristic import prepare_kernels
 if TYPE_CHECKING:
     from bfio.decode.adaptive.memory import Memory
     from formulations.arrays import IntArray
-
-_ENTRY_POINT = "bfio.decode.adaptive.rehearsal:_rehearse"
 
 
 @dataclass(frozen=True)
@@ -46,13 +44,15 @@ class Adaptive(LooksAhead):
     """
 
     def __init__(self, options: AdaptiveOptions) -> None:
+        from bfio.decode.adaptive.rehearsal import rehearse
+
         self.look_ahead = options.look_ahead
         self.parameters = options.parameters()
         self._memory: Memory | None = None
         self._requests = _Requests()
         prepare_kernels()
         # Loading the kernel is no part of any decision.
-        if is_compiled(_ENTRY_POINT):
+        if entry_of(rehearse).is_compiled():
             _prepare()
 
     def __call__(self, state: DecodeState) -> list[int | None]:

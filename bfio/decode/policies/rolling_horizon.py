@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from functools import cache
 
-from bfio.common.kernels import is_compiled
+from bfio.common.kernels import entry_of
 from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.option_kinds import look_ahead_option
 from bfio.decode.policy import LooksAhead
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
-
-_ENTRY_POINT = "bfio.decode.rolling.kernel:plan_admissions"
 
 
 @dataclass(frozen=True)
@@ -36,9 +34,11 @@ class RollingHorizon(LooksAhead):
     """
 
     def __init__(self, options: RollingHorizonOptions) -> None:
+        from bfio.decode.rolling.kernel import plan_admissions
+
         self.look_ahead, self.moves = options.look_ahead, options.moves
         # Loading the kernel is no part of any decision.
-        if is_compiled(_ENTRY_POINT):
+        if entry_of(plan_admissions).is_compiled():
             _prepare()
 
     def __call__(self, state: DecodeState) -> list[int | None]:

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, inlined, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.decode.rolling.reference import (
     CHOICE_BITS,
     LOAD_SHARE,
@@ -97,7 +98,7 @@ def plan_admissions(
     return DECIDED
 
 
-@kernel
+@compilable(allocates=True)
 def _step_weights(running: IntArray) -> IntArray:
     """Weight of each step that counts: of step 0 alone if no slot becomes free."""
     workers, columns = running.shape
@@ -113,7 +114,7 @@ def _step_weights(running: IntArray) -> IntArray:
     return weights[: num if opened > 0 else 1]
 
 
-@kernel
+@compilable(allocates=True)
 def _sampled(weights: IntArray) -> Window:
     """Sample steps, ever further apart; each step counts with the nearest, the earlier of two."""
     steps = np.empty(len(weights), np.int64)
@@ -133,7 +134,7 @@ def _sampled(weights: IntArray) -> Window:
     return Window(steps[:num], together)
 
 
-@kernel
+@compilable(allocates=True)
 def _is_exact(base: IntArray, contribution: IntArray, window: Window, moves: int) -> bool:
     """Whether no change of the objective can overflow; in floats, as integers could here."""
     most, largest, weight = 0.0, 0.0, 0.0
@@ -149,7 +150,7 @@ def _is_exact(base: IntArray, contribution: IntArray, window: Window, moves: int
     return (LOAD_SHARE * len(base) * most + moves * largest) * weight < _SAFE
 
 
-@kernel
+@compilable(allocates=True)
 def _growth(contribution: IntArray) -> IntArray:
     """Tokens that a request gains until each step: as that one does which lives longest."""
     growth = np.zeros(contribution.shape[1], np.int64)
@@ -159,7 +160,7 @@ def _growth(contribution: IntArray) -> IntArray:
     return growth
 
 
-@kernel
+@compilable(allocates=True)
 def _first_plan(
     free: IntArray,
     base: IntArray,
@@ -192,7 +193,7 @@ def _first_plan(
     return plan, num_slots
 
 
-@kernel
+@compilable(allocates=True)
 def _open_slots(
     plan: Plan, free: IntArray, running: IntArray, growth: IntArray, mean_size: int, window: Window
 ) -> int:
@@ -214,7 +215,7 @@ def _open_slots(
     return min(num_slots, len(plan.worker))
 
 
-@in_place
+@compilable
 def _most_free(left: IntArray) -> int:
     """Return the worker with most free slots, the lowest of several."""
     best = 0
@@ -224,7 +225,7 @@ def _most_free(left: IntArray) -> int:
     return best
 
 
-@in_place
+@compilable
 def _open(
     plan: Plan, p: int, worker: int, step: int, growth: IntArray, mean_size: int, window: Window
 ) -> None:
@@ -240,7 +241,7 @@ def _open(
         plan.loads[t, worker] += size + growth[window.steps[t] - step]
 
 
-@in_place
+@compilable
 def _rank_workers(plan: Plan, t: int) -> None:
     """Write the three fullest workers of a sampled step."""
     first, second, third = -1, -1, -1
@@ -258,7 +259,7 @@ def _rank_workers(plan: Plan, t: int) -> None:
     plan.fullest[t, 0], plan.fullest[t, 1], plan.fullest[t, 2] = first, second, third
 
 
-@kernel
+@compilable(allocates=True)
 def _improved(plan: Plan, window: Window, num_slots: int, moves: int) -> IntArray:
     """Exchange requests, and return those of the best plan met, shape (N,)."""
     total = 0
@@ -287,7 +288,7 @@ def _improved(plan: Plan, window: Window, num_slots: int, moves: int) -> IntArra
     return best
 
 
-@inlined
+@compilable(into_caller=True)
 def _drawn(plan: Plan, word: np.uint64, num_slots: int) -> tuple[int, int]:
     """Return the two positions that a random number stands for; -1 if the second is none."""
     num = len(plan.request)
@@ -302,7 +303,7 @@ def _drawn(plan: Plan, word: np.uint64, num_slots: int) -> tuple[int, int]:
     return p, int(plan.place[rank])
 
 
-@inlined
+@compilable(into_caller=True)
 def _differ(plan: Plan, p: int, q: int) -> bool:
     """Whether an exchange changes any load."""
     if plan.since[p] == plan.since[q] and plan.worker[p] == plan.worker[q]:
@@ -310,7 +311,7 @@ def _differ(plan: Plan, p: int, q: int) -> bool:
     return bool(plan.sizes[plan.request[p]] != plan.sizes[plan.request[q]])
 
 
-@inlined
+@compilable(into_caller=True)
 def _peak_without(plan: Plan, t: int, worker: int, other: int) -> int:
     """Return the largest load of the other workers at a sampled step; -1 without any."""
     for k in range(3):
@@ -322,7 +323,7 @@ def _peak_without(plan: Plan, t: int, worker: int, other: int) -> int:
     return -1
 
 
-@inlined
+@compilable(into_caller=True)
 def _rise(plan: Plan, window: Window, p: int, q: int) -> int:
     """Return what an exchange adds to the objective times `LOAD_SHARE`."""
     if plan.since[p] > plan.since[q]:
@@ -345,7 +346,7 @@ def _rise(plan: Plan, window: Window, p: int, q: int) -> int:
     return rise
 
 
-@inlined
+@compilable(into_caller=True)
 def _exchange(plan: Plan, p: int, q: int) -> None:
     """Let two positions exchange their requests."""
     first, second = plan.request[p], plan.request[q]
@@ -356,7 +357,7 @@ def _exchange(plan: Plan, p: int, q: int) -> None:
     plan.place[first], plan.place[second] = q, p
 
 
-@inlined
+@compilable(into_caller=True)
 def _add(plan: Plan, p: int, change: int) -> None:
     """Add tokens to the loads of a slot's worker, from when it is free on."""
     worker, loads = plan.worker[p], plan.loads
@@ -366,7 +367,7 @@ def _add(plan: Plan, p: int, change: int) -> None:
             _rank_workers(plan, t)
 
 
-@inlined
+@compilable(into_caller=True)
 def _may_rank(plan: Plan, t: int, worker: int) -> bool:
     """Whether a worker whose load has changed was, or now is, one of the three fullest."""
     first, second, third = plan.fullest[t, 0], plan.fullest[t, 1], plan.fullest[t, 2]

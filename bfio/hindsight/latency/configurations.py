@@ -33,7 +33,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.hindsight_latency import Convention, LatencyProblem
 
@@ -190,21 +191,21 @@ def table_size(cells: Cells) -> int:
     return (cells.memory // cells.smallest + 2) * (cells.memory + 1)
 
 
-@in_place
+@compilable
 def most_others(cell: int, cells: Cells) -> int:
     """Return how many requests may be there before a cell is added; -1 if not even none."""
     room = cells.memory - cells.tokens[cell] - cells.left[cell]
     return room // (cells.smallest + cells.left[cell]) if room >= 0 else -1
 
 
-@in_place
+@compilable
 def span(cell: int, count: int, cells: Cells) -> tuple[int, int]:
     """Return from and up to which tokens others may hold when a cell joins ``count`` of them."""
     left = cells.left[cell]
     return count * cells.smallest, cells.memory - (count + 1) * left - cells.tokens[cell] + 1
 
 
-@kernel
+@compilable(allocates=True)
 def empty_sets(cells: Cells) -> IntArray:
     """Return the table in which only the empty set is there, at price 0."""
     room = (cells.memory // cells.smallest + 2, cells.memory + 1)
@@ -213,7 +214,7 @@ def empty_sets(cells: Cells) -> IntArray:
     return value
 
 
-@in_place
+@compilable
 def offer(price: int, cell: int, cells: Cells, value: IntArray) -> None:
     """Let every set take one more copy of a cell, if it fits and pays."""
     if price <= 0:
@@ -236,7 +237,7 @@ def dearest(price: IntArray, cells: Cells) -> int:
     return value.max()  # type: ignore[no-any-return]
 
 
-@kernel
+@compilable(allocates=True)
 def around(price: IntArray, cells: Cells, before: IntArray, after: IntArray) -> int:
     """Fill the best sets of the cells before each one, and what may still follow its first copy.
 
@@ -258,13 +259,13 @@ def around(price: IntArray, cells: Cells, before: IntArray, after: IntArray) -> 
     return value.max()  # type: ignore[no-any-return]
 
 
-@in_place
+@compilable
 def _copy_table(target: IntArray, values: IntArray) -> None:
     for c in range(len(values)):
         copy_to(target[c], values[c])
 
 
-@in_place
+@compilable
 def _precede(price: int, cell: int, cells: Cells, behind: IntArray) -> None:
     """Let a copy of a cell come before what follows."""
     m = cells.tokens[cell]
@@ -275,7 +276,7 @@ def _precede(price: int, cell: int, cells: Cells, behind: IntArray) -> None:
             target[s] = max(target[s], source[s] + price)
 
 
-@in_place
+@compilable
 def best_with(price: int, cell: int, cells: Cells, before: IntArray, after: IntArray) -> int:
     """Return the price of the dearest set with a cell; negative if there is none.
 
@@ -303,7 +304,7 @@ def losses(
         loss[cell] = best - best_with(price[cell], cell, cells, before[cell], after[cell])
 
 
-@kernel
+@compilable(allocates=True)
 def soft_dearest(
     price: FloatArray,
     cells: Cells,

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.hindsight.in_hand import is_over
 from bfio.hindsight.latency.configurations import Cells, NormalForm, arrival_windows, soft_dearest
 from formulations.arrays import BoolArray, FloatArray, IntArray
@@ -107,7 +108,7 @@ def _products(direction: FloatArray, change: FloatArray) -> tuple[float, float]:
     return _TINY + _dot(direction, change), _TINY + _dot(change, change)
 
 
-@in_place
+@compilable
 def _dot(one: FloatArray, other: FloatArray) -> float:
     # One number after the other: a library's sum may depend on its number of threads.
     total = 0.0
@@ -116,7 +117,7 @@ def _dot(one: FloatArray, other: FloatArray) -> float:
     return total
 
 
-@in_place
+@compilable
 def _add(target: FloatArray, share: float, source: FloatArray) -> None:
     for j in range(len(target)):
         target[j] += share * source[j]

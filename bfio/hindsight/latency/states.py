@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, inlined
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.hindsight.latency.bound import SCALE
 from formulations.arrays import BoolArray, IntArray
 
@@ -123,7 +124,7 @@ def drop_improvable(alive: BoolArray, starts: NDArray[np.int32], tables: Tables,
             alive[state] = not _is_improvable(starts[state], tables, first, now, used)
 
 
-@inlined
+@compilable(into_caller=True)
 def _is_improvable(
     starts: NDArray[np.int32], tables: Tables, first: int, now: int, used: IntArray
 ) -> bool:
@@ -148,7 +149,7 @@ def _is_improvable(
     return False
 
 
-@inlined
+@compilable(into_caller=True)
 def _occupy(
     i: int, start: int, sign: int, tables: Tables, first: int, now: int, used: IntArray
 ) -> None:
@@ -158,7 +159,7 @@ def _occupy(
             used[t - first] += sign * (tables.prompt[i] + t - start)
 
 
-@inlined
+@compilable(into_caller=True)
 def _fits_earlier(
     i: int, earliest: int, latest: int, tables: Tables, first: int, used: IntArray
 ) -> bool:
@@ -202,7 +203,7 @@ def undominated(
     return keep
 
 
-@inlined
+@compilable(into_caller=True)
 def _is_same_group(mark: IntArray, one: int, other: int) -> bool:
     for word in range(mark.shape[1]):  # noqa: SIM110 (Numba compiles no generators)
         if mark[one, word] != mark[other, word]:
@@ -210,7 +211,7 @@ def _is_same_group(mark: IntArray, one: int, other: int) -> bool:
     return True
 
 
-@inlined
+@compilable(into_caller=True)
 def _fill_profile(
     profile: NDArray[np.int32], starts: NDArray[np.int32], state: int, tables: Tables, now: int
 ) -> int:
@@ -227,7 +228,7 @@ def _fill_profile(
     return area
 
 
-@inlined
+@compilable(into_caller=True)
 def _is_dominated(
     profile: NDArray[np.int32],
     area: int,
@@ -339,14 +340,14 @@ def _work(now: int, tables: Tables) -> SearchNode:
     )
 
 
-@inlined
+@compilable(into_caller=True)
 def _least_from(tables: Tables, i: int, t: int) -> int:
     rounds = tables.least.shape[1] - 1
     value: int = tables.least[i, min(t, rounds)]
     return value if t <= rounds else max(value, SCALE * max(t, tables.arrival[i]))
 
 
-@inlined
+@compilable(into_caller=True)
 def _enter(now: int, parent: int, parents: States, tables: Tables, work: SearchNode) -> None:
     """Lay out a state, with no choice made."""
     node, start, used = work.node, work.start, work.used
@@ -375,7 +376,7 @@ def _enter(now: int, parent: int, parents: States, tables: Tables, work: SearchN
     work.choice[0] = _UNTRIED
 
 
-@inlined
+@compilable(into_caller=True)
 def _choose(now: int, cutoff: int, depth: int, tables: Tables, work: SearchNode) -> int:
     """Make the next choice for the waiting request at a depth; return the depth that follows."""
     node, choice, i = work.node, work.choice, work.waiting[depth]
@@ -398,7 +399,7 @@ def _choose(now: int, cutoff: int, depth: int, tables: Tables, work: SearchNode)
     return depth + 1
 
 
-@inlined
+@compilable(into_caller=True)
 def _may_start(i: int, cutoff: int, tables: Tables, work: SearchNode) -> bool:
     """Whether rules 1 and 3 and the memory allow a start."""
     level, twin = work.node[_STARTED], tables.twin[i]
@@ -413,7 +414,7 @@ def _may_start(i: int, cutoff: int, tables: Tables, work: SearchNode) -> bool:
     return True
 
 
-@inlined
+@compilable(into_caller=True)
 def _start(i: int, now: int, tables: Tables, work: SearchNode) -> None:
     node, worst, level = work.node, work.worst, work.node[_STARTED]
     work.start[i] = now
@@ -426,14 +427,14 @@ def _start(i: int, now: int, tables: Tables, work: SearchNode) -> None:
     _count(i, 1, now, tables, work)
 
 
-@inlined
+@compilable(into_caller=True)
 def _withdraw(i: int, now: int, tables: Tables, work: SearchNode) -> None:
     work.start[i] = -1
     work.node[_STARTED] -= 1
     _count(i, -1, now, tables, work)
 
 
-@inlined
+@compilable(into_caller=True)
 def _count(i: int, sign: int, now: int, tables: Tables, work: SearchNode) -> None:
     """Add a start to sums and memory, or take it away."""
     work.node[_VALUE] += sign * work.here[i]
@@ -443,7 +444,7 @@ def _count(i: int, sign: int, now: int, tables: Tables, work: SearchNode) -> Non
         work.used[age] += sign * (tables.prompt[i] + age)
 
 
-@inlined
+@compilable(into_caller=True)
 def _raise_worst(now: int, newest: int, level: int, tables: Tables, work: SearchNode) -> None:
     """Raise the losses from ``now`` on to those of one more request, alone and in pairs."""
     start, running, row = work.start, work.running, tables.row
@@ -462,7 +463,7 @@ def _raise_worst(now: int, newest: int, level: int, tables: Tables, work: Search
         work.worst[level, t - now] = most
 
 
-@inlined
+@compilable(into_caller=True)
 def _sum_ahead(level: int, work: SearchNode) -> None:
     total = 0
     for t in range(1, work.worst.shape[1]):
@@ -470,7 +471,7 @@ def _sum_ahead(level: int, work: SearchNode) -> None:
     work.ahead[level] = total
 
 
-@inlined
+@compilable(into_caller=True)
 def _write(settled: int, started: int, work: SearchNode, children: States, child: int) -> None:
     level, mark = work.node[_STARTED], children.mark
     children.bound[child], children.total[child] = settled, work.node[_TOTAL]

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.hindsight.makespan.states import (
     BEST,
     BEST_STATE,
@@ -55,7 +56,7 @@ class Room(NamedTuple):
     first: IntArray
 
 
-@kernel
+@compilable(allocates=True)
 def advance(
     parent: Parent,
     added: IntArray,
@@ -112,7 +113,7 @@ def advance(
         counters[BEST], counters[BEST_STATE] = cost, new
 
 
-@in_place
+@compilable
 def _start(row: IntArray, slots: IntArray, added: IntArray, depth: int, data: Data) -> int:
     """Copy the slots of a row and fill in what starts; return how many run."""
     running = depth
@@ -128,7 +129,7 @@ def _start(row: IntArray, slots: IntArray, added: IntArray, depth: int, data: Da
     return running
 
 
-@in_place
+@compilable
 def _grow(slots: IntArray, tokens: int) -> int:
     """Let a step pass, after which loads are larger by ``tokens``; return how many still run."""
     alive = 0
@@ -142,7 +143,7 @@ def _grow(slots: IntArray, tokens: int) -> int:
     return alive
 
 
-@in_place
+@compilable
 def _next_step(step: int, alive: int, waiting: IntArray, arrival: IntArray) -> tuple[int, bool]:
     """Return the step at which the next decision falls, and whether requests arrive after it."""
     first, last = 2**62, -1
@@ -184,7 +185,7 @@ def expand(chosen: IntArray, layer: int, data: Data, store: Store, scratch: IntA
     return len(chosen)
 
 
-@kernel
+@compilable(allocates=True)
 def _expand_one(
     index: int, layer: int, room: Room, data: Data, store: Store, scratch: IntArray
 ) -> None:
@@ -209,7 +210,7 @@ def _expand_one(
     _enumerate(parent, least, most, alike, room, data, store, scratch)
 
 
-@in_place
+@compilable
 def _read(row: IntArray, room: Room, data: Data) -> None:
     rest = row[1]
     for c in range(len(room.waiting)):
@@ -223,7 +224,7 @@ def _read(row: IntArray, room: Room, data: Data) -> None:
             room.free[lane] += row[j] == 0
 
 
-@kernel
+@compilable(allocates=True)
 def _alike(slots: IntArray, lanes: int) -> BoolArray:
     """Return for each lane whether it looks like the one before."""
     per_lane = len(slots) // lanes
@@ -236,7 +237,7 @@ def _alike(slots: IntArray, lanes: int) -> BoolArray:
     return alike
 
 
-@kernel
+@compilable(allocates=True)
 def _enumerate(
     parent: Parent,
     least: int,
@@ -292,7 +293,7 @@ def _enumerate(
             code += 1
 
 
-@in_place
+@compilable
 def _has_memory(slots: IntArray, added: IntArray, code: int, data: Data) -> bool:
     """Whether a lane holds one more request, beside what runs and is added, to the end of all."""
     num_kinds = len(data.load)
@@ -313,7 +314,7 @@ def _has_memory(slots: IntArray, added: IntArray, code: int, data: Data) -> bool
     return True
 
 
-@in_place
+@compilable
 def _left_of(
     at: int,
     slots: IntArray,
@@ -333,7 +334,7 @@ def _left_of(
     return int(data.output[code % len(data.load)]) if code // len(data.load) == lane else 0
 
 
-@in_place
+@compilable
 def _load_of(
     at: int,
     slots: IntArray,
@@ -351,7 +352,7 @@ def _load_of(
     return int(data.load[added[at - per_lane] % len(data.load)])
 
 
-@in_place
+@compilable
 def _next_code(
     code: int,
     now: int,

@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.hindsight.makespan.search import SearchForm
 from formulations.arrays import IntArray
 from formulations.deadline import Deadline
@@ -95,7 +96,7 @@ def put_all(profile: Profile, places: Places, placed: IntArray) -> None:
         put(profile, places, i)
 
 
-@in_place
+@compilable
 def insert(profile: Profile, places: Places, i: int, early: int, late: int) -> None:
     """Give request i the cheapest place from step ``early`` to step ``late``."""
     worker, start = cheapest_place(profile, places, i, early, late)
@@ -106,7 +107,7 @@ def insert(profile: Profile, places: Places, i: int, early: int, late: int) -> N
     places.span[1] = max(places.span[1], start + places.output[i])
 
 
-@in_place
+@compilable
 def cheapest_place(
     profile: Profile, places: Places, i: int, early: int, late: int
 ) -> tuple[int, int]:
@@ -133,7 +134,7 @@ def cheapest_place(
     return at_worker, at_start
 
 
-@in_place
+@compilable
 def _sampled(profile: Profile, places: Places, i: int, early: int, late: int) -> int:
     """Return one more than the least price of one place in each block; `_NEVER` if none fits."""
     prompt, output = places.prompt[i], places.output[i]
@@ -148,7 +149,7 @@ def _sampled(profile: Profile, places: Places, i: int, early: int, late: int) ->
     return least + 1
 
 
-@in_place
+@compilable
 def _is_free(profile: Profile, g: int, start: int, output: int) -> bool:
     k = start
     while k < start + output and profile.running[g, k] < profile.slots:
@@ -156,7 +157,7 @@ def _is_free(profile: Profile, g: int, start: int, output: int) -> bool:
     return k == start + output
 
 
-@in_place
+@compilable
 def _price(
     profile: Profile, places: Places, g: int, start: int, output: int, prompt: int, least: int
 ) -> int:
@@ -181,7 +182,7 @@ def _price(
     return price
 
 
-@in_place
+@compilable
 def _floor(profile: Profile, g: int, k: int, after: int, load: int) -> int:
     """Return a lower bound on the price of the steps ``k .. after − 1`` of one block.
 
@@ -196,7 +197,7 @@ def _floor(profile: Profile, g: int, k: int, after: int, load: int) -> int:
     return above * profile.per_token if above > 0 else -above * profile.per_gap
 
 
-@in_place
+@compilable
 def _price_within(profile: Profile, g: int, k: int, after: int, load: int) -> int:
     """Return the price of the steps from k on, in the first of which the request weighs `load`."""
     price = 0
@@ -211,7 +212,7 @@ def _price_within(profile: Profile, g: int, k: int, after: int, load: int) -> in
     return price
 
 
-@in_place
+@compilable
 def put(profile: Profile, places: Places, i: int) -> None:
     """Let request i run in its place."""
     g, start, output = places.worker[i], places.start[i], places.output[i]
@@ -229,7 +230,7 @@ def put(profile: Profile, places: Places, i: int) -> None:
                 _measure_room(profile, h, block)
 
 
-@in_place
+@compilable
 def _measure_room(profile: Profile, h: int, block: int) -> None:
     room = 0
     for k in range(block * BLOCK, (block + 1) * BLOCK):

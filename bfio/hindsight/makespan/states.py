@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
 #: Bits of a slot that hold the steps left.
@@ -54,7 +55,7 @@ def first_reach(slots: IntArray, data: Data, scratch: IntArray) -> int:
     return to_go(slots, data, data.counts, 0, scratch)
 
 
-@in_place
+@compilable
 def to_go(slots: IntArray, data: Data, waiting: IntArray, step: int, scratch: IntArray) -> int:
     """Return a bound on the cost of all steps from a state on.
 
@@ -77,7 +78,7 @@ def to_go(slots: IntArray, data: Data, waiting: IntArray, step: int, scratch: In
     return _peaks_to_go(slots, data, waiting, scratch)
 
 
-@in_place
+@compilable
 def _peaks_to_go(slots: IntArray, data: Data, waiting: IntArray, scratch: IntArray) -> int:
     """Bound the costs of steps and peaks.
 
@@ -123,7 +124,7 @@ def _peaks_to_go(slots: IntArray, data: Data, waiting: IntArray, scratch: IntArr
     return data.per_step * steps + data.per_token * peaks
 
 
-@in_place
+@compilable
 def _layers(
     slots: IntArray, data: Data, waiting: IntArray, scratch: IntArray, longest: int, top: int
 ) -> int:
@@ -157,7 +158,7 @@ def _layers(
     return total
 
 
-@in_place
+@compilable
 def _latency_to_go(
     slots: IntArray, data: Data, waiting: IntArray, step: int, ready: IntArray
 ) -> int:
@@ -184,7 +185,7 @@ def _latency_to_go(
     return running + max(ends, alone)
 
 
-@in_place
+@compilable
 def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
     """Sort the slots of each lane, then the lanes, largest first; ``order`` follows the lanes."""
     per_lane = len(row) // lanes
@@ -207,7 +208,7 @@ def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
             at -= 1
 
 
-@in_place
+@compilable
 def _is_less(row: IntArray, one: int, other: int, per_lane: int) -> bool:
     for j in range(per_lane):
         left, right = row[one * per_lane + j], row[other * per_lane + j]
@@ -216,7 +217,7 @@ def _is_less(row: IntArray, one: int, other: int, per_lane: int) -> bool:
     return False
 
 
-@in_place
+@compilable
 def _hash(row: IntArray) -> int:
     value = np.uint64(1469598103934665603)
     for entry in row:
@@ -225,7 +226,7 @@ def _hash(row: IntArray) -> int:
     return int(value & np.uint64(2**62 - 1))
 
 
-@in_place
+@compilable
 def find(row: IntArray, rows: IntArray, table: IntArray) -> int:
     """Return the place of a row in the hash table: its own, or the free one where it belongs."""
     mask = len(table) - 1
@@ -274,7 +275,7 @@ class Store(NamedTuple):
     counters: IntArray
 
 
-@kernel
+@compilable(allocates=True)
 def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store: Store) -> int:
     """Return the index at which to write a state; −1 if it is known as cheap, or there is no room.
 
@@ -309,7 +310,7 @@ def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store:
     return int(new)
 
 
-@in_place
+@compilable
 def _new_index(store: Store) -> int:
     counters = store.counters
     if counters[HASHED] > 9 * len(store.table) // 10:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.step.exact.cover import add_values
 from bfio.step.exact.subsets import (
     PricedRequests,
@@ -136,7 +137,7 @@ def add_allowed(
     return visited
 
 
-@kernel
+@compilable(allocates=True)
 def _tabulated(
     sizes: IntArray,
     values: IntArray,

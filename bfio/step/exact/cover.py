@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.common.words import Words
 from bfio.step.exact.subsets import PricedTable, largest_value
 from bfio.step.exact.sums import UNREACHABLE
@@ -68,7 +69,7 @@ class Columns(NamedTuple):
     cost: IntArray
 
 
-@kernel
+@compilable(allocates=True)
 def _bits(columns: Columns, num_requests: int) -> Words:
     """Return the requests of each column as bits, 64 to a word."""
     bits = np.zeros((len(columns.members), num_requests // 64 + 1), np.uint64)
@@ -79,7 +80,7 @@ def _bits(columns: Columns, num_requests: int) -> Words:
     return bits
 
 
-@in_place
+@compilable
 def _keep_compatible(
     columns: Columns, bits: Words, picked: int, budget: int, alive: IntArray, kept: IntArray
 ) -> int:
@@ -99,7 +100,7 @@ def _keep_compatible(
     return number
 
 
-@kernel
+@compilable(allocates=True)
 def _priced_members(columns: Columns, prices: IntArray) -> IntArray:
     """Return the members of each column that have a price, then -1: no others count as wasted."""
     priced = np.full((len(columns.members), columns.members.shape[1] + 1), -1, np.int64)
@@ -112,7 +113,7 @@ def _priced_members(columns: Columns, prices: IntArray) -> IntArray:
     return priced
 
 
-@in_place
+@compilable
 def _survey(
     columns: Columns, priced: IntArray, alive: IntArray, served: IntArray, least: IntArray
 ) -> None:
@@ -131,7 +132,7 @@ def _survey(
             k += 1
 
 
-@in_place
+@compilable
 def _least_cost(
     prices: IntArray, is_open: BoolArray, owner: IntArray, served: IntArray, least: IntArray
 ) -> int:
@@ -152,7 +153,7 @@ def _least_cost(
     return cost
 
 
-@in_place
+@compilable
 def _keep_affordable(columns: Columns, spare: int, least: IntArray, alive: IntArray) -> int:
     """Move the columns to the front that cost at most ``spare`` more than their worker's least."""
     kept = 0
@@ -163,7 +164,7 @@ def _keep_affordable(columns: Columns, spare: int, least: IntArray, alive: IntAr
     return kept
 
 
-@in_place
+@compilable
 def _rarest(
     prices: IntArray, spare: int, is_open: BoolArray, owner: IntArray, served: IntArray
 ) -> int:
@@ -178,7 +179,7 @@ def _rarest(
     return rarest
 
 
-@in_place
+@compilable
 def _narrow(
     columns: Columns,
     priced: IntArray,
@@ -211,7 +212,7 @@ def _narrow(
         number = kept
 
 
-@in_place
+@compilable
 def _serves(columns: Columns, bits: Words, j: int, target: int, num_workers: int) -> bool:
     if target < num_workers:
         return bool(columns.worker[j] == target)
@@ -219,7 +220,7 @@ def _serves(columns: Columns, bits: Words, j: int, target: int, num_workers: int
     return bool((bits[j, i >> 6] >> np.uint64(i & 63)) & np.uint64(1))
 
 
-@in_place
+@compilable
 def _give(columns: Columns, j: int, worker: int, is_open: BoolArray, owner: IntArray) -> None:
     """Give the requests of a column to its worker, or to nobody (-1)."""
     is_open[columns.worker[j]] = worker < 0
@@ -228,7 +229,7 @@ def _give(columns: Columns, j: int, worker: int, is_open: BoolArray, owner: IntA
             owner[i] = worker
 
 
-@in_place
+@compilable
 def _last_column(
     columns: Columns, sizes: IntArray, owner: IntArray, alive: IntArray, needed: int
 ) -> int:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
 
@@ -11,7 +12,7 @@ from formulations.arrays import IntArray
 NODE = 200
 
 
-@in_place
+@compilable
 def _bound_below(
     num_workers: int,
     total_base: int,

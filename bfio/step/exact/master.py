@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from formulations.arrays import FloatArray, IntArray
 
 #: Reduced costs and pivots below this count as zero.
@@ -109,7 +110,7 @@ def start_basis(
                 primal[num_workers + i] -= 1.0
 
 
-@in_place
+@compilable
 def _entering(num_workers: int, pool: Pool, dual: FloatArray) -> tuple[int, float]:
     """Return the column (or slack, as ``-1 - r``) of the largest reduced cost, and that cost."""
     best = _TOLERANCE
@@ -129,7 +130,7 @@ def _entering(num_workers: int, pool: Pool, dual: FloatArray) -> tuple[int, floa
     return entering, best
 
 
-@in_place
+@compilable
 def _direction(
     num_workers: int, entering: int, pool: Pool, inverse: FloatArray, direction: FloatArray
 ) -> None:
@@ -159,7 +160,7 @@ def _leaving(direction: FloatArray, primal: FloatArray) -> int:
     return leaving
 
 
-@in_place
+@compilable
 def _subtract(row: FloatArray, factor: float, direction: FloatArray) -> None:
     for r in range(len(row)):
         row[r] -= factor * direction[r]

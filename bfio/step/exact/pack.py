@@ -3,7 +3,8 @@
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.common.words import RandomState, Words
 from bfio.step.exact.place import random_below
 from formulations.arrays import BoolArray, IntArray
@@ -34,12 +35,12 @@ def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray)
     return loads
 
 
-@in_place
+@compilable
 def _has_bit(bits: Words, row: int, x: int) -> bool:
     return bool((bits[row, x >> 6] >> np.uint64(x & 63)) & np.uint64(1))
 
 
-@in_place
+@compilable
 def _largest_first(
     items: IntArray, sizes: IntArray, limit: int, bits: Words, first: BoolArray, state: RandomState
 ) -> int:
@@ -74,14 +75,14 @@ def _largest_first(
     return total
 
 
-@in_place
+@compilable
 def _shuffle(workers: IntArray, state: RandomState) -> None:
     for k in range(len(workers) - 1):
         j = k + random_below(state, len(workers) - k)
         workers[k], workers[j] = workers[j], workers[k]
 
 
-@kernel
+@compilable(allocates=True)
 def _fill_in_turn(
     workers: IntArray,
     margins: IntArray,
@@ -109,7 +110,7 @@ def _fill_in_turn(
     return spare
 
 
-@in_place
+@compilable
 def _draw_crowd(
     peak: int, loads: IntArray, fewest: int, most: int, workers: IntArray, state: RandomState
 ) -> int:

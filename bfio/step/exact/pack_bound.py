@@ -16,7 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.step.exact import sums
 from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.effort import CALL, Effort
@@ -40,7 +41,7 @@ _LEAST_WEIGHT = 1e-6
 _LEAST_GAIN = 1e-4
 
 
-@in_place
+@compilable
 def _add_request(row: IntArray, below: IntArray, value: int, raised: BoolArray) -> None:
     # Without branches, so that the loop is vectorised.
     for x in range(len(row)):

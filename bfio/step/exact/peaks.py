@@ -3,7 +3,8 @@
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.step.exact.cover import IMPOSSIBLE
 from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
@@ -37,7 +38,7 @@ def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
     return total
 
 
-@kernel
+@compilable(allocates=True)
 def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: bool) -> IntArray:
     """Return the thresholds of all slots, or of those alone on their worker, under peak 0, sorted.
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.common.words import RandomState
 from formulations.arrays import IntArray
 
@@ -19,7 +20,7 @@ _WORTHLESS = -(1 << 60)
 _SUBSET_TRIES = 16
 
 
-@in_place
+@compilable
 def next_random(x: np.uint64) -> np.uint64:
     """Return what follows ``x`` in a pseudo-random sequence (xorshift64, never 0)."""
     x ^= x << np.uint64(13)
@@ -28,14 +29,14 @@ def next_random(x: np.uint64) -> np.uint64:
     return x
 
 
-@in_place
+@compilable
 def random_below(state: RandomState, bound: int) -> int:
     """Return the next of the pseudo-random numbers 0..bound-1; ``state`` moves on."""
     state[0] = next_random(state[0])
     return int(np.int64(state[0] % np.uint64(bound)))
 
 
-@in_place
+@compilable
 def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) -> int:
     """Sum of the ``count`` smallest (largest) free sizes; -1 if fewer are free."""
     total = 0
@@ -49,7 +50,7 @@ def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) ->
     return total if count == 0 else -1
 
 
-@in_place
+@compilable
 def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
     """Position of the largest free size <= limit, or -1."""
     i = int(np.searchsorted(sizes, limit, side="right")) - 1
@@ -58,7 +59,7 @@ def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
     return i
 
 
-@in_place
+@compilable
 def _random_free(
     sizes: IntArray, owner: IntArray, least: int, limit: int, state: RandomState
 ) -> int:
@@ -77,7 +78,7 @@ def _random_free(
     return _largest_free(sizes, owner, limit)
 
 
-@in_place
+@compilable
 def _best_pair(sizes: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int) -> int:
     """Write the two free sizes with the largest sum <= limit; return the sum, -1 if none."""
     i = 0
@@ -99,7 +100,7 @@ def _best_pair(sizes: IntArray, owner: IntArray, limit: int, subset: IntArray, a
     return best
 
 
-@in_place
+@compilable
 def _worthiest(
     sizes: IntArray, prices: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
 ) -> int:
@@ -116,7 +117,7 @@ def _worthiest(
     return -1 if subset[at] < 0 else int(sizes[subset[at]])
 
 
-@in_place
+@compilable
 def _worthiest_pair(
     sizes: IntArray, prices: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
 ) -> int:
@@ -139,7 +140,7 @@ def _worthiest_pair(
     return best
 
 
-@in_place
+@compilable
 def _begin_subset(
     sizes: IntArray,
     owner: IntArray,
@@ -171,7 +172,7 @@ def _begin_subset(
     return total
 
 
-@in_place
+@compilable
 def fill_worker(
     sizes: IntArray,
     prices: IntArray,
@@ -257,7 +258,7 @@ def _place(
     return total
 
 
-@in_place
+@compilable
 def _smallest_free(sizes: IntArray, owner: IntArray, count: int, subset: IntArray) -> int:
     """Write the ``count`` smallest free positions; return their sum."""
     total = 0
@@ -272,12 +273,12 @@ def _smallest_free(sizes: IntArray, owner: IntArray, count: int, subset: IntArra
     return total
 
 
-@in_place
+@compilable
 def _score(reached: int, margin: int) -> int:
     return reached - _OVERFLOW_PENALTY * max(0, reached - margin)
 
 
-@in_place
+@compilable
 def _empty(workers: IntArray, owner: IntArray) -> None:
     """Take all requests of some workers out of a placement."""
     for i in range(len(owner)):

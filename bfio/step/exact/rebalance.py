@@ -10,7 +10,8 @@ work does not depend on how many tokens a request has.
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.common.words import RandomState
 from bfio.step.exact.place import random_below
 from formulations.arrays import IntArray
@@ -27,7 +28,7 @@ _SUM = 20
 _FIRST_SUBSETS = 6
 
 
-@in_place
+@compilable
 def _ordered_sums(items: IntArray, sizes: IntArray, sums: IntArray, members: IntArray) -> int:
     """Write the sums of all subsets of ``items`` in ascending order, and the subsets as bits.
 
@@ -56,7 +57,7 @@ def _ordered_sums(items: IntArray, sizes: IntArray, sums: IntArray, members: Int
     return count
 
 
-@in_place
+@compilable
 def _number_of_bits(word: int) -> int:
     count = 0
     while word:
@@ -112,7 +113,7 @@ def find_split(
     return -1
 
 
-@in_place
+@compilable
 def _take_subset(items: IntArray, count: int, subset: int) -> int:
     """Move the items of ``subset`` behind the others; return how many are left before them."""
     left = 0
@@ -123,7 +124,7 @@ def _take_subset(items: IntArray, count: int, subset: int) -> int:
     return left
 
 
-@in_place
+@compilable
 def _sample(
     owner: IntArray, worker: int, quota: int, items: IntArray, count: int, state: RandomState
 ) -> int:
@@ -176,7 +177,7 @@ def _share(
     return True
 
 
-@kernel
+@compilable(allocates=True)
 def _regroup(
     group: IntArray,
     peak: int,
@@ -222,7 +223,7 @@ def _regroup(
     return False
 
 
-@kernel
+@compilable(allocates=True)
 def _draw_group(loads: IntArray, first: int, group: IntArray, state: RandomState) -> None:
     """Fill ``group`` with ``first`` and other workers, half of them with room, in random order."""
     group[0] = first
@@ -307,7 +308,7 @@ def rebalance(
     return _pick_above(loads, peak, state) < 0
 
 
-@in_place
+@compilable
 def _pick_above(loads: IntArray, peak: int, state: RandomState) -> int:
     """Return a random worker above the peak, or -1."""
     offset = random_below(state, len(loads))

@@ -4,6 +4,8 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from bfio.common.engine_choice import is_worthwhile
+from bfio.common.kernels import interpreted
 from bfio.step.exact.benefit import with_benefit, without_idle_benefit
 from bfio.step.exact.compact import can_be_compact, is_compact, solve_compact
 from bfio.step.exact.effort import CALL, Effort
@@ -29,6 +31,12 @@ _TINY = 20_000
 #: A tiny problem is enumerated at once where a request adds more than this [tokens], since tables
 #: grow with loads.
 _LARGE_LOAD = 100_000
+#: A step of so few requests times workers, and of so few tokens, is tried in plain
+#: Python before kernels are loaded or compiled, with a limit of its own [ticks]; what loaded
+#: kernels would save on such a step [s].
+_SMALL_CELLS, _SMALL_TOKENS = 400, 20_000
+_SMALL_TICKS = 1_000
+_SAVED_S = 0.02
 
 
 def solve_exact(
@@ -79,39 +87,50 @@ def solve_exact(
     skipped = skipped_phases(skip)
     clock = Deadline.of(time_limit)
     began = time.perf_counter()
-    effort = Effort(clock, checked_work_limit(work_limit))
-    effort.spend(CALL)
+    work_limit = checked_work_limit(work_limit)
     problem = without_idle_benefit(problem)
     of_loads = problem.without_benefit()
     core = reduce_to_fill(of_loads)
-    reduced = time.perf_counter()
-    if problem.num_admitted > 0:
-        with clock.stopped():
-            if core is None:
-                prepare_windows()
-            if core is not None or problem.benefit is not None:
-                prepare()
-    compile_s = time.perf_counter() - reduced
     start = None if hint is None or violations(problem, hint) else tuple(hint)
     nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
 
-    def own_method(closes: str | None) -> ExactResult:
+    def own_method(effort: Effort, closes: str | None) -> ExactResult:
         if core is None:
             return _windowed(of_loads, start, effort, closes)
         return _searched(of_loads, core, start, effort, closes, nodes, skipped)
 
-    if problem.num_admitted == 0:
-        result = _settled(problem)
-    elif (
-        fallback is not None
-        and problem.contribution.max(initial=0) > _LARGE_LOAD
-        and (tiny := _enumerated(problem, effort)) is not None
-    ):
-        result = tiny
-    elif problem.benefit is None:
-        result = own_method(fallback)
-    else:
-        result = _beneficial(problem, own_method(None), start, effort, fallback)
+    def solved(effort: Effort) -> ExactResult:
+        if problem.num_admitted == 0:
+            return _settled(problem)
+        if (
+            fallback is not None
+            and problem.contribution.max(initial=0) > _LARGE_LOAD
+            and (tiny := _enumerated(problem, effort)) is not None
+        ):
+            return tiny
+        if problem.benefit is None:
+            return own_method(effort, fallback)
+        return _beneficial(problem, own_method(effort, None), start, effort, fallback)
+
+    result, compile_s = None, 0.0
+    if core is not None and _is_worth_a_try(problem, work_limit):
+        effort = Effort(clock, _SMALL_TICKS)
+        effort.spend(CALL)
+        with interpreted():
+            tried = own_method(effort, None)
+        result = tried if tried.proven else None
+    if result is None:
+        reduced = time.perf_counter()
+        if problem.num_admitted > 0:
+            with clock.stopped():
+                if core is None:
+                    prepare_windows()
+                if core is not None or problem.benefit is not None:
+                    prepare()
+        compile_s = time.perf_counter() - reduced
+        effort = Effort(clock, work_limit)
+        effort.spend(CALL)
+        result = solved(effort)
     spent = result.seconds
     left = time.perf_counter() - began - compile_s - spent.total
     return replace(
@@ -121,6 +140,19 @@ def solve_exact(
         ticks=effort.ticks,
         stopped_by_time=effort.stopped_by_time,
         stopped_by_work=effort.stopped_by_work,
+    )
+
+
+def _is_worth_a_try(problem: StepProblem, work_limit: int | None) -> bool:
+    """Whether a step with a core is so small that plain Python may end before kernels load."""
+    return (
+        problem.num_admitted > 0
+        and problem.benefit is None
+        and problem.num_requests * problem.num_workers <= _SMALL_CELLS
+        and problem.base.sum() + problem.contribution.sum() <= _SMALL_TOKENS
+        and (work_limit is None or work_limit >= _SMALL_TICKS)
+        and prepare.cache_info().currsize == 0
+        and not is_worthwhile("exact", _SAVED_S)
     )
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import IntArray
 
@@ -64,7 +65,7 @@ class PricedRequests(NamedTuple):
     table: PricedTable
 
 
-@in_place
+@compilable
 def add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
     """Raise the values of a row to those of the row below with one more request."""
     for x in range(len(row)):
@@ -91,7 +92,7 @@ def with_parts(reach: IntArray) -> IntArray:
     return raised
 
 
-@kernel
+@compilable(allocates=True)
 def fill_sums(sizes: IntArray, values: Table, reach: IntArray, table: Table, none: int) -> int:
     """Write the largest value of c requests of sum exactly x for x = 0..reach[c].
 
@@ -218,7 +219,7 @@ def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) ->
     return cells
 
 
-@in_place
+@compilable
 def _accumulate(row: Table) -> None:
     """Replace each value by the largest up to it."""
     largest = row[0]

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.common.words import Words
 from formulations.arrays import IntArray
 
@@ -53,7 +54,7 @@ def floors(sizes: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
     return _largest_below(bits, cardinalities, limit)
 
 
-@kernel
+@compilable(allocates=True)
 def _largest_below(bits: Words, cardinalities: IntArray, limit: int) -> IntArray:
     table = np.empty((len(cardinalities), limit + 1), np.int64)
     for k in range(len(cardinalities)):

@@ -8,7 +8,8 @@ find that sooner than filling whole workers anew.
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.common.words import RandomState
 from bfio.step.exact.place import next_random
 from formulations.arrays import IntArray
@@ -75,7 +76,7 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
     return total if room.min() >= 0 else -1
 
 
-@in_place
+@compilable
 def _slots_of(owner: IntArray, held: IntArray, worker: IntArray, slot_of: IntArray) -> int:
     """Write the request and worker of each slot, the slot of each request; return how many."""
     slots = 0
@@ -95,7 +96,7 @@ def _part(random: np.uint64, shift: int, count: int) -> int:
     return int((np.int64((random >> np.uint64(shift)) & _MASK) * count) >> _BITS)
 
 
-@in_place
+@compilable
 def _partner(i: int, count: int, random: np.uint64) -> int:
     """Choose any request, or one of nearly the same size."""
     if random >> np.uint64(63):
@@ -104,13 +105,13 @@ def _partner(i: int, count: int, random: np.uint64) -> int:
     return min(max(near, 0), count - 1)
 
 
-@in_place
+@compilable
 def _overflow_change(room: int, more: int) -> int:
     """Tokens above the margin that a load with this room gains if it grows by ``more``."""
     return max(0, more - room) - max(0, -room)
 
 
-@in_place
+@compilable
 def _exchange(
     k: int,
     j: int,

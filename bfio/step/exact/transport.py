@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
 #: Label of what no path reaches.
@@ -52,7 +53,7 @@ def best_flow(gain: IntArray, supply: IntArray, capacity: IntArray) -> IntArray:
         _augment(flow, left, room, best, before_step, before_worker)
 
 
-@in_place
+@compilable
 def _relax(
     gain: IntArray,
     flow: IntArray,
@@ -79,7 +80,7 @@ def _relax(
     return rose
 
 
-@in_place
+@compilable
 def _augment(
     flow: IntArray,
     left: IntArray,

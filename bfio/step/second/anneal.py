@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.common.words import RandomState
 from bfio.step.exact.place import next_random
 from bfio.step.exact.windows.anneal import (
@@ -39,7 +40,7 @@ class Program(NamedTuple):
     goal: Goal
 
 
-@in_place
+@compilable
 def _drawn(word: np.uint64, held: IntArray, placement: Placement, partners: int) -> Exchange:
     """Return an admitted request and a partner for it; no worker where that is none."""
     first = int(held[((word & _MASK) * np.uint64(len(held))) >> np.uint64(_BITS)])
@@ -59,7 +60,7 @@ def _drawn(word: np.uint64, held: IntArray, placement: Placement, partners: int)
     return nothing if worker == other else Exchange(first, second, worker, other)
 
 
-@in_place
+@compilable
 def _cost_change(exchange: Exchange, cost: IntArray) -> int:
     """Return what an exchange with the pool adds to the cost of those admitted."""
     if exchange.other >= 0 or exchange.second >= len(cost):

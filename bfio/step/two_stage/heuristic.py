@@ -14,8 +14,9 @@ from functools import cache
 import numpy as np
 
 from bfio.common.kernel_groups import ensure_compiled
-from bfio.common.kernels import is_compiled
+from bfio.common.kernels import entry_of
 from bfio.step.two_stage.fscore import ScoreWeights, scores
+from bfio.step.two_stage.kernels.two_stage import two_stage_decide
 from bfio.step.two_stage.limits import Limits
 from bfio.step.two_stage.repair import repaired
 from bfio.step.two_stage.subset_choice import best_subset, grows_alike
@@ -26,7 +27,6 @@ from formulations.step.problem import StepProblem
 #: Candidates by default when subsets are chosen by reachable sums, and when by enumeration.
 CANDIDATES_BY_SUMS = 64
 CANDIDATES_BY_ENUMERATION = 12
-_ENTRY_POINT = "bfio.step.two_stage.kernels.two_stage:two_stage_decide"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def compile_kernels() -> None:
 
 @cache
 def _kernels_are_on_disk() -> bool:
-    return is_compiled(_ENTRY_POINT)
+    return entry_of(two_stage_decide).is_compiled()
 
 
 def two_stage_step(

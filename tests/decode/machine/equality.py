@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from bfio.common.compilable import absent_twin, features_of, linked
+from bfio.common.compilable import absent_twin, features_of, linked, rewired
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine import kernel, whole_run
 from bfio.decode.machine.whole_run import PARTS
@@ -126,7 +126,7 @@ _AS_WRITTEN: dict[str, Any] = {
 
 def _plain_loop(loop: whole_run.Loop) -> Callable[..., int]:
     decide, without = whole_run.decide_of(loop), frozenset(PARTS) - loop.parts
-    run: Callable[..., int] = linked(kernel.run_chunk, without, _plain, decide=decide)
+    run: Callable[..., int] = linked(rewired(kernel.run_chunk, decide=decide), without, _plain)
     return run
 
 

@@ -236,11 +236,10 @@ def test_numba_is_not_loaded_before_it_is_needed() -> None:
     """Importing the toolkit, or asking what can be compiled, loads no compiler."""
     script = (
         "import sys\n"
-        "from bfio.common.kernel_groups import group_of\n"
-        "from bfio.decode.machine.whole_run import loop_of\n"
+        "from bfio.decode.machine.whole_run import group_of, loop_of\n"
         "from bfio.decode.policy_registry import find\n"
         "from bfio.decode.simulation import can_compile\n"
-        "group_of(loop_of(find('fcfs')).name).is_ready()\n"
+        "group_of(loop_of(find('fcfs'))).is_ready()\n"
         "assert can_compile(find('fcfs')) and 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, inlined, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.common.words import RandomState
 from bfio.step.exact.place import next_random
 from bfio.step.exact.windows.model import NO_LIMIT, Goal, Requests, Workers
@@ -68,7 +69,7 @@ class Exchange(NamedTuple):
     other: int
 
 
-@in_place
+@compilable
 def _time(loads: IntArray, workers: Workers, g: int, s: int) -> int:
     """Time of worker g at step s, negated behind the window."""
     steps = loads.shape[1]
@@ -77,7 +78,7 @@ def _time(loads: IntArray, workers: Workers, g: int, s: int) -> int:
     return int(-workers.token_time[g] * loads[g, s - steps])
 
 
-@in_place
+@compilable
 def peak_without(
     loads: IntArray, workers: Workers, goal: Goal, s: int, first: int, second: int
 ) -> int:
@@ -89,7 +90,7 @@ def peak_without(
     return int(peak)
 
 
-@in_place
+@compilable
 def _excess(placement: Placement, workers: Workers, g: int, sign: int) -> int:
     """Tokens above the limit of worker g after ``sign`` times the change of its loads."""
     if workers.limit[g] == NO_LIMIT:
@@ -101,7 +102,7 @@ def _excess(placement: Placement, workers: Workers, g: int, sign: int) -> int:
     return int(most)
 
 
-@kernel
+@compilable(allocates=True)
 def placed(requests: Requests, workers: Workers, goal: Goal, owner: IntArray) -> Placement:
     """Return the state of a placement, without any change."""
     loads = workers.base.copy()
@@ -118,7 +119,7 @@ def placed(requests: Requests, workers: Workers, goal: Goal, owner: IntArray) ->
     return Placement(owner, free, loads, peaks, change, np.empty_like(peaks))
 
 
-@in_place
+@compilable
 def placed_objective(placement: Placement, workers: Workers, goal: Goal) -> int:
     """Return the objective of a placement."""
     value = -goal.fixed
@@ -131,7 +132,7 @@ def placed_objective(placement: Placement, workers: Workers, goal: Goal) -> int:
     return int(value)
 
 
-@inlined
+@compilable(into_caller=True)
 def drawn(word: np.uint64, placement: Placement, required: BoolArray, partners: int) -> Exchange:
     """Return the exchange that a random number stands for."""
     owner = placement.owner
@@ -160,7 +161,7 @@ def drawn(word: np.uint64, placement: Placement, required: BoolArray, partners: 
     return Exchange(first, second, worker, other)
 
 
-@inlined
+@compilable(into_caller=True)
 def set_change(
     exchange: Exchange, requests: Requests, workers: Workers, goal: Goal, change: IntArray
 ) -> tuple[bool, int]:
@@ -179,7 +180,7 @@ def set_change(
     return changes, int(gain)
 
 
-@inlined
+@compilable(into_caller=True)
 def added_excess(exchange: Exchange, placement: Placement, workers: Workers) -> int:
     """Tokens above limits that an exchange adds."""
     g, o = exchange.worker, exchange.other
@@ -189,7 +190,7 @@ def added_excess(exchange: Exchange, placement: Placement, workers: Workers) -> 
     return int(added)
 
 
-@inlined
+@compilable(into_caller=True)
 def set_peaks(exchange: Exchange, placement: Placement, workers: Workers, goal: Goal) -> int:
     """Write the peaks after an exchange; return what they add to the objective."""
     g, o = exchange.worker, exchange.other
@@ -216,7 +217,7 @@ def set_peaks(exchange: Exchange, placement: Placement, workers: Workers, goal: 
     return int(rise)
 
 
-@inlined
+@compilable(into_caller=True)
 def is_refused(rise: float, allowed: float, word: np.uint64) -> bool:
     """Whether an exchange that raises the cost so much is not made, by the random number."""
     if rise <= 0:
@@ -225,7 +226,7 @@ def is_refused(rise: float, allowed: float, word: np.uint64) -> bool:
     return bool(rise > -allowed * np.log(chance / (1 << _BITS)))
 
 
-@inlined
+@compilable(into_caller=True)
 def make(exchange: Exchange, placement: Placement) -> None:
     """Make an exchange."""
     g, o = exchange.worker, exchange.other

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.step.exact.windows.model import Modes, Workers
 from bfio.step.exact.windows.pricing import BLOCK, Priced, most_units, no_units
 from bfio.step.exact.windows.shares import WeightedShares, least_share_cost, share_costs
@@ -40,7 +41,7 @@ class Costs(NamedTuple):
     fixed: IntArray
 
 
-@in_place
+@compilable
 def reduced_costs(costs: Costs, m: int, low: int, out: IntArray, slopes: IntArray) -> None:
     """Write the cost of sums from ``low`` on of mode m, less their best value; else `NEVER`.
 
@@ -58,7 +59,7 @@ def reduced_costs(costs: Costs, m: int, low: int, out: IntArray, slopes: IntArra
         out[x] = out[x] + costs.fixed[m] - (units << shift) if units > none else NEVER
 
 
-@in_place
+@compilable
 def _least_on(costs: Costs, m: int, first: int, last: int) -> int:
     """Lower bound on the reduced cost of any sum from ``first`` to ``last`` of mode m."""
     k = costs.modes.worker[m]
@@ -131,7 +132,7 @@ def price_workers(
                     _insert(modes[k], sums[k], least[k], m, low + x, found[x])
 
 
-@in_place
+@compilable
 def _insert(
     modes: IntArray, sums: IntArray, least: IntArray, mode: int, total: int, cost: int
 ) -> None:
@@ -147,7 +148,7 @@ def _insert(
     sums[place] = total
 
 
-@in_place
+@compilable
 def _end(
     costs: Costs, m: int, most: int, up: bool, stack: IntArray, memory: IntArray, spent: IntArray
 ) -> int:

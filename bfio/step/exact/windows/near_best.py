@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place, inlined, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.step.exact.windows.costs import NEVER, Costs, reduced_costs
 from bfio.step.exact.windows.model import Goal, Requests
 from bfio.step.exact.windows.pricing import best_value, collect_exact
@@ -156,7 +157,7 @@ def collect_near_best(
     return number
 
 
-@kernel
+@compilable(allocates=True)
 def _nothing_chosen(
     columns: NearBest, requests: Requests, floors: IntArray, num_workers: int
 ) -> Partial:
@@ -192,7 +193,7 @@ def _nothing_chosen(
     )
 
 
-@in_place
+@compilable
 def _objective(goal: Goal, peaks: IntArray, worth: int) -> int:
     value = -goal.fixed - worth
     for s in range(len(peaks)):
@@ -200,7 +201,7 @@ def _objective(goal: Goal, peaks: IntArray, worth: int) -> int:
     return value
 
 
-@in_place
+@compilable
 def _admits(partial: Partial, depth: int, admitted: int) -> bool:
     """Whether the number of requests is right, and all required ones are chosen."""
     for c in range(len(partial.left)):
@@ -209,7 +210,7 @@ def _admits(partial: Partial, depth: int, admitted: int) -> bool:
     return bool(partial.size[depth] == admitted)
 
 
-@in_place
+@compilable
 def _survey(columns: NearBest, partial: Partial, depth: int) -> None:
     """Count the sets that are alive, and keep their extremes, for each worker."""
     for k in range(len(partial.fewest)):
@@ -224,7 +225,7 @@ def _survey(columns: NearBest, partial: Partial, depth: int) -> None:
         partial.dearest[k] = max(partial.dearest[k], columns.worth[j])
 
 
-@inlined
+@compilable(into_caller=True)
 def _next_worker(
     columns: NearBest, goal: Goal, partial: Partial, depth: int, budget: int, value: int
 ) -> int:
@@ -246,7 +247,7 @@ def _next_worker(
     return chosen
 
 
-@inlined
+@compilable(into_caller=True)
 def _next_set(columns: NearBest, partial: Partial, depth: int, budget: int) -> int:
     """Return the next affordable set of the worker at this depth; -1 if there is none."""
     while partial.at[depth] < partial.number[depth]:
@@ -260,7 +261,7 @@ def _next_set(columns: NearBest, partial: Partial, depth: int, budget: int) -> i
     return -1
 
 
-@in_place
+@compilable
 def _count_out(members: IntArray, kind: IntArray, left: IntArray) -> int:
     """Take a set's requests from those left; return their number."""
     taken = 0
@@ -271,7 +272,7 @@ def _count_out(members: IntArray, kind: IntArray, left: IntArray) -> int:
     return taken
 
 
-@in_place
+@compilable
 def _put_back(members: IntArray, kind: IntArray, left: IntArray) -> None:
     """Undo `_count_out`."""
     for c in range(len(members)):
@@ -279,7 +280,7 @@ def _put_back(members: IntArray, kind: IntArray, left: IntArray) -> None:
             left[kind[members[c]]] += 1
 
 
-@in_place
+@compilable
 def _fits(members: IntArray, kind: IntArray, left: IntArray) -> bool:
     """Whether there are enough requests of each kind for a set."""
     _count_out(members, kind, left)
@@ -291,7 +292,7 @@ def _fits(members: IntArray, kind: IntArray, left: IntArray) -> bool:
     return fits
 
 
-@inlined
+@compilable(into_caller=True)
 def _choose(
     columns: NearBest, requests: Requests, partial: Partial, depth: int, j: int, budget: int
 ) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.step.exact.subsets import SMALL_VALUE, fill_sums
 from formulations.arrays import BoolArray, IntArray
 
@@ -53,13 +54,13 @@ class Priced(NamedTuple):
     speed: IntArray
 
 
-@in_place
+@compilable
 def no_units(priced: Priced) -> int:
     """Mark of a table where no subset reaches a sum; no sum of units is below half of it."""
     return -2 * SMALL_VALUE if priced.tables.itemsize == 4 else UNREACHABLE
 
 
-@in_place
+@compilable
 def best_value(priced: Priced, speed: int, count: int, total: int) -> int:
     """Upper bound on the value of ``count`` requests of this sum, close; hugely negative if none.
 

@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.common.kernels import entry_point, in_place, kernel
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.step.exact.windows.anneal import Placement, peak_without, placed, placed_objective
 from bfio.step.exact.windows.model import NO_LIMIT, Goal, Requests, Workers
 from formulations.arrays import IntArray
@@ -48,7 +49,7 @@ class Pair(NamedTuple):
     placement: Placement
 
 
-@in_place
+@compilable
 def _cost(x: int, pair: Pair, workers: Workers, goal: Goal) -> int:
     """Objective, but for a constant, where the first worker has sum x and the other the rest."""
     g, k, placement = pair.first, pair.second, pair.placement
@@ -69,7 +70,7 @@ def _cost(x: int, pair: Pair, workers: Workers, goal: Goal) -> int:
     return int(cost)
 
 
-@kernel
+@compilable(allocates=True)
 def _best_sum(low: int, high: int, pair: Pair, workers: Workers, goal: Goal) -> int:
     """Least of the best sums from ``low`` to ``high``, reachable or not."""
     while low < high:
@@ -81,7 +82,7 @@ def _best_sum(low: int, high: int, pair: Pair, workers: Workers, goal: Goal) -> 
     return low
 
 
-@kernel
+@compilable(allocates=True)
 def _within(
     most: int, inside: int, low: int, high: int, pair: Pair, workers: Workers, goal: Goal
 ) -> tuple[int, int]:
@@ -102,7 +103,7 @@ def _within(
     return inside, above
 
 
-@kernel
+@compilable(allocates=True)
 def _even_sum(low: int, high: int, pair: Pair) -> int:
     """Sum at which both workers have the same load over the window, or the nearest to it."""
     loads = pair.placement.loads
@@ -112,7 +113,7 @@ def _even_sum(low: int, high: int, pair: Pair) -> int:
     return int(min(max(apart // (2 * loads.shape[1]), low), high))
 
 
-@kernel
+@compilable(allocates=True)
 def _reach(sizes: IntArray, members: IntArray, count: int, high: int) -> Reach:
     """Return for c <= count and x <= high the first of the members that ends a set of them."""
     table = np.full((count + 1, high + 1), np.int16(-1))
@@ -130,7 +131,7 @@ def _reach(sizes: IntArray, members: IntArray, count: int, high: int) -> Reach:
     return table
 
 
-@kernel
+@compilable(allocates=True)
 def _nearest(row: NDArray[np.int16], aim: int, lowest: int, highest: int) -> tuple[int, int]:
     """Return the reachable sums of an interval next to ``aim``, below and from it on, or -1."""
     above = aim
@@ -142,7 +143,7 @@ def _nearest(row: NDArray[np.int16], aim: int, lowest: int, highest: int) -> tup
     return below if below >= lowest else -1, above if above <= highest else -1
 
 
-@kernel
+@compilable(allocates=True)
 def _better_sum(
     x: int,
     low: int,
@@ -185,7 +186,7 @@ def _better_sum(
     return (below if nearest else above), table
 
 
-@kernel
+@compilable(allocates=True)
 def _refit_pair(
     g: int,
     k: int,
@@ -242,7 +243,7 @@ def _refit_pair(
     return found >= 0
 
 
-@in_place
+@compilable
 def _room(placement: Placement, workers: Workers, g: int) -> int:
     """Largest sum within the limit of worker g."""
     room = NO_LIMIT

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import entry_point, in_place
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from formulations.arrays import FloatArray, IntArray
 
 #: Part of a peak by which it must be above a solution's to count as broken.
@@ -236,7 +237,7 @@ def coefficients(cuts: Cuts, columns: Columns, levels: IntArray) -> None:
             levels[r, j] = reached
 
 
-@in_place
+@compilable
 def _add_increments(increments: IntArray, start: int, stop: int, amount: int) -> None:
     """Raise the slope by ``amount`` from ``start`` to below ``stop``, where these are inside."""
     start = max(start, 0)
@@ -246,7 +247,7 @@ def _add_increments(increments: IntArray, start: int, stop: int, amount: int) ->
         increments[stop] -= amount
 
 
-@in_place
+@compilable
 def _add_share(
     load: int, token_time: int, above: int, to: int, weight: int, low: int, increments: IntArray
 ) -> int:
@@ -271,7 +272,7 @@ def _add_share(
     return weight * min(full, max(0, token_time * (load + low) - above))
 
 
-@in_place
+@compilable
 def share_costs(
     loads: IntArray,
     token_time: int,
@@ -318,7 +319,7 @@ def share_costs(
         value += slope
 
 
-@in_place
+@compilable
 def least_share_cost(
     loads: IntArray, token_time: int, k: int, shares: WeightedShares, first: int, last: int
 ) -> int:

@@ -7,12 +7,12 @@ when requests are added, so adding T to S raises the score by at most the reward
 
 import numpy as np
 
-from bfio.common.kernels import in_place, kernel
+from bfio.common.compilable import compilable
 from bfio.step.two_stage.kernels.fscore import Score, fits, score_of
 from formulations.arrays import IntArray
 
 
-@kernel
+@compilable(allocates=True)
 def rewards_of(contribution: IntArray, reward: IntArray) -> IntArray:
     """Return ``Σ_h reward_h·v_i(h)`` of each request, shape (N,)."""
     rewards = np.zeros(len(contribution), np.int64)
@@ -22,7 +22,7 @@ def rewards_of(contribution: IntArray, reward: IntArray) -> IntArray:
     return rewards
 
 
-@in_place
+@compilable
 def best_row(
     ids: IntArray, contribution: IntArray, rewards: IntArray, score: Score, prefer_oldest: bool
 ) -> int:
@@ -51,7 +51,7 @@ def best_row(
     return best
 
 
-@kernel
+@compilable(allocates=True)
 def best_by_enumeration(
     ids: IntArray,
     contribution: IntArray,
@@ -114,7 +114,7 @@ def best_by_enumeration(
     return _write_members(by_reward, bits, subset, chosen), best
 
 
-@kernel
+@compilable(allocates=True)
 def _by_reward(ids: IntArray, rewards: IntArray) -> IntArray:
     """Return the requests by falling reward, so that few of them bound what is to come."""
     ordered = ids.copy()
@@ -127,7 +127,7 @@ def _by_reward(ids: IntArray, rewards: IntArray) -> IntArray:
     return ordered
 
 
-@kernel
+@compilable(allocates=True)
 def _age_bits(ids: IntArray) -> IntArray:
     """Return one bit per request, more significant the older it is."""
     bits = np.empty(len(ids), np.int64)
@@ -139,7 +139,7 @@ def _age_bits(ids: IntArray) -> IntArray:
     return bits
 
 
-@in_place
+@compilable
 def _write_members(ids: IntArray, bits: IntArray, members: int, chosen: IntArray) -> int:
     count = 0
     for k in range(len(ids)):

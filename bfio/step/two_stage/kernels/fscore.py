@@ -6,7 +6,7 @@ Nothing here guards against overflow: callers check the magnitudes first, as
 
 from typing import NamedTuple
 
-from bfio.common.kernels import in_place
+from bfio.common.compilable import compilable
 from formulations.arrays import IntArray
 
 #: Above any sum of tokens: where a score that never decreases has its peak.
@@ -32,7 +32,7 @@ class Score(NamedTuple):
     drift: IntArray
 
 
-@in_place
+@compilable
 def score_of(trajectory: IntArray, score: Score) -> int:
     """F-score of a set that adds ``D(h)``, any trajectory of shape (H+1,) [tokens]."""
     total = 0
@@ -42,7 +42,7 @@ def score_of(trajectory: IntArray, score: Score) -> int:
     return total
 
 
-@in_place
+@compilable
 def fits(trajectory: IntArray, allowance: IntArray) -> bool:
     """Whether a set that adds ``D(h)`` adds at no step more than is allowed there."""
     within = True
@@ -51,7 +51,7 @@ def fits(trajectory: IntArray, allowance: IntArray) -> bool:
     return within
 
 
-@in_place
+@compilable
 def score_at(score: Score, count: int, total: int) -> int:
     """F-score of ``count`` requests that grow alike and have ``total`` tokens now."""
     value = 0
@@ -62,7 +62,7 @@ def score_at(score: Score, count: int, total: int) -> int:
     return value
 
 
-@in_place
+@compilable
 def most_total(score: Score, count: int, allowances: IntArray) -> int:
     """Return the largest total of ``count`` requests that adds at no step more than allowed.
 
@@ -75,7 +75,7 @@ def most_total(score: Score, count: int, allowances: IntArray) -> int:
     return most
 
 
-@in_place
+@compilable
 def slope(score: Score, count: int, total: int) -> int:
     """Slope of the score just right of a total: rewards less the penalties already due."""
     value = 0
@@ -85,7 +85,7 @@ def slope(score: Score, count: int, total: int) -> int:
     return value
 
 
-@in_place
+@compilable
 def peak_end(score: Score, count: int, right: bool) -> int:
     """Right or left end of the totals of ``count`` requests where the score is largest.
 

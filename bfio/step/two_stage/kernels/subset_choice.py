@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import in_place, kernel
+from bfio.common.compilable import compilable
 from bfio.common.words import Words
 from bfio.step.two_stage.kernels.fscore import NO_LIMIT, Score, most_total, peak_end, score_at
 from bfio.step.two_stage.kernels.subset_sums import (
@@ -59,7 +59,7 @@ class Masks(NamedTuple):
     unit: int
 
 
-@kernel
+@compilable(allocates=True)
 def best_by_sums(
     candidates: Candidates, most: int, score: Score, allowances: IntArray, chosen: IntArray
 ) -> tuple[int, int]:
@@ -106,7 +106,7 @@ def best_by_sums(
     return count, value
 
 
-@in_place
+@compilable
 def _probe_without_masks(
     candidates: Candidates,
     most: int,
@@ -149,7 +149,7 @@ def _probe_without_masks(
     return needed
 
 
-@in_place
+@compilable
 def _better(score: Score, count: int, below: int, above: int, limit: int) -> int:
     """Return which of two totals scores higher, on a tie the larger one, if that is allowed."""
     if above > limit:
@@ -157,7 +157,7 @@ def _better(score: Score, count: int, below: int, above: int, limit: int) -> int
     return above if score_at(score, count, above) >= score_at(score, count, below) else below
 
 
-@in_place
+@compilable
 def _best_total(totals: IntArray, most: int, score: Score) -> tuple[int, int]:
     """Highest score, and the largest total that attains it."""
     best, value = totals[1], score_at(score, 1, totals[1])
@@ -170,7 +170,7 @@ def _best_total(totals: IntArray, most: int, score: Score) -> tuple[int, int]:
     return best, value
 
 
-@in_place
+@compilable
 def _first_at_most(sizes: IntArray, limit: int) -> int:
     """First position of a size <= limit in decreasing sizes; their number if there is none."""
     low, high = 0, len(sizes)
@@ -183,7 +183,7 @@ def _first_at_most(sizes: IntArray, limit: int) -> int:
     return low
 
 
-@in_place
+@compilable
 def _pairs_around(sizes: IntArray, peak: int) -> tuple[int, int]:
     """Largest sum of two <= peak and smallest sum > peak; both must exist."""
     below, above = -1, 2 * sizes[0] + 1
@@ -199,7 +199,7 @@ def _pairs_around(sizes: IntArray, peak: int) -> tuple[int, int]:
     return below, above
 
 
-@kernel
+@compilable(allocates=True)
 def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: int) -> Masks:
     """Build the masks for all unknown totals, or empty ones if there are none or too long."""
     ids, low = candidates.ids, candidates.sizes[-1]
@@ -223,7 +223,7 @@ def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: in
     return Masks(reachable_masks(sizes, needed, words), ids, sizes, low, unit)
 
 
-@in_place
+@compilable
 def _unit_and_gap(sizes: IntArray) -> tuple[int, int]:
     """Greatest common divisor of, and largest among, the gaps between neighbouring sizes."""
     unit = gap = 0
@@ -235,7 +235,7 @@ def _unit_and_gap(sizes: IntArray) -> tuple[int, int]:
     return max(unit, 1), gap
 
 
-@in_place
+@compilable
 def _probe_masks(masks: Masks, cardinality: int, peak: int, limit: int, score: Score) -> int:
     bit = (peak - cardinality * masks.low) // masks.unit
     mask = masks.masks[0, cardinality]
@@ -245,7 +245,7 @@ def _probe_masks(masks: Masks, cardinality: int, peak: int, limit: int, score: S
     return _better(score, cardinality, below, above, limit)
 
 
-@kernel
+@compilable(allocates=True)
 def _members(
     candidates: Candidates, masks: Masks, cardinality: int, total: int, members: IntArray
 ) -> None:
@@ -267,7 +267,7 @@ def _members(
             members[k] = masks.ids[members[k]]
 
 
-@kernel
+@compilable(allocates=True)
 def _smallest_members(candidates: Candidates, cardinality: int, members: IntArray) -> None:
     """Write the smallest requests; of those that tie for the last place the oldest."""
     ids, sizes = candidates.ids, candidates.sizes
@@ -280,7 +280,7 @@ def _smallest_members(candidates: Candidates, cardinality: int, members: IntArra
     members[:cardinality].sort()
 
 
-@in_place
+@compilable
 def _oldest_pair(candidates: Candidates, total: int) -> tuple[int, int]:
     """Two requests with this sum; of all such pairs the one that takes the oldest."""
     ids, sizes = candidates.ids, candidates.sizes
@@ -303,7 +303,7 @@ def _oldest_pair(candidates: Candidates, total: int) -> tuple[int, int]:
     return oldest, second
 
 
-@in_place
+@compilable
 def _takes_older(members: IntArray, others: IntArray) -> bool:
     """Whether ``members`` contains the oldest request on which the two sets differ."""
     for k in range(min(len(members), len(others))):

@@ -8,7 +8,7 @@ before each item are kept, so that a subset behind a sum can be read back.
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.kernels import in_place, kernel
+from bfio.common.compilable import compilable
 from bfio.common.words import Words
 from formulations.arrays import IntArray
 
@@ -16,7 +16,7 @@ from formulations.arrays import IntArray
 MAX_WORDS = 1 << 22
 
 
-@kernel
+@compilable(allocates=True)
 def reachable_masks(sizes: IntArray, most: int, words: int) -> Words:
     """Return the masks of all suffixes of the items, sums below ``64·words`` only.
 
@@ -45,7 +45,7 @@ def reachable_masks(sizes: IntArray, most: int, words: int) -> Words:
     return masks
 
 
-@in_place
+@compilable
 def _shift_or(without: Words, fewer: Words, size: int, result: Words) -> None:
     """Write ``without | fewer << size`` to ``result``; bits past its end are dropped."""
     words = len(result)
@@ -62,7 +62,7 @@ def _shift_or(without: Words, fewer: Words, size: int, result: Words) -> None:
         result[w] = without[w] | (fewer[w - skip] << up) | low
 
 
-@in_place
+@compilable
 def largest_at_most(mask: Words, bit: int) -> int:
     """Highest set bit at or below ``bit``, -1 if there is none."""
     w = bit >> 6
@@ -75,7 +75,7 @@ def largest_at_most(mask: Words, bit: int) -> int:
     return (w << 6) + highest_bit(word)
 
 
-@in_place
+@compilable
 def smallest_above(mask: Words, bit: int) -> int:
     """Lowest set bit above ``bit``, -1 if there is none."""
     first = bit + 1
@@ -91,7 +91,7 @@ def smallest_above(mask: Words, bit: int) -> int:
     return (w << 6) + highest_bit(word & (~word + np.uint64(1)))
 
 
-@in_place
+@compilable
 def highest_bit(word: np.uint64) -> int:
     """Position of the highest set bit of a word that is not 0."""
     position = 0
@@ -102,7 +102,7 @@ def highest_bit(word: np.uint64) -> int:
     return position
 
 
-@in_place
+@compilable
 def oldest_members(
     masks: Words, sizes: IntArray, cardinality: int, bit: int, members: IntArray
 ) -> None:
@@ -128,6 +128,6 @@ def oldest_members(
         item += 1
 
 
-@in_place
+@compilable
 def _has(mask: Words, bit: int) -> bool:
     return bool((mask[bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1))

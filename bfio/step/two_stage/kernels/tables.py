@@ -2,19 +2,19 @@
 
 import numpy as np
 
-from bfio.common.kernels import kernel
+from bfio.common.compilable import compilable
 from formulations.arrays import IntArray
 
 _FIRST_ROWS = 1024
 
 
-@kernel
+@compilable(allocates=True)
 def new_table(columns: int) -> IntArray:
     """Return a table with some rows, none of them filled."""
     return np.empty((_FIRST_ROWS, columns), np.int64)
 
 
-@kernel
+@compilable(allocates=True)
 def with_room(table: IntArray, rows: int) -> IntArray:
     """Return the table itself, or a copy of twice the rows if so many are all there are."""
     if rows < len(table):

@@ -12,11 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.kernels import (
-    entry_point,
-    in_place,
-    kernel,
-)
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
 from bfio.step.two_stage.kernels.enumeration import best_by_enumeration, best_row, rewards_of
 from bfio.step.two_stage.kernels.fscore import Score, fits, peak_end, score_at, score_of, slope
 from bfio.step.two_stage.kernels.subset_choice import Candidates, best_by_sums
@@ -259,7 +256,7 @@ def two_stage_decide_within(
     return DECIDED
 
 
-@kernel
+@compilable(allocates=True)
 def _admit_within(
     admission: Admission, bounds: Bounds, threshold: int, candidates: int, product_key: bool
 ) -> bool:
@@ -303,7 +300,7 @@ def order_by_size(sizes: IntArray, by_size: IntArray) -> None:
         by_size[k] = keys[k] & ((1 << bits) - 1)
 
 
-@in_place
+@compilable
 def _is_exact(
     free: IntArray, loads: IntArray, most_added: float, reward: IntArray, penalty: IntArray
 ) -> bool:
@@ -320,7 +317,7 @@ def _is_exact(
     return tokens * max(factor, slots) < _SAFE and slots < _SAFE
 
 
-@in_place
+@compilable
 def _largest(matrix: IntArray) -> float:
     largest = matrix[0, 0]
     for row in range(len(matrix)):
@@ -329,7 +326,7 @@ def _largest(matrix: IntArray) -> float:
     return float(largest)
 
 
-@in_place
+@compilable
 def _largest_sum(sizes: IntArray, growth: IntArray) -> float:
     """Return the largest contribution of requests that grow alike."""
     size, grown = sizes[0], growth[0]
@@ -340,7 +337,7 @@ def _largest_sum(sizes: IntArray, growth: IntArray) -> float:
     return float(size + grown)
 
 
-@kernel
+@compilable(allocates=True)
 def _admission(
     free: IntArray,
     loads: IntArray,
@@ -382,12 +379,12 @@ def _admission(
     )
 
 
-@in_place
+@compilable
 def _default_candidates(admission: Admission) -> int:
     return _CANDIDATES_BY_SUMS if admission.alike else _CANDIDATES_BY_ENUMERATION
 
 
-@in_place
+@compilable
 def _all_grow_by(drift: IntArray, contribution: IntArray, ids: IntArray) -> bool:
     """Whether ``v_i(h) = v_i(0) + d(h)`` for each of these requests."""
     for i in ids:
@@ -397,7 +394,7 @@ def _all_grow_by(drift: IntArray, contribution: IntArray, ids: IntArray) -> bool
     return True
 
 
-@in_place
+@compilable
 def _raise_envelope(envelope: IntArray, loads: IntArray) -> bool:
     """Raise the envelope to at least one worker's loads; return whether it rose."""
     rose = False
@@ -408,13 +405,13 @@ def _raise_envelope(envelope: IntArray, loads: IntArray) -> bool:
     return rose
 
 
-@in_place
+@compilable
 def _set_margins(admission: Admission, worker: int) -> None:
     for h in range(len(admission.envelope)):
         admission.score.margins[h] = admission.envelope[h] - admission.loads[worker, h]
 
 
-@in_place
+@compilable
 def _set_time(admission: Admission, time: int) -> None:
     """Turn contributions, and what follows from them, into times on a worker of this speed."""
     before = admission.counts[_TIME]
@@ -433,7 +430,7 @@ def _set_time(admission: Admission, time: int) -> None:
     admission.counts[_TIME] = time
 
 
-@kernel
+@compilable(allocates=True)
 def _fitting(admission: Admission, bounds: Bounds, worker: int) -> IntArray:
     """Return the waiting requests, largest first, for which a worker has room."""
     waiting = admission.by_size[: admission.counts[_WAITING]]
@@ -449,7 +446,7 @@ def _fitting(admission: Admission, bounds: Bounds, worker: int) -> IntArray:
     return fitting[:found]
 
 
-@kernel
+@compilable(allocates=True)
 def _set_allowances(admission: Admission, bounds: Bounds, worker: int) -> None:
     """Write what c requests may add to a worker, for c = 0 .. its free slots.
 
@@ -466,7 +463,7 @@ def _set_allowances(admission: Admission, bounds: Bounds, worker: int) -> None:
         _keep_room(admission, bounds, worker, smallest, fitting)
 
 
-@kernel
+@compilable(allocates=True)
 def _keep_room(
     admission: Admission, bounds: Bounds, worker: int, smallest: IntArray, must: int
 ) -> int:
@@ -490,7 +487,7 @@ def _keep_room(
     return fitting
 
 
-@in_place
+@compilable
 def _least_margin(admission: Admission, worker: int) -> int:
     if admission.known[worker] != admission.counts[_ENVELOPES]:
         least = admission.envelope[0] - admission.loads[worker, 0]
@@ -501,7 +498,7 @@ def _least_margin(admission: Admission, worker: int) -> int:
     return int(admission.least[worker])
 
 
-@in_place
+@compilable
 def _emptiest_worker(admission: Admission) -> int:
     """Most free slots; ties: largest least margin, then lowest index."""
     best, margin, most = -1, -1, 0
@@ -514,7 +511,7 @@ def _emptiest_worker(admission: Admission) -> int:
     return best
 
 
-@in_place
+@compilable
 def _largest_product(admission: Admission) -> int:
     """Largest (free slots · least margin) with a free slot; ties: lowest index."""
     best, product = -1, -1
@@ -526,13 +523,13 @@ def _largest_product(admission: Admission) -> int:
     return best
 
 
-@in_place
+@compilable
 def _admit_single(admission: Admission, worker: int, waiting: IntArray) -> None:
     """Admit the request of highest score among some that wait, largest first; ties: oldest."""
     _take(admission, worker, waiting, _best_single(admission, waiting, True))
 
 
-@in_place
+@compilable
 def _best_single(admission: Admission, ids: IntArray, prefer_oldest: bool) -> int:
     """Position of the request of highest score; ties: oldest, or else largest, then oldest."""
     if admission.alike:
@@ -540,7 +537,7 @@ def _best_single(admission: Admission, ids: IntArray, prefer_oldest: bool) -> in
     return best_row(ids, admission.contribution, admission.rewards, admission.score, prefer_oldest)
 
 
-@in_place
+@compilable
 def _best_alike(admission: Admission, ids: IntArray, prefer_oldest: bool) -> int:
     """Do as `_best_single` for requests that grow alike.
 
@@ -561,7 +558,7 @@ def _best_alike(admission: Admission, ids: IntArray, prefer_oldest: bool) -> int
     return above if lead > 0 or (lead == 0 and ids[above] < ids[below]) else below
 
 
-@in_place
+@compilable
 def _oldest_level(admission: Admission, ids: IntArray, position: int) -> int:
     """Position of the oldest request level with the one given, the best up to the peak."""
     sizes = admission.sizes
@@ -576,7 +573,7 @@ def _oldest_level(admission: Admission, ids: IntArray, position: int) -> int:
     return best
 
 
-@in_place
+@compilable
 def _first_at_most(sizes: IntArray, waiting: IntArray, limit: int) -> int:
     """First position of a request with size <= limit; the number waiting if there is none."""
     low, high = 0, len(waiting)
@@ -589,7 +586,7 @@ def _first_at_most(sizes: IntArray, waiting: IntArray, limit: int) -> int:
     return low
 
 
-@kernel
+@compilable(allocates=True)
 def _admit_subset(
     admission: Admission,
     worker: int,
@@ -623,14 +620,14 @@ def _admit_subset(
     return count > 0
 
 
-@in_place
+@compilable
 def _single_score(admission: Admission, request: int) -> int:
     if admission.alike:
         return score_at(admission.score, 1, admission.sizes[request])
     return score_of(admission.contribution[request], admission.score)
 
 
-@kernel
+@compilable(allocates=True)
 def _best_subset(
     admission: Admission, candidates: IntArray, most: int, allowances: IntArray
 ) -> tuple[int, int]:
@@ -647,7 +644,7 @@ def _best_subset(
     return best_by_enumeration(candidates, contribution, rewards, most, score, allowances, chosen)
 
 
-@in_place
+@compilable
 def _admit(admission: Admission, worker: int, request: int) -> None:
     """Give a slot of the worker to a request that is then taken off the list."""
     admission.assignment[request] = worker
@@ -665,7 +662,7 @@ def _admit(admission: Admission, worker: int, request: int) -> None:
     admission.counts[_SLOTS] -= 1
 
 
-@in_place
+@compilable
 def _take(admission: Admission, worker: int, ids: IntArray, k: int) -> None:
     """Admit one of some waiting requests, which stand in the order of all."""
     _admit(admission, worker, ids[k])
@@ -677,7 +674,7 @@ def _take(admission: Admission, worker: int, ids: IntArray, k: int) -> None:
         admission.by_size[k] = admission.by_size[k + 1]
 
 
-@in_place
+@compilable
 def _forget_admitted(admission: Admission) -> None:
     kept = 0
     for k in range(admission.counts[_WAITING]):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
+from bfio.common.compilable import linked
 from bfio.step.two_stage.kernels.subset_sums import (
     largest_at_most,
     oldest_members,
@@ -32,7 +33,7 @@ def _probes(sizes: IntArray, cardinality: int, words: int, bit: int) -> tuple[in
 
 
 # Never cached, so that it cannot outlive the kernels it was compiled with.
-probes: Callable[[IntArray, int, int, int], tuple[int, int, IntArray]] = njit(_probes)
+probes: Callable[[IntArray, int, int, int], tuple[int, int, IntArray]] = njit(linked(_probes))
 
 
 @given(st.lists(SIZES, min_size=1, max_size=9), st.data())

@@ -30,13 +30,14 @@ import numpy as np
 import kernels
 from numba import njit
 def show(value, function):
-    hits = sum(function.stats.cache_hits.values())
+    hits = sum(function.entry.machine_code.stats.cache_hits.values())
     print(value, hits, "scipy.linalg" in sys.modules)
 pair = np.array([3.0, 4.0])
 show(kernels.total(pair), kernels.total)
 show(kernels.equals("a" * 40, "aa" * 20), kernels.equals)
 print(hash("a" * 40) == njit(lambda text: hash(text))("a" * 40))
-print(njit(lambda numbers: 2 * kernels.total(numbers))(pair))
+total = kernels.total.entry.machine_code
+print(njit(lambda numbers: 2 * total(numbers))(pair))
 show(kernels.product(pair, pair), kernels.product)
 """
 
