@@ -93,7 +93,7 @@ def test_every_entry_point_belongs_to_one_group() -> None:
     """A kernel that no group has would never be prepared."""
     package = Path(bfio.__file__).parent
     texts = [path.read_text(encoding="utf-8") for path in package.rglob("*.py")]
-    written = re.compile(r"^(@entry_point$|\w+ = entry_point\()", re.MULTILINE)
+    written = re.compile(r"^(@entry_point$|\w+(: [^=\n]+)? = entry_point\()", re.MULTILINE)
     num_written = sum(len(written.findall(text)) for text in texts)
     specs = [spec for spec in built_in().values() if spec.kernel is not None]
     loops = {

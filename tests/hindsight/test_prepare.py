@@ -9,9 +9,7 @@ import pytest
 _PROGRAM = """
 import importlib, pkgutil
 import numpy as np
-from numba.core.dispatcher import Dispatcher
 from bfio.hindsight.latency.solve import prepare as prepare_latency
-from bfio.hindsight.latency.prepare import prepare as prepare_latency
 from bfio.hindsight.latency.solve import solve_hindsight
 from bfio.hindsight.makespan.solve import prepare as prepare_makespan
 from bfio.hindsight.makespan.solve import solve_makespan

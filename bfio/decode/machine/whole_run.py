@@ -7,6 +7,7 @@ of features would be compiled anew with every new combination.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from time import perf_counter
@@ -36,7 +37,7 @@ from bfio.workloads.workload import Workload
 from formulations.named_objects import load_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from bfio.decode.features.feature import Used
     from bfio.decode.policy_spec import PolicySpec
