@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 
+from bfio.common.kernels import interpreted
 from formulations.deadline import Deadline, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.keywords import check_kind, known_keywords
@@ -104,11 +106,15 @@ def _exact(problem: StepProblem, deadline: Deadline, work_limit: int | None) -> 
 
 def _start(problem: StepProblem, deadline: Deadline) -> list[int | None] | None:
     """Return the heuristic's answer where it knows the problem, so that one is always in hand."""
-    from bfio.step.two_stage.heuristic import prepare_kernels, two_stage_step
+    from bfio.step.exact.solve import is_small
+    from bfio.step.two_stage.heuristic import compile_kernels, prepare_kernels, two_stage_step
 
-    with deadline.stopped():
-        prepare_kernels()
+    is_plain = is_small(problem) and compile_kernels.cache_info().currsize == 0
+    if not is_plain:
+        with deadline.stopped():
+            prepare_kernels()
     try:
-        return two_stage_step(problem)
+        with interpreted() if is_plain else nullcontext():
+            return two_stage_step(problem)
     except CapabilityError:
         return None

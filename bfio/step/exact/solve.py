@@ -143,13 +143,20 @@ def solve_exact(
     )
 
 
+def is_small(problem: StepProblem) -> bool:
+    """Whether plain Python solves a step in less time than loading kernels takes, mostly."""
+    return (
+        problem.num_requests * problem.num_workers <= _SMALL_CELLS
+        and int(problem.base.sum() + problem.contribution.sum()) <= _SMALL_TOKENS
+    )
+
+
 def _is_worth_a_try(problem: StepProblem, work_limit: int | None) -> bool:
     """Whether a step with a core is so small that plain Python may end before kernels load."""
     return (
         problem.num_admitted > 0
         and problem.benefit is None
-        and problem.num_requests * problem.num_workers <= _SMALL_CELLS
-        and problem.base.sum() + problem.contribution.sum() <= _SMALL_TOKENS
+        and is_small(problem)
         and (work_limit is None or work_limit >= _SMALL_TICKS)
         and prepare.cache_info().currsize == 0
         and not is_worthwhile("exact", _SAVED_S)
