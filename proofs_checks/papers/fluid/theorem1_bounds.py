@@ -9,7 +9,7 @@ from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import Domain, examine, named, refute
 
 CLAIMS = Claims()
 
@@ -220,7 +220,7 @@ def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome
         f"ΔT = 1, λ = n and S up to {most}",
         cases,
         verify_walk,
-        lambda c: {"rate": c[0], "batches": c[1]},
+        named("rate batches"),
         holds=lambda c: base * c[0] <= c[0] + sqrt(c[0] * c[1]),
     )
     corrected = examine(
@@ -336,7 +336,7 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
         "λ = 1, 2, T = 4, 16; laws by convolution",
         cases,
         verify_scaled,
-        lambda c: dict(zip(("rate", "horizon", "scale"), c, strict=True)),
+        named("rate horizon scale"),
         holds=printed,
     )
     corrected = examine(

@@ -340,7 +340,6 @@ def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool 
         "two segments of one or two types, equal rates, n_1 up to 60 and more, d1 around 1/A",
         _choices(context),
         verify,
-        lambda m: {**vars(m), "thresholds": list(m.thresholds)},
         holds=lambda m: m.keeps_up,
         applies=lambda m: m.applies(printed=printed),
     )
