@@ -48,12 +48,6 @@ class Case:
             return None
         return case if case.inverse > case.work_rate else None
 
-    @property
-    def data(self) -> Data:
-        """The case as plain data."""
-        rows = [list(row) for row in self.rows]
-        return {"rows": rows, "fixed": self.fixed, "inverse": self.inverse}
-
     @cached_property
     def classes(self) -> tuple[RequestClass, ...]:
         """The classes."""
@@ -301,7 +295,7 @@ def _refuted(
         ) -> Outcome:
             domain = Domain(made(context), equilibrium_cases(context))
             return (
-                domain.refute("as printed", verify, lambda case: case.data, holds=printed),
+                domain.refute("as printed", verify, holds=printed),
                 domain.examine("as corrected", corrected),
             )
 

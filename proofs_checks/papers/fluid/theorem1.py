@@ -19,7 +19,7 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     wait_replicas,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine, plain, refute
 
 CLAIMS = Claims()
 
@@ -45,7 +45,8 @@ class Choice:
     def data(self) -> Data:
         """The choice as plain data."""
         own = {"thresholds": list(self.thresholds), "memory": self.memory}
-        return {**self.case.data, **own}
+        whole: Data = plain(self.case) | own
+        return whole
 
     @property
     def full(self) -> int:

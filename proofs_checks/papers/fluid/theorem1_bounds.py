@@ -1,6 +1,6 @@
 """One class: the queues in the proof of Theorem 1 (appendix B), and how the gap's bound scales."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import product
 from math import sqrt
@@ -9,12 +9,9 @@ from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.search import Domain, examine, named, plain, refute
 
 CLAIMS = Claims()
-
-
-_NAMES = ("prompt", "output", "threshold", "fixed", "per_token")
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,8 @@ class SingleClass:
     @staticmethod
     def of(data: Data) -> "SingleClass | None":
         """Read plain data; None if an entry is below 1."""
-        values = [data[name] for name in _NAMES]
+        values = [data[field.name] for field in fields(SingleClass)]
         return SingleClass(*values) if min(values) >= 1 else None
-
-    @property
-    def data(self) -> Data:
-        """The class as plain data."""
-        return {name: getattr(self, name) for name in _NAMES}
 
     def duration(self, batch: int) -> int:
         """Time of the batch of this number, from 1: the pipeline has that many cohorts at most."""
@@ -174,7 +166,7 @@ def _critical_check(
     printed = domain.refute(
         "E[W^S] ≤ λ + √(λS)",
         verify_critical,
-        lambda c: {**c.data, "batches": first_failure(c)},
+        lambda c: plain(c) | {"batches": first_failure(c)},
         holds=lambda c: first_failure(c) is None,
     )
     as_corrected = domain.examine("E[W^S] and E[W̃^S] ≤ 2n + √(nS)", corrected)

@@ -281,7 +281,6 @@ def _section61_check(
     as_printed = domain.refute(
         "some limit B meets (9)",
         verify_section61,
-        lambda case: case.data,
         holds=lambda c: _suits(c, printed),
     )
     as_corrected = domain.examine("some limit B meets (9)", lambda c: _suits(c, corrected))
