@@ -24,6 +24,10 @@ Policy: TypeAlias = Callable[[Queue, int], Batch]
 Worth: TypeAlias = Callable[["State"], Fraction]
 
 
+#: Every batch takes a slot.
+ONE_SLOT = BatchTime(Fraction(1))
+
+
 @dataclass(frozen=True)
 class State:
     """``X(n)`` of (2.4): ``R(n)`` and the requests."""
@@ -173,6 +177,13 @@ def random_engine(rng: np.random.Generator, time: BatchTime | None = None) -> En
         tuple((k, Fraction(w, sum(weights))) for k, w in enumerate(weights)),
         tuple((size, Fraction(w, sum(kinds))) for size, w in zip(sizes, kinds, strict=True)),
     )
+
+
+def simple_engine(
+    budget: int, size: Request, rate: Fraction = Fraction(0), time: BatchTime = ONE_SLOT
+) -> Engine:
+    """Return an engine with requests of one size, one a slot at most."""
+    return Engine(budget, time, ((0, 1 - rate), (1, rate)), ((size, Fraction(1)),))
 
 
 def slowed(engine: Engine, load: Fraction) -> Engine:

@@ -11,8 +11,9 @@ from bfio.batching.registry import build
 from formulations.batching import BatchTime
 from proofs_checks.papers.batching.bookkeeping import completed, verify_c8
 from proofs_checks.papers.batching.fluid import verify_2b, verify_c19
-from proofs_checks.papers.batching.lyapunov import ONE_SLOT, linear, verify_b1
+from proofs_checks.papers.batching.lyapunov import linear, verify_b1
 from proofs_checks.papers.batching.model import (
+    ONE_SLOT,
     Engine,
     Policy,
     Queue,
