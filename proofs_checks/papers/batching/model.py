@@ -198,9 +198,9 @@ def slowed(engine: Engine, load: Fraction) -> Engine:
     return Engine(engine.budget, engine.time, counts, engine.sizes)
 
 
-def random_queue(rng: np.random.Generator, requests: int, most: int = 6) -> Queue:
+def random_queue(rng: np.random.Generator, requests: int) -> Queue:
     """Return requests in either phase."""
-    return tuple((int(rng.integers(0, most)), int(rng.integers(1, most))) for _ in range(requests))
+    return tuple((int(rng.integers(0, 6)), int(rng.integers(1, 6))) for _ in range(requests))
 
 
 def as_data(engine: Engine, state: State) -> Data:

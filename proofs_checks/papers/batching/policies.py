@@ -253,17 +253,16 @@ def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
     return Findings(seen, numbers={"requests per slot at λ = 0.6, v = (1, 12), b = 10": "1/3"})
 
 
-def saturation(
-    policy: Policy, size: tuple[int, int], budget: int, time: BatchTime, cycles: int
-) -> Fraction:
+def saturation(policy: Policy, size: tuple[int, int], budget: int, time: BatchTime) -> Fraction:
     """Return the requests per slot of an engine with more prompts than it can serve.
 
-    Counted between two slots in which the engine has no request in decode and no prompt begun.
+    Counted over three stretches between slots in which the engine has no request in decode and no
+    prompt begun.
     """
     engine = simple_engine(budget, size, time=time)
     plenty = (size,) * (3 * budget)
     state, slots, done, found = State(0, plenty), 0, 0, 0
-    while found < cycles:
+    while found < 3:
         batch = policy(state.queue, budget)
         before = len(state.queue)
         state = engine.step(state, batch)
@@ -282,9 +281,7 @@ def saturation(
     Mutation("Sarathi-Serve in its place", policy=sarathi),
     kind=Kind.IDENTITY,
 )
-def _faster_transformer_check(
-    context: Context, *, policy: Policy = faster_transformer, printed: bool = True
-) -> Outcome:
+def _faster_transformer_check(context: Context, *, policy: Policy = faster_transformer) -> Outcome:
     """Where FasterTransformer saturates.
 
     Source: throughput paper, section 3 (decode-prioritised, no mixing); the formula is ours
@@ -310,7 +307,7 @@ def _faster_transformer_check(
         (v_p, v_d), b, time = case
         admitted = b // v_p
         cycle = time.slots(b) + v_d * time.slots(admitted)
-        return saturation(policy, (v_p, v_d), b, time, 3) == Fraction(admitted, cycle)
+        return saturation(policy, (v_p, v_d), b, time) == Fraction(admitted, cycle)
 
     return examine(
         "requests per slot (b/v_p)/(t_b + v_d t_(b/v_p))",

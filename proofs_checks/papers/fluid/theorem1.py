@@ -107,7 +107,7 @@ def least_strict(case: Case) -> tuple[int, ...]:
 
 
 def _choices(context: Context, *, ample: bool) -> Iterator[Choice]:
-    cases = [*all_cases(1, 2, 2), *random_cases(context.rng, context.choose(10, 100, 1000), 2)]
+    cases = [*all_cases(2), *random_cases(context.rng, context.choose(10, 100, 1000), 2)]
     for case in cases:
         least, thresholds = case.memory(case.counts), least_strict(case)
         full = Choice(case, thresholds, 0).full

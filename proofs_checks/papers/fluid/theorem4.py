@@ -343,7 +343,7 @@ def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool 
         holds=lambda m: m.keeps_up,
         applies=lambda m: m.applies(printed=printed),
     )
-    runs = scaling_check(context, experiments=(partial(_merged, fixed=fixed), _three_segments))
+    runs = scaling_check(context, (partial(_merged, fixed=fixed), _three_segments))
     return Findings(
         printed_bears,
         *runs.seen,
