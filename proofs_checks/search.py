@@ -8,8 +8,9 @@ outcome a counterexample. The result is minimal in this sense: no single move ke
 counterexample.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
 from formulations.errors import InputError
@@ -127,6 +128,20 @@ def _closer_to_zero(value: int) -> Iterator[int]:
 T = TypeVar("T")
 
 
+def plain(instance: Any) -> Any:
+    """Return an instance as plain data: fields by name, tuples as lists, fractions as pairs."""
+    if is_dataclass(instance):
+        return {f.name: plain(getattr(instance, f.name)) for f in fields(instance)}
+    if isinstance(instance, tuple | list):
+        return [plain(part) for part in instance]
+    return list(instance.as_integer_ratio()) if isinstance(instance, Fraction) else instance
+
+
+def named(names: str) -> Callable[[Sequence[Any]], Data]:
+    """Return what makes plain data of a tuple: its entries under these names, in order."""
+    return lambda instance: dict(zip(names.split(), plain(instance), strict=True))
+
+
 def examine(
     what: str,
     made: str,
@@ -170,7 +185,7 @@ def refute(
     made: str,
     instances: Iterable[T],
     verify: Verifier,
-    as_data: Callable[[T], Data] = lambda instance: instance,  # type: ignore[assignment,return-value]
+    as_data: Callable[[T], Data] = plain,
     *,
     holds: Callable[[T], bool] | None = None,
     applies: Callable[[T], bool] | None = None,
@@ -185,7 +200,7 @@ def refute(
     verify : callable
         Verifier of counterexamples, independent of the search.
     as_data : callable, optional
-        Turns an instance into plain data for the verifier; instances are such by default.
+        Turns an instance into plain data for the verifier, by default `plain`; see `named`.
     holds : callable, optional
         Whether an instance meets the conclusion; by default, whether the verifier finds nothing.
     found : str
@@ -208,12 +223,12 @@ class Domain(Generic[T]):
     ----------
     made : str
         How they were made, for the tallies.
-    instances : collection
-        The instances.
+    instances : iterable
+        The instances; a collection if there is more than one statement.
     """
 
     made: str
-    instances: Collection[T]
+    instances: Iterable[T]
 
     def examine(
         self,
@@ -228,7 +243,7 @@ class Domain(Generic[T]):
         self,
         what: str,
         verify: Verifier,
-        as_data: Callable[[T], Data] = lambda instance: instance,  # type: ignore[assignment,return-value]
+        as_data: Callable[[T], Data] = plain,
         *,
         holds: Callable[[T], bool] | None = None,
         applies: Callable[[T], bool] | None = None,

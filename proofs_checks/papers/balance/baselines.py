@@ -12,7 +12,7 @@ from bfio.workloads.overload import Lengths, jsq_bad, round_robin_bad
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.runs import engines, full_run, small_run
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine, named, refute
 
 CLAIMS = Claims()
 
@@ -77,7 +77,7 @@ def _round_robin_check(
         f"all G and H ≥ G below {most} and {2 * most}",
         cases,
         verify_round_robin,
-        lambda c: {"workers": c[0], "heavies": c[1]},
+        named("workers heavies"),
     )
 
     def as_corrected(case: tuple[int, int]) -> bool:

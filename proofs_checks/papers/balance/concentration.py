@@ -22,7 +22,7 @@ from proofs_checks.claim import C, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.exact_laws import ExactLaw, gathered, of_sum
 from proofs_checks.laws import sum_law
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import Domain, examine, named
 
 CLAIMS = Claims()
 
@@ -315,7 +315,7 @@ def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -
     printed = domain.refute(
         "the exponent is at least 2α_B",
         verify_exponent,
-        lambda c: {"workers": c[0], "slots": c[1], "tenths": c[2]},
+        named("workers slots tenths"),
         holds=lambda c: reached(c, 2),
         applies=lambda c: c[2] * (10 - c[2]) * c[1] >= 100 * 3 * log(c[0] * c[1]),
     )

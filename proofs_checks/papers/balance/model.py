@@ -14,7 +14,7 @@ from bfio.decode.run import Run
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import engines, full_run, random_requests, small_run, step_loads
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import Domain, examine, named, refute
 from proofs_checks.step_enumeration import gap, vectors
 
 CLAIMS = Claims()
@@ -118,7 +118,7 @@ def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
         f"all prompts and outputs below {largest}",
         requests,
         verify_steps,
-        lambda r: {"prompt": r[0], "output": r[1]},
+        named("prompt output"),
     )
 
     def runs_as_corrected(request: tuple[int, int]) -> bool:
@@ -390,7 +390,9 @@ def _drift_check(
         f"all sequences of up to {length} increments in 1..3 and two start steps", cases
     )
     printed = domain.refute(
-        "all running requests share the increment (printed formula)", verify_drift, _as_data
+        "all running requests share the increment (printed formula)",
+        verify_drift,
+        named("increments starts"),
     )
 
     def corrected_holds(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
@@ -426,7 +428,3 @@ def _drift_check(
         ),
     )
     return printed, corrected, runs
-
-
-def _as_data(case: tuple[tuple[int, ...], tuple[int, ...]]) -> Data:
-    return {"increments": list(case[0]), "starts": list(case[1])}

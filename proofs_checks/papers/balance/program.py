@@ -9,7 +9,7 @@ from formulations.arrays import integer_matrix, integer_vector
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import Domain, examine, named
 from proofs_checks.step_enumeration import imbalance, multisets, reachable_loads
 
 CLAIMS = Claims()
@@ -156,7 +156,7 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
     printed = domain.refute(
         "an optimum of (IO) has the least maximum load",
         verify_admission,
-        lambda c: {"base": list(c[0]), "pool": list(c[1])},
+        named("base pool"),
     )
 
     corrected = domain.examine(

@@ -13,7 +13,7 @@ from formulations.step import Objective, StepProblem, solve
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.runs import small_run, step_loads
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine, named, refute
 from proofs_checks.step_enumeration import (
     Loads,
     gap,
@@ -328,6 +328,7 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
         what it leaves behind is not independent either. The theorem needs only Imb ≤ (G −
         1)·s_max, which holds for every realisation and whoever is admitted.
     """
+    as_data = named("workers slots values")
     shapes = [(2, 1, 2), (2, 1, 3), (2, 2, 2), (3, 1, 2)]
     shapes += context.choose([], [(3, 1, 3), (2, 3, 2)], [(3, 1, 3), (2, 3, 2), (4, 1, 3)])
     printed = refute(
@@ -336,8 +337,8 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
         "the arrivals until it is overloaded",
         shapes,
         verify_selection,
-        _selection_data,
-        holds=lambda case: not by_program or verify_selection(_selection_data(case)) is None,
+        as_data,
+        holds=lambda case: not by_program or verify_selection(as_data(case)) is None,
     )
     largest = context.choose(3, 4, 5)
     cases = [
@@ -359,7 +360,3 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
         bounded,
     )
     return printed, corrected
-
-
-def _selection_data(case: tuple[int, int, int]) -> Data:
-    return dict(zip(("workers", "slots", "values"), case, strict=True))

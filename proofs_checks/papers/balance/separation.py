@@ -258,14 +258,10 @@ class DriftStep:
     increment: int
     pool: tuple[int, ...]
 
-    def after_growth(self, shared: bool = True) -> Step:
-        """Return the step before admission; without ``shared`` only some requests grow."""
+    def after_growth(self) -> Step:
+        """Return the step before admission."""
         rows = [
-            [
-                size + (self.increment if shared or i % 2 else 0)
-                for i, (size, ends) in enumerate(zip(row, done, strict=True))
-                if not ends
-            ]
+            [size + self.increment for size, ends in zip(row, done, strict=True) if not ends]
             for row, done in zip(self.sizes, self.completes, strict=True)
         ]
         return Step(

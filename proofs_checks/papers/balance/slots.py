@@ -232,15 +232,6 @@ def _described(slot: Slot) -> str:
     )
 
 
-def _as_data(slot: Slot) -> Data:
-    return {
-        "prompts": list(slot.prompts),
-        "tenths": slot.tenths,
-        "increments": list(slot.increments),
-        "start": slot.start,
-    }
-
-
 #: Largest prompt and most steps: quick, normal, deep.
 _SIZES = ((3, 2), (4, 3), (6, 4))
 
@@ -316,7 +307,6 @@ def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = F
         made.replace("0..2", "1 and 2"),
         _slots(context, starts if arbitrary else (None,), slowest=1),
         verify_variance,
-        _as_data,
         holds=lambda s: variance(s.law()) >= variance(uniform(s.prompts)),
     )
 

@@ -7,10 +7,8 @@ from fractions import Fraction
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
     Batch,
-    Engine,
     Policy,
     Queue,
     State,
@@ -18,6 +16,7 @@ from proofs_checks.papers.batching.model import (
     orca,
     random_time,
     sarathi,
+    simple_engine,
 )
 from proofs_checks.search import examine, refute
 
@@ -43,13 +42,18 @@ def _worst_window(time: BatchTime, budget: int, loads: Sequence[int]) -> tuple[i
     return None
 
 
+def _time_of(data: Data) -> BatchTime:
+    c, a, b0 = data["time"]
+    return BatchTime(Fraction(c), Fraction(a), b0)
+
+
 def verify_c8(data: Data) -> str | None:
     """Confirm a sequence of batches that completes more than (C.8) allows, full ones fastest."""
     c, a, b0 = data["time"]
     budget, loads = data["budget"], data["loads"]
     if min(c, budget) < 1 or min(a, b0) < 0 or any(not 0 <= x <= budget for x in loads):
         return None
-    time = BatchTime(Fraction(c), Fraction(a), b0)
+    time = _time_of(data)
     window = _worst_window(time, budget, loads)
     if window is None or not time.rate_check(budget).holds:
         return None
@@ -91,15 +95,11 @@ def _c8_check(context: Context, *, slack: bool = True, full: bool = False) -> Ou
             numbers = [int(time.overhead), int(time.per_token), time.free_tokens]
             yield {"time": numbers, "budget": budget, "loads": [int(x) for x in loads]}
 
-    def time_of(data: Data) -> BatchTime:
-        c, a, b0 = data["time"]
-        return BatchTime(Fraction(c), Fraction(a), b0)
-
     def applies(data: Data) -> bool:
-        return time_of(data).rate_check(data["budget"]).holds
+        return _time_of(data).rate_check(data["budget"]).holds
 
     def bounded(data: Data) -> bool:
-        time, b = time_of(data), data["budget"]
+        time, b = _time_of(data), data["budget"]
         done, t_b = completed(time, data["loads"]), time.slots(data["budget"])
         pairs = ((i, j) for i in range(len(done)) for j in range(i + 1, len(done)))
         return all(t_b * (done[j] - done[i] - b * slack) <= (j - i) * b for i, j in pairs)
@@ -168,12 +168,17 @@ def _breaks_c9(counts: Counts, own: int, most: int) -> tuple[int, tuple[int, int
     return None
 
 
+def _limited(data: Data) -> Counts:
+    sizes, budget, k_p, k_d = (data[name] for name in ("sizes", "budget", "k_p", "k_d"))
+    return limited_run(sizes, budget, k_p, k_d, bool(data["starve"]))
+
+
 def verify_c9(data: Data) -> str | None:
     """Confirm a (K_p, K_d)-FCFS run that breaks the key relationship (C.9) in decode."""
     sizes, budget, k_p, k_d = (data[name] for name in ("sizes", "budget", "k_p", "k_d"))
     if min(budget, k_p, k_d) < 1 or not sizes or any(min(size) < 1 for size in sizes):
         return None
-    counts = limited_run(sizes, budget, k_p, k_d, bool(data["starve"]))
+    counts = _limited(data)
     broken = _breaks_c9(counts, k_d, max(counts.decode))
     if broken is None:
         return None
@@ -222,9 +227,8 @@ def _c9_check(context: Context, *, one_prompt: bool = False, with_prompts: bool 
             }
 
     def holds(data: Data) -> bool:
-        sizes, budget, k_p, k_d = (data[name] for name in ("sizes", "budget", "k_p", "k_d"))
-        counts = limited_run(sizes, budget, k_p, k_d, bool(data["starve"]))
-        own = k_d + (k_p - 1 if with_prompts else 0)
+        counts = _limited(data)
+        own = data["k_d"] + (data["k_p"] - 1 if with_prompts else 0)
         return _breaks_c9(counts, own, max(counts.decode)) is None
 
     made = "random requests, budgets, K_p and K_d; prompts in order or fewest tokens first"
@@ -259,7 +263,7 @@ def most_left_first(queue: Queue, budget: int) -> Batch:
 
 def _fresh_gap(size: tuple[int, int], number: int, budget: int, policy: Policy) -> Fraction:
     """Return ``max_n |W_d(n) − v_d Z_d(n)| / |x|`` from so many fresh requests of one size."""
-    engine = Engine(budget, ONE_SLOT, ((0, Fraction(1)),), ((size, Fraction(1)),))
+    engine = simple_engine(budget, size)
     state, worst = State(0, (size,) * number), 0
     while state.queue:
         in_decode = [d for p, d in state.queue if p == 0]

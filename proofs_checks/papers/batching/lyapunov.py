@@ -7,6 +7,7 @@ from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.batching.model import (
+    ONE_SLOT,
     WORK_CONSERVING,
     Engine,
     Policy,
@@ -17,6 +18,7 @@ from proofs_checks.papers.batching.model import (
     random_engine,
     random_queue,
     sarathi,
+    simple_engine,
     slowed,
     vllm,
 )
@@ -25,7 +27,6 @@ from proofs_checks.search import Domain, examine, refute
 CLAIMS = Claims()
 
 
-ONE_SLOT = BatchTime(Fraction(1))
 Instance = tuple[Engine, State, Policy]
 
 
@@ -227,8 +228,7 @@ def _b1_check(context: Context, *, constant: int = 8, least: int = 1) -> Outcome
             chance = load * budget / sum(size)
             if chance > 1:
                 continue
-            counts = ((0, 1 - chance), (1, chance))
-            engine = Engine(budget, ONE_SLOT, counts, ((size, Fraction(1)),))
+            engine = simple_engine(budget, size, chance)
             yield engine, State(0, ((int(Quadratic(engine, 4).bound) + 1, 1),))
 
     printed = refute(

@@ -24,6 +24,10 @@ Policy: TypeAlias = Callable[[Queue, int], Batch]
 Worth: TypeAlias = Callable[["State"], Fraction]
 
 
+#: Every batch takes a slot.
+ONE_SLOT = BatchTime(Fraction(1))
+
+
 @dataclass(frozen=True)
 class State:
     """``X(n)`` of (2.4): ``R(n)`` and the requests."""
@@ -175,6 +179,13 @@ def random_engine(rng: np.random.Generator, time: BatchTime | None = None) -> En
     )
 
 
+def simple_engine(
+    budget: int, size: Request, rate: Fraction = Fraction(0), time: BatchTime = ONE_SLOT
+) -> Engine:
+    """Return an engine with requests of one size, one a slot at most."""
+    return Engine(budget, time, ((0, 1 - rate), (1, rate)), ((size, Fraction(1)),))
+
+
 def slowed(engine: Engine, load: Fraction) -> Engine:
     """Return the engine with fewer or more arrivals, so that its load is as given, if it can be.
 
@@ -187,9 +198,9 @@ def slowed(engine: Engine, load: Fraction) -> Engine:
     return Engine(engine.budget, engine.time, counts, engine.sizes)
 
 
-def random_queue(rng: np.random.Generator, requests: int, most: int = 6) -> Queue:
+def random_queue(rng: np.random.Generator, requests: int) -> Queue:
     """Return requests in either phase."""
-    return tuple((int(rng.integers(0, most)), int(rng.integers(1, most))) for _ in range(requests))
+    return tuple((int(rng.integers(0, 6)), int(rng.integers(1, 6))) for _ in range(requests))
 
 
 def as_data(engine: Engine, state: State) -> Data:

@@ -17,6 +17,7 @@ from proofs_checks.papers.batching.model import (
     random_engine,
     random_queue,
     sarathi,
+    simple_engine,
     slowed,
 )
 from proofs_checks.search import Domain, examine, refute
@@ -67,8 +68,7 @@ def _small_engines(context: Context, *, slow: bool) -> Iterator[Engine]:
         free, each = int(rng.integers(4, 10)), int(rng.integers(1, 3))
         time = BatchTime(Fraction(each * free if slow else 1), Fraction(each), free)
         size = (int(rng.integers(1, 4)), int(rng.integers(1, 4)))
-        counts = ((0, Fraction(1, 10)), (1, Fraction(9, 10)))
-        yield Engine(free + int(rng.integers(1, 12)), time, counts, ((size, Fraction(1)),))
+        yield simple_engine(free + int(rng.integers(1, 12)), size, Fraction(9, 10), time)
 
 
 def _any_batch(queue: Queue, budget: int, draws: Iterator[float]) -> Batch:
@@ -148,7 +148,7 @@ def _idles_below(queue: Queue, budget: int) -> Batch:
 
 def _slots_to_empty(queue: Queue, budget: int, *, strict: bool) -> int | None:
     """Return the batches until no request is left, with no arrivals; None if it never is."""
-    engine = Engine(budget, BatchTime(Fraction(1)), ((0, Fraction(1)),), (((1, 1), Fraction(1)),))
+    engine = simple_engine(budget, (1, 1))
     state, count = State(0, queue), 0
     while state.queue:
         batch = (sarathi if strict else _idles_below)(state.queue, budget)

@@ -6,13 +6,14 @@ from typing import TypeAlias
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Estimate, Findings, Outcome
-from proofs_checks.papers.batching.lyapunov import ONE_SLOT, linear
+from proofs_checks.papers.batching.lyapunov import linear
 from proofs_checks.papers.batching.model import (
     Engine,
     State,
     random_engine,
     random_queue,
     sarathi,
+    simple_engine,
     slowed,
 )
 from proofs_checks.search import examine, refute
@@ -94,8 +95,7 @@ def verify_balancer(data: Data) -> str | None:
         return None
     if not budget < rate * tokens < engines * budget:
         return None
-    size = ((1, tokens - 1), Fraction(1))
-    engine = Engine(budget, ONE_SLOT, ((0, 1 - rate), (1, rate)), (size,))
+    engine = simple_engine(budget, (1, tokens - 1), rate)
     drift = drifts(engine, [State(0, ())] * engines, always_first)[0]
     return (
         f"K = {engines}, b = {budget}, t = 1, {tokens} tokens a request, λ = {rate}: load "
@@ -180,7 +180,7 @@ def _drained(context: Context, balancer: Balancer) -> Estimate:
     """Estimate what is left of a backlog at one engine of three, at a load of 0.8."""
     rng, size, budget, count = context.rng, (3, 3), 4, 3
     backlog, runs = context.choose(20, 60, 200), context.choose(4, 8, 16)
-    engine = Engine(budget, ONE_SLOT, ((0, Fraction(1)),), ((size, Fraction(1)),))
+    engine = simple_engine(budget, size)
     left = []
     for _ in range(runs):
         states = [State(0, (size,) * backlog)] + [State(0, ())] * (count - 1)
@@ -200,12 +200,18 @@ def _drained(context: Context, balancer: Balancer) -> Estimate:
     )  # fmt: skip
 
 
+def _work(data: Data) -> list[int]:
+    """Return the tokens that are left to each engine."""
+    p, d = data["prefill"], data["decode"]
+    return [(p + d) * z_p + d * z_d for z_p, z_d in data["engines"]]
+
+
 def verify_fewest(data: Data) -> str | None:
     """Confirm that join-lowest-request sends all to the engine with the most work left."""
     p, d, engines = data["prefill"], data["decode"], data["engines"]
     if min(p, d) < 1 or len(engines) < 2 or any(min(z) < 0 for z in engines):
         return None
-    work = [(p + d) * z_p + d * z_d for z_p, z_d in engines]
+    work = _work(data)
     counts = [z_p + z_d for z_p, z_d in engines]
     most = work.index(max(work))
     if work.count(max(work)) > 1 or any(
@@ -251,16 +257,12 @@ def _fewest_check(
                 "engines": [[0 if decode_only else int(z_p), int(z_d)] for z_p, z_d in counts],
             }
 
-    def work(data: Data) -> list[int]:
-        p, d = data["prefill"], data["decode"]
-        return [(p + d) * z_p + d * z_d for z_p, z_d in data["engines"]]
-
     def unique(data: Data) -> bool:
-        return work(data).count(max(work(data))) == 1
+        return _work(data).count(max(_work(data))) == 1
 
     def avoids(data: Data) -> bool:
-        index = work(data) if by_tokens else [sum(z) for z in data["engines"]]
-        return index.index(min(index)) != work(data).index(max(work(data)))
+        index = _work(data) if by_tokens else [sum(z) for z in data["engines"]]
+        return index.index(min(index)) != _work(data).index(max(_work(data)))
 
     made = "random engines, the one with the most work alone so"
     printed = refute(

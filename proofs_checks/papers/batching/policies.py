@@ -7,10 +7,9 @@ from itertools import product
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.papers.batching.lyapunov import ONE_SLOT
 from proofs_checks.papers.batching.model import (
+    ONE_SLOT,
     Batch,
-    Engine,
     Policy,
     Queue,
     State,
@@ -19,6 +18,7 @@ from proofs_checks.papers.batching.model import (
     fill,
     orca,
     sarathi,
+    simple_engine,
     vllm,
 )
 from proofs_checks.search import examine, refute
@@ -124,8 +124,7 @@ def verify_oldest(data: Data) -> str | None:
     rate = Fraction(*data["chance"])
     if min(b, k, v_p, v_d) < 1 or not 0 < rate <= 1 or rate * (v_p + v_d) >= b:
         return None
-    sizes = (((v_p, v_d), Fraction(1)),)
-    engine = Engine(b, ONE_SLOT, ((0, 1 - rate), (1, rate)), sizes)
+    engine = simple_engine(b, (v_p, v_d), rate)
     state = State(0, ((0, 2),) * (b + k) + ((v_p, v_d),))
     drift = engine.drift(
         lambda x: Fraction(sum(d for _, d in x.queue)), state, lambda q, most: _limited(q, most, k)
@@ -229,8 +228,7 @@ def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
 
     def grows(case: tuple[Fraction, int, int, int]) -> bool:
         rate, v_p, v_d, b = case
-        sizes = (((v_p, v_d), Fraction(1)),)
-        engine = Engine(b, ONE_SLOT, ((0, 1 - rate), (1, rate)), sizes)
+        engine = simple_engine(b, (v_p, v_d), rate)
 
         def decode(state: State) -> Fraction:
             return Fraction(sum(d for _, d in state.queue))
@@ -255,17 +253,16 @@ def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
     return Findings(seen, numbers={"requests per slot at λ = 0.6, v = (1, 12), b = 10": "1/3"})
 
 
-def saturation(
-    policy: Policy, size: tuple[int, int], budget: int, time: BatchTime, cycles: int
-) -> Fraction:
+def saturation(policy: Policy, size: tuple[int, int], budget: int, time: BatchTime) -> Fraction:
     """Return the requests per slot of an engine with more prompts than it can serve.
 
-    Counted between two slots in which the engine has no request in decode and no prompt begun.
+    Counted over three stretches between slots in which the engine has no request in decode and no
+    prompt begun.
     """
-    engine = Engine(budget, time, ((0, Fraction(1)),), ((size, Fraction(1)),))
+    engine = simple_engine(budget, size, time=time)
     plenty = (size,) * (3 * budget)
     state, slots, done, found = State(0, plenty), 0, 0, 0
-    while found < cycles:
+    while found < 3:
         batch = policy(state.queue, budget)
         before = len(state.queue)
         state = engine.step(state, batch)
@@ -284,9 +281,7 @@ def saturation(
     Mutation("Sarathi-Serve in its place", policy=sarathi),
     kind=Kind.IDENTITY,
 )
-def _faster_transformer_check(
-    context: Context, *, policy: Policy = faster_transformer, printed: bool = True
-) -> Outcome:
+def _faster_transformer_check(context: Context, *, policy: Policy = faster_transformer) -> Outcome:
     """Where FasterTransformer saturates.
 
     Source: throughput paper, section 3 (decode-prioritised, no mixing); the formula is ours
@@ -312,7 +307,7 @@ def _faster_transformer_check(
         (v_p, v_d), b, time = case
         admitted = b // v_p
         cycle = time.slots(b) + v_d * time.slots(admitted)
-        return saturation(policy, (v_p, v_d), b, time, 3) == Fraction(admitted, cycle)
+        return saturation(policy, (v_p, v_d), b, time) == Fraction(admitted, cycle)
 
     return examine(
         "requests per slot (b/v_p)/(t_b + v_d t_(b/v_p))",

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from math import comb, factorial, sqrt
+from math import comb, sqrt
 
 import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
+from proofs_checks.papers.fluid.queues import poisson_law
 from proofs_checks.search import examine
 from proofs_checks.statistics import bounded_mean
 
@@ -317,8 +318,7 @@ def _batch_only_check(context: Context, *, starts: int = 2, share: float = 1) ->
     """
     horizons = context.choose((25, 100, 400), (100, 1000, 10_000), (1000, 10_000, 40_000))
     replicas, steps = context.choose(40, 100, 400), context.choose(60, 300, 600)
-    poisson = np.array([np.exp(-2.0) * 2.0**n / factorial(n) for n in range(24)])
-    arrivals = mean_queue(poisson, starts, steps)
+    arrivals = mean_queue(poisson_law(2), starts, steps)
     longer = mean_queue(np.array([0.25, 0.5, 0.25]), 1, steps)
     walks = examine(
         "E W_n ≤ 2√(2n) + 2 and E V_n ≤ √(2n) + 1",

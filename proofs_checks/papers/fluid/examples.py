@@ -10,7 +10,7 @@ from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.runs import instance_of, reference
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import Domain, examine, named
 
 CLAIMS = Claims()
 
@@ -223,7 +223,7 @@ def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool 
     printed = domain.refute(
         "lines 9 and 10",
         verify_algorithm1,
-        lambda c: {"counts": list(c[0]), "threshold": c[1]},
+        named("counts threshold"),
         holds=lambda c: keeps_prompts(c, printed=recount),
         applies=is_served,
     )

@@ -19,7 +19,7 @@ from proofs_checks.papers.fluid.equilibrium import (
     random_cases,
     stage_sum,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import Domain, examine, named, refute
 
 CLAIMS = Claims()
 
@@ -59,11 +59,6 @@ def verify_eq11(data: Data) -> str | None:
     if sorted(set(outputs)) != list(outputs) or printed == full_batch(full):
         return None
     return f"(11) gives {printed}, a full batch has {full_batch(full)} tokens"
-
-
-def _as_data(full: Full) -> Data:
-    prompt, outputs, thresholds = full
-    return {"prompt": prompt, "outputs": list(outputs), "thresholds": list(thresholds)}
 
 
 def meets_equilibrium(case: Case) -> bool:
@@ -137,7 +132,7 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
     as_printed = domain.refute(
         "(11) is the memory of a full batch",
         verify_eq11,
-        _as_data,
+        named("prompt outputs thresholds"),
         holds=lambda f: (
             (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f)
         ),
@@ -283,7 +278,7 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
         "random segments, stage by stage",
         cases,
         verify_eq14,
-        lambda c: {"prompt": c[0], "width": c[1], "thresholds": list(c[2])},
+        named("prompt width thresholds"),
         holds=lambda c: (
             (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
         ),

@@ -117,14 +117,6 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
     as_printed = domain.refute(
         "memory ≤ M^π of (11) + Σ W_k(l + l'_{k−1})",
         verify_memory,
-        lambda c: {
-            "prompt": c.prompt,
-            "ends": list(c.ends),
-            "thresholds": list(c.thresholds),
-            "requests": [list(r) for r in c.requests],
-            "fixed": c.fixed,
-            "per_token": c.per_token,
-        },
         holds=lambda c: (
             c.worst(printed_policy_memory(c.prompt, c.ends, c.thresholds) if printed else exact(c))
             <= 0
@@ -390,7 +382,6 @@ def _check(
         "times ΔT; exactly",
         cases,
         verify,
-        lambda c: dict(vars(c)),
         holds=room,
         applies=lambda c: c.applies,
     )

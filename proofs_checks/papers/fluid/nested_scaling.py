@@ -104,24 +104,9 @@ def memory_is_bounded(run: StageRun, experiment: Experiment) -> bool:
     return bool((run.batches.memory <= full + queues.recorded[:, 1:] @ held).all())
 
 
-def scaling_check(
-    context: Context,
-    *,
-    experiments: Sequence[Setup],
-    horizons: Sequence[int] = (30, 60, 120),
-) -> Findings:
-    """Estimate the exponents of some experiments, and look at the memory of their runs.
-
-    Parameters
-    ----------
-    context : Context
-        What the check is given.
-    experiments : sequence of callable
-        Each makes an experiment.
-    horizons : sequence of int
-        Ends of observation at quick effort [s].
-    """
-    parts = [_scaling(context, make(), horizons) for make in experiments]
+def scaling_check(context: Context, experiments: Sequence[Setup]) -> Findings:
+    """Estimate the exponents of some experiments, and look at the memory of their runs."""
+    parts = [_scaling(context, make()) for make in experiments]
     return Findings(
         *(examination for part in parts for examination in part.seen),
         estimates=[estimate for part in parts for estimate in part.estimates],
@@ -132,12 +117,13 @@ def scaling_check(
     )
 
 
-def _scaling(context: Context, setting: Experiment, horizons: Sequence[int]) -> Findings:
+def _scaling(context: Context, setting: Experiment) -> Findings:
     name = f"n = {setting.thresholds}"
     meets = not threshold_violations(setting.problem, setting.thresholds)
     # Long runs are worth loading the compiled engine for.
     engine = Engine.REFERENCE if context.effort is Effort.QUICK else Engine.COMPILED
-    seen = [h * context.choose(1, 10, 100) for h in horizons]
+    # Ends of observation [s].
+    seen = [h * context.choose(1, 10, 100) for h in (30, 60, 120)]
     seeds = context.rng.integers(10**9, size=context.choose(16, 24, 64)).tolist()
     runs = [setting.run(seen[-1], seed, engine) for seed in seeds]
     values: FloatArray = np.array([by_horizon(run, seen) for run in runs])
@@ -230,7 +216,7 @@ def _theorem2_check(
     Reading: throughput and latency only, with memory that never binds; of the memory see
         fluid.theorem2-memory. Horizon ζT with unscaled rates.
     """
-    return scaling_check(context, experiments=experiments)
+    return scaling_check(context, experiments)
 
 
 @CLAIMS.result(
@@ -262,4 +248,4 @@ def _theorem3_check(
         period and two phases each. Thresholds fall, as (17), with which the peaks are compared,
         has a root for n_j < n_{j−1} only.
     """
-    return scaling_check(context, experiments=experiments)
+    return scaling_check(context, experiments)

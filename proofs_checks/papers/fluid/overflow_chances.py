@@ -16,7 +16,7 @@ from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from proofs_checks.papers.fluid.full_batch import full_batch
 from proofs_checks.papers.fluid.queues import binomial_law
-from proofs_checks.search import Domain
+from proofs_checks.search import Domain, plain
 
 CLAIMS = Claims()
 
@@ -199,14 +199,7 @@ def _check(
     as_printed = domain.refute(
         "exceeded with probability at most δ, or even 2δ",
         verify,
-        lambda c: {
-            "prompt": c.prompt,
-            "output": c.output,
-            "thresholds": list(c.thresholds),
-            "rates": [list(pair) for pair in c.rates],
-            "batches": c.batches,
-            "inverse": c.inverse,
-        },
+        lambda c: {name: part for name, part in plain(c).items() if name != "width"},
         holds=printed,
         applies=lambda c: c.applies,
     )

@@ -28,7 +28,7 @@ from proofs_checks.evidence import (
     agreed,
 )
 from proofs_checks.papers.fluid.runs import canonical, exponent_estimate, reference, wait_replicas
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import Domain, examine, named
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -266,7 +266,7 @@ def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) 
     domain = Domain(f"all pairs below {most}", pairs)
     printed = domain.refute(
         "safe for two iterations are (0,0), (1,0), (0,1), (1,1), (2,0) only",
-        verify_overflow, lambda pair: {"first": pair[0], "second": pair[1]},
+        verify_overflow, named("first second"),
         holds=lambda pair: is_safe(pair, iterations) == (pair in _PRINTED)
     )  # fmt: skip
     six = domain.examine(

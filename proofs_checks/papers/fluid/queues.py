@@ -17,7 +17,7 @@ from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.exact_laws import gathered
 from proofs_checks.laws import CUT_OFF, convolved, mean
-from proofs_checks.search import examine, refute
+from proofs_checks.search import Domain, examine, named, refute
 
 CLAIMS = Claims()
 
@@ -108,17 +108,16 @@ MARGIN = 1e-9
 Path = tuple[tuple[int, ...], int]
 
 
-def _paths(context: Context) -> Iterator[Path]:
-    steps = context.choose(5, 6, 8)
-    for service in (1, 2, 3):
-        for arrivals in product(range(context.choose(4, 5, 6)), repeat=steps):
-            yield arrivals, service
-
-
-def _made(context: Context) -> str:
-    return (
-        f"every sequence of {context.choose(5, 6, 8)} arrivals up to "
-        f"{context.choose(4, 5, 6) - 1}, λ = 1, 2, 3"
+def _paths(context: Context) -> Domain[Path]:
+    """Every sequence of a few arrivals."""
+    steps, most = context.choose((5, 4), (6, 5), (8, 6))
+    return Domain(
+        f"every sequence of {steps} arrivals up to {most - 1}, λ = 1, 2, 3",
+        (
+            (arrivals, rate)
+            for rate in (1, 2, 3)
+            for arrivals in product(range(most), repeat=steps)
+        ),
     )
 
 
@@ -163,7 +162,7 @@ def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> 
             for total, m in zip(accumulate(idle, initial=0.0), means, strict=True)
         )
 
-    pathwise = examine("W^T = ΣX − λ(T − T_stuck)", _made(context), _paths(context), holds)
+    pathwise = _paths(context).examine("W^T = ΣX − λ(T − T_stuck)", holds)
     means = examine(
         "E[W^T] = λ·E[T_stuck] for every T", "λ = 1, 2, 3, 5, 10; laws by convolution",
         (1, 2, 3, 5, 10), means_agree,
@@ -195,7 +194,7 @@ def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Outcome
         )
         return all(v >= w + ahead * service for v, w in pairs)
 
-    return examine("W̃^t ≥ W^t + λ for all t", _made(context), _paths(context), holds)
+    return _paths(context).examine("W̃^t ≥ W^t + λ for all t", holds)
 
 
 def _late_sums(arrivals: tuple[int, ...], service: int) -> list[int]:
@@ -238,9 +237,7 @@ def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Out
         early = gathered((max(0, *accumulate(k - service for k in x)), p) for x, p in weighed)
         return late == early
 
-    pathwise = examine(
-        "W̃^T = 2λ + max(S^T, S^T − S^1, ..., 0)", _made(context), _paths(context), holds
-    )
+    pathwise = _paths(context).examine("W̃^T = 2λ + max(S^T, S^T − S^1, ..., 0)", holds)
     chances = [
         (Fraction(1, 3),) * 3,
         (Fraction(1, 2), Fraction(0), Fraction(1, 4), Fraction(1, 4)),
@@ -288,17 +285,14 @@ def _display_check(context: Context, *, as_printed: bool = True, still: bool = F
     Summary: As printed the terms inside the maximum do not depend on k.
     Correction: The sum begins at r = k.
     """
-    made = _made(context)
-    printed = refute(
+    printed = _paths(context).refute(
         "sum from r = 1",
-        made,
-        _paths(context),
         verify_display,
-        lambda p: {"arrivals": list(p[0]), "rate": p[1]},
+        named("arrivals rate"),
         holds=lambda p: display_holds(*p, printed=as_printed),
     )
-    corrected = examine(
-        "sum from r = k", made, _paths(context), lambda p: display_holds(*p, printed=still)
+    corrected = _paths(context).examine(
+        "sum from r = k", lambda p: display_holds(*p, printed=still)
     )
     return printed, corrected
 

@@ -8,7 +8,7 @@ from formulations.fluid import FluidWorker
 from formulations.thresholds import LogArgument, NestedProblem, equal_boundaries, equal_plans, plan
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.search import Domain
+from proofs_checks.search import Domain, named
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -93,7 +93,7 @@ def _remark1_check(
     as_printed = domain.refute(
         "a segment per type: (12) at most doubles",
         verify_remark1,
-        lambda c: {"longest": c[0], "types": c[1]},
+        named("longest types"),
         holds=lambda c: at_most_double(c, printed),
     )
     corrected = domain.examine(

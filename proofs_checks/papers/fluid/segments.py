@@ -22,7 +22,7 @@ from proofs_checks.papers.fluid.queues import (
     reflected_path,
     tail,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import Domain, examine, named, refute
 
 CLAIMS = Claims()
 
@@ -62,10 +62,12 @@ def drift(triple: Triple) -> Fraction:
     return threshold - before * share
 
 
-def _made(context: Context) -> str:
-    return (
+def _domain(context: Context) -> Domain[Triple]:
+    """Those triples."""
+    return Domain(
         f"all with n_(k−1) < {context.choose(7, 14, 30)}, P = 1/8 .. 7/8, and random ones "
-        "below 300"
+        "below 300",
+        list(triples(context)),
     )
 
 
@@ -87,7 +89,7 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
     Formula: e^{−θ n_k}(1 − P_k + P_k e^θ)^{n_{k−1}} = 1  ⇒  θ ≥ 8(n_k − n_{k−1}P_k)/n_{k−1}
     Summary: The sign of g decides, so that no root needs to be computed to many digits.
     """
-    cases = list(triples(context))
+    domain = _domain(context)
 
     def has_one_root(triple: Triple) -> bool:
         theta = drift_exponent(*triple)
@@ -105,11 +107,13 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
         thetas = [drift_exponent(before, n, share) for n in some]
         return all(a < b for a, b in pairwise(thetas))
 
-    domain = Domain(_made(context), cases)
     roots = domain.examine("(16) has one positive root", has_one_root)
     lower = domain.examine("θ ≥ 8(n_k − n_{k−1}P)/n_{k−1}, (18)", bounded)
     grows = examine(
-        "θ increases with n_k", _made(context), sorted({(b, p) for b, _, p in cases}), increases
+        "θ increases with n_k",
+        domain.made,
+        sorted({(b, p) for b, _, p in domain.instances}),
+        increases,
     )
     small = (1000, 501, Fraction(1, 2))
     approximate = 2 * float(drift(small)) / (1000 * 0.25)
@@ -155,16 +159,15 @@ def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
     Summary: A bound that is too large makes the memory of (12) too small.
     Correction: The denominator is n_{j−1}, as Lemma 8 and (18) have it.
     """
-    cases = list(triples(context))
+    domain = _domain(context)
 
     def over(triple: Triple, denominator: int) -> bool:
         return cumulant(triple, float(8 * drift(triple) / denominator)) <= _DOUBT
 
-    domain = Domain(_made(context), cases)
     printed = domain.refute(
         "θ_k ≥ 8(n_k − n_{k−1}P)/n_k",
         verify_bound,
-        lambda t: {"before": t[0], "threshold": t[1], "share": list(t[2].as_integer_ratio())},
+        named("before threshold share"),
         holds=lambda t: over(t, t[0] if swapped else t[1]),
     )
     corrected = domain.examine(
@@ -194,14 +197,14 @@ def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
             star <= drift_exponent(before, threshold, p) for p in shares
         )
 
-    cases = [
-        (before, threshold, tuple(share * Fraction(k, 4) for k in (1, 2, 3, 4)))
-        for before, threshold, share in triples(context)
-    ]
+    domain = _domain(context)
     return examine(
         "the largest p gives the smallest θ, and E[e^{θX}] ≤ 1 for all p",
-        _made(context),
-        cases,
+        domain.made,
+        [
+            (before, threshold, tuple(share * Fraction(k, 4) for k in (1, 2, 3, 4)))
+            for before, threshold, share in domain.instances
+        ],
         holds,
     )
 
@@ -217,17 +220,17 @@ BINOMIAL = (*QUEUE, "Y independent Binomial(n_{k−1}, P_k)", "n_{k−1} > n_k >
 Path = tuple[tuple[int, ...], int, int]
 
 
-def _paths(context: Context) -> Iterator[Path]:
-    for before in range(2, context.choose(4, 5, 6)):
-        for threshold in range(1, before + 1):
-            for moved in product(range(before + 1), repeat=context.choose(5, 6, 7)):
-                yield moved, before, threshold
-
-
-def _segment_walks_made(context: Context) -> str:
-    return (
-        f"every sequence of {context.choose(5, 6, 7)} transfers, n_(k−1) below "
-        f"{context.choose(4, 5, 6)}"
+def _paths(context: Context) -> Domain[Path]:
+    """Every sequence of a few transfers."""
+    steps, below = context.choose((5, 4), (6, 5), (7, 6))
+    return Domain(
+        f"every sequence of {steps} transfers, n_(k−1) below {below}",
+        (
+            (moved, before, threshold)
+            for before in range(2, below)
+            for threshold in range(1, before + 1)
+            for moved in product(range(before + 1), repeat=steps)
+        ),
     )
 
 
@@ -246,7 +249,7 @@ def _lemma7_check(context: Context, *, base: int = 1) -> Outcome:
         walk = reflected_path(moved, threshold, base * threshold)
         return all(v >= w for v, w in zip(walk, queue_path(moved, threshold), strict=True))
 
-    return examine("W̃_k^s ≥ W_k^s for all s", _segment_walks_made(context), _paths(context), holds)
+    return _paths(context).examine("W̃_k^s ≥ W_k^s for all s", holds)
 
 
 def walk_dominates(path: Path, service: int) -> bool:
@@ -286,19 +289,14 @@ def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = T
     Summary: A slip of the index: segment k serves n_k.
     Correction: X = Y − n_k, as in Lemma 7 and as the proof goes on.
     """
-    as_printed = refute(
+    as_printed = _paths(context).refute(
         "X = Y − n_1",
-        _segment_walks_made(context),
-        _paths(context),
         verify_lemma9,
-        lambda p: {"moved": list(p[0]), "first": p[1], "threshold": p[2]},
+        named("moved first threshold"),
         holds=lambda p: walk_dominates(p, p[1] if printed else p[2]),
     )
-    as_corrected = examine(
-        "X = Y − n_k",
-        _segment_walks_made(context),
-        _paths(context),
-        lambda p: walk_dominates(p, p[2] if corrected else p[1]),
+    as_corrected = _paths(context).examine(
+        "X = Y − n_k", lambda p: walk_dominates(p, p[2] if corrected else p[1])
     )
     return as_printed, as_corrected
 
@@ -382,12 +380,7 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
         "small n, P = 1/4 and 1/2, all transfers; in fractions",
         cases,
         verify_maximum,
-        lambda c: {
-            "before": c[0],
-            "threshold": c[1],
-            "share": list(c[2].as_integer_ratio()),
-            "s": c[3],
-        },
+        named("before threshold share s"),
         holds=lambda c: agree(c, c[3]),
         applies=drifts_down,
     )

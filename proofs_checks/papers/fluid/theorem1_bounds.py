@@ -1,6 +1,6 @@
 """One class: the queues in the proof of Theorem 1 (appendix B), and how the gap's bound scales."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import product
 from math import sqrt
@@ -9,12 +9,9 @@ from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import Domain, examine, named, plain, refute
 
 CLAIMS = Claims()
-
-
-_NAMES = ("prompt", "output", "threshold", "fixed", "per_token")
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,8 @@ class SingleClass:
     @staticmethod
     def of(data: Data) -> "SingleClass | None":
         """Read plain data; None if an entry is below 1."""
-        values = [data[name] for name in _NAMES]
+        values = [data[field.name] for field in fields(SingleClass)]
         return SingleClass(*values) if min(values) >= 1 else None
-
-    @property
-    def data(self) -> Data:
-        """The class as plain data."""
-        return {name: getattr(self, name) for name in _NAMES}
 
     def duration(self, batch: int) -> int:
         """Time of the batch of this number, from 1: the pipeline has that many cohorts at most."""
@@ -174,7 +166,7 @@ def _critical_check(
     printed = domain.refute(
         "E[W^S] ≤ λ + √(λS)",
         verify_critical,
-        lambda c: {**c.data, "batches": first_failure(c)},
+        lambda c: plain(c) | {"batches": first_failure(c)},
         holds=lambda c: first_failure(c) is None,
     )
     as_corrected = domain.examine("E[W^S] and E[W̃^S] ≤ 2n + √(nS)", corrected)
@@ -220,7 +212,7 @@ def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome
         f"ΔT = 1, λ = n and S up to {most}",
         cases,
         verify_walk,
-        lambda c: {"rate": c[0], "batches": c[1]},
+        named("rate batches"),
         holds=lambda c: base * c[0] <= c[0] + sqrt(c[0] * c[1]),
     )
     corrected = examine(
@@ -336,7 +328,7 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
         "λ = 1, 2, T = 4, 16; laws by convolution",
         cases,
         verify_scaled,
-        lambda c: dict(zip(("rate", "horizon", "scale"), c, strict=True)),
+        named("rate horizon scale"),
         holds=printed,
     )
     corrected = examine(

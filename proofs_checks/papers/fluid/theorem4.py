@@ -19,7 +19,7 @@ from proofs_checks.papers.fluid.nested_scaling import Experiment, scaling_check
 from proofs_checks.papers.fluid.overflow_chances import TwoSegments, buffer_suffices
 from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, mean_queues
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import Domain, examine, plain, refute
 
 CLAIMS = Claims()
 
@@ -197,7 +197,7 @@ def _equality_check(
         "equality, one segment of one type, n = 1, 2, 3, d0 = 10, d1 = 1; laws by convolution",
         cases,
         verify_equality,
-        lambda c: {**c[0].data, "batches": c[1]},
+        lambda c: plain(c[0]) | {"batches": c[1]},
         holds=bounded,
     )
     corrected = examine(
@@ -340,11 +340,10 @@ def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool 
         "two segments of one or two types, equal rates, n_1 up to 60 and more, d1 around 1/A",
         _choices(context),
         verify,
-        lambda m: {**vars(m), "thresholds": list(m.thresholds)},
         holds=lambda m: m.keeps_up,
         applies=lambda m: m.applies(printed=printed),
     )
-    runs = scaling_check(context, experiments=(partial(_merged, fixed=fixed), _three_segments))
+    runs = scaling_check(context, (partial(_merged, fixed=fixed), _three_segments))
     return Findings(
         printed_bears,
         *runs.seen,

@@ -21,7 +21,7 @@ from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.papers.fluid.equilibrium import Case, all_cases, random_cases
 from proofs_checks.papers.fluid.runs import canonical
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import Domain, examine, named, refute
 
 CLAIMS = Claims()
 
@@ -270,7 +270,7 @@ def _section61_check(
     """
     longest = context.choose(2, 3, 4)
     cases = [
-        *all_cases(1, longest, 2),
+        *all_cases(longest),
         *random_cases(context.rng, context.choose(10, 300, 3000)),
     ]
     domain = Domain(
@@ -281,7 +281,6 @@ def _section61_check(
     as_printed = domain.refute(
         "some limit B meets (9)",
         verify_section61,
-        lambda case: case.data,
         holds=lambda c: _suits(c, printed),
     )
     as_corrected = domain.examine("some limit B meets (9)", lambda c: _suits(c, corrected))
@@ -366,7 +365,7 @@ def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0)
         "the paper's thresholds; they are the segments' rates",
         _PRINTED,
         verify_section62,
-        lambda case: {"rates": case[0], "thresholds": case[1]},
+        named("rates thresholds"),
         holds=lambda case: drifts(
             case[0], raised(case[0], raise_printed) if raise_printed else case[1]
         ),

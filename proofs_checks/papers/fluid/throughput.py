@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import log, sqrt
+from math import sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
 from proofs_checks.papers.fluid.propositions import INSTANCE
+from proofs_checks.papers.fluid.queues import poisson_law
 from proofs_checks.papers.fluid.runs import (
     canonical,
     exponent_estimate,
@@ -204,12 +205,8 @@ def least_mean(seconds: int, load: float = 1.0) -> float:
 
     Two independent Poisson streams of rate ``load`` bring work of 3 and 6 a request.
     """
-    mean = load * seconds
-    size = int(3 * mean + 30 * sqrt(mean) + 40)
-    counts = np.arange(size)
-    factorials = np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
-    chances = np.exp(counts * log(mean) - mean - factorials)
-    double = np.zeros(2 * size - 1)
+    chances = poisson_law(load * seconds)
+    double = np.zeros(2 * len(chances) - 1)
     double[::2] = chances
     total = np.convolve(chances, double)
     return float(3 * (total * np.maximum(np.arange(len(total)) - 3 * seconds, 0)).sum())

@@ -14,7 +14,7 @@ from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.queues import poisson_law
 from proofs_checks.papers.fluid.runs import Setting, random_setting, reference, waiting_at
 from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, strict_bound
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine, plain, refute
 
 CLAIMS = Claims()
 
@@ -73,7 +73,9 @@ class Display:
     @property
     def data(self) -> Data:
         """The display as plain data."""
-        return {**self.single.data, "interval": self.interval, "steps": self.steps}
+        own = {"interval": self.interval, "steps": self.steps}
+        whole: Data = plain(self.single) | own
+        return whole
 
 
 def gap_leaves_room(case: Display) -> bool:

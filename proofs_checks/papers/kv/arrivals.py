@@ -119,7 +119,7 @@ def _mean_check(context: Context, *, up_to: int = 1) -> Outcome:
     domain = Domain(
         "arrivals 0..B and outputs 1..K uniform, small B, C, K, ô, exact laws", windows
     )
-    printed = domain.refute("E N over C rounds = λ·C·F(ô)", verify_mean, lambda w: dict(vars(w)))
+    printed = domain.refute("E N over C rounds = λ·C·F(ô)", verify_mean)
     as_corrected = domain.examine("E N over C rounds = λ·C·F(ô − 1)", corrected)
     return printed, as_corrected
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TypeAlias
 
+import numpy as np
+
 from formulations.hindsight_latency import Convention, LatencyProblem, violations
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
@@ -190,17 +192,9 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
         made,
         _schedules(context),
         verify_rules,
-        lambda schedule: {
-            "memory": schedule[0].memory,
-            "requests": [
-                [s, o, p]
-                for s, o, p in zip(
-                    schedule[0].prompt.tolist(),
-                    schedule[0].output.tolist(),
-                    schedule[1],
-                    strict=True,
-                )
-            ],
+        lambda s: {
+            "memory": s[0].memory,
+            "requests": np.stack([s[0].prompt, s[0].output, s[1]], 1).tolist(),
         },
         holds=alike,
     )

@@ -138,8 +138,6 @@ def algorithm(
     *,
     key: Callable[[Jobs, int], tuple[int, ...]] = shortest_first,
     test: Test = equation_1,
-    scan_on: bool = False,
-    rounds: int = 10_000,
 ) -> list[int]:
     """Return the starts of Algorithm 2, which is Algorithm 1 if all arrive at 0.
 
@@ -151,20 +149,16 @@ def algorithm(
         Order in which waiting requests are tried.
     test : callable
         Equation (1).
-    scan_on : bool
-        Go on after the first request that does not fit.
-    rounds : int
-        Give up after so many.
     """
     starts: dict[int, int] = {}
     waiting = sorted(range(len(data.length)), key=lambda job: key(data, job))
-    for now in range(rounds):
+    for now in range(10_000):
         if not waiting:
             return [starts[job] for job in range(len(data.length))]
         here = [job for job in waiting if data.arrival[job] <= now]
         running = running_loads(data, starts, now)
         loads = [data.load(job) for job in here]
-        for position in selected(data.memory, running, loads, test=test, scan_on=scan_on):
+        for position in selected(data.memory, running, loads, test=test):
             starts[here[position]] = now
         waiting = [job for job in waiting if job not in starts]
     raise ValueError("too many rounds")
@@ -198,13 +192,10 @@ def peak(data: Jobs, starts: Sequence[int]) -> int:
 
 
 def all_at_once(
-    memories: Iterable[int],
-    prompts: Iterable[int],
-    num: int,
-    conventions: Sequence[Convention] = CONVENTIONS,
+    memories: Iterable[int], prompts: Iterable[int], num: int
 ) -> Iterator[LatencyProblem]:
     """Yield all problems with a common prompt, everything at 0, and no request too large."""
-    for memory, prompt, convention in product(memories, prompts, conventions):
+    for memory, prompt, convention in product(memories, prompts, CONVENTIONS):
         longest = memory - prompt + (convention is Convention.PRINTED)
         for outputs in combinations_with_replacement(range(1, longest + 1), num):
             yield problem_of(memory, [prompt] * num, outputs, convention)

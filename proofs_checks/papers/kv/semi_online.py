@@ -153,13 +153,11 @@ def small_domain(context: Context) -> str:
     return f"s in {list(prompts)}, M in {list(memories)}, conventions A, B, C"
 
 
-def small_instances(
-    context: Context, sizes: Sequence[int], conventions: Sequence[Convention] = CONVENTIONS
-) -> Iterator[LatencyProblem]:
+def small_instances(context: Context, sizes: Sequence[int]) -> Iterator[LatencyProblem]:
     """Yield every instance of `small_domain`, everything at 0."""
     memories, prompts = context.choose(*_SMALL)
     for num in sizes:
-        yield from all_at_once(memories, prompts, num, conventions)
+        yield from all_at_once(memories, prompts, num)
 
 
 SEMI_ONLINE = ("everything arrives at 0", "a common prompt s", "no pausing")

@@ -5,7 +5,7 @@ from itertools import product
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine, named, refute
 from proofs_checks.step_enumeration import gap, imbalance
 
 CLAIMS = Claims()
@@ -53,7 +53,7 @@ def _metric_check(
         "less Σ(max − L_g) means no more max − min", made,
         [(a, b) for G in workers for a, b in product(loads[G], repeat=2)],
         verify_metric,
-        lambda pair: {"first": list(pair[0]), "second": list(pair[1])},
+        named("first second"),
         holds=lambda pair: imbalance(pair[0]) >= imbalance(pair[1])
         or gap(pair[0]) <= gap(pair[1]),
     )  # fmt: skip

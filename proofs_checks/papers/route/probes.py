@@ -7,7 +7,7 @@ from itertools import combinations, product
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import Domain, examine, named
 from proofs_checks.step_enumeration import multisets
 
 CLAIMS = Claims()
@@ -295,7 +295,7 @@ def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Ou
     printed = domain.refute(
         "probes around the first margin find the best subset",
         verify_kinks,
-        lambda c: {"sizes": c[0], "margins": c[1]},
+        named("sizes margins"),
     )
     corrected = domain.examine(
         "probes around the right end of the maximising interval do",

@@ -11,8 +11,9 @@ from bfio.batching.registry import build
 from formulations.batching import BatchTime
 from proofs_checks.papers.batching.bookkeeping import completed, verify_c8
 from proofs_checks.papers.batching.fluid import verify_2b, verify_c19
-from proofs_checks.papers.batching.lyapunov import ONE_SLOT, linear, verify_b1
+from proofs_checks.papers.batching.lyapunov import linear, verify_b1
 from proofs_checks.papers.batching.model import (
+    ONE_SLOT,
     Engine,
     Policy,
     Queue,
@@ -86,8 +87,8 @@ def test_data_hold_an_engine() -> None:
 
 def test_saturation_by_hand() -> None:
     """FasterTransformer: 1/11 with v = (10, 10); two of (1, 2) in 1 + 2 slots with b = 2."""
-    assert saturation(faster_transformer, (10, 10), 10, ONE_SLOT, 3) == Fraction(1, 11)
-    assert saturation(faster_transformer, (1, 2), 2, ONE_SLOT, 3) == Fraction(2, 3)
+    assert saturation(faster_transformer, (10, 10), 10, ONE_SLOT) == Fraction(1, 11)
+    assert saturation(faster_transformer, (1, 2), 2, ONE_SLOT) == Fraction(2, 3)
 
 
 def test_the_instance_of_theorem_1b() -> None:
