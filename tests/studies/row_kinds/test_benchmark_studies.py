@@ -15,6 +15,7 @@ from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_parts import workload_arguments
 from bfio.studies.study import Study
 from bfio.studies.study_file import read_study
+from bfio.workloads import read_trace
 from formulations.named_objects import found_from
 from tests.places import STUDIES
 
@@ -116,7 +117,7 @@ SLOW = (
 def traces_read_once() -> Iterator[None]:
     """Keep every trace that a study has read, for the other studies."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workload_arguments, "read_trace", cache(workload_arguments.read_trace))
+        patch.setattr(f"{workload_arguments.__name__}.read_trace", cache(read_trace))
         yield
 
 
