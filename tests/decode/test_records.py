@@ -27,22 +27,16 @@ from bfio.workloads import Workload, synthetic
 from formulations.errors import InputError
 from tests.decode.cases import workload
 from tests.decode.option_samples import OWNERS, Sample, policy_samples, run_samples
+from tests.pairs import pairs
 
 SAMPLES = {str(sample): sample for sample in (*run_samples(), *policy_samples())}
 REQUESTS = Workload(np.full(12, 5), np.full(12, 3), tuple(map(Fraction, range(12))), name="dozen")
 DEMO, FEW, MACHINE = synthetic("demo", 300, 0), synthetic("demo", 80, 0), Cluster(4, 6)
 PREDICTORS = ("oracle", "survival", "exact-match", "noisy-classifier")
-#: Each policy with two predictors, and each predictor with three policies or more.
-ASKED = [
-    (policy, PREDICTORS[(place + more) % len(PREDICTORS)])
-    for place, policy in enumerate(
-        (
-            "br-h:horizon=3", "bf-io:horizon=3", "rolling-horizon:horizon=3",
-            "pending-prefill:horizon=3", "adaptive:horizon=3", "random", "br-0",
-        )
-    )
-    for more in (0, 3)
-]  # fmt: skip
+POLICIES = (
+    "br-h:horizon=3", "bf-io:horizon=3", "rolling-horizon:horizon=3", "pending-prefill:horizon=3",
+    "adaptive:horizon=3", "random", "br-0",
+)  # fmt: skip
 
 
 def _made(given: dict[str, Any]) -> tuple[Cluster, RunOptions, EnergyModel, dict[str, object]]:
@@ -221,7 +215,7 @@ class _Starts:
         self.seen.append((view.step, view.admitted.tolist(), view.loads.tolist()))
 
 
-@pytest.mark.parametrize(("policy", "predictor"), ASKED)
+@pytest.mark.parametrize(("policy", "predictor"), pairs(POLICIES, PREDICTORS))
 def test_a_gap_measures_the_run_that_there_is_without_it(policy: str, predictor: str) -> None:
     """Whatever the look-ahead of its program, steps start and hold the same."""
     seen = []
