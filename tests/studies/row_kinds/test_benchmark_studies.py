@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_parts import workload_arguments
 from bfio.studies.study import Study
 from bfio.studies.study_file import read_study
-from bfio.workloads import read_trace
+from bfio.workloads import Workload, read_trace
 from formulations.named_objects import found_from
 from tests.places import STUDIES
 
@@ -116,8 +117,14 @@ SLOW = (
 @pytest.fixture(scope="module", autouse=True)
 def traces_read_once() -> Iterator[None]:
     """Keep every trace that a study has read, for the other studies."""
+    kept = cache(read_trace)
+
+    def read(path: Path, **options: Any) -> Workload:
+        # Each study comes to the same folder by a way of its own.
+        return kept(path.resolve(), **options)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{workload_arguments.__name__}.read_trace", cache(read_trace))
+        patch.setattr(f"{workload_arguments.__name__}.read_trace", read)
         yield
 
 
