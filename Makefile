@@ -45,7 +45,8 @@ test: $(TESTED)
 	$(BIN)/bfio prepare
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not deep and not site"
 
-test-deep: $(TESTED)
+# Notebooks run too, and import what the site needs.
+test-deep: $(TESTED) $(DOCUMENTED)
 	BFIO_TEST_PROFILE=deep $(BIN)/python -m pytest -n 2 --timeout 7200
 	$(MAKE) test-plain
 

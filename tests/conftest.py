@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.places import ROOT
+from tests.studies.here import compute_here
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Tables are as wide as where nobody looks on, whatever terminal runs the tests.
@@ -16,10 +17,9 @@ os.environ.pop("COLUMNS", None)
 
 # Compiled kernels and solvers make the first example slow; the suite has its own time limit.
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+# So many find the faults that tests plant; the long profile has the others.
 settings.register_profile("fast", max_examples=25, deadline=None, suppress_health_check=_SLOW)
-settings.register_profile(
-    "ci", max_examples=60, deadline=None, suppress_health_check=_SLOW, derandomize=True
-)
+settings.register_profile("ci", settings.get_profile("fast"), derandomize=True)
 settings.register_profile("deep", max_examples=2000, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile(
     "proofs", max_examples=20_000, deadline=None, suppress_health_check=_SLOW
@@ -36,6 +36,12 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture
+def rows_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute rows of studies here: a process that loads the toolkit costs seconds."""
+    monkeypatch.setattr("bfio.studies.runner.compute_locally", compute_here)
 
 
 _SHARED = ROOT.parent / "shared" / "data"

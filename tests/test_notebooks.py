@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from tests.places import DOCS
 _AT_HAND = {"IPython", "matplotlib", "numpy", "bfio", "proofs_checks", *sys.stdlib_module_names}
 
 _each = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-_in_jupyter = pytest.mark.skipif(find_spec("IPython") is None, reason="no IPython: make docs")
 
 
 @_each
@@ -66,7 +64,6 @@ def test_a_cell_is_found_whatever_its_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-@_in_jupyter
 @_each
 def test_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
     """From the first cell to the last, its assertions included."""
@@ -75,7 +72,6 @@ def test_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-@_in_jupyter
 def test_the_table_of_a_trace_of_ones_own(tmp_path: Path) -> None:
     """With BFIO_TRACE the page is about that trace; nothing in it insists on the embedded one."""
     trace = tmp_path / "mine.csv"

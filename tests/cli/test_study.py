@@ -77,6 +77,7 @@ def test_run_status_report_and_export(bfio: Bfio, tmp_path: Path) -> None:
     assert {Path(name).name for name in document["files"]} == {"rows.csv", "rows.parquet"}
 
 
+@pytest.mark.usefixtures("rows_in_this_process")
 def test_a_seed_moves_the_smoke_size_too(bfio: Bfio, tmp_path: Path) -> None:
     """Other seeds are other rows, and the store says that it holds more than this study."""
     _study(tmp_path, "1")
@@ -87,6 +88,7 @@ def test_a_seed_moves_the_smoke_size_too(bfio: Bfio, tmp_path: Path) -> None:
     assert "--smoke --seed 5" in done.out
 
 
+@pytest.mark.usefixtures("rows_in_this_process")
 def test_a_study_without_any_result(bfio: Bfio, tmp_path: Path) -> None:
     """Status 3, and the way on is a retry."""
     _study(tmp_path, "-1, -2")
@@ -101,6 +103,7 @@ def test_a_study_without_any_result(bfio: Bfio, tmp_path: Path) -> None:
         assert "--retry" in done.err
 
 
+@pytest.mark.usefixtures("rows_in_this_process")
 def test_reports_of_rows_that_are_not_there(bfio: Bfio, tmp_path: Path) -> None:
     """None is an error in every form, some missing a line on standard error; beside the store."""
     _study(tmp_path, "1, 2")

@@ -30,8 +30,14 @@ _VALUES: dict[str, tuple[object, ...]] = {
     "ties": ("rotating", "random"),
     "overflow": ("reserve", "swap"),
     "batching": ("orca", "sarathi:kp=4"),
-    "failures": ("random:mtbf=200:mttr=60", "random:mtbf=200:mttr=70"),
-    "stragglers": ("random:mtbf=200:mttr=60", "random:mtbf=200:mttr=60:factor=3"),
+    "failures": (
+        "random:mtbf=200:mttr=60:until=1e4",
+        "random:mtbf=200:mttr=70:until=1e4",
+    ),
+    "stragglers": (
+        "random:mtbf=200:mttr=60:until=1e4",
+        "random:mtbf=200:mttr=60:factor=3:until=1e4",
+    ),
     "slo": ("ttft=2", "ttft=2.000000001", "tpot=2"),
     "cancellations": ("random:patience=3", "random:patience=4"),
     "prefill": ("workers=4,token_time=5e-5", "workers=4,token_time=5.000000001e-5"),

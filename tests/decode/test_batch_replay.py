@@ -15,9 +15,10 @@ from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from tests.decode.cases import EXACT, workload
-from tests.decode.test_batching import SMALL, THREE
+from tests.decode.machine.test_whole_run import SMALL
 from tests.decode.test_replay import shifted
 from tests.mutants import Mutant, mutants
+from tests.wait.test_arrivals import THREE
 
 Tampering = Callable[[Run], Run]
 
@@ -126,6 +127,7 @@ def test_another_machine_is_caught(cluster: Cluster, expected: dict[str, int]) -
     assert run_violations(small_run(), THREE, cluster) == expected
 
 
+@cache
 def checks() -> list[tuple[Run, Workload, Cluster]]:
     """Return runs, right and tampered, with what they are held against."""
     cases = [(tamper(small_run()), THREE, SMALL) for _, _, tamper in TAMPERINGS]
@@ -138,15 +140,21 @@ def checks() -> list[tuple[Run, Workload, Cluster]]:
     return [*cases, (cut, THREE, SMALL), (empty, workload([], []), SMALL), (vllm, THREE, SMALL)]
 
 
-def verdicts(cases: list[tuple[Run, Workload, Cluster]]) -> list[Any]:
+def verdicts() -> list[Any]:
     """Return what the checker says of each, or which error it ends with."""
     said: list[Any] = []
-    for case in cases:
+    for case in checks():
         try:
             said.append(run_violations(*case))
         except Exception as error:
             said.append(type(error))
     return said
+
+
+@cache
+def right_verdicts() -> list[Any]:
+    """Return what it says as it is."""
+    return verdicts()
 
 
 def mistakes() -> list[Mutant]:
@@ -157,7 +165,6 @@ def mistakes() -> list[Mutant]:
 @pytest.mark.parametrize("mutant", mistakes(), ids=lambda mutant: mutant.place)
 def test_mistakes_in_the_checker_are_noticed(mutant: Mutant) -> None:
     """Each makes it say something else of one of these runs."""
-    cases = checks()
-    right = verdicts(cases)
+    right = right_verdicts()
     with mutant.planted():
-        assert verdicts(cases) != right
+        assert verdicts() != right

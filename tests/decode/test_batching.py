@@ -28,7 +28,6 @@ from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.studies.row_parts.runs import run_series
-from bfio.workloads import synthetic
 from formulations.batching import Agent, AgentNetwork, BatchTime, Stage
 from formulations.errors import InputError
 from tests.decode.cases import (
@@ -281,7 +280,7 @@ def test_one_worker_is_an_engine_of_batches(batching: str, data: st.DataObject) 
 @pytest.mark.parametrize("dispatch", ["pooled", "immediate"])
 def test_every_policy_routes_or_says_why_not(name: str, dispatch: str) -> None:
     """All that route; not those that keep books of requests or say themselves who rests."""
-    load = synthetic("demo", 40, seed=1)
+    load = workload([100 + 97 * k % 1900 for k in range(40)], [1 + 7 * k % 20 for k in range(40)])
     cluster = Cluster(workers=3, slots=4, token_budget=256, batch_token_time_s=1e-5)
     spec = built_in()[name]
     if name in {"adaptive", "pausing"} or dispatch not in spec.dispatch:

@@ -156,7 +156,7 @@ def test_drawn_failures_are_as_long_and_as_frequent_as_asked_for() -> None:
 @pytest.mark.parametrize(("policy", "dispatch"), [("br-h", "pooled"), ("jsq", "immediate")])
 def test_both_engines_lose_and_serve_the_same(policy: str, dispatch: str, overflow: str) -> None:
     """Hundreds of interruptions: every request ends once, every token is emitted once."""
-    drawn = synthetic("demo", 300, seed=2)
+    drawn = synthetic("demo", 100, seed=2)
     fits = drawn.prompt_tokens + drawn.output_tokens <= 6000
     requests = drawn.part(fits)
     cluster = Cluster(4, 12, memory=(9000, 9000, 20000, 7000))
@@ -164,7 +164,7 @@ def test_both_engines_lose_and_serve_the_same(policy: str, dispatch: str, overfl
         "dispatch": dispatch,
         "overflow": overflow,
         "predictor": "oracle",
-        "failures": "random:mtbf=0.5:mttr=0.1:until=1000",
+        "failures": "random:mtbf=0.25:mttr=0.05:until=100",
     }
     compiled, reference = both_engines(requests, policy, cluster, **options)
     assert compiled is not None

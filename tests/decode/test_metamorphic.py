@@ -34,6 +34,7 @@ from tests.decode.metamorphic import (
     text_of,
     with_idle_workers,
 )
+from tests.pairs import pairs
 
 ENGINES = ("reference", "compiled")
 #: Draws of each policy.
@@ -183,8 +184,7 @@ def _predictors(*, all_lengths: bool = True) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("predictor", _predictors(all_lengths=False))
-@pytest.mark.parametrize("policy", names())
+@pytest.mark.parametrize(("policy", "predictor"), pairs(names(), _predictors(all_lengths=False)))
 def test_lengths_that_nobody_may_know_change_no_decision(policy: str, predictor: str) -> None:
     """Those of requests that have not ended by a step: up to the next one the run is the same.
 

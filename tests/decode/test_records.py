@@ -27,10 +27,16 @@ from bfio.workloads import Workload, synthetic
 from formulations.errors import InputError
 from tests.decode.cases import workload
 from tests.decode.option_samples import OWNERS, Sample, policy_samples, run_samples
+from tests.pairs import pairs
 
 SAMPLES = {str(sample): sample for sample in (*run_samples(), *policy_samples())}
 REQUESTS = Workload(np.full(12, 5), np.full(12, 3), tuple(map(Fraction, range(12))), name="dozen")
-DEMO, MACHINE = synthetic("demo", 300, 0), Cluster(4, 6)
+DEMO, FEW, MACHINE = synthetic("demo", 300, 0), synthetic("demo", 80, 0), Cluster(4, 6)
+PREDICTORS = ("oracle", "survival", "exact-match", "noisy-classifier")
+POLICIES = (
+    "br-h:horizon=3", "bf-io:horizon=3", "rolling-horizon:horizon=3", "pending-prefill:horizon=3",
+    "adaptive:horizon=3", "random", "br-0",
+)  # fmt: skip
 
 
 def _made(given: dict[str, Any]) -> tuple[Cluster, RunOptions, EnergyModel, dict[str, object]]:
@@ -169,30 +175,30 @@ def _first_free(state: DecodeState) -> list[int | None]:
 def test_a_look_ahead_given_to_a_run_is_that_of_its_policy(policy: str) -> None:
     """As if it were its own option, which goes before it; both are in the record."""
     for horizon in (0, 5, 50):
-        by_run = simulate(DEMO, policy, MACHINE, predictor="oracle", horizon=horizon)
-        own = simulate(DEMO, f"{policy}:horizon={horizon}", MACHINE, predictor="oracle")
+        by_run = simulate(FEW, policy, MACHINE, predictor="oracle", horizon=horizon)
+        own = simulate(FEW, f"{policy}:horizon={horizon}", MACHINE, predictor="oracle")
         assert np.array_equal(by_run.worker, own.worker)
         assert np.array_equal(by_run.start_step, own.start_step)
         assert by_run.policy_options["horizon"] == own.policy_options["horizon"] == horizon
     text = f"{policy}:horizon=7"
-    both = simulate(DEMO, text, MACHINE, predictor="oracle", horizon=3)
+    both = simulate(FEW, text, MACHINE, predictor="oracle", horizon=3)
     assert both.policy_options["horizon"] == 7
-    (compared,) = compare(DEMO, text, MACHINE, predictor="oracle", horizon=3).runs
+    (compared,) = compare(FEW, text, MACHINE, predictor="oracle", horizon=3).runs
     assert np.array_equal(compared.worker, both.worker)
 
 
 def test_the_usual_look_ahead_is_that_of_the_policy() -> None:
     """Where nothing says another one; 0 is one."""
-    steps = [simulate(DEMO, "br-h", MACHINE, steps=5, horizon=h).policy_options for h in (None, 0)]
+    steps = [simulate(FEW, "br-h", MACHINE, steps=5, horizon=h).policy_options for h in (None, 0)]
     assert [options["horizon"] for options in steps] == [20, 0]
 
 
 def test_a_look_ahead_given_to_a_gap_is_that_of_its_program() -> None:
     """As that of an observer; BR-0 itself does not look ahead."""
     found = [
-        measure_gap(DEMO, "br-0", MACHINE, predictor="oracle", horizon=20),
-        measure_gap(DEMO, "br-0", MACHINE, predictor="oracle", observer=GapObserver(horizon=20)),
-        measure_gap(DEMO, "br-0", MACHINE, predictor="oracle"),
+        measure_gap(FEW, "br-0", MACHINE, predictor="oracle", horizon=20),
+        measure_gap(FEW, "br-0", MACHINE, predictor="oracle", observer=GapObserver(horizon=20)),
+        measure_gap(FEW, "br-0", MACHINE, predictor="oracle"),
     ]
     costs = [[row.objective for row in report.rows] for report in found]
     assert costs[0] == costs[1] != costs[2]
@@ -209,11 +215,7 @@ class _Starts:
         self.seen.append((view.step, view.admitted.tolist(), view.loads.tolist()))
 
 
-@pytest.mark.parametrize("predictor", ["oracle", "survival", "exact-match", "noisy-classifier"])
-@pytest.mark.parametrize(
-    "policy", ["br-h:horizon=3", "bf-io:horizon=3", "rolling-horizon:horizon=3",
-               "pending-prefill:horizon=3", "adaptive:horizon=3", "random", "br-0"]
-)  # fmt: skip
+@pytest.mark.parametrize(("policy", "predictor"), pairs(POLICIES, PREDICTORS))
 def test_a_gap_measures_the_run_that_there_is_without_it(policy: str, predictor: str) -> None:
     """Whatever the look-ahead of its program, steps start and hold the same."""
     seen = []
@@ -221,12 +223,12 @@ def test_a_gap_measures_the_run_that_there_is_without_it(policy: str, predictor:
         starts = _Starts()
         if horizon is None:
             simulate(
-                DEMO, policy, MACHINE, predictor=predictor, observers=[starts], engine="reference"
+                FEW, policy, MACHINE, predictor=predictor, observers=[starts], engine="reference"
             )
         else:
             gaps = GapObserver(horizon=horizon, every=50)
             measure_gap(
-                DEMO, policy, MACHINE, predictor=predictor, observer=gaps, observers=[starts]
+                FEW, policy, MACHINE, predictor=predictor, observer=gaps, observers=[starts]
             )
         seen.append(starts.seen)
     assert seen[0] == seen[1] == seen[2]

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from docutils.utils.math import latex2mathml
 
 from proofs_checks import claims
 from proofs_checks.claim import Claim
@@ -42,5 +43,4 @@ def test_every_formula_of_a_claim(claim: Claim) -> None:
     assert bare.count("{") == bare.count("}")
     outside = re.sub(r"\\text\{[^{}]*\}", "", made)
     assert outside.isascii(), outside
-    drawn = pytest.importorskip("docutils.utils.math.latex2mathml")
-    assert drawn.tex2mathml(made, as_block=True)
+    assert latex2mathml.tex2mathml(made, as_block=True)

@@ -13,6 +13,8 @@ from bfio.studies.results import Results
 from bfio.studies.runner import StudyRunOptions, run_study
 from bfio.studies.study_file import read_study
 
+pytestmark = pytest.mark.usefixtures("rows_in_this_process")
+
 TRACE = "arrival_time_s,prompt_tokens,output_tokens\n" + "".join(
     f"{i},{7 + i * 37 % 90},{1 + i * 11 % 13}\n" for i in range(60)
 )

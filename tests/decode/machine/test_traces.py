@@ -34,14 +34,14 @@ def test_head_of_a_trace(
 
 @pytest.mark.parametrize("predictor", ["survival", "exact-match"])
 @pytest.mark.parametrize(
-    "options", [{"delay": 2}, {"memory": 30_000}, {"memory": 30_000, "overflow": "swap"}]
+    "options", [{"delay": 2}, {"memory": 15_000}, {"memory": 15_000, "overflow": "swap"}]
 )
 def test_predictors_that_learn_where_requests_start_late_or_again(
     shared_data: Path, options: dict[str, Any], predictor: str
 ) -> None:
-    """1,500 requests on 8 workers of 24 slots, after 1,000 that are learnt from."""
-    requests = read_trace(shared_data / "azure_conv_2023.csv.gz", limit=2500).after(Fraction(2, 5))
+    """600 requests on 8 workers of 12 slots, after 400 that are learnt from."""
+    requests = read_trace(shared_data / "azure_conv_2023.csv.gz", limit=1000).after(Fraction(2, 5))
     given = dict(options)
-    cluster = Cluster(8, 24, memory=given.pop("memory", None))
+    cluster = Cluster(8, 12, memory=given.pop("memory", None))
     run = assert_same_run(requests, "br-h", cluster, predictor=predictor, **given)
     assert cluster.memory is None or len(run.interruptions) > 50

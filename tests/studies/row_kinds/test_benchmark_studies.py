@@ -1,8 +1,10 @@
 """The studies in ``benchmarks/studies``: their files load, their rows are what they promise."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,8 +12,10 @@ from bfio.studies import kinds
 from bfio.studies.report.selection import MEASURED
 from bfio.studies.report_plan import FigureKind
 from bfio.studies.row import RowContext, RowResult, Value, canonical
+from bfio.studies.row_parts import workload_arguments
 from bfio.studies.study import Study
 from bfio.studies.study_file import read_study
+from bfio.workloads import Workload, read_trace
 from formulations.named_objects import found_from
 from tests.places import STUDIES
 
@@ -100,6 +104,40 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
 }
 
 
+#: Seconds for a row or two of a kind of which other studies have quicker ones.
+SLOW = (
+    "02-heuristic-versus-exact/runs",
+    "18-active-look-ahead/exact",
+    "19-which-optimum/study",
+    "40-routing-meets-batching/study",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def traces_read_once() -> Iterator[None]:
+    """Keep every trace that a study has read, for the other studies."""
+    kept = cache(read_trace)
+
+    def read(path: Path, **options: Any) -> Workload:
+        # Each study comes to the same folder by a way of its own.
+        return kept(path.resolve(), **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{workload_arguments.__name__}.read_trace", read)
+        yield
+
+
+def _of_every_value(rows: Sequence[Mapping[str, Value]]) -> list[Mapping[str, Value]]:
+    """Return rows among which every value of every argument occurs, but for replicates."""
+    chosen, seen = [], set[str]()
+    for row in rows:
+        values = {canonical({name: row[name]}) for name in row if name not in REPLICATES}
+        if values - seen:
+            chosen.append(row)
+            seen |= values
+    return chosen
+
+
 def _by_cells(rows: Sequence[Mapping[str, Value]]) -> dict[str, Mapping[str, Value]]:
     """Return one row for every set of arguments that there is, which decides what rows return."""
     return {" ".join(sorted(row)): row for row in reversed(rows)}
@@ -154,27 +192,30 @@ def _assert_valid(study: Study, rows: Sequence[Mapping[str, Value]]) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
-def test_a_row_of_every_cell_is_valid(path: Path) -> None:
-    """One replicate of each of the full size, and all rows of the small one."""
+def test_a_row_with_every_value_is_valid(path: Path) -> None:
+    """Every value of every argument, at full size and at the small one."""
     study = _studies_with_data(path)
-    cells = {
-        canonical({name: value for name, value in row.items() if name not in REPLICATES}): row
-        for row in study.rows()
-    }
     with found_from(path.parent):
-        _assert_valid(study, [*cells.values(), *study.small().rows()])
+        _assert_valid(study, _of_every_value([*study.rows(), *study.small().rows()]))
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_every_row_is_valid(path: Path) -> None:
-    """All replicates too."""
+    """All combinations and replicates too."""
     study = _studies_with_data(path)
     with found_from(path.parent):
-        _assert_valid(study, study.rows())
+        _assert_valid(study, [*study.rows(), *study.small().rows()])
 
 
-@pytest.mark.parametrize("path", FILES, ids=_name)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.deep) if _name(path) in SLOW else path
+        for path in FILES
+    ],
+    ids=_name,
+)
 def test_the_report_asks_for_what_there_is(path: Path) -> None:
     """Arguments that rows have, values that rows return."""
     study = _studies_with_data(path)

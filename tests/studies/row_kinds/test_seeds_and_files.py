@@ -18,6 +18,8 @@ from bfio.studies.study import Grid, Study
 from formulations.errors import InputError
 from tests.decode.option_samples import Sample, run_samples
 
+pytestmark = pytest.mark.usefixtures("rows_in_this_process")
+
 TRACE = "arrival_time_s,prompt_tokens,output_tokens\n" + "".join(
     f"{i / 20},{7 + i * 37 % 90},{1 + i * 11 % 13}\n" for i in range(40)
 )
@@ -66,8 +68,8 @@ def test_no_policy_draws_unsaid(policy: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"failures": "random:mtbf=3:mttr=1"},
-        {"stragglers": "random:mtbf=3:mttr=1"},
+        {"failures": "random:mtbf=3:mttr=1:until=1000"},
+        {"stragglers": "random:mtbf=3:mttr=1:until=1000"},
         {"cancellations": "random:patience=1", "arrivals": "timed"},
         {"telemetry": "loss=0.5"},
         {"policy": "pausing", "base": "random"},
