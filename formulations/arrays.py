@@ -1,12 +1,12 @@
 """Integer arrays with named errors: how numbers from outside become problem data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.documents import shown
+from formulations.documents import check_keys, check_list, shown
 from formulations.errors import InputError
 from formulations.scalars import MAX_TOKENS as MAX_TOKENS
 from formulations.scalars import integer as integer
@@ -100,6 +100,46 @@ def optional_flags(values: object, where: str, length: int) -> BoolArray | None:
     flags: BoolArray = frozen(np.array(values, dtype=np.bool_).reshape(len(values)))
     check_length(flags, length, where, "request")
     return flags
+
+
+def read_columns(
+    document: object,
+    where: str,
+    columns: Mapping[str, tuple[int, int | None]],
+    maximum: int = MAX_TOKENS,
+) -> dict[str, IntArray]:
+    """Return the columns of a list of objects, ``[{"name": integer, ...}, ...]``.
+
+    Parameters
+    ----------
+    document : object
+        The list, as parsed from JSON.
+    where : str
+        Its name, used in errors.
+    columns : mapping
+        Name to the least value and what stands where it is missing; None if it must be there.
+    maximum : int
+        Largest value.
+
+    Raises
+    ------
+    InputError
+        If a value breaks its rule, naming the place.
+    """
+    required = tuple(name for name, (_, default) in columns.items() if default is None)
+    optional = tuple(name for name in columns if name not in required)
+    rows = [
+        check_keys(row, f"{where}[{i}]", required, optional)
+        for i, row in enumerate(check_list(document, where))
+    ]
+    read = {}
+    for name, (least, default) in columns.items():
+        values = [
+            integer(row.get(name, default), f"{where}[{i}].{name}", minimum=least, maximum=maximum)
+            for i, row in enumerate(rows)
+        ]
+        read[name] = np.array(values, dtype=np.int64)
+    return read
 
 
 def plain_array(values: object) -> object:

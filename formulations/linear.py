@@ -346,6 +346,10 @@ class LinearSolve:
         """The exact prices (or the Farkas certificate) by row name."""
         return dict(zip(self.linear.rows, self.vertex.prices, strict=True))
 
+    def claimed(self, sign: int = 1) -> float | None:
+        """Return the backend's objective; programs that maximise state the negative."""
+        return None if self.outcome.bound is None else sign * float(self.outcome.bound)
+
     def report(self, method: str) -> dict[str, Any]:
         """Return the fields of a `FluidResult` that tell how the solve went."""
         return {

@@ -6,8 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from formulations.arrays import IntArray, integer, integer_vector
-from formulations.documents import check_keys, check_list
+from formulations.arrays import IntArray, integer_vector, read_columns
 from formulations.errors import InputError
 
 #: Largest arrival, prompt and output: sums of completion times stay exact in 64 bits.
@@ -108,19 +107,9 @@ def read_requests(document: object, *, arrival_optional: bool = False) -> dict[s
     InputError
         If a value breaks its rule, naming the request as the document does.
     """
-    required = tuple(_LEAST)[1:] if arrival_optional else tuple(_LEAST)
-    rows = [
-        check_keys(row, f"requests[{i}]", required, ("arrival",) if arrival_optional else ())
-        for i, row in enumerate(check_list(document, "requests"))
-    ]
-    columns = {}
-    for name, least in _LEAST.items():
-        values = [
-            integer(row.get(name, 0), f"requests[{i}].{name}", minimum=least, maximum=MAX_VALUE)
-            for i, row in enumerate(rows)
-        ]
-        columns[name] = np.array(values, dtype=np.int64)
-    return columns
+    missing = {"arrival": 0} if arrival_optional else {}
+    columns = {name: (least, missing.get(name)) for name, least in _LEAST.items()}
+    return read_columns(document, "requests", columns, MAX_VALUE)
 
 
 def written_requests(table: RequestTable) -> list[dict[str, Any]]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 #: Integers of at least this size are not all representable in float64.
 EXACT_LIMIT = 2.0**53
+#: Most nonzeros of a program that is written directly.
+MAX_NONZEROS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,19 @@ def _bounds(values: Sequence[float | None], missing: float) -> FloatArray:
 Numbers = FloatArray | IntArray | float
 
 
+def check_size(nonzeros: int, where: str, remedy: str, most: int = MAX_NONZEROS) -> None:
+    """Refuse a program of too many nonzeros; no solver would return anyway.
+
+    Raises
+    ------
+    CapabilityError
+        If there are too many.
+    """
+    if nonzeros > most:
+        what = f"about {nonzeros} nonzeros are more than {most}"
+        raise CapabilityError(where, what, remedy)
+
+
 class FormWriter:
     """Columns, rows and entries of an integer program, gathered."""
 
@@ -212,6 +227,21 @@ class FormWriter:
         """Add a coefficient at each of these places; those at the same place add up."""
         self._places.append(np.stack(np.broadcast_arrays(row, column)).astype(np.int64))
         self._values.append(np.broadcast_to(np.asarray(value, dtype=np.float64), column.shape))
+
+    def constraints(
+        self,
+        names: Iterable[str],
+        row: IntArray | int,
+        column: IntArray,
+        value: Numbers,
+        *,
+        lower: Numbers = -np.inf,
+        upper: Numbers = np.inf,
+    ) -> int:
+        """Add constraints with coefficients, rows counted from the first; return the first row."""
+        first = self.rows(names, lower=lower, upper=upper)
+        self.add(first + row, column, value)
+        return first
 
     def form(self, offset: float = 0.0) -> StandardForm:
         """Return what was gathered, without the rows in which no variable occurs."""

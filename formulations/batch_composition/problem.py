@@ -14,8 +14,9 @@ from formulations.arrays import (
     integer,
     integer_vector,
     optional_vector,
+    read_columns,
 )
-from formulations.documents import check_keys, check_list, shown
+from formulations.documents import check_keys, shown
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.problem_data import ProblemData
@@ -24,8 +25,8 @@ from formulations.results import ProgramResult
 #: Largest objective (scaled): 64-bit sums stay exact.
 _MAX_OBJECTIVE = 2**62
 _MAX_WEIGHT = 10**9
-#: Of each request in a document, and what it is where it is missing.
-_COLUMNS = (("prefill", 0), ("decode", 0), ("weight", 1), ("finish_bonus", 0))
+#: Of each request in a document: the least value, and what it is where it is missing.
+_COLUMNS = {"prefill": (0, None), "decode": (0, None), "weight": (0, 1), "finish_bonus": (0, 0)}
 _OPTIONAL = ("mixing", "max_requests", "fewest_requests")
 
 
@@ -173,17 +174,8 @@ class BatchProblem(ProblemData):
         ``max_requests``, ``fewest_requests``.
         """
         fields = check_keys(document, "document", ("budget", "requests"), _OPTIONAL)
-        rows = [
-            check_keys(row, f"requests[{i}]", ("prefill", "decode"), ("weight", "finish_bonus"))
-            for i, row in enumerate(check_list(fields["requests"], "requests"))
-        ]
         given: dict[str, Any] = {name: fields[name] for name in _OPTIONAL if name in fields}
-        for name, default in _COLUMNS:
-            column = [
-                integer(row.get(name, default), f"requests[{i}].{name}")
-                for i, row in enumerate(rows)
-            ]
-            given[name] = np.array(column, dtype=np.int64)
+        given |= read_columns(fields["requests"], "requests", _COLUMNS)
         return cls(budget=fields["budget"], **given)
 
 

@@ -64,6 +64,16 @@ class Agent(Validated):
         """``K·b/t(b)``, the tokens per slot of all its engines with full batches."""
         return self.engines * self.batch_time.rate(self.budget)
 
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the agent as the document of a network has it."""
+        return {
+            "name": self.name,
+            "budget": self.budget,
+            **self.batch_time.to_mapping(),
+            "engines": self.engines,
+            "chunked": self.chunked,
+        }
+
 
 @dataclass(frozen=True)
 class Stage(Validated):
@@ -177,59 +187,6 @@ _ROUTE = (("from", "to"), ("probability",))
 _NETWORK = (("agents", "stages"), ("routes", "fork_join", "slot"))
 
 
-def parts_of(document: object) -> tuple[Any, ...]:
-    """Return agents, stages, routes, fork–join types and slot of a document.
-
-    Raises
-    ------
-    InputError
-        Naming the place.
-    """
-    whole = check_keys(document, "document", *_NETWORK)
-    return (
-        _each(whole["agents"], "agents", _AGENT, _agent),
-        _each(whole["stages"], "stages", _STAGE, _stage),
-        _each(whole.get("routes", []), "routes", _ROUTE, _route),
-        tuple(check_list(whole.get("fork_join", []), "fork_join")),
-        whole.get("slot"),
-    )
-
-
-def mapping_of(
-    agents: Sequence[Agent],
-    stages: Sequence[Stage],
-    routes: Sequence[Route],
-    fork_join: Sequence[str],
-    slot: Fraction | None,
-) -> dict[str, Any]:
-    """Return the document that `parts_of` reads."""
-    document: dict[str, Any] = {
-        "agents": [agent_row(agent) for agent in agents],
-        "stages": [
-            {"name": stage.name, "type": stage.request_type, "agent": stage.agent}
-            | {name: str(getattr(stage, name)) for name in ("prefill", "decode", "rate")}
-            for stage in stages
-        ],
-        "routes": [
-            {"from": route.source, "to": route.target, "probability": str(route.probability)}
-            for route in routes
-        ],
-        "fork_join": list(fork_join),
-    }
-    return document if slot is None else document | {"slot": str(slot)}
-
-
-def agent_row(agent: Agent) -> dict[str, Any]:
-    """Return one agent as the document has it."""
-    return {
-        "name": agent.name,
-        "budget": agent.budget,
-        **agent.batch_time.to_mapping(),
-        "engines": agent.engines,
-        "chunked": agent.chunked,
-    }
-
-
 def _each(
     rows: object,
     where: str,
@@ -333,10 +290,10 @@ def _check_departures(stages: Sequence[Stage], routes: Sequence[Route]) -> None:
     for part in nx.strongly_connected_components(graph):
         closed = all(target in part for name in part for target in graph[name])
         if closed and all(staying[name] == 1 for name in part):
+            names = ", ".join(name for name in staying if name in part)
             raise InputError(
                 "routes",
-                f"requests never leave {_listed(staying, part)}: the routing matrix has spectral "
-                "radius 1",
+                f"requests never leave {names}: the routing matrix has spectral radius 1",
                 "let some depart: make the probabilities out of a stage add up to less than 1",
             )
 
@@ -357,65 +314,15 @@ def _check_fork_join(kind: str, stages: Sequence[Stage], routes: Sequence[Route]
         path = " to ".join([*cycle, cycle[0]])
         what = f"{kind} forks and joins, and its routes have the cycle {path}"
         raise InputError("routes", what, "remove a route of the cycle")
-    _check_beginnings(kind, stages, {name for name, degree in graph.in_degree if degree == 0})
-
-
-def _check_beginnings(kind: str, stages: Sequence[Stage], first: set[str]) -> None:
-    """Only the first stages have a rate, all the same: each request begins in all of them."""
-    rates = {stage.rate for stage in stages if stage.name in first}
-    if len(rates) > 1:
+    # Only the first stages have a rate, all the same: each request begins in all of them.
+    first = {name for name, degree in graph.in_degree if degree == 0}
+    if len({stage.rate for stage in stages if stage.name in first}) > 1:
         what = f"{kind} begins in several stages at unequal rates"
         raise InputError("stages", what, "give these stages the same rate: each request is in all")
     for stage in stages:
         if stage.name not in first and stage.rate:
             what = f"{stage.name} follows other stages of the fork-join type {kind}"
             raise InputError("stages", f"{what} and has a rate", "leave out its rate")
-
-
-def _listed(order: dict[str, Fraction], part: set[str]) -> str:
-    return ", ".join(name for name in order if name in part)
-
-
-def graph_of(
-    agents: Sequence[Agent],
-    stages: Sequence[Stage],
-    routes: Sequence[Route],
-    fork_join: Sequence[str],
-    slot: Fraction | None,
-) -> Any:
-    """Return a ``networkx.DiGraph``: see `AgentNetwork.from_graph`."""
-    import networkx as nx
-
-    graph = nx.DiGraph(agents=list(agents), fork_join=list(fork_join))
-    if slot is not None:
-        graph.graph["slot"] = slot
-    for stage in stages:
-        values = {name: getattr(stage, name) for name in ("agent", "prefill", "decode", "rate")}
-        graph.add_node(stage.name, type=stage.request_type, **values)
-    for route in routes:
-        graph.add_edge(route.source, route.target, probability=route.probability)
-    return graph
-
-
-def document_of(graph: Any) -> dict[str, Any]:
-    """Return a graph as the document of a network."""
-    import networkx as nx
-
-    if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
-        what = f"{shown(type(graph).__name__)} is no directed graph without parallel edges"
-        raise InputError("graph", what, "give a networkx.DiGraph of stages")
-    agents = [
-        agent_row(agent) if isinstance(agent, Agent) else agent
-        for agent in graph.graph.get("agents", ())
-    ]
-    stages = [{**values, "name": name} for name, values in graph.nodes(data=True)]
-    routes = [
-        {**values, "from": source, "to": target}
-        for source, target, values in graph.edges(data=True)
-    ]
-    document: dict[str, Any] = {"agents": agents, "stages": stages, "routes": routes}
-    optional = {key: graph.graph[key] for key in ("slot",) if key in graph.graph}
-    return document | {"fork_join": list(graph.graph.get("fork_join", ()))} | optional
 
 
 #: Most agents and stages: load and capacity are exact, and fractions grow.
@@ -471,17 +378,16 @@ class AgentNetwork(ProblemData):
             if not least <= len(values) <= most:
                 raise InputError(name, f"{len(values)} of them", f"give {least} to {most}")
             self._set(**{name: values})
-        _check_unique("agents", [agent.name for agent in self.agents])
-        _check_unique("stages", [stage.name for stage in self.stages])
+        for where in ("agents", "stages"):
+            seen = set[str]()
+            for i, part in enumerate(getattr(self, where)):
+                if part.name in seen:
+                    what = f"{part.name!r} occurs twice"
+                    raise InputError(f"{where}[{i}].name", what, "name each once")
+                seen.add(part.name)
         self._set(fork_join=tuple(name_of(t, "fork_join") for t in self.fork_join))
         if self.slot is not None:
             self._set(slot=exact_number(self.slot, "slot", positive=True))
-        self._check_agents()
-        self._check_types()
-        check_routes(self.stages, self.routes, self.fork_join)
-
-    def _check_agents(self) -> None:
-        """Every stage is on an agent, whose budget holds a prompt that must not be cut."""
         known = {agent.name: agent for agent in self.agents}
         for k, stage in enumerate(self.stages):
             if stage.agent not in known:
@@ -495,13 +401,11 @@ class AgentNetwork(ProblemData):
                     f"of {agent.name}, which does not cut prompts",
                     "raise the budget or let it (chunked)",
                 )
-
-    def _check_types(self) -> None:
-        """Every fork–join type has a stage."""
         for i, kind in enumerate(self.fork_join):
             if kind not in self.types:
                 remedy = use_one_of(kind, self.types)
                 raise InputError(f"fork_join[{i}]", f"there is no type {kind!r}", remedy)
+        check_routes(self.stages, self.routes, self.fork_join)
 
     @cached_property
     def types(self) -> tuple[str, ...]:
@@ -556,7 +460,19 @@ class AgentNetwork(ProblemData):
 
     def to_graph(self) -> Any:
         """Return it as a ``networkx.DiGraph`` of stages; see `from_graph`."""
-        return graph_of(self.agents, self.stages, self.routes, self.fork_join, self.slot)
+        import networkx as nx
+
+        graph = nx.DiGraph(agents=list(self.agents), fork_join=list(self.fork_join))
+        if self.slot is not None:
+            graph.graph["slot"] = self.slot
+        for stage in self.stages:
+            values = {
+                name: getattr(stage, name) for name in ("agent", "prefill", "decode", "rate")
+            }
+            graph.add_node(stage.name, type=stage.request_type, **values)
+        for route in self.routes:
+            graph.add_edge(route.source, route.target, probability=route.probability)
+        return graph
 
     @classmethod
     def from_graph(cls, graph: Any) -> Self:
@@ -575,11 +491,43 @@ class AgentNetwork(ProblemData):
         InputError
             If it is no directed graph without parallel edges, or as the class says.
         """
-        return cls.from_mapping(document_of(graph))
+        import networkx as nx
+
+        if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
+            what = f"{shown(type(graph).__name__)} is no directed graph without parallel edges"
+            raise InputError("graph", what, "give a networkx.DiGraph of stages")
+        document: dict[str, Any] = {
+            "agents": [
+                agent.to_mapping() if isinstance(agent, Agent) else agent
+                for agent in graph.graph.get("agents", ())
+            ],
+            "stages": [{**values, "name": name} for name, values in graph.nodes(data=True)],
+            "routes": [
+                {**values, "from": source, "to": target}
+                for source, target, values in graph.edges(data=True)
+            ],
+            "fork_join": list(graph.graph.get("fork_join", ())),
+        }
+        return cls.from_mapping(
+            document | {key: graph.graph[key] for key in ("slot",) if key in graph.graph}
+        )
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document that `from_mapping` reads."""
-        return mapping_of(self.agents, self.stages, self.routes, self.fork_join, self.slot)
+        document: dict[str, Any] = {
+            "agents": [agent.to_mapping() for agent in self.agents],
+            "stages": [
+                {"name": stage.name, "type": stage.request_type, "agent": stage.agent}
+                | {name: str(getattr(stage, name)) for name in ("prefill", "decode", "rate")}
+                for stage in self.stages
+            ],
+            "routes": [
+                {"from": route.source, "to": route.target, "probability": str(route.probability)}
+                for route in self.routes
+            ],
+            "fork_join": list(self.fork_join),
+        }
+        return document if self.slot is None else document | {"slot": str(self.slot)}
 
     @classmethod
     def from_mapping(cls, document: Any) -> Self:
@@ -590,10 +538,11 @@ class AgentNetwork(ProblemData):
         optionally with ``type``, ``rate``, ``name``; a route ``{"from", "to"}``, optionally with
         ``probability``.
         """
-        return cls(*parts_of(document))
-
-
-def _check_unique(where: str, names: list[str]) -> None:
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise InputError(f"{where}[{i}].name", f"{name!r} occurs twice", "name each once")
+        whole = check_keys(document, "document", *_NETWORK)
+        return cls(
+            _each(whole["agents"], "agents", _AGENT, _agent),
+            _each(whole["stages"], "stages", _STAGE, _stage),
+            _each(whole.get("routes", []), "routes", _ROUTE, _route),
+            tuple(check_list(whole.get("fork_join", []), "fork_join")),
+            whole.get("slot"),
+        )

@@ -29,16 +29,6 @@ def point_of(program: ExactProgram, file: SolutionFile) -> list[Any]:
         If a variable is unknown or missing, an integer one no whole number within 10^-6, or the
         constant of the objective not 1.
     """
-    _check_names(program, file)
-    if (one := file.values.get(CONSTANT, Fraction(1))) != 1 and abs(one - 1) > ROUNDING:
-        raise InputError(CONSTANT, f"{float(one):g}", "it is fixed to 1: solve the file unchanged")
-    return [
-        _value(name, file.values.get(name, Fraction(0)), is_integral)
-        for name, is_integral in zip(program.column_names, program.integral, strict=True)
-    ]
-
-
-def _check_names(program: ExactProgram, file: SolutionFile) -> None:
     known = {*program.column_names, CONSTANT}
     for name in file.values:
         if name not in known:
@@ -51,19 +41,16 @@ def _check_names(program: ExactProgram, file: SolutionFile) -> None:
         raise InputError(
             missing[0] + more, "not in the file", "list every variable, those that are 0 too"
         )
-
-
-def _value(name: str, value: Fraction, is_integral: bool) -> int | Fraction:
-    if not is_integral:
-        return value
-    whole = round(value)
-    if abs(value - whole) > ROUNDING:
-        raise InputError(
-            name,
-            f"{float(value):.9g} is not whole",
-            "solve with integrality enforced (docs/exchange.md)",
-        )
-    return whole
+    if (one := file.values.get(CONSTANT, Fraction(1))) != 1 and abs(one - 1) > ROUNDING:
+        raise InputError(CONSTANT, f"{float(one):g}", "it is fixed to 1: solve the file unchanged")
+    point: list[Any] = []
+    for name, is_integral in zip(program.column_names, program.integral, strict=True):
+        value = file.values.get(name, Fraction(0))
+        if is_integral and abs(value - round(value)) > ROUNDING:
+            remedy = "solve with integrality enforced (docs/exchange.md)"
+            raise InputError(name, f"{float(value):.9g} is not whole", remedy)
+        point.append(round(value) if is_integral else value)
+    return point
 
 
 def broken_rows(program: ExactProgram, point: Sequence[Any]) -> dict[str, Any]:
@@ -235,7 +222,10 @@ def judge(program: Formulation[Any, Any, Any], file: SolutionFile) -> Judged:
         # No solution is made up where the values describe none.
         result = program.answer(None, Termination.FAILED, bound, method="read")
     else:
-        solution = program.solution_at(_floats(exact, point))
+        for name, value in zip(exact.column_names, point, strict=True):
+            if abs(value) >= EXACT_LIMIT:
+                raise CapabilityError(name, f"{value} is beyond 2^53", "use smaller numbers")
+        solution = program.solution_at(np.array(point, dtype=np.float64))
         result = program.answer(
             solution, Termination.FEASIBLE, bound, method="read", proof=COMBINATORIAL
         )
@@ -251,13 +241,6 @@ def judge(program: Formulation[Any, Any, Any], file: SolutionFile) -> Judged:
     )
 
 
-def _floats(exact: ExactProgram, point: list[Any]) -> Any:
-    for name, value in zip(exact.column_names, point, strict=True):
-        if abs(value) >= EXACT_LIMIT:
-            raise CapabilityError(name, f"{value} is beyond 2^53", "use smaller numbers")
-    return np.array(point, dtype=np.float64)
-
-
 def _notes(file: SolutionFile, reached: int, value: Fraction, result: ProgramResult[Any]) -> Any:
     """Yield where the file's statement, its values and the recomputed objective differ."""
     try:
@@ -267,11 +250,8 @@ def _notes(file: SolutionFile, reached: int, value: Fraction, result: ProgramRes
     if claimed is not None and abs(claimed - reached) > _CLAIM_ERROR * max(1, abs(reached)):
         yield f"the file states the objective {file.claimed}, but its values give {reached}"
     if result.objective is not None and value != Fraction(result.objective, result.scale):
+        cost = str(value) if value.denominator == 1 else f"{float(value):.9g}"
         yield (
-            f"the file's values cost {_plain(value)}: auxiliary variables are larger than they "
+            f"the file's values cost {cost}: auxiliary variables are larger than they "
             "need to be; the objective is recomputed"
         )
-
-
-def _plain(value: Fraction) -> str:
-    return str(value) if value.denominator == 1 else f"{float(value):.9g}"

@@ -461,44 +461,32 @@ def head(
     prices : sequence of str
         What its dual prices mean, if it is continuous.
     """
+    constant, numbers = [], ["all numbers are whole and exact"]
+    if program.constant:
+        what = f"its constant {program.constant} is carried by '{CONSTANT}', fixed to 1"
+        constant.append(f"  {what}")
+    if (most := program.largest) >= EXACT_LIMIT:
+        numbers.append(f"  (up to {most:.3e}: solvers that read float64 round those beyond 2^53)")
+    for name, factor in zip(program.row_names, program.row_factors, strict=True):
+        if factor != 1:
+            numbers.append(f"  row {name} is multiplied by {factor}")
+    families = {name.partition("(")[0] for name in program.column_names}
     lines = [
         f"{words.title}, written by {version}",
         f"source: {words.source}",
         f"instance: {digest} (SHA-256 of its data, first 16 digits)",
         f"minimised: {words.objective}{f', here {criterion}' if criterion else ''}",
         f"value of the model = {program.multiplier} * objective of this file",
-        *_about_constant(program),
-        *_about_numbers(program),
+        *constant,
+        *numbers,
         "variables (indices from 0; a name x[3,1] of the statement is x(3,1) here):",
-        *(f"  {meaning}" for meaning in _present(program, words)),
+        *(f"  {told}" for family, told in words.variables.items() if family in families),
         *(f"  kind {c} = {members}" for c, members in enumerate(groups)),
         *prices,
         f"bring a solution back: {back}",
     ]
-    return [part for line in lines for part in _wrapped(line)]
-
-
-def _about_constant(program: ExactProgram) -> Iterator[str]:
-    if program.constant:
-        yield f"  its constant {program.constant} is carried by '{CONSTANT}', fixed to 1"
-
-
-def _about_numbers(program: ExactProgram) -> Iterator[str]:
-    yield "all numbers are whole and exact"
-    if program.largest >= EXACT_LIMIT:
-        yield (
-            f"  (up to {program.largest:.3e}: solvers that read float64 round those beyond 2^53)"
-        )
-    for name, factor in zip(program.row_names, program.row_factors, strict=True):
-        if factor != 1:
-            yield f"  row {name} is multiplied by {factor}"
-
-
-def _present(program: ExactProgram, words: Words) -> list[str]:
-    families = {name.partition("(")[0] for name in program.column_names}
-    return [meaning for family, meaning in words.variables.items() if family in families]
-
-
-def _wrapped(line: str) -> list[str]:
-    indent = len(line) - len(line.lstrip()) + 2
-    return wrap(line, _HEAD_WIDTH, subsequent_indent=" " * indent) or [""]
+    wrapped = []
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        wrapped += wrap(line, _HEAD_WIDTH, subsequent_indent=indent) or [""]
+    return wrapped

@@ -3,11 +3,10 @@
 from fractions import Fraction
 from typing import Any
 
-from formulations.fluid.equilibrium import Equilibrium, equilibrium
+from formulations.fluid.equilibrium import equilibrium
 from formulations.fluid.problem import FluidObjective, FluidProblem
 from formulations.fluid.solver import (
     AdmissionResult,
-    MarginResult,
     knapsack,
     solve_margin,
     solve_throughput,
@@ -88,24 +87,41 @@ def fluid_answer(
     )
     # With all admitted, the routing with equal slack on all workers is the one to keep.
     routing = margin.balanced_routing if margin.is_stable else admission.routing
-    states = _states(problem, routing)
-    whole = _equilibrium_memory(problem, states, margin)
+    states = [
+        equilibrium(problem.classes, worker, [row[g] for row in routing])
+        for g, worker in enumerate(problem.workers)
+    ]
+    held = sum((state.memory for state in states), Fraction(0))
+    single = problem.workers[0] if len(problem.workers) == 1 else None
+    # ``ρ = d1·A`` of one worker.
+    load = None if single is None else single.d1 * problem.work_rate
+    # M* of the whole load; None where there is none, or none that several workers hold.
+    whole = held if margin.is_stable else None
+    verdict = "critical" if margin.is_critical else "stable"
+    if not margin.is_stable:
+        verdict = "unstable" if load is not None and load >= 1 else "memory-limited"
+        if single is not None and verdict == "memory-limited":
+            whole = equilibrium(problem.classes, single).memory
+    rates = [sum(row, Fraction(0)) for row in routing]
     exact = {
-        "memory": sum((state.memory for state in states), Fraction(0)),
+        "memory": held,
         "equilibrium_memory": whole,
         "iteration_time": max(state.iteration_time for state in states),
         "throughput": sum((state.throughput for state in states), Fraction(0)),
         "decode_throughput": sum((state.decode_throughput for state in states), Fraction(0)),
-        "load": _load(problem),
+        "load": load,
         "margin": margin.value,
     }
     return {
         "feasible": margin.is_stable,
-        "verdict": _verdict(problem, margin),
+        "verdict": verdict,
         **{name: plain_number(value) for name, value in exact.items()},
         "objective": objective.value,
-        "admitted": [plain_number(share) for share in _fractions(problem, routing)],
-        "admitted_rates": [plain_number(sum(row, Fraction(0))) for row in routing],
+        "admitted": [
+            plain_number(rate / kind.rate)
+            for kind, rate in zip(problem.classes, rates, strict=True)
+        ],
+        "admitted_rates": [plain_number(rate) for rate in rates],
         "notes": _oversized(problem),
         "duals": _duals(admission),
         "workers": [
@@ -124,49 +140,6 @@ def fluid_answer(
         "proof": admission.proof,
         "violations": {name: str(amount) for name, amount in admission.violations.items()},
     }
-
-
-def _load(problem: FluidProblem) -> Fraction | None:
-    """Return ``ρ = d1·A`` of one worker."""
-    return problem.workers[0].d1 * problem.work_rate if len(problem.workers) == 1 else None
-
-
-def _is_unstable(problem: FluidProblem) -> bool:
-    load = _load(problem)
-    return load is not None and load >= 1
-
-
-def _states(problem: FluidProblem, routing: tuple[tuple[Fraction, ...], ...]) -> list[Equilibrium]:
-    return [
-        equilibrium(problem.classes, worker, [row[g] for row in routing])
-        for g, worker in enumerate(problem.workers)
-    ]
-
-
-def _equilibrium_memory(
-    problem: FluidProblem, states: list[Equilibrium], margin: MarginResult
-) -> Fraction | None:
-    """Return M* of the whole load; None where there is none, or none that several workers hold."""
-    if margin.is_stable:
-        return sum((state.memory for state in states), Fraction(0))
-    if len(problem.workers) > 1 or _is_unstable(problem):
-        return None
-    return equilibrium(problem.classes, problem.workers[0]).memory
-
-
-def _verdict(problem: FluidProblem, margin: MarginResult) -> str:
-    if margin.is_critical:
-        return "critical"
-    if margin.is_stable:
-        return "stable"
-    if _is_unstable(problem):
-        return "unstable"
-    return "memory-limited"
-
-
-def _fractions(problem: FluidProblem, routing: tuple[tuple[Fraction, ...], ...]) -> list[Fraction]:
-    pairs = zip(problem.classes, routing, strict=True)
-    return [sum(row, Fraction(0)) / kind.rate for kind, row in pairs]
 
 
 def _oversized(problem: FluidProblem) -> list[str]:

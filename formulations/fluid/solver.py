@@ -12,7 +12,7 @@ worth per work is ``1/(l_j + l'_j/2)`` in stages, ``l'_j/w_j`` in decode tokens.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from formulations.backends import SolveLimits
 from formulations.errors import CapabilityError
@@ -193,10 +193,30 @@ class MarginResult(FluidResult):
         )
 
 
+F = TypeVar("F", bound="FluidResult")
 #: What proves these answers.
 DUALITY = "linear-programming duality, in fractions"
 Rates = tuple[tuple[Fraction, ...], ...]
 Prices = tuple[Fraction, ...]
+
+
+def proven_result(
+    kind: type[F],
+    value: Fraction,
+    bound: Fraction | None,
+    violations: Mapping[str, Fraction],
+    **fields: Any,
+) -> F:
+    """Return a result: optimal if the checkers find nothing and the value meets the bound."""
+    proven = value == bound and not violations
+    return kind(
+        termination=Termination.OPTIMAL if proven else Termination.FAILED,
+        proof=DUALITY if proven else None,
+        value=value,
+        bound=bound,
+        violations=violations,
+        **fields,
+    )
 
 
 def admission_result(
@@ -229,13 +249,11 @@ def admission_result(
     bound = admission_bound(problem, work_prices, rate_prices)
     violated = admission_violations(problem, routing, stated_value, objective)
     violated |= admission_price_violations(problem, work_prices, rate_prices, objective)
-    termination = _termination(value, bound, violated)
-    return AdmissionResult(
-        termination=termination,
-        proof=DUALITY if termination is Termination.OPTIMAL else None,
-        value=value,
-        bound=bound,
-        violations=violated,
+    return proven_result(
+        AdmissionResult,
+        value,
+        bound,
+        violated,
         problem=problem,
         objective=objective,
         routing=routing,
@@ -249,26 +267,16 @@ def margin_result(
     problem: FluidProblem, routing: Rates, work_prices: Prices, value: Fraction, **report: Any
 ) -> MarginResult:
     """Return the answer of the margin program, with the margin ``value``; see above."""
-    bound = margin_bound(problem, work_prices)
-    violated = margin_violations(problem, routing, value)
-    termination = _termination(value, bound, violated)
-    return MarginResult(
-        termination=termination,
-        proof=DUALITY if termination is Termination.OPTIMAL else None,
-        value=value,
-        bound=bound,
-        violations=violated,
+    return proven_result(
+        MarginResult,
+        value,
+        margin_bound(problem, work_prices),
+        margin_violations(problem, routing, value),
         problem=problem,
         routing=routing,
         work_prices=work_prices,
         **report,
     )
-
-
-def _termination(
-    value: Fraction, bound: Fraction | None, violated: dict[str, Fraction]
-) -> Termination:
-    return Termination.OPTIMAL if value == bound and not violated else Termination.FAILED
 
 
 def knapsack(
@@ -372,7 +380,7 @@ def solve_equilibrium(
         termination=Termination.OPTIMAL if proven else Termination.FAILED,
         value=-linear.value(vertex.point),
         bound=-linear.dual_value(vertex.prices),
-        claimed=_claimed(solve, 1),
+        claimed=solve.claimed(),
         violations=linear.primal_violations(vertex.point),
         per_stage=tuple(values[f"count[{j}]"] for j in range(len(problem.classes))),
         iteration_time=values["time"],
@@ -416,11 +424,11 @@ def solve_throughput(
     return admission_result(
         problem,
         objective,
-        _routing(problem, solve),
+        _rates(problem, solve),
         _work_prices(problem, solve),
         tuple(prices[f"rate[{j}]"] for j in range(len(problem.classes))),
         stated_value=solve.linear.value(tuple(solve.values.values())),
-        claimed=_claimed(solve, -1),
+        claimed=solve.claimed(-1),
         **solve.report(backend),
     )
 
@@ -448,7 +456,15 @@ def solve_margin(
         As `solve_equilibrium`.
     """
     if problem.is_pooled:
-        return _pooled_margin(problem)
+        # Every class is split in proportion to the workers' capacities.
+        work, workers = problem.work_rate, problem.workers
+        routing = tuple(
+            tuple(kind.rate * worker.capacity / work for worker in workers)
+            for kind in problem.classes
+        )
+        margin = sum((worker.capacity for worker in workers), _ZERO) / work
+        report = {"method": "closed-form", "solver": own_solver()}
+        return margin_result(problem, routing, (1 / work,) * len(workers), margin, **report)
     return solve_margin_program(problem, backend=backend, time_limit=time_limit, seed=seed)
 
 
@@ -465,40 +481,20 @@ def solve_margin_program(
     solve = solve_linear(lambda: build_margin(problem), backend, SolveLimits(time_limit, seed))
     return margin_result(
         problem,
-        _routing(problem, solve),
+        _rates(problem, solve),
         _work_prices(problem, solve),
         solve.values["margin"],
-        claimed=_claimed(solve, -1),
+        claimed=solve.claimed(-1),
         **solve.report(backend),
     )
 
 
-def _pooled_margin(problem: FluidProblem) -> MarginResult:
-    """Return the closed form: every class split in proportion to the workers' capacities."""
-    total = sum((worker.capacity for worker in problem.workers), _ZERO)
-    factors = [worker.capacity / problem.work_rate for worker in problem.workers]
-    routing = tuple(tuple(kind.rate * f for f in factors) for kind in problem.classes)
-    prices = (1 / problem.work_rate,) * len(problem.workers)
-    margin = total / problem.work_rate
-    return margin_result(
-        problem, routing, prices, margin, method="closed-form", solver=own_solver()
-    )
-
-
-def _claimed(solve: LinearSolve, sign: int) -> float | None:
-    """Return the backend's objective; programs that maximise state the negative."""
-    bound = solve.outcome.bound
-    return None if bound is None else sign * float(bound)
-
-
-def _routing(problem: FluidProblem, solve: LinearSolve) -> tuple[tuple[Fraction, ...], ...]:
-    values = solve.values
+def _rates(problem: FluidProblem, solve: LinearSolve) -> Rates:
     return tuple(
-        tuple(values.get(f"x[{j},{g}]", _ZERO) for g in range(len(problem.workers)))
+        tuple(solve.values.get(f"x[{j},{g}]", _ZERO) for g in range(len(problem.workers)))
         for j in range(len(problem.classes))
     )
 
 
-def _work_prices(problem: FluidProblem, solve: LinearSolve) -> tuple[Fraction, ...]:
-    prices = solve.prices
-    return tuple(prices.get(f"work[{g}]", _ZERO) for g in range(len(problem.workers)))
+def _work_prices(problem: FluidProblem, solve: LinearSolve) -> Prices:
+    return tuple(solve.prices.get(f"work[{g}]", _ZERO) for g in range(len(problem.workers)))

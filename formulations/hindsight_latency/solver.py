@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from formulations.arrays import FloatArray
-from formulations.errors import CapabilityError
 from formulations.formulation import Formulation
 from formulations.hindsight_latency.bound import lower_bound
 from formulations.hindsight_latency.check import brute_force, total_latency, violations
@@ -19,11 +18,11 @@ from formulations.hindsight_latency.problem import (
 )
 from formulations.request_table import RequestKind
 from formulations.results import Termination
-from formulations.standard_form import FormWriter, StandardForm
+from formulations.standard_form import FormWriter, StandardForm, check_size
 from formulations.words import listed
 
-#: Most nonzeros written; beyond, no solver would return anyway.
-MAX_NONZEROS = 50_000_000
+#: Most nonzeros written.
+_MAX_NONZEROS = 50_000_000
 
 
 def build_standard_form(problem: LatencyProblem, groups: tuple[RequestKind, ...]) -> StandardForm:
@@ -34,9 +33,12 @@ def build_standard_form(problem: LatencyProblem, groups: tuple[RequestKind, ...]
     Raises
     ------
     CapabilityError
-        If there would be more than `MAX_NONZEROS` nonzeros.
+        If there would be too many nonzeros.
     """
-    _check_size(problem, groups)
+    first_age, last_age = problem.convention.first_age, problem.convention.last_age
+    nonzeros = sum(len(group.starts) * (last_age(group.output) + 2) for group in groups)
+    remedy = "use fewer requests or shorter outputs, or the exact method"
+    check_size(nonzeros, "problem", remedy, _MAX_NONZEROS)
     kind = np.repeat(np.arange(len(groups)), [len(group.starts) for group in groups])
     start = np.concatenate([np.array(group.starts) for group in groups])
     arrival = np.array([group.first_start for group in groups])[kind]
@@ -46,28 +48,16 @@ def build_standard_form(problem: LatencyProblem, groups: tuple[RequestKind, ...]
     names = (f"x[{c},{k}]" for c, k in zip(kind.tolist(), start.tolist(), strict=True))
     writer.columns(names, upper=sizes[kind], cost=start - arrival)
     names = (f"start_once[{c}]" for c in range(len(groups)))
-    writer.add(writer.rows(names, lower=sizes, upper=sizes) + kind, column, 1)
+    writer.constraints(names, kind, column, 1, lower=sizes, upper=sizes)
     # Each start occupies the rounds of its ages, and holds as many tokens as prompt and age.
-    first_age, last_age = problem.convention.first_age, problem.convention.last_age
     lengths = np.array([last_age(group.output) - first_age + 1 for group in groups])[kind]
     prompts = np.array([group.prompt for group in groups])[kind]
     column = np.repeat(column, lengths)
     age = np.arange(len(column)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + first_age
     rounds, row = np.unique(start[column] + age, return_inverse=True)
-    first = writer.rows((f"memory[{t}]" for t in rounds.tolist()), upper=problem.memory)
-    writer.add(first + row, column, prompts[column] + age)
+    names = (f"memory[{t}]" for t in rounds.tolist())
+    writer.constraints(names, row, column, prompts[column] + age, upper=problem.memory)
     return writer.form(sum(problem.output.tolist()))
-
-
-def _check_size(problem: LatencyProblem, groups: tuple[RequestKind, ...]) -> None:
-    ages = problem.convention.last_age
-    nonzeros = sum(len(group.starts) * (ages(group.output) + 2) for group in groups)
-    if nonzeros > MAX_NONZEROS:
-        raise CapabilityError(
-            "problem",
-            f"about {nonzeros} nonzeros are more than {MAX_NONZEROS}",
-            "use fewer requests or shorter outputs, or the exact method",
-        )
 
 
 class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):

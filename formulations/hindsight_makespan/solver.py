@@ -26,11 +26,8 @@ from formulations.hindsight_makespan.problem import (
 )
 from formulations.request_table import RequestKind
 from formulations.results import Termination
-from formulations.standard_form import EXACT_LIMIT, FormWriter, StandardForm
+from formulations.standard_form import EXACT_LIMIT, FormWriter, StandardForm, check_size
 from formulations.words import listed
-
-#: Most nonzeros written; beyond, no solver would return anyway.
-MAX_NONZEROS = 20_000_000
 
 
 def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> StandardForm:
@@ -42,11 +39,26 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...
     Raises
     ------
     CapabilityError
-        If there would be more than `MAX_NONZEROS` nonzeros, or a cost that float64 rounds.
+        If there would be too many nonzeros, or a cost that float64 rounds.
     """
     per_step, per_token = problem.rates
-    _check_costs(problem)
-    _check_size(problem, groups)
+    for name, cost in zip(("step_overhead", "token_time"), problem.rates, strict=True):
+        if problem.objective is MakespanObjective.WALL_CLOCK and cost >= EXACT_LIMIT:
+            raise CapabilityError(
+                name,
+                f"at least 2^{cost.bit_length() - 1} units of 1/scale s; beyond 2^53 float64 "
+                "rounds integers",
+                "write both times with fewer digits, or use --method exact",
+            )
+    nonzeros = 0
+    for group in groups:
+        width = len(group.starts)
+        per_start = (2 if problem.memory is None else 3) * group.output + 1
+        if problem.work_conserving:
+            per_start += group.output + width // 2
+        nonzeros += group.lanes * width * per_start
+    remedy = "use fewer requests or shorter outputs, or --method exact"
+    check_size(nonzeros, "problem", remedy)
     # Kind, lane and start of each column ``x[c,g,k]``.
     windows = [(group.lanes, np.array(group.starts)) for group in groups]
     kind = np.repeat(np.arange(len(groups)), [count * len(w) for count, w in windows])
@@ -62,7 +74,7 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...
         cost=start if latency else 0,
     )
     names = (f"start_once[{c}]" for c in range(len(groups)))
-    writer.add(writer.rows(names, lower=sizes, upper=sizes) + kind, np.arange(len(kind)), 1)
+    writer.constraints(names, kind, np.arange(len(kind)), 1, lower=sizes, upper=sizes)
     # Column, step and load of each step that a start occupies.
     outputs = np.array([group.output for group in groups])[kind]
     column = np.repeat(np.arange(len(kind)), outputs)
@@ -80,56 +92,28 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...
         peak = writer.columns(
             (f"peak[{k}]" for k in listed_steps), upper=problem.largest_load, cost=per_token
         )
-    first = writer.rows((f"slots[{label}]" for label in labels), upper=0 if per_step else capacity)
-    writer.add(first + row, column, 1)
+    names = (f"slots[{label}]" for label in labels)
+    first = writer.constraints(names, row, column, 1, upper=0 if per_step else capacity)
     if per_step:
         busy = writer.columns((f"busy[{k}]" for k in listed_steps), cost=per_step)
         writer.add(first + each, busy + of_step, -capacity)
     if per_token:
-        first = writer.rows((f"barrier[{label}]" for label in labels), upper=0)
-        writer.add(first + row, column, load)
+        names = (f"barrier[{label}]" for label in labels)
+        first = writer.constraints(names, row, column, load, upper=0)
         writer.add(first + each, peak + of_step, -1)
     if problem.work_conserving:
         _add_conserving_rows(writer, problem, groups, step, column)
     elif per_step:
         # Pyomo writes the row as busy[k+1] - busy[k] <= 0.
-        first = writer.rows((f"gapless[{k}]" for k in listed_steps[:-1]), upper=0)
+        names = (f"gapless[{k}]" for k in listed_steps[:-1])
         pairs = np.arange(len(steps) - 1)
-        writer.add(first + pairs, busy + pairs, -1)
+        first = writer.constraints(names, pairs, busy + pairs, -1, upper=0)
         writer.add(first + pairs, busy + pairs + 1, 1)
     if problem.memory is not None:
         names = (f"memory[{label}]" for label in labels)
-        writer.add(writer.rows(names, upper=problem.memory[of_lane]) + row, column, load)
+        writer.constraints(names, row, column, load, upper=problem.memory[of_lane])
     completions = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
     return writer.form(completions if latency else problem.offset)
-
-
-def _check_costs(problem: MakespanProblem) -> None:
-    names = ("step_overhead", "token_time")
-    for name, cost in zip(names, problem.rates, strict=True):
-        if problem.objective is MakespanObjective.WALL_CLOCK and cost >= EXACT_LIMIT:
-            raise CapabilityError(
-                name,
-                f"at least 2^{cost.bit_length() - 1} units of 1/scale s; beyond 2^53 float64 "
-                "rounds integers",
-                "write both times with fewer digits, or use --method exact",
-            )
-
-
-def _check_size(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> None:
-    nonzeros = 0
-    for kind in groups:
-        width = len(kind.starts)
-        per_start = (2 if problem.memory is None else 3) * kind.output + 1
-        if problem.work_conserving:
-            per_start += kind.output + width // 2
-        nonzeros += kind.lanes * width * per_start
-    if nonzeros > MAX_NONZEROS:
-        raise CapabilityError(
-            "problem",
-            f"about {nonzeros} nonzeros are more than {MAX_NONZEROS}",
-            "use fewer requests or shorter outputs, or --method exact",
-        )
 
 
 def _add_conserving_rows(
@@ -144,10 +128,9 @@ def _add_conserving_rows(
     steps = np.unique(np.concatenate(waits))
     full = writer.columns(f"full[{k}]" for k in steps.tolist())
     # Pyomo writes the row as m full[k] - (running) <= 0.
-    first = writer.rows((f"filled[{k}]" for k in steps.tolist()), upper=0)
-    known = np.isin(step, steps)
-    writer.add(first + np.searchsorted(steps, step[known]), column[known], -1)
-    each = np.arange(len(steps))
+    known, each = np.isin(step, steps), np.arange(len(steps))
+    row, names = np.searchsorted(steps, step[known]), (f"filled[{k}]" for k in steps.tolist())
+    first = writer.constraints(names, row, column[known], -1, upper=0)
     writer.add(first + each, full + each, problem.total_slots)
     offset = 0
     for c, (kind, wait) in enumerate(zip(groups, waits, strict=True)):

@@ -19,8 +19,9 @@ from formulations.arrays import (
     integer_vector,
     optional_flags,
     optional_vector,
+    read_columns,
 )
-from formulations.documents import check_keys, check_list
+from formulations.documents import check_keys
 from formulations.errors import InputError
 from formulations.frames import fields_frame
 from formulations.hindsight_makespan.problem import STEP_OVERHEAD, TOKEN_TIME
@@ -196,21 +197,12 @@ class PausingProblem(ProblemData):
     def from_mapping(cls, document: Any) -> Self:
         """Build a problem from the JSON document that ``bfio pause`` reads."""
         fields = check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
-        rows = [
-            check_keys(row, f"active[{j}]", ("worker", "load"), ("paused",))
-            for j, row in enumerate(check_list(fields["active"], "active"))
-        ]
-        columns: dict[str, Any] = {}
-        for name, least in (("worker", 0), ("load", 1), ("paused", 0)):
-            values = [
-                integer(row.get(name, 0), f"active[{j}].{name}", minimum=least)
-                for j, row in enumerate(rows)
-            ]
-            columns[name] = np.array(values, dtype=np.int64)
+        columns = {"worker": (0, None), "load": (1, None), "paused": (0, 0)}
+        active: dict[str, Any] = read_columns(fields["active"], "active", columns)
         given = {name: fields[name] for name in _OPTIONAL_KEYS[1:] if name in fields}
         return cls(
             capacity=fields["capacity"],
-            **columns,
+            **active,
             waiting=fields.get("waiting", []),
             max_pauses=fields["max_pauses"],
             **given,

@@ -24,10 +24,7 @@ from formulations.pausing.bound import (
 from formulations.pausing.check import Solution, brute_force, time_and_tokens, violations
 from formulations.pausing.problem import PausingProblem, PausingResult, PricedPausing, PricedResult
 from formulations.results import BoundKind, Termination, own_solver
-from formulations.standard_form import EXACT_LIMIT, FormWriter, StandardForm
-
-#: Most nonzeros written; beyond, no solver would return anyway.
-MAX_NONZEROS = 20_000_000
+from formulations.standard_form import EXACT_LIMIT, FormWriter, StandardForm, check_size
 
 
 def build_standard_form(priced: PricedPausing) -> StandardForm:
@@ -38,61 +35,50 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
     Raises
     ------
     CapabilityError
-        If there would be more than `MAX_NONZEROS` nonzeros, or a cost that float64 rounds.
+        If there would be too many nonzeros, or a cost that float64 rounds.
     """
     problem = priced.problem
     J, N, G = problem.num_active, problem.num_requests, problem.num_workers
-    _check_size(priced)
+    check_size(5 * N * G + 4 * J, "program", "use exact")
+    bounds = {"lower": shortest_step(problem), "upper": longest_step(problem)}
+    if max(priced.time_price, priced.token_price, bounds["upper"]) >= EXACT_LIMIT:
+        raise CapabilityError(
+            "step_overhead, token_time",
+            f"times in units of 1/{problem.scale} s go beyond 2^53, where float64 rounds",
+            "write times with fewer digits, or in units of the time of one token",
+        )
     writer = FormWriter()
     price = -priced.token_price
     y = writer.columns((f"y[{j}]" for j in range(J)), cost=price) + np.arange(J)
     names = (f"x[{i},{g}]" for i in range(N) for g in range(G))
     x = writer.columns(names, cost=price) + np.arange(N * G)
     request, worker = np.divmod(np.arange(N * G), G)
-    bounds = {"lower": shortest_step(problem), "upper": longest_step(problem)}
     peak = writer.columns(["M"], **bounds, cost=priced.time_price)
     if N:
-        first = writer.rows((f"admit_once[{i}]" for i in range(N)), upper=1)
-        writer.add(first + request, x, 1)
-        first = writer.rows((f"capacity[{g}]" for g in range(G)), upper=problem.capacity)
-        writer.add(first + worker, x, 1)
+        writer.constraints((f"admit_once[{i}]" for i in range(N)), request, x, 1, upper=1)
+        names = (f"capacity[{g}]" for g in range(G))
+        writer.constraints(names, worker, x, 1, upper=problem.capacity)
     # Without a request on it a worker is within the bounds of M.
     on = np.arange(G) if N else np.unique(problem.worker)
-    first = writer.rows((f"peak[{g}]" for g in on), upper=-problem.overheads[on])
-    rates = problem.rates
-    row = first + np.searchsorted(on, problem.worker)
-    writer.add(row, y, problem.load * rates[problem.worker])
+    rates, row = problem.rates, np.searchsorted(on, problem.worker)
+    active = problem.load * rates[problem.worker]
+    names = (f"peak[{g}]" for g in on)
+    first = writer.constraints(names, row, y, active, upper=-problem.overheads[on])
     writer.add(first + worker, x, problem.waiting[request] * rates[worker])
     writer.add(first + np.arange(len(on)), np.full(len(on), peak), -1)
     must = np.flatnonzero(problem.must_run)
-    first = writer.rows((f"must_run[{j}]" for j in must), lower=1, upper=1)
-    writer.add(first + np.arange(len(must)), y[must], 1)
-    writer.add(writer.rows(["emits"], lower=1), np.concatenate([y, x]), 1)
+    names = (f"must_run[{j}]" for j in must)
+    writer.constraints(names, np.arange(len(must)), y[must], 1, lower=1, upper=1)
+    writer.constraints(["emits"], 0, np.concatenate([y, x]), 1, lower=1)
     if problem.token_capacity is not None and N:
-        room = np.maximum(problem.room, 0)
-        first = writer.rows((f"token_capacity[{g}]" for g in range(G)), upper=room)
-        writer.add(first + worker, x, problem.waiting[request])
+        room, names = np.maximum(problem.room, 0), (f"token_capacity[{g}]" for g in range(G))
+        writer.constraints(names, worker, x, problem.waiting[request], upper=room)
     if problem.required is not None:
         starts = np.flatnonzero(problem.must_start)
-        first = writer.rows((f"required[{i}]" for i in starts), lower=1, upper=1)
-        each = np.arange(len(starts) * G)
-        writer.add(first + each // G, x[starts[each // G] * G + each % G], 1)
+        names = (f"required[{i}]" for i in starts)
+        rows, columns = np.repeat(np.arange(len(starts)), G), x.reshape(N, G)[starts].reshape(-1)
+        writer.constraints(names, rows, columns, 1, lower=1, upper=1)
     return writer.form()
-
-
-def _check_size(priced: PricedPausing) -> None:
-    problem = priced.problem
-    nonzeros = 5 * problem.num_requests * problem.num_workers + 4 * problem.num_active
-    if nonzeros > MAX_NONZEROS:
-        raise CapabilityError(
-            "program", f"about {nonzeros} nonzeros are more than {MAX_NONZEROS}", "use exact"
-        )
-    if max(priced.time_price, priced.token_price, longest_step(problem)) >= EXACT_LIMIT:
-        raise CapabilityError(
-            "step_overhead, token_time",
-            f"times in units of 1/{problem.scale} s go beyond 2^53, where float64 rounds",
-            "write times with fewer digits, or in units of the time of one token",
-        )
 
 
 class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
@@ -215,7 +201,7 @@ def solve(
                 above = None if best is None else _ratio(problem, best)
                 times = least_times(Relaxation(problem), above)
     except OutOfTime:
-        return _judged(problem, best, said, None, method=backend)
+        return assess(problem, best, None, said, method=backend)
     known = least_ratio(times.tolist())
     while True:
         ratio = _ratio(problem, best)
@@ -223,7 +209,13 @@ def solve(
             said = Termination.OPTIMAL
             break
         priced = PricedPausing.at(problem, ratio)
-        watched = deadline.mapped(_always(problem, best, known, backend))
+        # Whatever a priced program has met, the best step so far is told.
+        ours = assess(problem, best, known, Termination.TIME_LIMIT, method=backend)
+
+        def told(_: Any, ours: PausingResult = ours) -> PausingResult:
+            return ours
+
+        watched = deadline.mapped(told)
         found = PricedProgram(priced, times).solved(backend, SolveLimits(watched, seed), best)
         rounds, compile_s = rounds + 1, compile_s + found.compile_seconds
         report, said = {"solver": found.solver, "proof": found.proof}, found.termination
@@ -238,11 +230,11 @@ def solve(
             least = ratio + Fraction(min(0, found.bound), priced.time_price)
             known = least if known is None else max(known, least)
         break
-    return _judged(
+    return assess(
         problem,
         best,
-        said,
         known,
+        said,
         method=backend,
         rounds=rounds,
         seconds=time.perf_counter() - began - compile_s,
@@ -269,7 +261,22 @@ def solve_by(
         If the problem is too large for a backend or for enumeration.
     """
     integer(seed, "seed", maximum=2**31 - 1)
-    methods = {"brute-force": lambda: _enumerated(problem, time_limit)} | dict(own or {})
+
+    def enumerated() -> PausingResult:
+        began = time.perf_counter()
+        try:
+            with Deadline.of(time_limit).interrupting():
+                best = brute_force(problem)
+        except OutOfTime:
+            return assess(problem, None, None, Termination.TIME_LIMIT, method="brute-force")
+        report: dict[str, Any] = {"seconds": time.perf_counter() - began, "solver": own_solver()}
+        report |= {"method": "brute-force", "proof": "enumeration of all solutions"}
+        if best is None:
+            return assess(problem, None, None, Termination.INFEASIBLE, **report)
+        ratio, solution = Fraction(*best[0]), best[1]
+        return assess(problem, solution, ratio, Termination.OPTIMAL, **report)
+
+    methods = {"brute-force": enumerated} | dict(own or {})
     check_method(method, tuple(methods))
     if method in methods:
         return methods[method]()
@@ -280,9 +287,14 @@ def assess(
     problem: PausingProblem,
     solution: Solution | None,
     bound: Fraction | None,
+    said: Termination = Termination.FEASIBLE,
+    *,
+    proof: str | None = None,
     **report: Any,
 ) -> PausingResult:
     """Check a step from anywhere against a bound in units of time per token.
+
+    The result says no more than the checker and the bound bear out.
 
     Parameters
     ----------
@@ -292,52 +304,13 @@ def assess(
         Who runs and who starts where.
     bound : Fraction, optional
         Lower bound on units of time per token, derived in integers.
+    said : Termination
+        What whoever found the step says.
+    proof : str, optional
+        What proves the bound, or that there is no step.
     report
         Other fields of the result: ``method``, and how the solve went.
     """
-    return _judged(problem, solution, Termination.FEASIBLE, bound, **report)
-
-
-def _enumerated(problem: PausingProblem, time_limit: TimeLimit) -> PausingResult:
-    began = time.perf_counter()
-    try:
-        with Deadline.of(time_limit).interrupting():
-            best = brute_force(problem)
-    except OutOfTime:
-        return _judged(problem, None, Termination.TIME_LIMIT, None, method="brute-force")
-    report: dict[str, Any] = {"method": "brute-force", "seconds": time.perf_counter() - began}
-    report |= {"solver": own_solver(), "proof": "enumeration of all solutions"}
-    if best is None:
-        return _judged(problem, None, Termination.INFEASIBLE, None, **report)
-    (duration, tokens), solution = best
-    return _judged(problem, solution, Termination.OPTIMAL, Fraction(duration, tokens), **report)
-
-
-def _always(
-    problem: PausingProblem, best: Solution | None, bound: Fraction | None, method: str
-) -> Callable[[Any], PausingResult]:
-    """Return what tells of the best step so far, whatever a priced program has met."""
-    ours = _judged(problem, best, Termination.TIME_LIMIT, bound, method=method)
-    return lambda _: ours
-
-
-def _ratio(problem: PausingProblem, solution: Solution | None) -> Fraction:
-    """Return units of time per token of a step; without one, no less than that of any."""
-    if solution is None:
-        return Fraction(max(1, longest_step(problem)))
-    return Fraction(*time_and_tokens(problem, *solution))
-
-
-def _judged(
-    problem: PausingProblem,
-    solution: Solution | None,
-    said: Termination,
-    bound: Fraction | None,
-    *,
-    proof: str | None = None,
-    **report: Any,
-) -> PausingResult:
-    """Return a result that says no more than the checker and the bound bear out."""
     result = PausingResult(problem=problem, termination=said, **report)
     if solution is None:
         infeasible = said is Termination.INFEASIBLE
@@ -364,3 +337,10 @@ def _judged(
         violations=broken,
         proof=(proof or COMBINATORIAL) if proven else None,
     )
+
+
+def _ratio(problem: PausingProblem, solution: Solution | None) -> Fraction:
+    """Return units of time per token of a step; without one, no less than that of any."""
+    if solution is None:
+        return Fraction(max(1, longest_step(problem)))
+    return Fraction(*time_and_tokens(problem, *solution))

@@ -8,9 +8,9 @@ from typing import Any
 from formulations.backends import SolveLimits
 from formulations.batching import AgentNetwork
 from formulations.errors import InputError
-from formulations.fluid.solver import DUALITY, FluidResult
+from formulations.fluid.solver import FluidResult, proven_result
 from formulations.linear import solve_linear
-from formulations.results import Termination, own_solver
+from formulations.results import own_solver
 from formulations.stability.check import (
     Prices,
     capacity_bound,
@@ -125,7 +125,6 @@ def solve_capacity(
     check_arrivals(network)
     solve = solve_linear(lambda: build(network, virtual), backend, SolveLimits(time_limit, seed))
     values, prices = solve.values, solve.prices
-    claimed = solve.outcome.bound
     return _result(
         network,
         virtual,
@@ -136,7 +135,7 @@ def solve_capacity(
             {j: prices[f"work[{j}]"] for j in sorted(set(network.agent_of))},
             tuple(prices[f"virtual[{v}]"] for v in range(len(virtual))),
         ),
-        claimed=None if claimed is None else -float(claimed),
+        claimed=solve.claimed(-1),
         **solve.report(backend),
     )
 
@@ -215,13 +214,11 @@ def _result(
     violated = capacity_violations(network, virtual, flows, factor)
     violated |= price_violations(network, virtual, prices)
     bound = capacity_bound(network, prices)
-    proven = factor == bound and not violated
-    return CapacityResult(
-        termination=Termination.OPTIMAL if proven else Termination.FAILED,
-        proof=DUALITY if proven else None,
-        value=factor,
-        bound=bound,
-        violations=violated,
+    return proven_result(
+        CapacityResult,
+        factor,
+        bound,
+        violated,
         network=network,
         flows=flows,
         prices=prices,

@@ -1,6 +1,6 @@
 """What the theorems of the throughput-optimal paper say of a network, hypotheses checked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -58,7 +58,7 @@ class Theory:
 def theory(capacity: CapacityResult) -> Theory:
     """Return what the theorems say of a network whose capacity is known."""
     network = capacity.network
-    warnings = (*_rate_warnings(network), *_chunk_warnings(network), *_virtual_warnings(capacity))
+    warnings = tuple(_warnings(capacity))
     verdict, source = _judge(capacity)
     several = any(agent.engines > 1 for agent in network.agents)
     hypotheses = (*HYPOTHESES, *((_BALANCING,) if several else ()))
@@ -93,40 +93,33 @@ def _judge(capacity: CapacityResult) -> tuple[Verdict, str]:
 def _when_the_condition_holds(network: AgentNetwork) -> tuple[Verdict, str]:
     if not all(agent.chunked for agent in network.agents):
         return Verdict.OPEN, "Theorem 1 (a) does not apply: without chunks batches are not full"
-    if not network.routes:
-        return Verdict.STABLE, _single_stage_theorem(network)
-    if set(network.types) <= set(network.fork_join):
-        return Verdict.OPEN, "Conjecture 1 says stable for forks and joins; it is not proven"
-    return Verdict.OPEN, "in a network the load condition is not enough for every policy (4.3)"
-
-
-def _single_stage_theorem(network: AgentNetwork) -> str:
-    """Name the theorem of agents that do not depend on each other, the most general needed."""
+    if network.routes:
+        if set(network.types) <= set(network.fork_join):
+            return Verdict.OPEN, "Conjecture 1 says stable for forks and joins; it is not proven"
+        return Verdict.OPEN, "in a network the load condition is not enough for every policy (4.3)"
+    # Agents do not depend on each other: the most general theorem that is needed.
     if any(agent.engines > 1 for agent in network.agents):
-        return "Proposition 1: engines in parallel (4.1)"
+        return Verdict.STABLE, "Proposition 1: engines in parallel (4.1)"
     shared = any(len(network.stages_at(j)) > 1 for j in range(len(network.agents)))
-    return "section 4.2: several types on one engine (4.2)" if shared else "Theorem 1 (a)"
+    theorem = "section 4.2: several types on one engine (4.2)" if shared else "Theorem 1 (a)"
+    return Verdict.STABLE, theorem
 
 
-def _rate_warnings(network: AgentNetwork) -> Sequence[str]:
-    checks = ((agent, agent.batch_time.rate_check(agent.budget)) for agent in network.agents)
-    return [f"{agent.name}: {text}" for agent, check in checks if (text := check.warning())]
-
-
-def _chunk_warnings(network: AgentNetwork) -> Sequence[str]:
-    return [
-        f"{agent.name}: prompts are not cut, so batches are not always full: Theorem 1 (a) does "
-        "not apply, the load condition is necessary only"
-        for agent in network.agents
-        if not agent.chunked
-    ]
-
-
-def _virtual_warnings(capacity: CapacityResult) -> Sequence[str]:
-    names = (station.name(capacity.network) for station in capacity.virtual)
-    return [
-        f"{name}: never served together under this priority, load {capacity.loads[name]} > 1: "
-        "queues grow although no agent is overloaded (section 4.3)"
-        for name in names
-        if capacity.loads[name] > 1
-    ]
+def _warnings(capacity: CapacityResult) -> Iterator[str]:
+    """Yield which theorem a network breaks the hypotheses of, and how."""
+    network = capacity.network
+    for agent in network.agents:
+        if text := agent.batch_time.rate_check(agent.budget).warning():
+            yield f"{agent.name}: {text}"
+    for agent in network.agents:
+        if not agent.chunked:
+            yield (
+                f"{agent.name}: prompts are not cut, so batches are not always full: Theorem 1 "
+                "(a) does not apply, the load condition is necessary only"
+            )
+    for name in (station.name(network) for station in capacity.virtual):
+        if (load := capacity.loads[name]) > 1:
+            yield (
+                f"{name}: never served together under this priority, load {load} > 1: queues grow "
+                "although no agent is overloaded (section 4.3)"
+            )

@@ -40,10 +40,10 @@ from formulations.errors import InputError
 from formulations.step.bound import most_benefit
 from formulations.step.exhaustion import (
     UNREACHABLE,
-    Placements,
     PricedWorkers,
     WorkBudget,
     has_disjoint_choice,
+    placement_beats,
     priced_sums,
 )
 from formulations.step.problem import Objective, StepProblem
@@ -419,6 +419,25 @@ class _Core:
         at_least = len(self.sizes) - np.searchsorted(self.ascending, positive)
         return bool((places >= at_least).all())
 
+    def largest_sum(self, peak: int) -> int:
+        """Largest sum of interest under a peak: no worker has more room or more requests."""
+        most = int(self.below[-1] - self.below[len(self.sizes) - int(self.capacity.max())])
+        return min(peak - int(self.base.min()), most)
+
+    def priced_sums(self, prices: IntArray, scale: int, limit: int) -> IntArray:
+        """Largest ``Σ (scale·s_i − λ_i)`` of c requests of sum <= x, for each c and x <= limit."""
+        values = scale * self.sizes - prices
+        return priced_sums(self.sizes, values, int(self.capacity.max()), limit)
+
+    def total(self, table: IntArray, peaks: IntArray) -> IntArray:
+        """Sum each worker's entry under each peak; hugely negative where a slot stays empty."""
+        margins = np.minimum(peaks - self.base[:, None], table.shape[1] - 1)
+        parts = table[self.capacity[:, None], margins]
+        # Entries near the marker stand for "no such subset" and must not be summed into overflow.
+        is_there = (parts > UNREACHABLE // 2).all(axis=0)
+        total: IntArray = np.where(is_there, parts.sum(axis=0), -(2**61))
+        return total
+
 
 def _check_covered(problem: StepProblem) -> None:
     """Refuse what has no one-dimensional core; extra constraints only raise the optimum."""
@@ -455,21 +474,25 @@ def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] 
         return []
     if len(core.base) == 0:
         return None
-    last = _last_open_peak(core, target)
+    # The closed form never falls.
+    low, high = first, first + 1
+    while core.closed_form(high) < target:
+        low, high = high, 2 * high - first + 1
+    last = low + bisect_left(range(low + 1, high), target, key=core.closed_form)
     most = int(core.capacity.max())
-    limit = _largest_sum(core, last)
+    limit = core.largest_sum(last)
     if (most + 1) * (limit + 1) > _MAX_CELLS or last - first > _MAX_CELLS:
         return None
     open_peaks = np.arange(first, last + 1)
-    reachable = _priced_sums(core, np.zeros_like(core.sizes), 1, limit)
-    total = np.minimum(_sum_over_workers(core, reachable, open_peaks), core.largest_total)
+    reachable = core.priced_sums(np.zeros_like(core.sizes), 1, limit)
+    total = np.minimum(core.total(reachable, open_peaks), core.largest_total)
     bounds = core.num_workers * open_peaks - core.total_base - total
     open_peaks = open_peaks[bounds < target]
     scale = certificate.price_scale
     for vector in certificate.prices:
         prices = np.array(vector, dtype=np.int64)
-        table = _priced_sums(core, prices, scale, limit)
-        total = _sum_over_workers(core, table, open_peaks) + int(prices.sum())
+        table = core.priced_sums(prices, scale, limit)
+        total = core.total(table, open_peaks) + int(prices.sum())
         # The total is an integer, so that its bound may be rounded down.
         bounds = core.num_workers * open_peaks - core.total_base - total // scale
         open_peaks = open_peaks[(bounds < target) & (total > UNREACHABLE)]
@@ -484,24 +507,18 @@ def _left_of_packing(core: _Core, certificate: Certificate, target: int) -> list
         return []
     if len(core.sizes) == 0:
         return [peak]
-    limit = _largest_sum(core, peak)
+    limit = core.largest_sum(peak)
     if (int(core.capacity.max()) + 1) * (limit + 1) > _MAX_CELLS:
         return None
     for vector in certificate.prices:
         prices = np.array(vector, dtype=np.int64)
-        table = _priced_sums(core, prices, certificate.price_scale, limit)
+        table = core.priced_sums(prices, certificate.price_scale, limit)
         # Where all are admitted a worker may take fewer than it has slots.
         table = np.maximum.accumulate(table, axis=0)
-        total = int(_sum_over_workers(core, table, np.array([peak]))[0]) + int(prices.sum())
+        total = int(core.total(table, np.array([peak]))[0]) + int(prices.sum())
         if total // certificate.price_scale < core.total_size:
             return []
     return [peak]
-
-
-def _largest_sum(core: _Core, peak: int) -> int:
-    """Largest sum of interest under a peak: no worker has more room or more requests."""
-    most = int(core.below[-1] - core.below[len(core.sizes) - int(core.capacity.max())])
-    return min(peak - int(core.base.min()), most)
 
 
 def _none_beats(
@@ -515,14 +532,11 @@ def _none_beats(
     except InputError:
         if len(core.sizes) > _MAX_PLACED:
             raise
-    return not Placements(
-        core.num_workers,
-        core.total_base,
-        core.peak,
-        core.base.tolist(),
-        core.capacity.tolist(),
-        core.ascending[::-1].tolist(),
-    ).beat(target, WorkBudget())
+    open_workers = list(zip(core.base.tolist(), core.capacity.tolist(), strict=True))
+    descending = core.ascending[::-1].tolist()
+    return not placement_beats(
+        core.num_workers, core.total_base, core.peak, open_workers, descending, target
+    )
 
 
 def _beaten_under(
@@ -530,13 +544,13 @@ def _beaten_under(
 ) -> bool:
     """Whether disjoint subsets under this peak beat the claim, at the prices that allow fewest."""
     needed = core.value(peak, 0) - target + 1
-    limit = _largest_sum(core, peak)
+    limit = core.largest_sum(peak)
     options = [(np.zeros_like(core.sizes), 1)]
     options += [(np.array(v, dtype=np.int64), certificate.price_scale) for v in certificate.prices]
     chosen = None
     for prices, scale in options:
-        table = _priced_sums(core, prices, scale, limit)
-        total = int(_sum_over_workers(core, table, np.array([peak]))[0]) + int(prices.sum())
+        table = core.priced_sums(prices, scale, limit)
+        total = int(core.total(table, np.array([peak]))[0]) + int(prices.sum())
         budget = total - scale * needed
         # Budgets of different scales compare in tokens.
         if chosen is None or budget * chosen[2] < chosen[3] * scale:
@@ -554,30 +568,6 @@ def _beaten_under(
     return budget >= 0 and has_disjoint_choice(workers, budget, work)
 
 
-def _last_open_peak(core: _Core, target: int) -> int:
-    """Largest peak that the closed form leaves below ``target``; that form never falls."""
-    low = core.first_peak
-    high = low + 1
-    while core.closed_form(high) < target:
-        low, high = high, 2 * high - core.first_peak + 1
-    return low + bisect_left(range(low + 1, high), target, key=core.closed_form)
-
-
-def _priced_sums(core: _Core, prices: IntArray, scale: int, limit: int) -> IntArray:
-    """Largest ``Σ (scale·s_i − λ_i)`` over c requests of sum <= x, for each c and x <= limit."""
-    values = scale * core.sizes - prices
-    return priced_sums(core.sizes, values, int(core.capacity.max()), limit)
-
-
-def _sum_over_workers(core: _Core, table: IntArray, peaks: IntArray) -> IntArray:
-    """Sum each worker's entry under each peak; hugely negative where a slot cannot be filled."""
-    margins = np.minimum(peaks - core.base[:, None], table.shape[1] - 1)
-    parts = table[core.capacity[:, None], margins]
-    # Entries near the marker stand for "no such subset" and must not be summed into overflow.
-    total: IntArray = np.where((parts > UNREACHABLE // 2).all(axis=0), parts.sum(axis=0), -(2**61))
-    return total
-
-
 def _nested_bound(core: _Core, reachable: IntArray, peak: int) -> int:
     """Bound one peak by nested thresholds: of single slots beside reachable sums, and of all."""
     single = core.capacity == 1
@@ -585,7 +575,7 @@ def _nested_bound(core: _Core, reachable: IntArray, peak: int) -> int:
     slots = np.repeat(margins - core.below[core.capacity - 1], core.capacity)
     of_slots = _largest_nested_total(core.ascending, slots)
     of_single = _largest_nested_total(core.ascending, margins[single])
-    of_workers = int(_sum_over_workers(core, reachable, np.array([peak]))[0])
+    of_workers = int(core.total(reachable, np.array([peak]))[0])
     if of_workers < 0 or of_slots is None or of_single is None:
         return 2**62
     reached = reachable[1, np.minimum(margins[single], reachable.shape[1] - 1)]

@@ -4,7 +4,7 @@ They share no code with the solvers, take integers only, and give up at a stated
 Bounds on one worker are made of `priced_sums`, the largest values of requests by number and sum.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -184,52 +184,53 @@ def _bits(word: int) -> Iterator[int]:
         word &= word - 1
 
 
-@dataclass(frozen=True)
-class Placements:
-    """All placements of a one-dimensional problem, largest request first.
+def placement_beats(
+    num_workers: int,
+    total_base: int,
+    floor: int,
+    open_workers: Sequence[tuple[int, int]],
+    descending: list[int],
+    target: int,
+) -> bool:
+    """Whether a placement of a one-dimensional problem has an objective below ``target``.
 
     Parameters
     ----------
-    num_workers, total_base, peak : int
+    num_workers, total_base, floor : int
         ``G``, ``Σ b_g`` and the largest base load, of all workers.
-    base, capacity : list of int
-        One per open worker.
+    open_workers : sequence of (int, int)
+        Load and free slots of each open worker.
     descending : list of int
-        Sizes.
+        Sizes, largest first.
+    target : int
+        The claim.
     """
+    work = WorkBudget()
+    start = tuple(sorted(open_workers))
+    base = sum(load for load, _ in start)
+    admitted = min(len(descending), sum(free for _, free in start))
 
-    num_workers: int
-    total_base: int
-    peak: int
-    base: list[int]
-    capacity: list[int]
-    descending: list[int]
-
-    def beat(self, target: int, work: WorkBudget) -> bool:
-        """Whether a placement has an objective below ``target``."""
-        start = tuple(sorted(zip(self.base, self.capacity, strict=True)))
-        admitted = min(len(self.descending), sum(self.capacity))
-        reached = {(start, admitted)}
-        if self._bound(start, admitted, 0) >= target:
-            return False
-        for depth, size in enumerate(self.descending):
-            following = set()
-            for state, left in reached:
-                work.spend(len(state))
-                if left < len(self.descending) - depth:
-                    following.add((state, left))
-                if left > 0:
-                    following.update((s, left - 1) for s in _with_request(state, size))
-            reached = {s for s in following if self._bound(*s, depth + 1) < target}
-        return bool(reached)
-
-    def _bound(self, state: tuple[tuple[int, int], ...], left: int, depth: int) -> int:
+    def bound(state: tuple[tuple[int, int], ...], left: int, depth: int) -> int:
         """No peak is lower than that so far, and no total higher than room or requests allow."""
-        peak = max([self.peak, *(load for load, _ in state)])
-        total = sum(load for load, _ in state) - sum(self.base)
+        peak = max([floor, *(load for load, _ in state)])
+        total = sum(load for load, _ in state) - base
         room = sum(peak - load for load, free in state if free > 0)
-        largest = sum(self.descending[depth : depth + left])
-        return self.num_workers * peak - self.total_base - total - min(room, largest)
+        largest = sum(descending[depth : depth + left])
+        return num_workers * peak - total_base - total - min(room, largest)
+
+    reached = {(start, admitted)}
+    if bound(start, admitted, 0) >= target:
+        return False
+    for depth, size in enumerate(descending):
+        following = set()
+        for state, left in reached:
+            work.spend(len(state))
+            if left < len(descending) - depth:
+                following.add((state, left))
+            if left > 0:
+                following.update((s, left - 1) for s in _with_request(state, size))
+        reached = {s for s in following if bound(*s, depth + 1) < target}
+    return bool(reached)
 
 
 def _with_request(

@@ -65,13 +65,63 @@ def beats(made: PricedRound, modes: list[Mode], least: dict[int, int], budget: i
     """
     work = WorkBudget()
     columns = [column for mode in modes for column in _near_best(made, mode, least, budget, work)]
-    return _Search(made, len(least), work).choose(columns, {}, 0, budget)
+    problem = made.windows.problem
+
+    def least_objective(chosen: dict[int, _Column], rest: dict[int, list[_Column]]) -> int:
+        """Bound by the peaks of the chosen ones and the largest total of the rest."""
+        peaks = made.floors
+        for column in chosen.values():
+            peaks = np.maximum(peaks, column.times)
+        worth = sum(c.worth for c in chosen.values())
+        worth += sum(max(c.worth for c in row) for row in rest.values())
+        return made.paid(peaks) - worth
+
+    def is_better(chosen: dict[int, _Column]) -> bool:
+        assignment: list[int | None] = [None] * problem.num_requests
+        for column in chosen.values():
+            for i in column.members:
+                assignment[i] = column.worker
+        loads = problem.loads(assignment).tolist()
+        return not violations(problem, assignment) and plain_objective(problem, loads) < made.claim
+
+    def choose(columns: list[_Column], chosen: dict[int, _Column], budget: int) -> bool:
+        """Whether these columns complete a choice that beats the claim.
+
+        The worker with the fewest sets is served first.
+        """
+        if len(chosen) == len(least):
+            # What it costs by its peaks is soon told, and hardly ever below the claim.
+            return least_objective(chosen, {}) < made.claim and is_better(chosen)
+        by_worker: dict[int, list[_Column]] = {}
+        for column in columns:
+            by_worker.setdefault(column.worker, []).append(column)
+        work.spend(len(columns) + 1)
+        if len(chosen) + len(by_worker) < len(least):
+            return False
+        if sum(min(c.cost for c in row) for row in by_worker.values()) > budget:
+            return False
+        if least_objective(chosen, by_worker) >= made.claim:
+            return False
+        for column in min(by_worker.values(), key=len):
+            left = budget - column.cost
+            rest = [
+                c
+                for c in columns
+                if c.worker != column.worker and not c.bits & column.bits and c.cost <= left
+            ]
+            work.spend(len(columns))
+            if choose(rest, chosen | {column.worker: column}, left):
+                return True
+        return False
+
+    return choose(columns, {}, budget)
 
 
 def _near_best(
     made: PricedRound, mode: Mode, least: dict[int, int], budget: int, work: WorkBudget
 ) -> Iterator[_Column]:
     """Yield all sets of a mode within the budget."""
+    windows, problem = made.windows, made.windows.problem
     costs = made.costs(mode)
     table = made.table(mode.worker)
     values = made.values(mode.worker).tolist()
@@ -80,7 +130,17 @@ def _near_best(
     for x in np.flatnonzero(above <= budget).tolist():
         limit = int(costs[x]) - least[mode.worker] - budget
         for value, members in _sets(made, table, values, mode.count, mode.low + x, limit, work):
-            yield _column(made, mode, int(costs[x]) - value - least[mode.worker], members)
+            taken = (*mode.own, *members)
+            added = problem.contribution[list(taken)].sum(axis=0)
+            yield _Column(
+                mode.worker,
+                int(costs[x]) - value - least[mode.worker],
+                taken,
+                sum(1 << i for i in taken),
+                windows.times(mode.worker, problem.base[mode.worker] + added),
+                int(problem.time_weights[mode.worker])
+                * int((windows.total_weights * added).sum()),
+            )
 
 
 def _sets(
@@ -108,81 +168,6 @@ def _sets(
             worth = value + values[i]
             if rest >= 0 and worth + int(table[left - 1, rest]) >= least:
                 stack.append((left - 1, rest, worth, (*members, common[i]), i))
-
-
-def _column(made: PricedRound, mode: Mode, cost: int, members: tuple[int, ...]) -> _Column:
-    windows = made.windows
-    taken = (*mode.own, *members)
-    added = windows.problem.contribution[list(taken)].sum(axis=0)
-    loads = windows.problem.base[mode.worker] + added
-    tau = int(windows.problem.time_weights[mode.worker])
-    return _Column(
-        mode.worker,
-        cost,
-        taken,
-        sum(1 << i for i in taken),
-        windows.times(mode.worker, loads),
-        tau * int((windows.total_weights * added).sum()),
-    )
-
-
-@dataclass
-class _Search:
-    """Serve the worker with the fewest sets first."""
-
-    made: PricedRound
-    num_workers: int
-    work: WorkBudget
-
-    def choose(
-        self, columns: list[_Column], chosen: dict[int, _Column], used: int, budget: int
-    ) -> bool:
-        """Whether these columns complete a choice that beats the claim."""
-        if len(chosen) == self.num_workers:
-            # What it costs by its peaks is soon told, and hardly ever below the claim.
-            return self._least(chosen, {}) < self.made.claim and self._beats(chosen)
-        by_worker: dict[int, list[_Column]] = {}
-        for column in columns:
-            by_worker.setdefault(column.worker, []).append(column)
-        self.work.spend(len(columns) + 1)
-        if len(chosen) + len(by_worker) < self.num_workers:
-            return False
-        if sum(min(c.cost for c in row) for row in by_worker.values()) > budget:
-            return False
-        if self._least(chosen, by_worker) >= self.made.claim:
-            return False
-        for column in min(by_worker.values(), key=len):
-            left = budget - column.cost
-            rest = [
-                c
-                for c in columns
-                if c.worker != column.worker and not c.bits & column.bits and c.cost <= left
-            ]
-            self.work.spend(len(columns))
-            if self.choose(rest, chosen | {column.worker: column}, used | column.bits, left):
-                return True
-        return False
-
-    def _least(self, chosen: dict[int, _Column], rest: dict[int, list[_Column]]) -> int:
-        """Bound by the peaks of the chosen ones and the largest total of the rest."""
-        peaks = self.made.floors
-        for column in chosen.values():
-            peaks = np.maximum(peaks, column.times)
-        worth = sum(c.worth for c in chosen.values())
-        worth += sum(max(c.worth for c in row) for row in rest.values())
-        return self.made.paid(peaks) - worth
-
-    def _beats(self, chosen: dict[int, _Column]) -> bool:
-        problem = self.made.windows.problem
-        assignment: list[int | None] = [None] * problem.num_requests
-        for column in chosen.values():
-            for i in column.members:
-                assignment[i] = column.worker
-        loads = problem.loads(assignment).tolist()
-        return (
-            not violations(problem, assignment)
-            and plain_objective(problem, loads) < self.made.claim
-        )
 
 
 #: Larger than any cost.
