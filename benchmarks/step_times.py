@@ -21,6 +21,7 @@ import numpy as np
 from benchmarks.requests import SYNTHETIC, requests_digest
 from benchmarks.step_extras import EXTRAS, with_discount, with_extra
 from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
+from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.options import WindowKnows
 from bfio.decode.prediction import registry as predictors
 from bfio.step.exact import prepare, solve_exact
@@ -40,7 +41,7 @@ from formulations.step.problem import StepProblem
 from formulations.step.solver import StepProgram, assess, solve
 
 ARGUMENTS = (
-    "size", "requests", "output_mean", "projection", "horizon", "moment", "method", "time_limit",
+    "size", "requests", "output_mean", "projection", LOOK_AHEAD, "moment", "method", "time_limit",
     "seed", "policy", "predictor", "window_knows", "discount", "extra", "without",
 )  # fmt: skip
 #: Ways of closing that need no general solver.
@@ -366,7 +367,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments; the row harvests a run, cuts the window and solves one problem."""
     given = Arguments(arguments, ARGUMENTS)
     harvest, place = _chosen(given, context)
-    look_ahead = given.whole("horizon", 0, maximum=LONGEST)
+    look_ahead = given.whole(LOOK_AHEAD, 0, maximum=LONGEST)
     discount = given.exact("discount", positive=True) or Fraction(1)
     if discount > 1:
         raise InputError("argument discount", f"{discount} exceeds 1", "give a factor from 0 to 1")

@@ -63,25 +63,17 @@ _MOST_COUNTED = 1_000_000
 
 @dataclass(frozen=True)
 class MeasuredPart:
-    """Which steps and requests of a run count.
+    """Which steps and requests of a run count."""
 
-    Parameters
-    ----------
-    is_timed : bool
-        Whether ``begin`` and ``end`` are times [s]; otherwise they are numbers of steps.
-    begin, end : float
-        Steps count that begin at or after the one and before the other.
-    first, last : int
-        Requests count from ``first`` up to but without ``last``.
-    why_not : str
-        Why there is no such part, and what would make one; empty if there is one.
-    """
-
+    #: Whether ``begin`` and ``end`` are times [s]; otherwise they are numbers of steps.
     is_timed: bool
+    #: Steps count that begin at or after the one and before the other.
     begin: float
     end: float
+    #: Requests count from ``first`` up to but without ``last``.
     first: int
     last: int
+    #: Why there is no such part, and what would make one; empty if there is one.
     why_not: str = ""
 
     def steps(self, run: Run) -> IntArray | None:

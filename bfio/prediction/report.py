@@ -20,6 +20,7 @@ import numpy as np
 
 from bfio.common.number_text import number
 from bfio.common.provenance import version_and_commit
+from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.prediction.options import EvaluationOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.frames import data_frame, html_paragraphs, html_table
@@ -128,7 +129,7 @@ def calibration_error(curve: list[CalibrationBin]) -> float:
 
 
 #: Fields that documents call by the option that sets them.
-_KEYS = {"look_ahead": "horizon"}
+_KEYS = {"look_ahead": LOOK_AHEAD}
 #: Columns of tables: value, heading.
 COLUMNS = {
     "points": "points",
@@ -274,7 +275,7 @@ class PredictorReport:
         InputError
             If pandas is not installed.
         """
-        own = {"predictor": self.predictor, "horizon": self.look_ahead}
+        own = {"predictor": self.predictor, LOOK_AHEAD: self.look_ahead}
         return data_frame([own | asdict(entry) for entry in self.by_age])
 
     def plot(self) -> ShownFigure:
@@ -310,7 +311,7 @@ class PredictorReport:
         which = "every point ends" if self.base_rate else "no point ends"
         return [
             f"{self.predictor}, H = {self.look_ahead}: the AUC is undefined, as {which} within "
-            "the window; another --horizon or more varied outputs would define it."
+            f"the window; another --{LOOK_AHEAD} or more varied outputs would define it."
         ]
 
 

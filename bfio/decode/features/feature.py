@@ -48,51 +48,31 @@ Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
 
 @dataclass(frozen=True)
 class Feature:
-    """What a feature adds to settings, checks, remarks, record and replay.
+    """What a feature adds to settings, checks, remarks, record and replay."""
 
-    Parameters
-    ----------
-    name : str
-        What its part of a line of settings is called.
-    parts : mapping
-        Names that its compilable functions are marked with (``part_of``), and who uses each.
-    setting : callable
-        Its words there; empty where all is as by default.
-    after : str
-        The part of the line behind which they stand.
-    check : callable
-        Raises `InputError` if a run cannot be made for it.
-    idle : callable
-        Yields what was asked for and changes nothing, a sentence each.
-    unseen : callable
-        Likewise, from runs that differ in the policy only: which events none of them saw.
-    record : callable
-        From the state at the end of a run to its fields of `bfio.decode.run.Run`.
-    malformed : callable
-        Counts entries of these that no replay could follow.
-    rules : mapping
-        Rules of the replay of a run, by name.
-    worker_s : callable
-        What it adds to the times of workers in the replay of a run, shape (K, G) [s].
-    metrics : iterable of Metric
-        Metrics of its runs.
-    rank : int
-        Where it is told of among the others: in ascending order, equal ones by name.
-    """
-
-    name: str
+    name: str  #: What its part of a line of settings is called.
+    #: Names that its compilable functions are marked with (``part_of``), and who uses each.
     parts: Mapping[str, Used] = field(default_factory=dict)
     _: KW_ONLY
+    #: Its words there; empty where all is as by default.
     setting: Setting = lambda cluster, options: ""
-    after: str = "dispatch"
+    after: str = "dispatch"  #: The part of the line behind which they stand.
+    #: Raises `InputError` if a run cannot be made for it.
     check: Check = lambda workload, cluster, options, look_ahead, pauses: None
+    #: Yields what was asked for and changes nothing, a sentence each.
     idle: Idle = lambda policies, cluster, options, tells_prompts: iter(())
+    #: Likewise, from runs that differ in the policy only: which events none of them saw.
     unseen: Callable[[Sequence[Run]], Iterator[str]] = lambda runs: iter(())
+    #: From the state at the end of a run to its fields of `bfio.decode.run.Run`.
     record: Callable[[State], Mapping[str, object]] = lambda state: {}
+    #: Counts entries of these that no replay could follow.
     malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0
+    #: Rules of the replay of a run, by name.
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    #: What it adds to the times of workers in the replay of a run, shape (K, G) [s].
     worker_s: Callable[[Replay], FloatArray | float] = lambda replay: 0.0
-    metrics: Iterable[Metric[RunPart]] = ()
+    metrics: Iterable[Metric[RunPart]] = ()  #: Metrics of its runs.
+    #: Where it is told of among the others: in ascending order, equal ones by name.
     rank: int = 100
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from bfio.common.options import from_mapping, names_of
 from bfio.common.users_digest import users_digest
+from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.policy import MAX_SHOWN
 from bfio.decode.prediction import registry as predictors
 from bfio.prediction.evaluation import evaluate_predictor, split
@@ -28,7 +29,7 @@ ARGUMENTS = (
     *(name for name in WORKLOAD_ARGUMENTS if name not in ("requests_per_slot", "train_share")),
     *names_of(EvaluationOptions),
     "predictor",
-    "horizon",
+    LOOK_AHEAD,
 )
 #: Values that a report has under the same name.
 VALUES = descriptions(
@@ -73,9 +74,9 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     how = from_mapping(EvaluationOptions, given.given, seed=given.whole("seed", 0))
     predictor = given.text("predictor", "none")
     predictors.find(predictor)
-    look_ahead = given.whole("horizon", 20, minimum=1, maximum=MAX_SHOWN)
+    look_ahead = given.whole(LOOK_AHEAD, 20, minimum=1, maximum=MAX_SHOWN)
     facts = request_facts(choice)
-    told = {"horizon": look_ahead} | {n: getattr(how, n) for n in names_of(EvaluationOptions)}
+    told = {LOOK_AHEAD: look_ahead} | {n: getattr(how, n) for n in names_of(EvaluationOptions)}
     own = users_digest(predictor) if predictors.is_own(predictor) else ""
     return Planned(
         digest_of(facts.digest, own) if own else facts.digest,

@@ -27,6 +27,7 @@ from bfio.decode.metrics import (
     measure_steady,
     measured_of,
 )
+from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.options import RunOptions
 from bfio.decode.policies.bf_io import is_own_backend
 from bfio.decode.policy_registry import (
@@ -257,7 +258,7 @@ class RunPlan:
     def in_force(self) -> dict[str, object]:
         """Options that the policy reads, with their values."""
         used = self.policy.in_force(self.options, self.cluster)
-        return used | ({"horizon": self.look_ahead} if self.policy.is_own else {})
+        return used | ({LOOK_AHEAD: self.look_ahead} if self.policy.is_own else {})
 
     @property
     def look_ahead(self) -> int:
@@ -303,7 +304,7 @@ class RunPlan:
             (remarks if is_blind(self.options) else refuted).append(sentence)
         (refuted if asked else remarks).extend(unused_projection(self.options))
         if self.options.predictor != "none":
-            sentence = unasked_predictor(self.options, "horizon = H")
+            sentence = unasked_predictor(self.options, f"{LOOK_AHEAD} = H")
             (refuted if asked else remarks).append(sentence)
         if facts.past:
             sentence = unused_history(facts.past, "No predictor here learns")
@@ -354,7 +355,7 @@ class RunPlan:
     def draws_with(self, look_ahead: int) -> bool:
         """Return whether that or something else that looks so far ahead may draw."""
         # Nobody asks a predictor where nobody looks ahead.
-        asks = "horizon" in self.policy.table or look_ahead > 0
+        asks = LOOK_AHEAD in self.policy.table or look_ahead > 0
         drawn = drawing(self.options) - (frozenset() if asks else {"predictor"})
         return self.policy.draws or bool(drawn)
 

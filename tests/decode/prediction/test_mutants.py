@@ -51,7 +51,9 @@ MODULES: dict[ModuleType, ModuleType] = {
 
 
 #: The functions of predictions among those of endings.
-PREDICTIONS = re.compile("(predict|forget|leave_ring|learn_lengths|enlist|strike)[a-z_]*:")
+PREDICTIONS = re.compile(
+    "(predict(?!ed_by_)|forget|leave_ring|learn_lengths|enlist|strike)[a-z_]*:"
+)
 _BOUND = "enlist: due = min(due, step + len(calendar.first) - 1) -> due = min(due, step "
 #: Mistakes that are none.
 EQUIVALENT = {
