@@ -1,13 +1,13 @@
 """Which source files a module runs: its own, those it imports in turn, and a digest of them.
 
-Stored rows and cached machine code are told apart by it: they stay valid as long as nothing that
-made them has changed, whatever else did.
+Stored rows are told apart by it: they stay valid as long as nothing that made them has changed,
+whatever else did.
 """
 
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("bfio", "formulations", "benchmarks", "proofs_checks")
 #: Folders of installed packages, which count by their versions only.
 _INSTALLED = ("site-packages", "dist-packages")
-# Sources are scanned, not parsed: a kernel asks before it is loaded, and parsing takes ten times
-# as long. What is taken for an import by mistake changes nothing unless such a module exists.
+# Sources are scanned, not parsed, which takes ten times as long. What is taken for an import by
+# mistake changes nothing unless such a module exists.
 _STATEMENT = re.compile(
     r"(?:^|[;:])[ \t]*"
     r"(?:from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))",
@@ -38,19 +38,8 @@ def closure_digest(*modules: str, root: Path = ROOT) -> str:
     root : Path
         Folder from which names lead to files, besides that of the project.
     """
-    return sources_digest(import_closure(*modules, root=root))
-
-
-def sources_digest(closure: Mapping[str, Path]) -> str:
-    """Return the `closure_digest` of an import closure that is already known.
-
-    Parameters
-    ----------
-    closure : mapping of str to Path
-        Modules and their files, see `import_closure`.
-    """
     digest = hashlib.sha256()
-    for name, file in closure.items():
+    for name, file in import_closure(*modules, root=root).items():
         digest.update(name.encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]

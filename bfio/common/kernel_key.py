@@ -135,12 +135,15 @@ class _Walk:
             return self._number(value)
         home = str(getattr(value, "__module__", ""))
         if _is_known_by_version(home) or isinstance(value, np.ufunc):
-            return f"{home} {getattr(value, '__qualname__', value.__class__.__qualname__)}"
+            name = getattr(value, "__qualname__", getattr(value, "__name__", repr(value)))
+            self.is_told &= " at 0x" not in name
+            return f"{home} {name}"
         if isinstance(value, type):
             # Of a class machine code knows the fields, or the members.
             fields = getattr(value, "_fields", ())
             members = [repr(member) for member in value] if issubclass(value, Enum) else []
-            return f"class {home} {value.__qualname__} {fields} {members}"
+            defaults = self._value(getattr(value, "_field_defaults", {}), ())
+            return f"class {home} {value.__qualname__} {fields} {defaults} {members}"
         if isinstance(value, FunctionType):
             return self._number(value)
         self.is_told = False

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bfio.common import engine_choice
 from bfio.common.engine_choice import Engine
+from bfio.common.numba_parts import uses_private_parts
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.compiled import compile_kernels
 from bfio.wait.fcfs import FirstComeFirstServed
@@ -112,6 +113,7 @@ def test_a_difference_is_noticed() -> None:
     assert {"completion", "StageBatches.start", "Events.request"} <= set(differences(*runs))
 
 
+@pytest.mark.skipif(not uses_private_parts(), reason="plain Numba keeps no kernels on disk")
 def test_the_engine_is_chosen_by_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Auto takes the reference for short runs, and for policies that are not built in.
 

@@ -188,7 +188,7 @@ def _prepare() -> None:
     from bfio.common.kernel_groups import ensure_compiled
     from bfio.decode.adaptive.rehearsal import warm_up
 
-    ensure_compiled("adaptive")
+    ensure_compiled("adaptive decisions")
     warm_up()
 
 

@@ -62,7 +62,7 @@ def _prepare() -> None:
     from bfio.common.kernel_groups import ensure_compiled
     from bfio.decode.rolling.plan import warm_up
 
-    ensure_compiled("rolling-horizon")
+    ensure_compiled("rolling-horizon decisions")
     warm_up()
 
 

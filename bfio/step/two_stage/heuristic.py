@@ -123,7 +123,7 @@ def compile_kernels() -> None:
     """Compile the kernels, or load them from the cache on disk; once per process."""
     from bfio.step.two_stage.kernels.decide import warm_up
 
-    ensure_compiled("two-stage")
+    ensure_compiled("two-stage decisions")
     warm_up()
     _kernels_are_on_disk.cache_clear()
 
