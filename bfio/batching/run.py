@@ -317,27 +317,39 @@ _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 def _register_times() -> None:
     for name, (row, words, short) in _TIMES.items():
-        heading = Column(f"{short}\nmean")
-        METRICS.metric(f"{name}_mean", TIME, f"mean time {words}", heading)(_mean_of(row))
+        METRICS.metric(f"{name}_mean", TIME, f"mean time {words}", Column(f"{short}\nmean"))(
+            _of_times(row, lambda counted: int(counted[SUM]) / int(counted[COUNT]))
+        )
         for label, share in _SHARES.items():
             column = Column(f"{short}\n{label}") if label == "p99" else None
             text = f"{label[1:]}th percentile of the time {words}"
             METRICS.metric(f"{name}_{label}", TIME, text, column)(_percentile_of(row, share))
-        METRICS.metric(f"{name}_max", TIME, f"longest time {words}")(_longest_of(row))
+        METRICS.metric(f"{name}_max", TIME, f"longest time {words}")(
+            _of_times(row, lambda counted: int(counted[LONGEST]))
+        )
         METRICS.metric(
             f"{name}_attainment",
             "1",
             f"share of times {words} within the deadline; 1 without one",
             domain=Domain.SHARE,
-        )(_attainment_of(row))
+        )(
+            _of_times(
+                row, lambda counted: int(counted[IN_TIME]) / int(counted[COUNT]), in_slots=False
+            )
+        )
 
 
-def _mean_of(row: int) -> Callable[[BatchRun], Value]:
-    def mean(run: BatchRun) -> Value:
+def _of_times(
+    row: int, value: Callable[[IntArray], float], *, in_slots: bool = True
+) -> Callable[[BatchRun], Value]:
+    """Return a metric of the counts of a time; None where it never occurred."""
+
+    def metric(run: BatchRun) -> Value:
         counted = run.tallies.times[row]
-        return int(counted[SUM]) / int(counted[COUNT]) * run.slot if counted[COUNT] else None
+        found = value(counted) if counted[COUNT] else None
+        return found if found is None or not in_slots else found * run.slot
 
-    return mean
+    return metric
 
 
 def _percentile_of(row: int, share: float) -> Callable[[BatchRun], Value]:
@@ -347,22 +359,6 @@ def _percentile_of(row: int, share: float) -> Callable[[BatchRun], Value]:
         return None if value is None else value * run.slot
 
     return of_run
-
-
-def _longest_of(row: int) -> Callable[[BatchRun], Value]:
-    def longest(run: BatchRun) -> Value:
-        counted = run.tallies.times[row]
-        return int(counted[LONGEST]) * run.slot if counted[COUNT] else None
-
-    return longest
-
-
-def _attainment_of(row: int) -> Callable[[BatchRun], Value]:
-    def attainment(run: BatchRun) -> Value:
-        counted = run.tallies.times[row]
-        return int(counted[IN_TIME]) / int(counted[COUNT]) if counted[COUNT] else None
-
-    return attainment
 
 
 _register_times()
