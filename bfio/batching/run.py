@@ -1,7 +1,4 @@
-"""What a run leaves: counts of all of it, its course in blocks, and the figures that follow.
-
-The first batches of a run, one by one: who is in each, with which tokens.
-"""
+"""What a run leaves: counts of all of it, its course in blocks, and the figures that follow."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

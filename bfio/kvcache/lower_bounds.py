@@ -2,8 +2,6 @@
 
 The random instances of the later version's simulation: Arrival Models 1 and 2.
 
-Predicted output lengths that are wrong by a known amount.
-
 Instances that force bad ratios: one long request, then many short ones while it runs.
 
 The adversary of Theorem 6.2 and of the Ω(√n) bound of the later version waits until the algorithm

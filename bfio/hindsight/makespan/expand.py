@@ -1,9 +1,5 @@
 """All successors of states: which waiting requests start now, and where, and what that leads to.
 
-One step of the search: what starts, what it costs, and the state it leads to.
-
-All successors of states: which waiting requests start now, and where.
-
 Additions are written as rising sequences of ``lane · C + kind``, so each multiset of additions
 occurs once; every prefix is an addition of its own. Lanes that look alike are filled in order.
 """
