@@ -172,7 +172,7 @@ class MachineState(NamedTuple):
         See the names of its entries above. Interpreted runs have a list, whose entries are read
         several times as fast as those of an array.
     queue : IntArray
-        Shape (n,): sorted keys of those who wait, see `bfio.kvcache.machine.phases.enqueue`.
+        Shape (n,): sorted keys of those who wait, see `enqueue`.
     """
 
     settings: CacheSettings
@@ -566,7 +566,7 @@ def finished_run(
     state, record
         Of the machine, at the end.
     ended : int
-        How it ended, see `bfio.kvcache.machine.state`.
+        How it ended, see `LOOP` and those beside it.
     engine, statistics
         See `CacheRun`.
     """

@@ -311,7 +311,7 @@ class StageRun:
 
 
 def with_room(course: Course, there: Presence) -> tuple[Course, Presence]:
-    """Return the same with more rows where `bfio.wait.machine.phases.has_room` misses some."""
+    """Return the same with more rows where `bfio.wait.machine.has_room` misses some."""
     counters = course.counters
     present = int(counters[REVEALED] - counters[COMPLETED])
     batches = with_rows(course.batches, int(counters[BATCH]) + 1)
