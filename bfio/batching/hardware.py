@@ -1,7 +1,5 @@
 """Batch times of hardware: published ones by name, and those fitted to measured batches.
 
-Batch times of hardware and models that have been published, by name.
-
 The batch time of hardware of one's own, equation (2.3), fitted to measured batches.
 
 For each b0 that is given or was measured, ``c + a·max(0, b' - b0)`` is linear in c and a: both are

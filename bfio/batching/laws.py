@@ -1,12 +1,6 @@
 """Laws of whole numbers: tokens and slots, arrivals from outside, sizes of tasks.
 
-Laws of whole numbers of tokens and slots: geometric, fixed, and Poisson cut off at 1.
-
-When requests arrive from outside, window of slots by window of slots.
-
 A window is always drawn whole: runs of several horizons with the same seed begin alike.
-
-How many prefill and decode tokens the tasks of a stage have.
 """
 
 from abc import ABC, abstractmethod

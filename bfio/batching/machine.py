@@ -1,7 +1,5 @@
 """The tables of the machine: its state, lists of tasks, and the heap of those in delays.
 
-The state of a compiled run: tables of integers, and what their columns mean.
-
 Lists of tasks: each engine has one per priority class and phase, and one of those that leave.
 
 A list is a ring through a record that is no task: its end, whose row is the number of the list. So

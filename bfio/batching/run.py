@@ -1,7 +1,4 @@
-"""What a run leaves: counts of all of it, its course in blocks, and the figures that follow.
-
-The first batches of a run, one by one: who is in each, with which tokens.
-"""
+"""What a run leaves: counts of all of it, its course in blocks, and the figures that follow."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -194,53 +191,37 @@ METRICS: MetricTable[BatchRun] = MetricTable()
 TIME = "s or slots"
 
 
-@METRICS.metric("observed", TIME, "time measured")
-def _observed(run: BatchRun) -> Value:
-    return run.observed
-
-
-@METRICS.metric("requests", "requests", "requests that arrived from outside")
-def _requests(run: BatchRun) -> Value:
-    return int(run.tallies.run[ARRIVED])
-
-
-@METRICS.metric("completed", "requests", "requests that departed")
-def _completed(run: BatchRun) -> Value:
-    return int(run.tallies.run[DEPARTED])
-
-
-@METRICS.average(
+METRICS.metric("observed", TIME, "time measured")(lambda run: run.observed)
+METRICS.metric("requests", "requests", "requests that arrived from outside")(
+    lambda run: int(run.tallies.run[ARRIVED])
+)
+METRICS.metric("completed", "requests", "requests that departed")(
+    lambda run: int(run.tallies.run[DEPARTED])
+)
+METRICS.average(
     "throughput",
     "requests per time",
     "requests that departed, per s or slot",
     Column("requests\nper time"),
-)
-def _throughput(run: BatchRun) -> Average:
-    return _rate(run, run.course.departed)
-
-
-@METRICS.average(
+)(lambda run: _rate(run, run.course.departed))
+METRICS.average(
     "token_throughput",
     "tokens per time",
     "tokens loaded, per s or slot",
     Column("tokens\nper time"),
-)
-def _token_throughput(run: BatchRun) -> Average:
-    return _rate(run, run.course.loaded.sum(axis=1))
+)(lambda run: _rate(run, run.course.loaded.sum(axis=1)))
 
 
 def _rate(run: BatchRun, values: IntArray) -> Average:
     return Average(run.measured(values), run.measured(run.course.slot) * run.slot)
 
 
-@METRICS.metric(
+METRICS.metric(
     "utilisation",
     "1",
     "tokens loaded over those of full batches without pause",
     Column("of full\nbatches", is_share=True),
-)
-def _utilisation(run: BatchRun) -> Value:
-    return run.tokens / run.capacity if run.capacity else None
+)(lambda run: run.tokens / run.capacity if run.capacity else None)
 
 
 @METRICS.metric(
@@ -251,9 +232,9 @@ def _busy_share(run: BatchRun) -> Value:
     return int(run.tallies.engines[:, BUSY].sum()) / slots if slots else None
 
 
-@METRICS.metric("batches", "batches", "batches formed")
-def _batches(run: BatchRun) -> Value:
-    return int(run.tallies.engines[:, BATCHES].sum())
+METRICS.metric("batches", "batches", "batches formed")(
+    lambda run: int(run.tallies.engines[:, BATCHES].sum())
+)
 
 
 @METRICS.metric("mean_batch", "tokens", "mean tokens of a batch", Column("mean\nbatch"))
@@ -262,22 +243,16 @@ def _mean_batch(run: BatchRun) -> Value:
     return run.tokens / batches if batches else None
 
 
-@METRICS.metric(
+METRICS.metric(
     "full_share", "1", "share of batches with as many tokens as the budget", domain=Domain.SHARE
-)
-def _full_share(run: BatchRun) -> Value:
-    return _share_of_batches(run, FULL)
-
-
-@METRICS.metric(
+)(lambda run: _share_of_batches(run, FULL))
+METRICS.metric(
     "short_share",
     "1",
     "share of batches with fewer tokens than budget and requests allowed: not work-conserving",
     Column("short\nbatches", is_share=True),
     domain=Domain.SHARE,
-)
-def _short_share(run: BatchRun) -> Value:
-    return _share_of_batches(run, SHORT)
+)(lambda run: _share_of_batches(run, SHORT))
 
 
 def _share_of_batches(run: BatchRun, column: int) -> float | None:
@@ -285,16 +260,12 @@ def _share_of_batches(run: BatchRun, column: int) -> float | None:
     return int(run.tallies.engines[:, column].sum()) / batches if batches else None
 
 
-@METRICS.metric(
+METRICS.metric(
     "mean_requests", "requests", "mean over time of requests at agents", Column("mean\nrequests")
+)(lambda run: _mean_over_time(run, AREA_REQUESTS))
+METRICS.metric("mean_tokens", "tokens", "mean over time of |X|: unprocessed tokens")(
+    lambda run: _mean_over_time(run, AREA_TOKENS)
 )
-def _mean_requests(run: BatchRun) -> Value:
-    return _mean_over_time(run, AREA_REQUESTS)
-
-
-@METRICS.metric("mean_tokens", "tokens", "mean over time of |X|: unprocessed tokens")
-def _mean_tokens(run: BatchRun) -> Value:
-    return _mean_over_time(run, AREA_TOKENS)
 
 
 def _mean_over_time(run: BatchRun, column: int) -> float | None:
@@ -302,9 +273,9 @@ def _mean_over_time(run: BatchRun, column: int) -> float | None:
     return int(run.tallies.engines[:, column].sum()) / slots if slots else None
 
 
-@METRICS.metric("final_tokens", "tokens", "|X| at the end", Column("tokens\nat the end"))
-def _final_tokens(run: BatchRun) -> Value:
-    return int(run.tallies.stages[:, WORK].sum())
+METRICS.metric("final_tokens", "tokens", "|X| at the end", Column("tokens\nat the end"))(
+    lambda run: int(run.tallies.stages[:, WORK].sum())
+)
 
 
 _TIMES = {
@@ -317,27 +288,39 @@ _SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 def _register_times() -> None:
     for name, (row, words, short) in _TIMES.items():
-        heading = Column(f"{short}\nmean")
-        METRICS.metric(f"{name}_mean", TIME, f"mean time {words}", heading)(_mean_of(row))
+        METRICS.metric(f"{name}_mean", TIME, f"mean time {words}", Column(f"{short}\nmean"))(
+            _of_times(row, lambda counted: int(counted[SUM]) / int(counted[COUNT]))
+        )
         for label, share in _SHARES.items():
             column = Column(f"{short}\n{label}") if label == "p99" else None
             text = f"{label[1:]}th percentile of the time {words}"
             METRICS.metric(f"{name}_{label}", TIME, text, column)(_percentile_of(row, share))
-        METRICS.metric(f"{name}_max", TIME, f"longest time {words}")(_longest_of(row))
+        METRICS.metric(f"{name}_max", TIME, f"longest time {words}")(
+            _of_times(row, lambda counted: int(counted[LONGEST]))
+        )
         METRICS.metric(
             f"{name}_attainment",
             "1",
             f"share of times {words} within the deadline; 1 without one",
             domain=Domain.SHARE,
-        )(_attainment_of(row))
+        )(
+            _of_times(
+                row, lambda counted: int(counted[IN_TIME]) / int(counted[COUNT]), in_slots=False
+            )
+        )
 
 
-def _mean_of(row: int) -> Callable[[BatchRun], Value]:
-    def mean(run: BatchRun) -> Value:
+def _of_times(
+    row: int, value: Callable[[IntArray], float], *, in_slots: bool = True
+) -> Callable[[BatchRun], Value]:
+    """Return a metric of the counts of a time; None where it never occurred."""
+
+    def metric(run: BatchRun) -> Value:
         counted = run.tallies.times[row]
-        return int(counted[SUM]) / int(counted[COUNT]) * run.slot if counted[COUNT] else None
+        found = value(counted) if counted[COUNT] else None
+        return found if found is None or not in_slots else found * run.slot
 
-    return mean
+    return metric
 
 
 def _percentile_of(row: int, share: float) -> Callable[[BatchRun], Value]:
@@ -347,22 +330,6 @@ def _percentile_of(row: int, share: float) -> Callable[[BatchRun], Value]:
         return None if value is None else value * run.slot
 
     return of_run
-
-
-def _longest_of(row: int) -> Callable[[BatchRun], Value]:
-    def longest(run: BatchRun) -> Value:
-        counted = run.tallies.times[row]
-        return int(counted[LONGEST]) * run.slot if counted[COUNT] else None
-
-    return longest
-
-
-def _attainment_of(row: int) -> Callable[[BatchRun], Value]:
-    def attainment(run: BatchRun) -> Value:
-        counted = run.tallies.times[row]
-        return int(counted[IN_TIME]) / int(counted[COUNT]) if counted[COUNT] else None
-
-    return attainment
 
 
 _register_times()

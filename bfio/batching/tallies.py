@@ -1,7 +1,5 @@
 """What every engine counts, draws and logs while it runs, in tables of integers.
 
-What every engine counts while it runs, in tables whose size does not depend on the run.
-
 The log of a run: who came when, and what each batch held; from it all else can be derived.
 
 What a task draws when it comes to its stage: columns of blocks of draws.

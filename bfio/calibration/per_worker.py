@@ -1,21 +1,17 @@
 """Overhead and time per token of each worker, from how long the slowest of them took.
 
-Lines whose maximum fits durations, found by way of smooth maxima.
-
-The maximum over workers is replaced by ``T·log Σ_g exp(· / T)``, of which every worker has a
-share, and fitted by Levenberg and Marquardt's method while the temperature T falls. So a worker
-whose line begins too low to be critical anywhere still learns from the steps nearest to it; fits
-of the maximum itself never look at it again. What data say nothing of stays where it began, by a
-small ridge.
-
-Overhead and time per token of each worker, from how long the slowest of them took.
-
 A step lasts ``max_g (C_g + τ_g·L_g) + t_m·mean``, so it tells of its *critical* worker alone, the
 one that attains the maximum, and of the others only that they were done. Which one that is
 depends on the constants sought: alternately each step is given to the worker that is critical
 under the lines at hand, and these are fitted anew to the steps of each (A. Magnani and S. Boyd,
-Convex piecewise-linear fitting, 2009). That ends in a local optimum; a good one, as it begins
-where `bfio.calibration.per_worker` ends. Whether it is the best is not proven.
+Convex piecewise-linear fitting, 2009). That ends in a local optimum; whether it is the best is not
+proven. It is a good one, as it begins where smooth maxima end.
+
+For these the maximum over workers is replaced by ``T·log Σ_g exp(· / T)``, of which every worker
+has a share, and fitted by Levenberg and Marquardt's method while the temperature T falls. So a
+worker whose line begins too low to be critical anywhere still learns from the steps nearest to it;
+fits of the maximum itself never look at it again. What data say nothing of stays where it began,
+by a small ridge.
 """
 
 from __future__ import annotations

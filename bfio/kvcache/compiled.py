@@ -1,12 +1,8 @@
 """Whole runs of built-in policies as machine code; other policies are left to the reference.
 
-Who starts: the built-in policies in compiled runs.
-
 The running requests are sorted by their ends, so that the tokens still in the cache at any
 completion are a running sum from the right: one candidate costs one pass, O(M), and a round with
 its O(M) candidates O(M²), as the paper claims.
-
-Whole runs of built-in policies as machine code; other policies are left to the reference.
 """
 
 from __future__ import annotations

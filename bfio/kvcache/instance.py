@@ -1,9 +1,5 @@
 """What a single worker serves: requests, cache, clock, and the load that they offer.
 
-How long a batch lasts: one round, or a linear function of what it holds, in whole units.
-
-What a single worker serves: requests, cache, clock.
-
 Offered load: the work that requests bring, over what the worker can do.
 
 Whatever the algorithm, a request that starts once is in d_i batches and holds ``f_i``,

@@ -1,8 +1,6 @@
-"""Instances that are drawn, or made to be bad: arrival models, predictions, lower bounds.
+"""Instances that are drawn, or made to be bad: arrival models, lower bounds.
 
 The random instances of the later version's simulation: Arrival Models 1 and 2.
-
-Predicted output lengths that are wrong by a known amount.
 
 Instances that force bad ratios: one long request, then many short ones while it runs.
 
@@ -19,7 +17,7 @@ from math import ceil, floor, isqrt
 import numpy as np
 
 from bfio.kvcache.simulation import serve
-from formulations.arrays import IntArray, frozen, integer
+from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
 
@@ -108,25 +106,6 @@ class ArrivalModel:
         prompt = np.broadcast_to(prompt, len(arrival)).astype(np.int64)
         output = rng.integers(1, memory - prompt, endpoint=True).astype(np.int64)
         return LatencyProblem(memory, arrival, prompt, output, convention)
-
-
-def noisy_lengths(output: IntArray, error: int, rng: np.random.Generator) -> IntArray:
-    """Return lengths drawn uniformly from the integers within ``error`` of the true ones.
-
-    None is below 1, so that ``delta = error`` makes every prediction safe.
-
-    Parameters
-    ----------
-    output : IntArray
-        Shape (n,), true outputs [tokens].
-    error : int
-        ``δ >= 0`` [tokens].
-    rng : numpy.random.Generator
-        Source of randomness.
-    """
-    integer(error, "error")
-    drawn = rng.integers(np.maximum(1, output - error), output + error, endpoint=True)
-    return frozen(drawn.astype(np.int64))
 
 
 def long_and_short(

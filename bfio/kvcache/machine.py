@@ -1,18 +1,10 @@
 """The machine of a run: its state, and the phases of a batch, stated once for both engines.
 
-Operations on whole arrays: in numpy, and as loops, which Numba compiles much faster.
-
-The state of a run: flat arrays, and what their entries mean.
-
 Requests are numbered in order of arrival (ties: by index), so that smaller means earlier.
-
-The phases of one batch and their loop, stated once for runs that are interpreted and compiled.
 
 Before the decision (`open_batch`): beliefs grow that were outlived, requests are cleared if those
 that run no longer fit, arrivals are revealed. After it (`close_batch`): the batch runs, requests
 complete. Sums over the running requests are kept up to date, so that a batch costs its events.
-
-From the state and record in which an engine ends to the run.
 """
 
 from collections.abc import Callable, Mapping
@@ -180,7 +172,7 @@ class MachineState(NamedTuple):
         See the names of its entries above. Interpreted runs have a list, whose entries are read
         several times as fast as those of an array.
     queue : IntArray
-        Shape (n,): sorted keys of those who wait, see `bfio.kvcache.machine.phases.enqueue`.
+        Shape (n,): sorted keys of those who wait, see `enqueue`.
     """
 
     settings: CacheSettings
@@ -574,7 +566,7 @@ def finished_run(
     state, record
         Of the machine, at the end.
     ended : int
-        How it ended, see `bfio.kvcache.machine.state`.
+        How it ended, see `LOOP` and those beside it.
     engine, statistics
         See `CacheRun`.
     """

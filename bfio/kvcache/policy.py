@@ -1,7 +1,5 @@
 """Policies: what they see and answer, and the built-in ones.
 
-What a policy sees before one batch.
-
 What a policy is: a callable from the state before a batch to the requests to start.
 
 The least a user writes is a function::
@@ -28,8 +26,6 @@ It may carry attributes, all optional:
 ``statistics``
     Called after a run; returns a mapping that is kept with it.
 
-Equation (1) of the KV-cache paper: whether requests can start now and never exceed M.
-
 Policies of the KV-cache paper that look ahead: MC-SF (Algorithm 2), MC-Benchmark, Algorithm 1.
 
 All go through the waiting requests in some order and start each one that keeps Equation (1) true
@@ -38,8 +34,6 @@ only by a request that has outlived its prediction, which then grows: there are 
 overflows, and every run ends.
 
 Policies without look-ahead that keep a share α of the memory free, as vLLM does.
-
-Names to algorithms: the built-in ones and a user's own ``module:function``.
 """
 
 from collections.abc import Iterable, Sequence

@@ -205,24 +205,14 @@ METRICS: MetricTable[CacheRun] = MetricTable()
 TIME = "rounds or s"
 
 
-@METRICS.metric("requests", "requests", "requests served")
-def _requests(run: CacheRun) -> Value:
-    return len(run.instance)
-
-
-@METRICS.metric("left_out", "requests", "requests left out because they exceed the memory alone")
-def _left_out(run: CacheRun) -> Value:
-    return run.instance.left_out
-
-
-@METRICS.metric("completed", "requests", "requests that completed")
-def _completed(run: CacheRun) -> Value:
-    return len(run.completed)
-
-
-@METRICS.metric("latency_total", TIME, "sum of the latencies, if all completed")
-def _latency_total(run: CacheRun) -> Value:
-    return None if run.total_latency is None else run.shown(run.total_latency)
+METRICS.metric("requests", "requests", "requests served")(lambda run: len(run.instance))
+METRICS.metric("left_out", "requests", "requests left out because they exceed the memory alone")(
+    lambda run: run.instance.left_out
+)
+METRICS.metric("completed", "requests", "requests that completed")(lambda run: len(run.completed))
+METRICS.metric("latency_total", TIME, "sum of the latencies, if all completed")(
+    lambda run: None if run.total_latency is None else run.shown(run.total_latency)
+)
 
 
 @METRICS.distribution("latency", TIME, "time from arrival to completion")
@@ -231,24 +221,16 @@ def _latency(run: CacheRun) -> FloatArray:
     return latencies
 
 
-@METRICS.metric("makespan", TIME, "last completion")
-def _makespan(run: CacheRun) -> Value:
-    return run.shown(int(run.completion.max(initial=0)))
-
-
-@METRICS.metric("batches", "batches", "batches run")
-def _batches(run: CacheRun) -> Value:
-    return len(run.batches)
-
-
-@METRICS.metric("busy", TIME, "time in which a batch ran")
-def _busy(run: CacheRun) -> Value:
-    return run.shown(int(run.batches.duration.sum()))
-
-
-@METRICS.metric("peak_memory", "tokens", "most tokens in the cache in any batch")
-def _peak_memory(run: CacheRun) -> Value:
-    return run.peak_memory
+METRICS.metric("makespan", TIME, "last completion")(
+    lambda run: run.shown(int(run.completion.max(initial=0)))
+)
+METRICS.metric("batches", "batches", "batches run")(lambda run: len(run.batches))
+METRICS.metric("busy", TIME, "time in which a batch ran")(
+    lambda run: run.shown(int(run.batches.duration.sum()))
+)
+METRICS.metric("peak_memory", "tokens", "most tokens in the cache in any batch")(
+    lambda run: run.peak_memory
+)
 
 
 @METRICS.metric("mean_memory", "tokens", "mean over the busy time of the tokens in the cache")
@@ -258,21 +240,13 @@ def _mean_memory(run: CacheRun) -> Value:
     return float(batches.memory @ (batches.duration / busy)) if busy else None
 
 
-@METRICS.metric("overflows", "overflows", "how often the running requests outgrew the memory")
-def _overflows(run: CacheRun) -> Value:
-    return run.overflows
-
-
-@METRICS.metric("draws", "draws", "rounds of clearing in all overflows")
-def _draws(run: CacheRun) -> Value:
-    return run.draws
-
-
-@METRICS.metric("cleared", "requests", "how many times a request was cleared")
-def _cleared(run: CacheRun) -> Value:
-    return run.cleared
-
-
-@METRICS.metric("wasted_tokens", "tokens", "output tokens of stays that were cleared")
-def _wasted_tokens(run: CacheRun) -> Value:
-    return int(run.stays.num_batches[run.stays.end == StayEnd.CLEARED].sum())
+METRICS.metric("overflows", "overflows", "how often the running requests outgrew the memory")(
+    lambda run: run.overflows
+)
+METRICS.metric("draws", "draws", "rounds of clearing in all overflows")(lambda run: run.draws)
+METRICS.metric("cleared", "requests", "how many times a request was cleared")(
+    lambda run: run.cleared
+)
+METRICS.metric("wasted_tokens", "tokens", "output tokens of stays that were cleared")(
+    lambda run: int(run.stays.num_batches[run.stays.end == StayEnd.CLEARED].sum())
+)

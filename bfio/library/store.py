@@ -1,7 +1,5 @@
 """The library on disk: entries, each a frozen problem and the best that is known of it.
 
-An entry of the library: a frozen problem, and the best that is known of it.
-
 The entries of the library as files: problems never change, best known values do.
 
 ``index.json`` names every entry, one line each; ``problems/NAME.json.xz`` holds its problem;

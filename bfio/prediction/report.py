@@ -1,10 +1,7 @@
 """What an evaluation found: one predictor, one window, one trace.
 
-Measures of probabilities against what happened: ROC, Brier score, calibration.
-
-They are written here, since scikit-learn is an extra; tests compare.
-
-What an evaluation found: one predictor, one window, one trace.
+Measures (ROC, Brier score, calibration) are written here, since scikit-learn is an extra; tests
+compare.
 
 An independent look at reports: what is asked is counted anew, and parts must make the whole.
 """

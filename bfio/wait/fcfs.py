@@ -12,10 +12,6 @@ favours:
 
 Without limits it is the naive FCFS of proposition 4. The tokens of a batch may be limited too,
 though a batch has one prompt at least.
-
-First come, first served: its decisions, and the loop of its compiled runs.
-
-`bfio.wait.fcfs` says what is decided and why, and decides by these functions; so does the loop.
 """
 
 from dataclasses import dataclass

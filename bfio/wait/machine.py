@@ -1,11 +1,4 @@
-"""The machine of one engine: its state, and the phases of a batch, stated once for both engines.
-
-Operations on the line of requests, and what the machine takes for a row of numbers.
-
-The state of a run: flat arrays, and what their entries mean.
-
-The phases of a batch, each stated once for runs that are interpreted and compiled.
-"""
+"""The machine of one engine: its state, and the phases of a batch, stated for both engines."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias

@@ -1,9 +1,4 @@
-"""Built-in policies by name: their options, and thresholds that follow from classes.
-
-How built-in policies are made: their options, and thresholds that follow from classes.
-
-Names to policies: WAIT, Nested WAIT, the baselines, and a user's own ``module:function``.
-"""
+"""Built-in policies by name: their options, and thresholds that follow from classes."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -311,7 +311,7 @@ class StageRun:
 
 
 def with_room(course: Course, there: Presence) -> tuple[Course, Presence]:
-    """Return the same with more rows where `bfio.wait.machine.phases.has_room` misses some."""
+    """Return the same with more rows where `bfio.wait.machine.has_room` misses some."""
     counters = course.counters
     present = int(counters[REVEALED] - counters[COMPLETED])
     batches = with_rows(course.batches, int(counters[BATCH]) + 1)
@@ -364,51 +364,33 @@ def finished_run(
 METRICS: MetricTable[StageRun] = MetricTable()
 
 
-@METRICS.metric("horizon_s", "s", "time observed")
-def _horizon(run: StageRun) -> Value:
-    return run.instance.clock.seconds(run.observed)
-
-
-@METRICS.metric("requests", "requests", "requests that arrived in that time")
-def _requests(run: StageRun) -> Value:
-    return int(np.count_nonzero(run.arrived))
-
-
-@METRICS.metric("completed", "requests", "requests that completed in that time")
-def _completed(run: StageRun) -> Value:
-    return int(np.count_nonzero(run.is_completed))
-
-
-@METRICS.metric(
-    "throughput", "stages/s", "stages of completed requests per second", Column("stages/s")
+METRICS.metric("horizon_s", "s", "time observed")(
+    lambda run: run.instance.clock.seconds(run.observed)
 )
-def _throughput(run: StageRun) -> Value:
-    return run.throughput()
-
-
-@METRICS.metric(
+METRICS.metric("requests", "requests", "requests that arrived in that time")(
+    lambda run: int(np.count_nonzero(run.arrived))
+)
+METRICS.metric("completed", "requests", "requests that completed in that time")(
+    lambda run: int(np.count_nonzero(run.is_completed))
+)
+METRICS.metric(
+    "throughput", "stages/s", "stages of completed requests per second", Column("stages/s")
+)(lambda run: run.throughput())
+METRICS.metric(
     "decode_throughput",
     "tokens/s",
     "output tokens of completed requests per second",
     Column("decode\ntokens/s"),
-)
-def _decode_throughput(run: StageRun) -> Value:
-    return run.throughput(decode=True)
-
-
-@METRICS.metric(
+)(lambda run: run.throughput(decode=True))
+METRICS.metric(
     "gap",
     "stages/s",
     "stages of requests that arrived and did not complete, per second",
     Column("gap\n[stages/s]"),
+)(lambda run: run.gap())
+METRICS.metric("decode_gap", "tokens/s", "the same in output tokens")(
+    lambda run: run.gap(decode=True)
 )
-def _gap(run: StageRun) -> Value:
-    return run.gap()
-
-
-@METRICS.metric("decode_gap", "tokens/s", "the same in output tokens")
-def _decode_gap(run: StageRun) -> Value:
-    return run.gap(decode=True)
 
 
 @METRICS.distribution(
@@ -438,14 +420,10 @@ def _prefill(run: StageRun) -> FloatArray:
     return run.first_token_delays(0)
 
 
-@METRICS.metric("batches", "batches", "batches run")
-def _batches(run: StageRun) -> Value:
-    return len(run.batches)
-
-
-@METRICS.metric("stage_events", "stages", "stages that requests passed, repetitions included")
-def _stage_events(run: StageRun) -> Value:
-    return int(run.batches.prompts.sum())
+METRICS.metric("batches", "batches", "batches run")(lambda run: len(run.batches))
+METRICS.metric("stage_events", "stages", "stages that requests passed, repetitions included")(
+    lambda run: int(run.batches.prompts.sum())
+)
 
 
 @METRICS.metric("mean_batch_s", "s", "mean duration of a batch")
@@ -463,25 +441,15 @@ def _busy_share(run: StageRun) -> Value:
     return busy / run.observed if run.observed else 0.0
 
 
-@METRICS.metric("peak_memory", "tokens", "most tokens held in any batch", Column("peak\nmemory"))
-def _peak_memory(run: StageRun) -> Value:
-    return run.peak_memory
-
-
-@METRICS.average("mean_memory", "tokens", "mean over batches of the tokens held")
-def _mean_memory(run: StageRun) -> Average:
-    return Average(run.batches.memory)
-
-
-@METRICS.metric(
+METRICS.metric("peak_memory", "tokens", "most tokens held in any batch", Column("peak\nmemory"))(
+    lambda run: run.peak_memory
+)
+METRICS.average("mean_memory", "tokens", "mean over batches of the tokens held")(
+    lambda run: Average(run.batches.memory)
+)
+METRICS.metric(
     "overflows", "batches", "batches that needed more than the memory", Column("over-\nflows")
-)
-def _overflows(run: StageRun) -> Value:
-    return run.overflows
-
-
-@METRICS.metric(
+)(lambda run: run.overflows)
+METRICS.metric(
     "evictions", "requests", "how often a request lost what it held", Column("evic-\ntions")
-)
-def _evictions(run: StageRun) -> Value:
-    return len(run.evictions)
+)(lambda run: len(run.evictions))

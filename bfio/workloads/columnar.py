@@ -275,12 +275,11 @@ def frame_fields(
     try:
         if not isinstance(trace_format.parse, RequestColumns):
             raise Irregular
-        found = with_output(from_texts(texts, trace_format.parse))
+        found = from_texts(texts, trace_format.parse)
     except Irregular:
         rows = RowReader(name, trace_format, skip_bad_rows, unit="row")
-        rows.collect(table.records, None)
-        found = rows.found()
-    return workload_fields(name, name, trace_format, found, table.header)
+        found = rows.read(table.records, None)
+    return workload_fields(name, name, trace_format, with_output(found), table.header)
 
 
 def _frame_texts(frame: Any, name: str) -> pa.Table:

@@ -1,9 +1,4 @@
-"""Workloads drawn from laws of lengths and arrivals, or redrawn from another workload.
-
-The same requests with longer or shorter outputs.
-
-Contiguous parts of a trace, as replicates that keep its order and its bursts.
-"""
+"""Workloads drawn from laws of lengths and arrivals, or redrawn from another workload."""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
 """Requests as they are read, and how they become a workload: cleaned, ordered, counted."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +17,7 @@ from formulations.errors import InputError
 
 @dataclass(frozen=True)
 class Columns:
-    """Requests as columns, in the order of the file, those without output included.
+    """Requests as columns, in the order of the file.
 
     Parameters
     ----------
@@ -27,44 +27,56 @@ class Columns:
         Arrival times.
     keys : IntArray or None
         Shape (n,): equal for equal prompts.
+    hashes : BlockHashes or None
+        Of the prompts' blocks.
+    num_skipped : int
+        Rows that could not be read.
+    first_bad_row : str or None
+        What was wrong with the first of them.
     """
 
     prompt: IntArray
     output: IntArray
     times: ArrivalTimes | None
     keys: IntArray | None = None
+    hashes: BlockHashes | None = None
+    num_skipped: int = 0
+    first_bad_row: str | None = None
+
+    def rows(self, which: IntArray) -> "Columns":
+        """Return some requests, by their indices in the order wanted."""
+        return replace(
+            self,
+            prompt=self.prompt[which],
+            output=self.output[which],
+            times=None if self.times is None else self.times.at(which),
+            keys=None if self.keys is None else self.keys[which],
+            hashes=None if self.hashes is None else self.hashes.part(which),
+        )
 
 
 @dataclass(frozen=True)
 class ReadRequests:
     """What was read of a file: requests with output in its order, and an account of the rest."""
 
-    prompt: IntArray
-    output: IntArray
-    times: ArrivalTimes | None
+    requests: Columns
     earliest: Fraction | None
     num_rows: int
     num_dropped: int
-    num_skipped: int = 0
-    first_bad_row: str | None = None
-    keys: IntArray | None = None
-    hashes: BlockHashes | None = None
 
 
 def with_output(found: Columns, limit: int | None = None) -> ReadRequests:
     """Leave out requests without output, and what comes after the last that is wanted."""
     kept = np.flatnonzero(found.output)
-    num_rows = len(found.output)
+    num_read = len(found.output)
     if limit is not None and len(kept) >= limit:
         kept = kept[:limit]
-        num_rows = int(kept[-1]) + 1
-    times, earliest = found.times, None
-    if times is not None and num_rows:
-        earliest = times[int(np.argmin(times.ticks[:num_rows]))]
-        times = times.at(kept)
-    lengths = found.prompt[kept], found.output[kept]
-    keys = None if found.keys is None else found.keys[kept]
-    return ReadRequests(*lengths, times, earliest, num_rows, num_rows - len(kept), keys=keys)
+        num_read = int(kept[-1]) + 1
+    earliest = None
+    if found.times is not None and num_read:
+        earliest = found.times[int(np.argmin(found.times.ticks[:num_read]))]
+    num_rows = num_read + found.num_skipped
+    return ReadRequests(found.rows(kept), earliest, num_rows, num_read - len(kept))
 
 
 def numbered(keys: Sequence[Hashable]) -> IntArray | None:
@@ -95,80 +107,50 @@ def _read_columns(trace_format: TraceFormat) -> Sequence[str]:
 
 @dataclass
 class RowReader:
-    """Requests read so far row by row, and what was left out."""
+    """Reads requests row by row, those without output included, and says what is wrong where."""
 
     source: str
     format: TraceFormat
     skip_bad_rows: bool
     unit: str = "line"
-    requests: list[RequestRow] = field(default_factory=list)
-    timed: bool | None = None
-    earliest: Fraction | None = None
-    num_rows: int = 0
-    num_dropped: int = 0
     num_skipped: int = 0
     first_bad_row: str | None = None
 
-    def collect(self, records: Iterator[Record], limit: int | None) -> None:
-        """Read rows until they end or ``limit`` requests are kept."""
+    def read(self, records: Iterator[Record], limit: int | None) -> Columns:
+        """Read rows until they end, or until ``limit`` of them have output."""
+        found: list[RequestRow] = []
+        left = limit
         for line, row in records:
-            self.num_rows += 1
             try:
                 if isinstance(row, InputError):
                     raise row
-                request = self.format.parse(row)
+                found.append(self.format.parse(row))
             except InputError as error:
                 self._reject(line, error)
                 continue
-            self._accept(line, request)
-            if len(self.requests) == limit:
-                return
-
-    def found(self) -> ReadRequests:
-        """Return them as arrays."""
-        lengths = [(request.prompt_tokens, request.output_tokens) for request in self.requests]
+            if (found[-1].arrival is None) != (found[0].arrival is None):
+                # Not a bad row to skip: there is no telling which rows of such a file are right.
+                raise InputError(
+                    f"{self.source} {self.unit} {line}",
+                    "some rows have an arrival time and some have none",
+                    "give every row a time, or none",
+                )
+            if left is not None and found[-1].output_tokens:
+                left -= 1
+            if left == 0:
+                break
+        lengths = [(request.prompt_tokens, request.output_tokens) for request in found]
         prompt, output = np.array(lengths, dtype=np.int64).reshape(-1, 2).T.copy()
-        arrivals = [request.arrival for request in self.requests if request.arrival is not None]
-        return ReadRequests(
+        arrivals = [request.arrival for request in found if request.arrival is not None]
+        return Columns(
             prompt,
             output,
-            ArrivalTimes.of(arrivals) if self.timed else None,
-            self.earliest,
-            self.num_rows,
-            self.num_dropped,
+            ArrivalTimes.of(arrivals) if arrivals else None,
+            numbered([request.prompt_key for request in found]),
+            _joined_hashes([request.block_hashes for request in found]),
             self.num_skipped,
             self.first_bad_row,
-            numbered([request.prompt_key for request in self.requests]),
-            self._hashes(),
         )
-
-    def _hashes(self) -> BlockHashes | None:
-        """Return the hashes of all prompts' blocks; None if no row has any."""
-        rows = [request.block_hashes for request in self.requests]
-        if all(row is None for row in rows):
-            return None
-        nothing = np.zeros(0, dtype=np.int64)
-        return BlockHashes.joined([nothing if row is None else row for row in rows])
-
-    def _accept(self, line: int, request: RequestRow) -> None:
-        timed = request.arrival is not None
-        if self.timed is None:
-            self.timed = timed
-        if timed != self.timed:
-            # Not a bad row to skip: there is no telling which rows of such a file are right.
-            raise InputError(
-                f"{self.source} {self.unit} {line}",
-                "some rows have an arrival time and some have none",
-                "give every row a time, or none",
-            )
-        if request.arrival is not None and (
-            self.earliest is None or request.arrival < self.earliest
-        ):
-            self.earliest = request.arrival
-        if request.output_tokens == 0:
-            self.num_dropped += 1
-        else:
-            self.requests.append(request)
 
     def _reject(self, line: int, error: InputError) -> None:
         where = f"{self.source} {self.unit} {line} {error.where}".rstrip()
@@ -180,6 +162,14 @@ class RowReader:
             raise located from None
         self.num_skipped += 1
         self.first_bad_row = self.first_bad_row or f"{where}: {error.what}"
+
+
+def _joined_hashes(rows: Sequence[IntArray | None]) -> BlockHashes | None:
+    """Return the hashes of all prompts' blocks; None if no row has any."""
+    if all(row is None for row in rows):
+        return None
+    nothing = np.zeros(0, dtype=np.int64)
+    return BlockHashes.joined([nothing if row is None else row for row in rows])
 
 
 def workload_fields(
@@ -198,11 +188,12 @@ def workload_fields(
     InputError
         If there is no request.
     """
-    if not len(found.output):
+    requests = found.requests
+    if not len(requests.output):
         raise InputError(
             source,
             f"no requests ({found.num_rows} rows, {found.num_dropped} without output, "
-            f"{found.num_skipped} bad)",
+            f"{requests.num_skipped} bad)",
             "give a trace with at least one request",
         )
     provenance: dict[str, object] = {
@@ -210,14 +201,13 @@ def workload_fields(
         "format": trace_format.name,
         "rows": found.num_rows,
         "dropped_zero_output": found.num_dropped,
-        "skipped_bad_rows": found.num_skipped,
-        "first_bad_row": found.first_bad_row,
+        "skipped_bad_rows": requests.num_skipped,
+        "first_bad_row": requests.first_bad_row,
         "out_of_order_rows": 0,
         "time_origin_s": None,
         "unused_columns": unused_columns(header, _read_columns(trace_format)),
     }
-    prompt, output, times, keys = found.prompt, found.output, found.times, found.keys
-    hashes = found.hashes
+    times = requests.times
     if times is not None and found.earliest is not None:
         origin = Fraction(0) if trace_format.keeps_times else found.earliest
         provenance["time_origin_s"] = format_decimal(origin, "time")
@@ -225,16 +215,14 @@ def workload_fields(
         provenance["out_of_order_rows"] = num_late
         if num_late:
             order = np.argsort(times.ticks, kind="stable")
-            prompt, output, times = prompt[order], output[order], times.at(order)
-            keys = None if keys is None else keys[order]
-            hashes = None if hashes is None else hashes.part(order)
+            requests, times = requests.rows(order), times.at(order)
         times = times.plus(-origin)
     return {
-        "prompt_tokens": prompt,
-        "output_tokens": output,
+        "prompt_tokens": requests.prompt,
+        "output_tokens": requests.output,
         "arrival_times": times,
         "name": name,
         "provenance": provenance,
-        "prompt_keys": None if keys is None else _renumbered(keys),
-        "block_hashes": hashes,
+        "prompt_keys": None if requests.keys is None else _renumbered(requests.keys),
+        "block_hashes": requests.hashes,
     }

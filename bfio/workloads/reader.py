@@ -76,8 +76,7 @@ def read_trace(
         found = _by_columns(path, table, trace_format, limit)
         if found is None:
             rows = RowReader(str(path), trace_format, skip_bad_rows)
-            rows.collect(table.records, limit)
-            found = rows.found()
+            found = with_output(rows.read(table.records, limit))
     return Workload(**workload_fields(str(path), _stem(path), trace_format, found, table.header))
 
 

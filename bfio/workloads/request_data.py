@@ -1,9 +1,4 @@
-"""Columns of requests in little room: exact arrival times, and hashes of prompts' blocks.
-
-Exact arrival times in little room: whole ticks of one length.
-
-Which blocks the prompts of requests consist of, so that shared prefixes can be told.
-"""
+"""Columns of requests in little room: exact arrival times, and hashes of prompts' blocks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Named synthetic workloads: what ``--synthetic NAME`` draws.
 
 Chat sessions: prompts that repeat what was said before, so that prefixes are shared.
-
-Named synthetic workloads: what ``--synthetic NAME`` draws.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,11 +1,4 @@
-"""Files of rows: opened and read with the place of every damage, written whole or not at all.
-
-Files that appear complete or not at all.
-
-Lines of a text file, plain or gzip, with every way of failing told as `InputError`.
-
-Rows of a CSV or JSON Lines file, with the place and the kind of every damage.
-"""
+"""Files of rows: opened and read with the place of every damage, written whole or not at all."""
 
 import csv
 import gzip

@@ -1,9 +1,5 @@
 """What a trace format is: its columns, and how the cells of a row become a request.
 
-Exact decimal numbers: text to Fraction and back, without a float in between.
-
-What a trace format is: the columns it needs and how one row becomes a request.
-
 Cells of a trace row: what the parse function of a format is made of.
 
 A row maps column names to cells; a cell is text (CSV) or a parsed JSON value (JSON Lines). Every

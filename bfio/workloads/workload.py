@@ -156,14 +156,7 @@ class Workload:
     def head(self, num_requests: int) -> "Workload":
         """Return the first ``num_requests`` requests (all of them if there are fewer)."""
         times = None if self.arrival_times is None else self.arrival_times[:num_requests]
-        return replace(
-            self,
-            prompt_tokens=self.prompt_tokens[:num_requests],
-            output_tokens=self.output_tokens[:num_requests],
-            arrival_times=times,
-            prompt_keys=None if self.prompt_keys is None else self.prompt_keys[:num_requests],
-            block_hashes=self._blocks_of(slice(num_requests)),
-        )
+        return self._some(slice(num_requests), times)
 
     def repeated(self, times: int) -> "Workload":
         """Return the requests several times over, one pass after the other, in their order.
@@ -213,14 +206,7 @@ class Workload:
         times = None
         if self.arrival_times is not None:
             times = ArrivalTimes.of(self.arrival_times).at(which).since_first()
-        return replace(
-            self,
-            prompt_tokens=self.prompt_tokens[which],
-            output_tokens=self.output_tokens[which],
-            arrival_times=times,
-            prompt_keys=None if self.prompt_keys is None else self.prompt_keys[which],
-            block_hashes=self._blocks_of(which),
-        )
+        return self._some(which, times)
 
     def after(self, share: Fraction | str) -> "Workload":
         """Return the requests after the first ``share`` of them, which become its `history`.
@@ -248,9 +234,18 @@ class Workload:
             provenance={**self.provenance, **learned},
         )
 
-    def _blocks_of(self, which: IntArray | BoolArray | slice) -> BlockHashes | None:
-        hashes = self.prompt_blocks
-        return None if hashes is None else hashes.part(which)
+    def _some(
+        self, which: IntArray | BoolArray | slice, times: Sequence[Fraction] | None
+    ) -> "Workload":
+        keys, hashes = self.prompt_keys, self.prompt_blocks
+        return replace(
+            self,
+            prompt_tokens=self.prompt_tokens[which],
+            output_tokens=self.output_tokens[which],
+            arrival_times=times,
+            prompt_keys=None if keys is None else keys[which],
+            block_hashes=None if hashes is None else hashes.part(which),
+        )
 
     def _check_arrivals(self, times: ArrivalTimes) -> None:
         if len(times) != len(self.prompt_tokens):

@@ -2,8 +2,6 @@
 
 The least total latency of a few requests, if it is within a limit.
 
-One worker with a KV cache: its small instances, and the policies of `bfio.kvcache` on them.
-
 Equal requests in a long queue: as many as fit at once, against a few in every round.
 """
 

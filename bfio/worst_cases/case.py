@@ -1,11 +1,4 @@
-"""A policy on an instance beside a better schedule: the certificate of a ratio.
-
-Bounds of spaces, checked.
-
-A policy on an instance beside a better schedule: the certificate of a ratio.
-
-What a search for worst cases found, and what it proved.
-"""
+"""A policy on an instance beside a better schedule: the certificate of a ratio."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

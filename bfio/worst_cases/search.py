@@ -1,11 +1,4 @@
-"""Searches for worst cases, and one door to all of them.
-
-Every instance of a space, one of each class that is alike.
-
-Annealing over instances that are too many, or too large, to look at all of them.
-
-One door to all searches for worst cases.
-"""
+"""Searches for worst cases, and one door to all of them."""
 
 import math
 from enum import StrEnum

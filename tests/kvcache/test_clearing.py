@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.kvcache.instance import CacheInstance
-from bfio.kvcache.lower_bounds import noisy_lengths
 from bfio.kvcache.policy import CacheState, Protection
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheVerdict, StayEnd
 from bfio.kvcache.simulation import serve
 from formulations.errors import InputError
-from tests.kvcache.instances import instances, problem
+from tests.kvcache.instances import instances, noisy_lengths, problem
 
 #: C: two requests that need 2, 3, 4, 5 tokens; together 4, 6, 8, 10.
 TWINS = problem(8, [(0, 1, 4), (0, 1, 4)])

@@ -5,8 +5,6 @@ One kernel for the three conventions: a request holds ``s + age`` tokens at ages
 That is convention B. A(s, o) is B(s, o + 1), and C(s, o) is B(s + 1, o) one round later, so both
 have the same feasible starts as their image (spec kv_cache, section 1.6; tested).
 
-Cells: what one request can be at one round, as far as the others must know.
-
 A request that holds m tokens now and has r rounds left after this one is the cell (m, r); its
 peak is m + r. Whether requests fit together from now on depends on their cells alone.
 

@@ -1,9 +1,5 @@
 """Prices of cells by round that make the configuration bound large.
 
-Steps of a quasi-Newton ascent: limited-memory BFGS, the two-loop recursion.
-
-Prices of cells by round that make the configuration bound large.
-
 For any prices ``w[t, cell] >= 0`` (`bfio.hindsight.latency.bound` proves it)
 
     Σ starts >= Σ_i min_k (k + Σ_ages w[k + age, cell of i at that age]) − Σ_t dearest set at t .
@@ -17,18 +13,18 @@ steps, since a change need not travel round by round.
 """
 
 import math
+from collections import deque
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 
-from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from bfio.hindsight.in_hand import is_over
 from bfio.hindsight.latency.configurations import Cells, NormalForm, arrival_windows, soft_dearest
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
-#: Steps remembered.
+#: Steps that the ascent remembers.
 _HISTORY = 10
 #: Largest entry of the first step, which knows nothing of curvature.
 _FIRST_STEP = 0.1
@@ -37,90 +33,35 @@ _TINY, _LEAST_SLOPE = 1e-300, 1e-9
 
 
 class QuasiNewton:
-    """The last steps and how they changed the slope.
+    """Steps of an ascent by limited-memory BFGS, the two-loop recursion.
 
-    Parameters
-    ----------
-    size : int
-        Number of variables.
+    Sums are numpy's own and not those of a library, which may depend on its number of threads.
     """
 
-    def __init__(self, size: int) -> None:
-        self._directions = np.zeros((_HISTORY, size))
-        self._changes = np.zeros((_HISTORY, size))
-        # Per step: direction times change of slope, and that over the change's own square.
-        self._curvature = np.zeros(_HISTORY)
-        self._scale = np.zeros(_HISTORY)
-        self._share = np.zeros(_HISTORY)
-        # How many are remembered, and where the next one goes.
-        self._known, self._where = 0, 0
+    def __init__(self) -> None:
+        # Of each step remembered: its direction, by how much the slope fell, and their product.
+        self._kept: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=_HISTORY)
+        self._scale = 1.0
 
     def step(self, slope: FloatArray) -> FloatArray:
         """Return the step to take at a slope of any shape."""
         step = slope.copy()
-        if self._known == 0:
+        if not self._kept:
             return step * (_FIRST_STEP / max(_LEAST_SLOPE, float(np.abs(step).max())))
-        newest = self._where - 1
-        order = np.arange(newest, newest - self._known, -1) % _HISTORY
-        _turn(
-            step.reshape(-1),
-            order,
-            self._directions,
-            self._changes,
-            self._curvature,
-            self._scale[order[0]],
-            self._share,
-        )
+        shares = []
+        for direction, change, product in reversed(self._kept):
+            shares.append(float((direction * step).sum()) / product)
+            step -= shares[-1] * change
+        step *= self._scale
+        for direction, change, product in self._kept:
+            step += (shares.pop() - float((change * step).sum()) / product) * direction
         return step
 
     def add(self, direction: FloatArray, change: FloatArray) -> None:
         """Remember a step taken and by how much the slope fell."""
-        h = self._where
-        self._directions[h] = direction.reshape(-1)
-        self._changes[h] = change.reshape(-1)
-        self._curvature[h], square = _products(self._directions[h], self._changes[h])
-        self._scale[h] = self._curvature[h] / square
-        self._known, self._where = min(self._known + 1, _HISTORY), (h + 1) % _HISTORY
-
-
-@entry_point
-def _turn(
-    step: FloatArray,
-    order: IntArray,
-    directions: FloatArray,
-    changes: FloatArray,
-    curvature: FloatArray,
-    scale: float,
-    share: FloatArray,
-) -> None:
-    """Turn a slope into a step, in place; ``order`` is from the newest step remembered back."""
-    for h in order:
-        share[h] = _dot(directions[h], step) / curvature[h]
-        _add(step, -share[h], changes[h])
-    step *= scale
-    for h in order[::-1]:
-        _add(step, share[h] - _dot(changes[h], step) / curvature[h], directions[h])
-
-
-@entry_point
-def _products(direction: FloatArray, change: FloatArray) -> tuple[float, float]:
-    """Return direction times change, and change times itself."""
-    return _TINY + _dot(direction, change), _TINY + _dot(change, change)
-
-
-@compilable
-def _dot(one: FloatArray, other: FloatArray) -> float:
-    # One number after the other: a library's sum may depend on its number of threads.
-    total = 0.0
-    for j in range(len(one)):
-        total += one[j] * other[j]
-    return total
-
-
-@compilable
-def _add(target: FloatArray, share: float, source: FloatArray) -> None:
-    for j in range(len(target)):
-        target[j] += share * source[j]
+        product = _TINY + float((direction * change).sum())
+        self._scale = product / (_TINY + float((change * change).sum()))
+        self._kept.append((direction, change, product))
 
 
 @dataclass(frozen=True)
@@ -216,7 +157,7 @@ class PriceAscent:
         self.prices = np.repeat(blocks, counts, axis=0)
 
     def _ascended(self, prices: FloatArray, level: "_Level", deadline: float) -> FloatArray:
-        memory = QuasiNewton(prices.size)
+        memory = QuasiNewton()
         value, slope = self._soft_bound(prices, level)
         earlier = -math.inf
         for count in range(level.stage.steps):

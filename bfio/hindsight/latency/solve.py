@@ -1,13 +1,4 @@
-"""Solve the hindsight latency problem: a schedule, prices that bound, a search that closes.
-
-What the exact hindsight method returns.
-
-Solve the hindsight latency problem: a schedule, prices that bound, a search that closes.
-
-Compile the kernels of the exact method before the first measured solve.
-
-Solve a hindsight latency problem by any method: ours, enumeration, or a backend.
-"""
+"""Solve the hindsight latency problem: a schedule, prices that bound, a search that closes."""
 
 import os
 import time

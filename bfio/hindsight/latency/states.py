@@ -1,14 +1,10 @@
 """The states of the search and their kernels: all children of a state, and which are discarded.
 
-The data of the search, as its kernels take them.
-
-The states of one round of the search, one per row.
-
 Kernels that discard states: left shifts (rule 4 of the search) and dominance (rule 2).
 
 Every child of every state: which of the waiting requests start at this round.
 
-A kernel without objects; `bfio.hindsight.latency.search` says what the bounds are. Choices are
+`bfio.hindsight.latency.search` says what rules and bounds are. Choices are
 made depth first, request by request: it starts now, or it stays.
 """
 

@@ -1,9 +1,5 @@
 """All successors of states: which waiting requests start now, and where, and what that leads to.
 
-One step of the search: what starts, what it costs, and the state it leads to.
-
-All successors of states: which waiting requests start now, and where.
-
 Additions are written as rising sequences of ``lane · C + kind``, so each multiset of additions
 occurs once; every prefix is an addition of its own. Lanes that look alike are filled in order.
 """
@@ -296,60 +292,40 @@ def _enumerate(
 @compilable
 def _has_memory(slots: IntArray, added: IntArray, code: int, data: Data) -> bool:
     """Whether a lane holds one more request, beside what runs and is added, to the end of all."""
-    num_kinds = len(data.load)
-    lane, kind = code // num_kinds, code % num_kinds
-    per_lane = len(slots) // data.lanes
-    base = lane * per_lane
-    for at in range(per_lane + len(added) + 1):
-        left = _left_of(at, slots, base, per_lane, added, kind, lane, data)
+    count = len(slots) // data.lanes + len(added) + 1
+    for at in range(count):
+        left, _ = _request_at(at, slots, added, code, data)
         if left == 0:
             continue
         # Loads rise but where a request ends: what is held at the last step of this one.
         held = 0
-        for other in range(per_lane + len(added) + 1):
-            if _left_of(other, slots, base, per_lane, added, kind, lane, data) >= left:
-                held += _load_of(other, slots, base, per_lane, added, kind, data) + left - 1
+        for other in range(count):
+            stays, load = _request_at(other, slots, added, code, data)
+            if stays >= left:
+                held += load + left - 1
         if held > data.memory:
             return False
     return True
 
 
 @compilable
-def _left_of(
-    at: int,
-    slots: IntArray,
-    base: int,
-    per_lane: int,
-    added: IntArray,
-    kind: int,
-    lane: int,
-    data: Data,
-) -> int:
-    """Return the steps left of a request: of the slots, the added, or the new one; 0 for none."""
-    if at < per_lane:
-        return int(slots[base + at] & LEFT_MASK)
-    if at == per_lane + len(added):
-        return int(data.output[kind])
-    code = added[at - per_lane]
-    return int(data.output[code % len(data.load)]) if code // len(data.load) == lane else 0
+def _request_at(
+    at: int, slots: IntArray, added: IntArray, code: int, data: Data
+) -> tuple[int, int]:
+    """Return steps left and load of a request of a lane: in its slots, added, or the new one.
 
-
-@compilable
-def _load_of(
-    at: int,
-    slots: IntArray,
-    base: int,
-    per_lane: int,
-    added: IntArray,
-    kind: int,
-    data: Data,
-) -> int:
-    """Return its load now."""
+    Nothing is left of one that is not of the lane.
+    """
+    num_kinds, per_lane = len(data.load), len(slots) // data.lanes
+    lane, kind = code // num_kinds, code % num_kinds
     if at < per_lane:
-        return int(slots[base + at] >> LEFT_BITS)
-    if at == per_lane + len(added):
-        return int(data.load[kind])
-    return int(data.load[added[at - per_lane] % len(data.load)])
+        slot = slots[lane * per_lane + at]
+        return int(slot & LEFT_MASK), int(slot >> LEFT_BITS)
+    if at < per_lane + len(added):
+        if added[at - per_lane] // num_kinds != lane:
+            return 0, 0
+        kind = added[at - per_lane] % num_kinds
+    return int(data.output[kind]), int(data.load[kind])
 
 
 @compilable

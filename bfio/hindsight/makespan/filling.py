@@ -1,7 +1,5 @@
 """Schedules by insertion: valleys beside high requests are filled by lower ones.
 
-The machine code of insertions: where one more request raises the peaks least.
-
 Of all starts and workers at which a request fits beside those that have places already, the
 cheapest is taken: its price is what it adds to the objective, and besides, at a lower price,
 the tokens by which it stays under the peaks that are there anyway. Requests placed highest
@@ -9,8 +7,6 @@ first open new steps, those that follow fill the valleys beside and behind them.
 
 A step and a worker are a cell. Blocks of cells know how far their loads are below the peaks in
 all, so most places are turned down after a few blocks; what is chosen is not changed by that.
-
-Schedules by insertion: valleys beside high requests are filled by lower ones.
 
 Where idling is free and a step costs its largest load, hindsight can balance: a request starts
 whenever and wherever it raises the peaks least, before or after all that have places already.

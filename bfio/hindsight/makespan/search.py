@@ -2,8 +2,6 @@
 
 A hindsight makespan problem as the search sees it: kinds, small rates, arrivals from 0.
 
-Branch over steps: which waiting requests start now and where, best states first.
-
 States that look alike (`kernel`) are one: what follows depends on what runs, by load and steps
 left, and on what waits. Every successor has emitted more tokens, so states are treated layer by
 layer of emitted tokens, and the cheapest way to each is known when its layer comes; for latency,

@@ -1,11 +1,5 @@
 """Solve the hindsight makespan problem: first schedules, bounds, a search, CP-SAT on what is left.
 
-First schedules: several orders of priority; no slot stays free while a request waits.
-
-Compile the kernels of the search before the first measured solve.
-
-Solve the hindsight makespan problem: first schedules, bounds, a search, CP-SAT on what is left.
-
 Measured on random instances (docs/hindsight-makespan.md), the search proves far more than CP-SAT
 wherever a step has few successors, and CP-SAT more than the search where many slots meet free
 starts. So the search has the first part of the time, and CP-SAT, from its schedule, the rest.

@@ -1,13 +1,9 @@
 """The states of the search: what they are, bounds on what may follow, and where they are kept.
 
-The machine code of the search: one step from a state, in all ways, and what may follow.
-
 A state is a row of integers: the step (or the last arrival, once every request that has not
 started has arrived), the counts of requests not started in mixed radix, and for each lane its
 slots. A slot is ``load · 2^20 + steps left`` of what runs there, 0 if free; the slots of a lane
 and the lanes are sorted, since neither has a name.
-
-The states of the search: where they are kept, found again and forgotten.
 """
 
 from typing import NamedTuple
