@@ -1,4 +1,4 @@
-"""The report of a study: one page that needs nothing else, and its tables and figures as files."""
+"""The report as one HTML page, what it says above its tables, and its other files."""
 
 import base64
 import hashlib

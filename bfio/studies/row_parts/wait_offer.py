@@ -1,4 +1,4 @@
-"""What arrives at the engine of a row: classes of a file at drawn or even times, or a trace."""
+"""What arrives at an engine in stages: classes of a file at drawn or even times, or a trace."""
 
 import json
 from collections import Counter
