@@ -22,8 +22,6 @@ from bfio.cli.command import BAD_INPUT, INTERRUPTED, NOTHING_FOUND, say
 
 #: Seconds to end by oneself after a signal: at work, and once the answer is being printed.
 _GRACE_S, _PRINTING_S = 1.2, 1.7
-#: Two signals so close together are one, sent to a whole group.
-_ONE_SIGNAL_S = 0.2
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -144,7 +142,7 @@ class _Guard:
         if self._asked is None:
             self._asked = now
             os.kill(self._child, signal.SIGINT)
-        elif now >= self._asked + _ONE_SIGNAL_S:
+        elif now >= self._asked + so_far.ONE_SIGNAL_S:
             self._now = True
 
     def _read(self) -> bool:

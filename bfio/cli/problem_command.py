@@ -24,7 +24,6 @@ def problem_command(
     solve: str,
     program: str = "",
     file: str = "problem (.json)",
-    method: str = "exact",
     methods: str = METHODS,
     more_arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
     overrides: tuple[str, ...] = (),
@@ -47,8 +46,8 @@ def problem_command(
         written and their solutions read.
     file : str
         What the file holds, for the help.
-    method, methods : str
-        The default method, and all of them in words.
+    methods : str
+        All methods in words.
     more_arguments : callable
         Adds further arguments.
     overrides : tuple of str
@@ -79,13 +78,14 @@ def problem_command(
             document = result.to_mapping() | details(data)
             return document, lambda: lines(data, result), status_of(result)
 
-        deadline = begin(args, args.method or method, View(args, told))
+        method = args.method or "exact"
+        deadline = begin(args, method, View(args, told))
         given = {key: value for key in overrides if (value := getattr(args, key)) is not None}
         data = read_problem(args.file, lambda text: _parsed(text, problem, given))
         if is_exchanged:
             return exchange(args, _loaded(program)(data), name, details(data))
         how = {key: getattr(args, key) for key in ("seed", *passed)}
-        result = solved(data, method=args.method or method, time_limit=deadline, **how)
+        result = solved(data, method=method, time_limit=deadline, **how)
         document, text, status = told(result)
         if args.json:
             print_json(document)

@@ -220,7 +220,7 @@ class View:
 #: Seconds that the work has to end by itself; `bfio.cli.guard` allows a little more.
 _ORDERLY_S = 0.9
 #: Two signals so close together are one, which several processes have passed on.
-_ONE_SIGNAL_S = 0.2
+ONE_SIGNAL_S = 0.2
 
 
 @contextmanager
@@ -246,7 +246,7 @@ def orderly_interrupt() -> Iterator[Callable[[], bool]]:
             asked.set()
             since = time.monotonic()
             again.start()
-        elif time.monotonic() >= since + _ONE_SIGNAL_S:
+        elif time.monotonic() >= since + ONE_SIGNAL_S:
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, on_signal)

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from math import hypot
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bfio.cli.output import console, print_table
@@ -93,6 +94,14 @@ def _legend(documents: Sequence[Document], metrics: "MetricChoice") -> list[str]
 def print_sentences(*sentences: str) -> None:
     """Print sentences as one paragraph."""
     print(textwrap.fill(" ".join(sentences), min(_PROSE_WIDTH, console().width)))
+
+
+def print_remarks(remarks: Iterable[str], plots: Iterable[Path] = ()) -> None:
+    """Print what is said of a table, and which plots were written."""
+    for remark in remarks:
+        print_sentences(remark)
+    for path in plots:
+        print(f"plot: {path}")
 
 
 def run_cells(name: str, documents: Sequence[Document]) -> Cells:

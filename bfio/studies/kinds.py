@@ -1,4 +1,4 @@
-"""Kinds of rows by name: the built-in ones, and a user's own ``module:function``."""
+"""Kinds of rows by name, the built-in ones and a user's own ``module:function``; their code."""
 
 import importlib
 import inspect

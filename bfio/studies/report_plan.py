@@ -1,4 +1,4 @@
-"""What a report shows: tables and figures, as a study file asks for them."""
+"""What a report shows, tables and figures, as a study file asks for them; and whether it can."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -136,15 +136,14 @@ def test_its_command_reads_solves_and_prints(
         "place",
         problem=f"{__name__}:Placement",
         solve=f"{__name__}:PlacementProgram.solve_by",
-        method="cp-sat",
     )
     file = tmp_path / "place.json"
     file.write_text('{"sizes": [3, 5, 4, 8]}')
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
-    assert command.run(parser.parse_args([str(file), "--json"])) == DONE
+    assert command.run(parser.parse_args([str(file), "--method", "cp-sat", "--json"])) == DONE
     assert json.loads(capsys.readouterr().out)["objective"] == 11
-    assert command.run(parser.parse_args([str(file)])) == DONE
+    assert command.run(parser.parse_args([str(file), "--method", "cp-sat"])) == DONE
     assert "workers" in capsys.readouterr().out
     file.write_text('{"sizes": [0]}')
     with pytest.raises(InputError, match=r"place.json: sizes\[0\]"):

@@ -154,6 +154,7 @@ def _show(
         comparison_tables,
         print_comparison,
         print_for_papers,
+        print_remarks,
         print_sentences,
     )
     from bfio.common.provenance import citable_versions
@@ -173,10 +174,7 @@ def _show(
         return
     print_sentences(comparison.settings)
     print_comparison(documents, comparison.metrics)
-    for remark in comparison.remarks():
-        print_sentences(remark)
-    for path in plots:
-        print(f"plot: {path}")
+    print_remarks(comparison.remarks(), plots)
 
 
 COMMAND = Command(

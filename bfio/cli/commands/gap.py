@@ -237,7 +237,7 @@ class _Gap:
         interrupted: bool,
     ) -> None:
         """Print the report, the plots and the steps that were written."""
-        from bfio.cli.tables import print_for_papers, print_sentences
+        from bfio.cli.tables import print_for_papers, print_remarks, print_sentences
         from bfio.common.table_text import TableForm, TextTable
         from bfio.decode.gap import COLUMNS
         from bfio.decode.settings import by_the_clock, idle_features, unused
@@ -286,10 +286,7 @@ class _Gap:
             if (spent := document[name])["count"]:
                 told = [f"{k} {number(spent[k] * factor)}{unit}" for k in ("median", "p99", "max")]
                 print(f"{heading}: {', '.join(told)}")
-        for remark in remarks:
-            print_sentences(remark)
-        for path in plots:
-            print(f"plot: {path}")
+        print_remarks(remarks, plots)
         for step in steps:
             most = step["regret_at_most"]
             at_most = "unknown" if most is None else f"{number(most / report.scale)} tokens"

@@ -127,7 +127,7 @@ def _show(
     *,
     interrupted: bool = False,
 ) -> None:
-    from bfio.cli.tables import print_fitting, print_for_papers, print_sentences
+    from bfio.cli.tables import print_fitting, print_for_papers, print_remarks, print_sentences
     from bfio.common.table_text import TableForm, TextTable
     from bfio.prediction.report import COLUMNS, cells
 
@@ -155,10 +155,7 @@ def _show(
         return
     print_sentences(table.settings)
     print_fitting(title, list(zip(heading, zip(*lines, strict=True), strict=True)))
-    for remark in remarks:
-        print_sentences(remark)
-    for path in plots:
-        print(f"plot: {path}")
+    print_remarks(remarks, plots)
 
 
 COMMAND = Command("predict", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -40,7 +40,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from bfio.cli.tables import measured_text, print_sentences
+    from bfio.cli.tables import measured_text, print_remarks, print_sentences
     from bfio.common.metrics import Column
     from bfio.common.provenance import citable_versions
     from bfio.decode.measured import repeats
@@ -111,8 +111,7 @@ def _run(args: argparse.Namespace) -> int:
         )
         if statistics := document["statistics"]:
             print("policy:", ", ".join(f"{name} {value}" for name, value in statistics.items()))
-        for remark in remarks(workload, [run], [measured]):
-            print_sentences(remark)
+        print_remarks(remarks(workload, [run], [measured]))
     return INTERRUPTED if interrupted else DONE
 
 

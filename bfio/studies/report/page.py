@@ -1,4 +1,4 @@
-"""The report of a study: one page that needs nothing else, and its tables and figures as files."""
+"""The report as one HTML page, what it says above its tables, and its other files."""
 
 import base64
 import hashlib
@@ -37,17 +37,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-@dataclass(frozen=True)
-class Environment:
-    """Machine, versions and commit that some rows were computed with."""
-
-    identifier: str
-    rows: Traced
-    entries: Sequence[tuple[str, str]]
-
-
-def environments(results: Results) -> list[Environment]:
-    """Return the environments of the computed rows, in the order they first occur."""
+def environments(results: Results) -> list[tuple[str, Traced, list[tuple[str, str]]]]:
+    """Return machine, versions and commit that rows were computed with: name, rows, entries."""
     found: dict[str, list[Row]] = {}
     for row in results.rows.values():
         found.setdefault(canonical(row.environment), []).append(row)
@@ -65,7 +56,7 @@ def environments(results: Results) -> list[Environment]:
                 entries.append((known, _text(value)))
         identifier = environment_id(own)
         count = counted(keys_of(rows), identifier, "environment")
-        environments.append(Environment(identifier or "unknown", count, entries))
+        environments.append((identifier or "unknown", count, entries))
     return environments
 
 
@@ -73,11 +64,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "unknown" if value is None else str(value)
-
-
-def code_versions(results: Results) -> list[str]:
-    """Return the versions of the code that the rows are planned for."""
-    return sorted({task.code for task in results.tasks})
 
 
 def dates(results: Results) -> tuple[str, str]:
@@ -150,19 +136,10 @@ def effort(results: Results) -> Phrase:
     )
 
 
-@dataclass(frozen=True)
-class Axis:
-    """An argument that varies, and the values it takes, as the page lists them."""
-
-    name: str
-    values: str
-    count: int
-
-
-def axes(study: Study) -> list[list[Axis]]:
-    """Return the axes of each grid of the study."""
+def axes(study: Study) -> list[list[tuple[str, str, int]]]:
+    """Return the axes of each grid of the study: name, values as they are listed, their number."""
     return [
-        [Axis(name, _listed(values), len(values)) for name, values in grid.axes.items()]
+        [(name, _listed(values), len(values)) for name, values in grid.axes.items()]
         for grid in study.grids
     ]
 
@@ -181,25 +158,14 @@ def _listed(values: Sequence[Value]) -> str:
     return f"{head}, … {label(values[-1])}"
 
 
-@dataclass(frozen=True)
-class FailedRow:
-    """A row that has no result, and why."""
-
-    key: str
-    status: str
-    arguments: str
-    error: str
-
-
-def failed(results: Results) -> list[FailedRow]:
-    """Return all rows that were computed and are not done, in the order of the plan."""
+def failed(results: Results) -> list[tuple[Row, str, str]]:
+    """Return rows that were computed and are not done, with their arguments and errors."""
     varying, found = set(results.study.axes()), []
     for row in results.rows.values():
         own = [(name, value) for name, value in row.task.arguments.items() if name in varying]
         told = ", ".join(f"{name} = {label(value)}" for name, value in own)
         if not row.is_done:
-            error = shortened(row.error)
-            found.append(FailedRow(row.task.key, row.status.value, told, error))
+            found.append((row, told, shortened(row.error)))
     return found
 
 
@@ -307,7 +273,7 @@ def render(results: Results, tables: Sequence[TableView], drawn: Sequence[Figure
         max_failed=MAX_FAILED,
         glossary=[describe(results.study.computes, name) for name in dict.fromkeys(names)],
         environments=environments(results),
-        code_versions=code_versions(results),
+        code_versions=sorted({task.code for task in results.tasks}),
         dates=dates(results),
         version=version("bfio"),
         style=style,

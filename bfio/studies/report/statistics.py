@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
 from typing import TypeAlias
 
 from bfio.common.metrics import Domain
@@ -98,7 +99,7 @@ def summarize(
         interval = mean_interval(defined, domain)
         return _estimate(mean(defined), interval, defined, undefined)
     if statistic is Statistic.MEDIAN:
-        return _estimate(median(defined), median_interval(defined), defined, undefined)
+        return _estimate(float(median(defined)), median_interval(defined), defined, undefined)
     single = {
         Statistic.MINIMUM: defined[0],
         # The next higher values that were observed.
@@ -182,14 +183,6 @@ def _deviation(values: Sequence[Number], centre: float) -> float:
         return 0.0
     squares = math.fsum((distance / scale) ** 2 for distance in distances)
     return scale * math.sqrt(squares / (len(values) - 1))
-
-
-def median(ordered: Sequence[Number]) -> float:
-    """Return the median of sorted values."""
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return float(ordered[middle])
-    return (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def median_interval(ordered: Sequence[Number]) -> Interval | None:

@@ -18,7 +18,7 @@ from bfio.studies.row_kinds.hindsight_ratio import (
     problem_digest,
     solve_timings,
 )
-from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments, gap_to
 from bfio.studies.row_parts.cache_arguments import (
     DRAWN_ARGUMENTS,
     drawn_problem,
@@ -123,20 +123,16 @@ def enclosure_values(
         "optimum_at_least": found.bound,
         "optimum_at_most": upper,
         "incumbent": own,
-        "optimum_gap": _gap(found.bound, upper),
-        "own_gap": None if own is None else _gap(found.bound, own),
+        "optimum_gap": gap_to(found.bound, upper),
+        "own_gap": None if own is None else gap_to(found.bound, own),
         "mc_sf_ratio": None if usual is None or not own else usual / own,
         "mc_sf_stands": None if usual is None else own is None or own >= usual,
-        "below_mc_sf": None if usual is None else _gap(found.bound, usual),
+        "below_mc_sf": None if usual is None else gap_to(found.bound, usual),
         "proven": found.in_integers and own is not None and own == found.bound,
         "closed": own is not None and own == found.bound,
         "relaxation": relaxation,
         "beats_relaxation": None if relaxation is None else found.bound > relaxation,
     }
-
-
-def _gap(bound: int, latency: int) -> float:
-    return (latency - bound) / latency if latency else 0.0
 
 
 def _exact(problem: LatencyProblem, limit: float) -> Enclosure:

@@ -9,7 +9,7 @@ from bfio.kvcache import replay
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, digest_of, excess
+from bfio.studies.row_parts.arguments import Arguments, digest_of, excess, gap_to, quotient
 from bfio.studies.row_parts.cache_arguments import (
     ALGORITHM_ARGUMENTS,
     DRAWN_ARGUMENTS,
@@ -109,10 +109,10 @@ def ratio_values(
         "total_latency": latency,
         "optimum_at_least": lower,
         "optimum_at_most": upper,
-        "optimum_gap": (upper - lower) / upper if upper else 0.0,
+        "optimum_gap": gap_to(lower, upper),
         "proven": lower == upper,
-        "ratio_at_least": _quotient(latency, upper),
-        "ratio_at_most": _quotient(latency, lower),
+        "ratio_at_least": quotient(latency, upper),
+        "ratio_at_most": quotient(latency, lower),
         "surely_optimal": None if latency is None else latency == lower,
         "possibly_optimal": None if latency is None else latency == upper,
     }
@@ -155,10 +155,6 @@ def solve_timings(hindsight: HindsightResult) -> dict[str, float]:
 def problem_digest(problem: LatencyProblem, more: str = "") -> str:
     """Return 16 hexadecimal digits for a problem, and for what else a row depends on."""
     return digest_of(f"{problem.to_mapping()}{more}")
-
-
-def _quotient(numerator: int | None, denominator: int) -> float | None:
-    return None if numerator is None or not denominator else numerator / denominator
 
 
 KIND = planned_kind(

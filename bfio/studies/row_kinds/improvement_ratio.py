@@ -10,7 +10,7 @@ from bfio.common.statistics import half_width
 from bfio.decode.run import Run
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import MEASURED_PART, STEADY, Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments, quotient
 from bfio.studies.row_parts.runs import (
     MEASURED_ARGUMENTS,
     PARTS,
@@ -116,11 +116,11 @@ def ratio_values(
                 steps = run.steady_mask(warm_up) if is_steady else run.measured_steps
             series.append(None if steps is None or run.steps == 0 else run.imbalance[steps])
         before, after = (None if part is None else float(part.mean()) for part in series)
-        ratio = _quotient(before, after)
+        ratio = quotient(before, after)
         values |= {
             f"{prefix}iir": ratio,
-            f"{prefix}iir_over_sqrt_b_log_g": _quotient(ratio, scale),
-            f"{prefix}relative_imbalance": _quotient(after, before),
+            f"{prefix}iir_over_sqrt_b_log_g": quotient(ratio, scale),
+            f"{prefix}relative_imbalance": quotient(after, before),
             f"{prefix}baseline.avg_imbalance": before,
             f"{prefix}policy.avg_imbalance": after,
         }
@@ -128,17 +128,13 @@ def ratio_values(
             relative = []
             for part, mean in zip(series, (before, after), strict=True):
                 width = None if part is None else half_width(part)
-                relative.append(_quotient(width, mean))
+                relative.append(quotient(width, mean))
             known = [error for error in relative if error is not None]
             error = None
             if ratio is not None and len(known) == len(relative):
                 error = ratio * math.hypot(*known)
             values[f"{prefix}iir.half_width"] = error
     return values
-
-
-def _quotient(numerator: Value, denominator: Value) -> float | None:
-    return None if numerator is None or not denominator else numerator / denominator
 
 
 KIND = planned_kind(

@@ -14,7 +14,7 @@ from bfio.hindsight.makespan.from_run import clocked_schedule
 from bfio.hindsight.makespan.solve import best_list
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, excess
+from bfio.studies.row_parts.arguments import Arguments, excess, gap_to
 from bfio.studies.row_parts.runs import (
     POLICY_ARGUMENTS,
     TIMINGS,
@@ -304,7 +304,7 @@ def _compute(plan: RunPlan, instance: MyopiaInstance, criteria: Sequence[str]) -
         values |= {f"{name}.{key}": value for key, value in priced.items()}
         if instance.limit == 0:
             listed = min(least_list(instance, name), priced["attained"])
-            values[f"{name}.lists_gap"] = _gap(listed, priced["bound"])
+            values[f"{name}.lists_gap"] = gap_to(priced["bound"], listed)
         series[f"{name}.excess"] = excess(priced["price_at_least"])
         broken = price_violations(problem, schedule, result)
         found |= {f"{name}.{key}": amount for key, amount in broken.items()}
@@ -352,7 +352,7 @@ def price_values(
         "attained": attained,
         "best_known": best,
         "bound": bound,
-        "optimum_gap": _gap(best, bound),
+        "optimum_gap": gap_to(bound, best),
         "is_proven": best == bound,
         "price_at_least": _price(attained, best),
         "price_at_most": _price(attained, bound),
@@ -388,10 +388,6 @@ def price_violations(
     if result.bound is not None and result.bound > min(attained):
         found["optimum.bound"] = result.bound - min(attained)
     return found
-
-
-def _gap(best: int, bound: int) -> float:
-    return (best - bound) / best if best else 0.0
 
 
 def _price(attained: int, other: int) -> float | None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from bfio.common.options import (
-    RATIONAL,
+    POSITIVE,
     TEXT,
     CheckedOptions,
-    checked,
     from_mapping,
     names_of,
     option,
@@ -40,7 +39,6 @@ from bfio.wait.run import METRICS, StageRun
 from bfio.wait.simulation import serve
 from formulations.errors import InputError
 from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack, work_rate
-from formulations.rationals import exact_number
 from formulations.thresholds import (
     NestedProblem,
     ThresholdProblem,
@@ -63,12 +61,6 @@ THRESHOLD_VALUES = descriptions(
     exceeds_bound | | whether the peak exceeds that bound
     """
 )
-
-
-def _load(value: object, name: str) -> Fraction:
-    if (load := exact_number(value, name)) == 0:
-        raise InputError(name, "0 is out of range", "use a number > 0")
-    return load
 
 
 @dataclass(frozen=True)
@@ -96,7 +88,7 @@ class StagePolicyOptions(CheckedOptions):
     )
     design_load: Fraction | None = option(
         None,
-        checked(RATIONAL, _load),
+        POSITIVE,
         "LOAD",
         "thresholds are derived for this load if more is offered: at `d1·A >= 1` none exist "
         "(without it such a row is refused)",

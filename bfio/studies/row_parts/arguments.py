@@ -147,6 +147,16 @@ def digest_of(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
+def quotient(numerator: float | None, denominator: float | None) -> float | None:
+    """Return a ratio; None where one of the two is None, or it divides by 0."""
+    return None if numerator is None or not denominator else numerator / denominator
+
+
+def gap_to(bound: int, best: int) -> float:
+    """Return how far a bound lies below the best value in hand, over that value."""
+    return (best - bound) / best if best else 0.0
+
+
 def excess(ratio: float | None) -> list[float]:
     """Return a ratio minus 1 as a series of one entry, for histograms over rows."""
     return [] if ratio is None else [ratio - 1]

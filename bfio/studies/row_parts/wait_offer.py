@@ -1,10 +1,9 @@
-"""What arrives at the engine of a row: classes of a file at drawn or even times, or a trace."""
+"""What arrives at an engine in stages: classes of a file at drawn or even times, or a trace."""
 
 import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -16,11 +15,11 @@ from bfio.common.options import (
     POSITIVE,
     RATIONAL,
     TEXT,
-    WHOLE,
     CheckedOptions,
     checked,
     from_mapping,
     names_of,
+    one_of,
     option,
     whole,
 )
@@ -35,11 +34,10 @@ from bfio.studies.row_parts.workload_arguments import (
 from bfio.wait.arrivals import even_instance, poisson_instance, scaled, workload_instance
 from bfio.wait.instance import StageClock, StageInstance
 from bfio.workloads.generators import resample
-from bfio.workloads.workload import Workload
-from formulations.arrays import IntArray, integer
+from bfio.workloads.workload import Workload, training_share
+from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate
-from formulations.problem_data import member
 from formulations.rationals import exact_number
 from formulations.scalars import MAX_TOKENS
 from formulations.thresholds.problem import prompt_groups
@@ -209,15 +207,8 @@ _OF_THE_FILE = ("trace", "columns", "skip_bad_rows")
 _STREAM = 0x77616974
 
 
-class Binning(StrEnum):
-    """What is equal for all bins: their width, or how many training requests they hold."""
-
-    WIDTH = "width"
-    COUNT = "count"
-
-
 @dataclass(frozen=True)
-class TraceSplit:
+class TraceSplit(CheckedOptions):
     """How a trace is read and cut.
 
     Parameters
@@ -230,8 +221,8 @@ class TraceSplit:
         Share of the requests, from the first on, that bins come from, in (0, 1).
     bins : int
         How many bins at most; those without a training request are merged into the next.
-    binning : Binning
-        How wide they are.
+    binning : str
+        What is equal for all bins: their width, or how many training requests they hold.
     skip_oversized : bool
         Whether oversized requests may be left out; otherwise they are an error.
 
@@ -243,16 +234,18 @@ class TraceSplit:
 
     choice: WorkloadChoice
     memory: int
-    training: Fraction = option(Fraction(1, 2), RATIONAL, "SHARE", "share of the rows (1/2)")
+    training: Fraction = option(
+        Fraction(1, 2), checked(RATIONAL, training_share), "SHARE", "share of the rows (1/2)"
+    )
     bins: int = option(
         10,
-        WHOLE,
+        whole(1, 1000),
         "N",
         "how many bins of outputs (10); those without a training request are merged into the next",
     )
-    binning: Binning = option(
-        Binning.WIDTH,
-        TEXT,
+    binning: str = option(
+        "width",
+        one_of("width", "count"),
         "HOW",
         "of equal `width` (default), or of an equal `count` of training requests",
     )
@@ -262,15 +255,6 @@ class TraceSplit:
         "",
         "leave out and count requests that exceed the memory alone (otherwise an error)",
     )
-
-    def __post_init__(self) -> None:
-        """Validate, and read the share exactly."""
-        training = exact_number(self.training, "training")
-        object.__setattr__(self, "training", training)
-        if not 0 < training < 1:
-            raise InputError("training", f"{training} is out of range", "use 0 < share < 1")
-        integer(self.bins, "bins", minimum=1, maximum=1000)
-        object.__setattr__(self, "binning", member(Binning, self.binning, "binning"))
 
 
 TRACE_ARGUMENTS = (*_OF_THE_FILE, *names_of(TraceSplit), "requests")
@@ -340,7 +324,7 @@ def trace_parts(split: TraceSplit) -> TraceParts:
 
 def without_bins(split: TraceSplit) -> TraceSplit:
     """Return the same for all splits that differ in their bins alone."""
-    return replace(split, bins=1, binning=Binning.WIDTH)
+    return replace(split, bins=1, binning="width")
 
 
 # Fractions of thousands of different requests are slow, and many rows share them.
