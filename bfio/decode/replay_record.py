@@ -169,9 +169,13 @@ class Replay:
         """First step that sees each failure or recovery, its worker, whether it recovers."""
         run = self.run
         schedule = failures_of(run.options.failures, self.cluster.workers, run.options.seed)
-        # What has happened by the end of a run that waits shows in no step.
         first = np.searchsorted(run.start_s, schedule.time_s)
-        columns = (first, schedule.worker, schedule.is_up.astype(np.bool_))
+        # After its last step a run may still note that a worker has failed, once. A drawn
+        # schedule goes on long after that.
+        late = np.flatnonzero((first == run.steps) & (schedule.is_up == 0))
+        late = late[np.unique(schedule.worker[late], return_index=True)[1]]
+        seen = np.concatenate([np.flatnonzero(first < run.steps), np.sort(late)])
+        columns = (first[seen], schedule.worker[seen], schedule.is_up[seen].astype(np.bool_))
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
     @cached_property

@@ -9,6 +9,10 @@ with integer weights ``w_h`` (``γ^h`` scaled). BalanceRoute takes ``D(h) = Δ =
 here contributions may change along the window. With ``H = 0``, ``α = 1`` and ``β = G`` it is eq.
 1, ``Δ − G·max(0, Δ − m)``, which is minus the change of the imbalance. Rational α and β are
 brought to a common denominator, so that scores are compared in integers and never round.
+
+Compiled code states the score again, and tests compare: `score_of` and `score_at` of
+`bfio.step.two_stage.kernels.fscore`, and `best_worker` of `bfio.decode.machine.two_stage` for
+immediate dispatch. A change of the score is a change of all of them.
 """
 
 from collections.abc import Sequence
