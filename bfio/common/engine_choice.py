@@ -1,6 +1,7 @@
 """Which of two engines runs: the readable one, or its compiled twin."""
 
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 
 from bfio.common.kernel_groups import KernelGroup, groups
@@ -23,7 +24,9 @@ LOADING_S, CODE_S = 0.5, 0.1
 _saveable_s: dict[str, float] = {}
 
 
-def is_worthwhile(kernels: str | KernelGroup, saved_s: float) -> bool:
+def is_worthwhile(
+    kernels: str, saved_s: float, find: Callable[[], KernelGroup] | None = None
+) -> bool:
     """Return whether a run is to be compiled: the one answer of all engines.
 
     Kernels are loaded, or compiled where they are not on disk, as soon as the runs of this process
@@ -33,15 +36,18 @@ def is_worthwhile(kernels: str | KernelGroup, saved_s: float) -> bool:
 
     Parameters
     ----------
-    kernels : str or KernelGroup
-        Those of the run; a text is the name of a group.
+    kernels : str
+        Name of the kernels of the run.
     saved_s : float
         About what the compiled run saves, once they are loaded [s].
+    find : callable, optional
+        Returns their group; by default the group of that name. Called for worthwhile runs only,
+        because listing groups imports the packages that hold them.
     """
-    group = kernels if isinstance(kernels, KernelGroup) else groups()[kernels]
-    saveable = _saveable_s[group.name] = _saveable_s.get(group.name, 0.0) + saved_s
+    saveable = _saveable_s[kernels] = _saveable_s.get(kernels, 0.0) + saved_s
     if saveable <= (CODE_S if "numba" in sys.modules else LOADING_S):
         return False
+    group = groups()[kernels] if find is None else find()
     return saveable > group.seconds or group.is_ready()
 
 

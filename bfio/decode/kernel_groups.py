@@ -39,17 +39,6 @@ def _warm_up(kind: str, features: bool) -> None:
 
 
 GROUPS = (
-    *(
-        KernelGroup(
-            kind + " with features" * features,
-            (partial(_loop, kind, features),),
-            partial(_warm_up, kind, features),
-            seconds[features],
-            made=(name + "+features" * features,),
-        )
-        for features in (False, True)
-        for kind, (name, _, seconds) in _LOOPS.items()
-    ),
     # What interpreted runs call, a decision at a time.
     KernelGroup(
         "two-stage decisions",
@@ -68,5 +57,16 @@ GROUPS = (
         ("bfio.decode.adaptive.rehearsal:rehearse",),
         "bfio.decode.adaptive.rehearsal:warm_up",
         20,
+    ),
+    *(
+        KernelGroup(
+            kind + " with features" * features,
+            (partial(_loop, kind, features),),
+            partial(_warm_up, kind, features),
+            seconds[features],
+            made=(name + "+features" * features,),
+        )
+        for features in (False, True)
+        for kind, (name, _, seconds) in _LOOPS.items()
     ),
 )

@@ -22,9 +22,14 @@ def read(entry, types):
     return from_disk(entry, types)
 
 def inner_of(entry):
-    known = entry.py_func.__globals__
-    named = [known.get(word) for word in entry.py_func.__code__.co_names]
-    return {value.entry for value in named if hasattr(value, "entry")}
+    found, todo, seen = set(), [entry.py_func], set()
+    while todo:
+        function = todo.pop()
+        seen.add(function)
+        named = [function.__globals__.get(word) for word in function.__code__.co_names]
+        found |= {value.entry for value in named if hasattr(value, "entry")}
+        todo += [value for value in named if hasattr(value, "__recipe__") and value not in seen]
+    return found
 
 from_disk, kernels.EntryPoint.read = kernels.EntryPoint.read, read
 for group in kernel_groups.groups().values():

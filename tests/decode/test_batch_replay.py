@@ -15,10 +15,9 @@ from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from tests.decode.cases import EXACT, workload
-from tests.decode.machine.test_whole_run import SMALL
+from tests.decode.test_batching import SMALL, THREE
 from tests.decode.test_replay import shifted
 from tests.mutants import Mutant, mutants
-from tests.wait.test_arrivals import THREE
 
 Tampering = Callable[[Run], Run]
 

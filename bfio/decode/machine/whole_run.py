@@ -124,7 +124,8 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
         requests = requests * options.steps // steps
         steps = options.steps
     saved_s = steps * SAVED_PER_STEP_S + requests * SAVED_PER_REQUEST_S
-    return is_worthwhile(group_of(loop_of(spec, parts_linked(cluster, options))), saved_s)
+    loop = loop_of(spec, parts_linked(cluster, options))
+    return is_worthwhile(loop.name, saved_s, partial(group_of, loop))
 
 
 @cache
