@@ -4,9 +4,9 @@ The offered load is the work of the arriving requests relative to the capacity o
 
 Under any algorithm, a request that starts once is in d_i batches and holds ``f_i``, ``f_i + 1``,
 ... tokens in them: its *area* is ``A_i = d_i f_i + d_i (d_i - 1)/2`` token-batches. A batch holds
-at most M tokens, so n requests take at least ``Σ A_i / M`` batches. A batch takes ``base +
-request·b + context·Σ j + prompt·Σ s``. All terms but the first are sums over requests, independent
-of the batching. So the worker is busy for at least ::
+at most M tokens, so n requests take at least ``Σ A_i / M`` batches. A batch takes
+``base + request·b + context·Σ j + prompt·Σ s``. All terms but the first are sums over requests,
+independent of the batching. So the worker is busy for at least ::
 
     Σ_i ( base·A_i / M + request·d_i + context·d_i (d_i - 1)/2 + prompt·s_i )
 

@@ -201,9 +201,9 @@ def theorem_6_4(
 ) -> list[LatencyProblem]:
     """Return the instances I_k from which the adversary of Theorem 6.4 draws.
 
-    Each has the long request of Theorem 6.2 at 0 and ``ε·M`` short ones at ``k·M``, for ``k =
-    1-2ε, 1-ε, ..., c+1-2ε``. Those are ``c/ε + 1`` values, so the published probability of ``ε/c``
-    each adds up to more than 1; the instances are assumed equally likely.
+    Each has the long request of Theorem 6.2 at 0 and ``ε·M`` short ones at ``k·M``, for
+    ``k = 1-2ε, 1-ε, ..., c+1-2ε``. Those are ``c/ε + 1`` values, so the published probability of
+    ``ε/c`` each adds up to more than 1; the instances are assumed equally likely.
 
     Parameters
     ----------
