@@ -202,7 +202,7 @@ class BarrierTarget:
         name = chosen.name
         _check(policy, chosen.spec)
         if self._known is not Known.NOTHING and chosen.look_ahead() == 0:
-            what = f"{policy} has no look-ahead, so it reads no lengths"
+            what = f"{policy} does not look ahead, so it reads no lengths"
             raise InputError("known", what, "use nothing, or a policy that looks ahead")
         said = [policy]
         if self._known is not Known.NOTHING:
