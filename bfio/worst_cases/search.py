@@ -231,7 +231,7 @@ def worst_case(
         of_system, search = Method.ADVERSARY, partial(adversary, target, space)
     if method is of_system:
         return search()
-    raise InputError("method", f"{method} belongs to the other system", "use --method exhaustive")
+    raise InputError("method", f"{method} is of the other system", "use --method exhaustive")
 
 
 def _check_arrivals(target: CacheTarget, space: CacheSpace) -> None:
