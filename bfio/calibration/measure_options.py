@@ -80,7 +80,7 @@ class MeasureOptions:
             remedy = use_one_of(self.dtype, NUMBER_BYTES)
             raise InputError("dtype", f"{self.dtype!r} is unknown", remedy)
         if len(set(self.cache_lengths)) < 2:
-            what = "one length does not determine the time per token"
+            what = "one length tells nothing of the time per token"
             raise InputError("lengths", what, "give two or more")
 
     @property
