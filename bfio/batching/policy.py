@@ -242,7 +242,7 @@ class TokenBudgetPolicy(Validated):
         for name in ("kp", "kd", "limit"):
             integer(getattr(self, name), name)
         if self.mixing is Mixing.GROUPS and (self.kp or self.kd or self.limit):
-            raise InputError("group", "other limits besides", "leave kp, kd and limit out")
+            raise InputError("group", "other limits are given too", "leave kp, kd and limit out")
         if self.decode_order is Order.LONGEST:
             raise InputError("decode_order", "longest first", "use arrival, entry or shortest")
         for name, order in (("kp", self.prefill_order), ("kd", self.decode_order)):

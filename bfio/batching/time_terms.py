@@ -111,7 +111,7 @@ def parse_terms(text: str, where: str = "terms") -> TimeTerms:
         )
     terms = TimeTerms.from_mapping(given, where)
     if terms.memory and not (terms.swaps or terms.recomputes):
-        remedy = "give swap_token or recompute_square beside it"
+        remedy = "give swap_token or recompute_square too"
         raise InputError(f"{where}.memory", "overflowing it costs nothing", remedy)
     return terms
 

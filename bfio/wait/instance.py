@@ -101,7 +101,7 @@ class StageInstance:
     Raises
     ------
     If a value is invalid.
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     memory: int

@@ -83,7 +83,7 @@ def _interval_bound(problem: StepProblem, certificate: Mapping[str, Any]) -> int
     """Return the bound of multipliers; the flow has a row per worker and a column per step."""
     relaxation = interval_relaxation(problem)
     if relaxation is None:
-        raise InputError("certificate.kind", INTERVAL, "it covers requests that grow alike only")
+        raise InputError("certificate.kind", INTERVAL, "it only covers requests with equal growth")
     (price,) = integers({"price": [certificate["price"]]}, "price", 1)
     width = relaxation.times.shape[1]
     flow = [integers({"flow": line}, "flow", width) for line in field_of(certificate, "flow")]
