@@ -184,6 +184,7 @@ def choose(machine: Machine, engine: int) -> tuple[int, int]:
         prompts, left = mixed(machine, engine)
     elif mixing == GROUPS:
         if row[NUM_DECODING] == 0 and row[TO_PREFILL] == 0:
+            # The previous group has ended, so a new one is admitted.
             row[TO_PREFILL] = min(row[S_GROUP], row[NUM_PREFILLING])
         if row[TO_PREFILL] > 0:
             prompts, left = prefills_alone(machine, engine, row[TO_PREFILL])
@@ -515,9 +516,10 @@ def next_slot(machine: Machine) -> int:
         if row[FREE_AT] > now:
             slot = min(slot, row[FREE_AT])
         elif row[NUM_PREFILLING] + row[NUM_DECODING] > 0:
+            # The engine is free and loaded none of its tasks: it decides again in the next slot.
             return int(now + 1)
         if slot == now + 1:
-            # No later event can come sooner.
+            # No event can come earlier.
             return int(slot)
     if counters[ARRIVAL] < len(machine.arrivals):
         slot = min(slot, machine.arrivals[at(counters[ARRIVAL]), 0] + 1)
@@ -531,6 +533,7 @@ def deliver(machine: Machine) -> int:
     """Move tasks that finish, return from a delay or arrive; return the table that needs rows."""
     counters = machine.counters
     now, arrivals = counters[NOW], machine.arrivals
+    # Order within a slot: finished tasks, then returns from delays, then arrivals.
     for engine in range(len(machine.engines)):
         if machine.engines[at(engine)][FREE_AT] <= now:
             line = at(leaving_list(machine, engine))

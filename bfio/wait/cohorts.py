@@ -151,6 +151,7 @@ def wait_for_trigger(course: Course, cohorts: Cohorts) -> bool:
     """Advance the clock to the next time a chain can be served; return False if there is none."""
     n, found = len(course.arrival), NONE
     for c in range(len(cohorts.level)):
+        # While the engine is idle, only the queues of first segments grow.
         needed = cohorts.threshold[cohorts.first[c]]
         place = cohorts.first_of_chain[c] + cohorts.taken[c] + needed - 1
         if place < cohorts.first_of_chain[c + 1]:
@@ -170,6 +171,7 @@ def enter(course: Course, cohorts: Cohorts, request: int, segment: int) -> None:
     """Let a request enter a segment; it joins the list of requests leaving at the same advance."""
     entry, end = cohorts.entry[segment], cohorts.end[segment]
     last = min(course.output[request], end)
+    # The advance at which the request leaves, modulo the length of the ring.
     advance = (cohorts.advances[segment] + last - entry) % (end - entry + 1)
     place = cohorts.ring[segment] + advance
     append(cohorts.ring_first, cohorts.ring_last, cohorts.following, place, request)
@@ -185,12 +187,14 @@ def admit(course: Course, cohorts: Cohorts, chain: int, segment: int) -> None:
     is_first = segment == cohorts.first[chain]
     for _ in range(count):
         if is_first:
+            # The first queue is not linked: requests of a chain start in order of arrival.
             i = cohorts.of_chain[cohorts.first_of_chain[chain] + cohorts.taken[chain]]
             cohorts.taken[chain] += 1
             course.counters[HOLDING] += 1
         else:
             i = cohorts.queue_first[segment]
             cohorts.queue_first[segment] = cohorts.following[i]
+            # A request that waits for stage k holds prompt + k − 1 tokens.
             cohorts.queue_tokens[segment] -= course.prompt[i] + cohorts.entry[segment] - 1
         enter(course, cohorts, i, segment)
         entry = cohorts.entries[course.counters[ROWS]]
@@ -203,6 +207,7 @@ def advance(course: Course, cohorts: Cohorts, segment: int) -> None:
     """Advance all members of a segment by one stage."""
     entry, end = cohorts.entry[segment], cohorts.end[segment]
     place = cohorts.ring[segment] + cohorts.advances[segment] % (end - entry + 1)
+    # The list at this place of the ring holds the members that leave the segment now.
     i = cohorts.ring_first[place]
     cohorts.ring_first[place] = NONE
     while i != NONE:
@@ -216,6 +221,7 @@ def advance(course: Course, cohorts: Cohorts, segment: int) -> None:
             cohorts.queue_size[segment + 1] += 1
             cohorts.queue_tokens[segment + 1] += course.prompt[i] + end
         i = following
+    # The next stage of each remaining member counts one token more.
     cohorts.tokens[segment] += cohorts.members[segment]
     cohorts.advances[segment] += 1
 
@@ -247,6 +253,7 @@ def paused_tokens(cohorts: Cohorts) -> int:
         for s in range(first, cohorts.first[c + 1]):
             held += cohorts.queue_tokens[s]
             if s >= first + cohorts.level[c]:
+                # A paused member holds one token less than its next stage needs.
                 held += cohorts.tokens[s] - cohorts.members[s]
     return held
 
@@ -259,6 +266,7 @@ def run_levels(course: Course, cohorts: Cohorts) -> None:
     for c in range(len(cohorts.level)):
         cohorts.levels[batch, c] = cohorts.level[c]
         cohorts.before[c] = cohorts.taken[c]
+        # All segments admit before one advances: a request passes one stage per batch.
         for s in range(cohorts.first[c], cohorts.first[c] + cohorts.level[c]):
             admit(course, cohorts, c, s)
             tokens += cohorts.tokens[s]

@@ -143,6 +143,7 @@ def choose(
             starts = num_starts(limits, there, tokens)
             count, _ = fill(limits, there, there.waiting, starts, (count, total), batch)
         return count
+    # No starts after an eviction: starts and evictions could alternate forever.
     starts = 0 if has_evicted else num_starts(limits, there, tokens)
     count, total = fill(limits, there, there.waiting, starts, (0, 0), batch)
     if count == starts and (limits.mixed or starts == 0):
@@ -172,6 +173,7 @@ def fill(
     for k in range(most):
         tokens += there.prompt[some[k]] + there.stage[some[k]]
         is_full = limits.prompts > 0 and count >= limits.prompts
+        # The first prompt is accepted even if it exceeds the limit of tokens.
         if count > 0 and (is_full or (limits.tokens > 0 and tokens > limits.tokens)):
             break
         batch[count] = some[k]

@@ -91,6 +91,7 @@ def advance(
     for c in range(len(room.waiting)):
         count += room.waiting[c] * data.radix[c]
     sort_row(slots, data.lanes, order)
+    # Without later arrivals the step does not affect what follows: a constant replaces it.
     row[0], row[1] = (step if late else data.last_arrival), count
     # In layers of peaks the layer is the number of tokens, the same for all paths to a state.
     layer = step if data.per_present else parent.layer + running
@@ -105,6 +106,7 @@ def advance(
     store.action[new] = -1
     copy_to(store.action[new], added[:depth])
     copy_to(store.order[new], order)
+    # Slots are sorted: if the first is free and no request waits, the schedule is complete.
     if count == 0 and row[HEAD] == 0:
         counters[BEST], counters[BEST_STATE] = cost, new
 
@@ -147,6 +149,7 @@ def _next_step(step: int, alive: int, waiting: IntArray, arrival: IntArray) -> t
         if waiting[c]:
             first = min(first, arrival[c])
             last = max(last, arrival[c])
+    # If no request runs, the next decision is at the next arrival.
     if alive == 0 and last >= 0:
         step = max(step, first)
     return step, last > step
@@ -199,6 +202,7 @@ def _expand_one(
     # For latency, idling only helps to wait for an arrival or for memory, see `latest_starts`.
     settled = data.conserving or (data.per_present > 0 and coming == 0 and data.memory == 0)
     least = most if settled else 0
+    # Idling on empty lanes with no request to wait for is never better.
     if room.free.sum() == len(slots) and least == 0 and coming == 0:
         least = 1
     parent = Parent(index, layer, now, ready)
@@ -272,12 +276,14 @@ def _enumerate(
             if depth >= least:
                 advance(parent, added, depth, room, data, store, scratch)
                 if store.counters[GENERATED] - begun > data.most_successors:
+                    # Too many successors: the bound of the state covers those not generated.
                     bound = store.reach[parent.state]
                     store.counters[DROPPED] = min(store.counters[DROPPED], bound)
                     return
         elif depth == 0:
             return
         else:
+            # Backtrack: undo the last start and continue with the next code.
             depth -= 1
             code = added[depth]
             lane, kind = code // num_kinds, code % num_kinds
