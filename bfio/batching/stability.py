@@ -208,7 +208,7 @@ def _offered(scenario: Scenario) -> float:
 
 
 def large_state(scenario: Scenario, horizon: int) -> Scenario:
-    """Return the scenario with an initial state that the fluid model drains within `_DRAIN`.
+    """Return the scenario with requests that the fluid model drains in a part of the horizon.
 
     The requests start at the stages with arrivals, in proportion to the rates.
     """
