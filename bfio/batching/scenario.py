@@ -257,7 +257,7 @@ def with_trace(
 def _arrival_slots(network: AgentNetwork, workload: Workload, scale: Fraction) -> IntArray:
     """Return the slots in which requests arrive; they may be loaded in the next slot."""
     if network.slot is None:
-        raise InputError("slot", "a slot has no length", "say how many seconds it lasts")
+        raise InputError("slot", "a slot has no length", "give its length in seconds")
     if scale <= 0:
         raise InputError("rate_scale", f"{scale} is out of range", "use a number > 0")
     times = workload.exact_arrivals("give a rate")

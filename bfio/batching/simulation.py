@@ -68,7 +68,7 @@ def simulate(
     slot = scenario.network.slot
     duration, warmup = asked.slots("horizon", slot), asked.slots("warmup", slot) or 0
     if duration is None and not _ends(scenario):
-        raise InputError("horizon", "arrivals never end", "say how long to simulate")
+        raise InputError("horizon", "arrivals never end", "give the duration of the run")
     streams, deadlines = Streams(scenario, seed), asked.deadlines(slot)
     machine, used = _machine(scenario, streams, deadlines, engine, duration, keeps_log=keeps_log)
     record = _Record(machine, tell)

@@ -255,7 +255,7 @@ class FirstComeFirstServed:
         integer(self.token_limit, "token_limit")
         if not self.mixed and self.favour is Favour.ONGOING:
             raise InputError(
-                "mixed", "with ongoing first, prefills alone would never come", "favour new ones"
+                "mixed", "with ongoing first, batches of prefills alone never occur", "favour new"
             )
 
     def check(self, instance: StageInstance) -> None:

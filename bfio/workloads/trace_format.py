@@ -409,7 +409,7 @@ class TimeColumn:
             time = seconds(row, self.name, per_second=self.per_second)
             if self.text == TimeText.WHOLE and (time * self.per_second).denominator != 1:
                 what = f"{shown(row[self.name])} is no whole number of 1/{self.per_second} s"
-                raise bad_cell(self.name, f"{what} (name the columns where these are seconds)")
+                raise bad_cell(self.name, f"{what} (if these are seconds, name the columns)")
             return time
         return timestamp(row, self.name, offset=self.text == TimeText.OFFSET)
 
