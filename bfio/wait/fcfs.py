@@ -255,7 +255,7 @@ class FirstComeFirstServed:
         integer(self.token_limit, "token_limit")
         if not self.mixed and self.favour is Favour.ONGOING:
             raise InputError(
-                "mixed", "with ongoing first, batches of prefills alone never occur", "favour new"
+                "mixed", "with ongoing first, prefills alone never occur", "favour new ones"
             )
 
     def check(self, instance: StageInstance) -> None:
