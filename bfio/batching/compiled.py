@@ -1,4 +1,4 @@
-"""Built-in policies on the compiled machine."""
+"""Runs with built-in policies in machine code."""
 
 from collections.abc import Callable
 
@@ -12,15 +12,15 @@ from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import entry_point
 from formulations.batching import single_engine
 
-#: `run_slots` around the built-in rules as machine code.
+#: `run_slots` with the built-in rule, as machine code.
 run_slots_compiled: Callable[[Machine, int, int], int] = entry_point(
     rewired(run_slots, form_batch=load)
 )
 
 
 def compile_kernels() -> None:
-    """Compile the kernel, or load it from the cache on disk, before any clock runs."""
-    # Somebody may come: the kernel is not called where nobody does.
+    """Compile the kernel, or load it from the cache on disk, before a run is timed."""
+    # The rate is positive: a scenario without arrivals would not call the kernel.
     scenario = Scenario(single_engine(1, 1, 1, budget=1))
     compiled(scenario, Streams(scenario, 0), (0, 0, 0)).advance(1)
 
@@ -32,12 +32,12 @@ def compiled(
     *,
     keeps_log: bool = False,
 ) -> RunInProgress:
-    """Return a run of built-in policies in machine code; arguments as of `interpreted`."""
+    """Return a run with built-in policies in machine code; arguments as in `interpreted`."""
     ensure_compiled("batching")
     state = new_machine(scenario, streams, served_by_policies(scenario), keeps_log=keeps_log)
 
     def run(machine: Machine, until: int) -> int:
-        # The rule is in the machine code.
+        # The machine code contains the rule, so the last argument is not used.
         return run_slots_compiled(machine, until, 0)
 
     return RunInProgress(streams, state, run, deadlines)

@@ -1,7 +1,7 @@
-"""Runs on the tables of the machine, and the rule that asks policies for batches.
+"""Runs on the tables of the machine, and the rule that calls policies batch by batch.
 
-Both engines go through the phases of `bfio.batching.phases`. Compiled runs have the built-in
-policies in them; interpreted ones form batches by `Asking`, whatever the policy.
+Both engines use the phases of `bfio.batching.phases`. Compiled runs contain the built-in policies
+as machine code. Interpreted runs form batches by `Asking` for any policy.
 """
 
 from collections.abc import Callable
@@ -56,12 +56,12 @@ from bfio.batching.tallies import (
 from bfio.batching.time_terms import Part, batch_slots, whole_coefficients
 from formulations.arrays import IntArray
 
-#: Rows of tables at first; each is doubled when it is full.
+#: Initial rows of a table; a full table is doubled.
 _FIRST_ROWS = 256
 
 
 class RunInProgress:
-    """A run: its tables, and the loop that goes on with them, whichever engine it is of.
+    """A run in progress on either engine: its tables and the loop that advances them.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class RunInProgress:
     state : Machine
         Its tables.
     loop : callable
-        Runs slots of the tables up to one, see `bfio.batching.phases.run_slots`.
+        Runs the slots before a given one on the tables, see `bfio.batching.phases.run_slots`.
     deadlines : tuple of int
         Of `TTFT`, `TBT` and `E2E` [slots].
     """
@@ -88,23 +88,23 @@ class RunInProgress:
         self.known = 0
 
     def advance(self, until: int) -> None:
-        """Run all slots before ``until``, and deliver what comes to it."""
+        """Run all slots before ``until`` and deliver the tasks due in it."""
         counters = self.state.counters
         while not self.is_empty():
             self._load_window()
-            # All that arrives before the end of a window is known; not what comes after it.
+            # Arrivals are known up to the end of the window, so the loop must not pass it.
             goal = until if self.streams.is_over() else min(until, self.known)
             need = self._loop(self.state, goal)
             if need != s.REACHED:
                 self._give(need)
             elif counters[s.NOW] < goal and not self.is_empty():
-                # Nobody is there, and nobody comes before the next window.
+                # No requests are present and none arrive before the next window.
                 self.idle_until(goal)
             if need == s.REACHED and counters[s.NOW] >= until:
                 return
 
     def is_empty(self) -> bool:
-        """Return whether nobody is there and nothing comes any more."""
+        """Return whether no requests are present and none will arrive."""
         state = self.state
         if state.counters[s.ARRIVAL] < len(state.arrivals) or state.counters[s.RETURNING]:
             return False
@@ -112,11 +112,11 @@ class RunInProgress:
         return self.streams.is_over() and not any(row[REQUESTS] for row in state.of_engines)
 
     def idle_until(self, slot: int) -> None:
-        """Let slots pass in which nothing happens."""
+        """Advance to a slot; no event occurs before it."""
         self.state.counters[s.NOW] = max(int(self.state.counters[s.NOW]), slot)
 
     def tallies(self) -> Tallies:
-        """Return what has been counted so far."""
+        """Return the counters up to now."""
         state, now = self.state, int(self.state.counters[s.NOW])
         engines, served = np.array(state.of_engines), np.array(state.engines)
         engines[:, BUSY] -= np.maximum(served[:, s.FREE_AT] - now, 0)
@@ -127,13 +127,13 @@ class RunInProgress:
         return Tallies(now, state.run.copy(), engines, self._stages(), times, histograms)
 
     def moment(self) -> Moment:
-        """Return how the run stands."""
+        """Return the present state of the run for its course."""
         state, engines = self.state, np.array(self.state.of_engines)
         loaded = engines[:, PREFILL] + engines[:, DECODE]
         return Moment(int(state.counters[s.NOW]), state.run.copy(), self._stages(), loaded)
 
     def _stages(self) -> IntArray:
-        """Return the counts of stages; the loop itself keeps fewer, see `machine.BEGUN`."""
+        """Return the counters of stages, derived from those of the loop; see `machine.BEGUN`."""
         stages = np.array(self.state.of_stages)
         begun = stages[:, s.BEGUN].copy()
         stages[:, PREFILLING] = stages[:, JOINED] - begun
@@ -141,7 +141,7 @@ class RunInProgress:
         return stages
 
     def forget_longest(self) -> None:
-        """Let the longest times be those from now on."""
+        """Reset the longest times; they are measured from now on."""
         for row in self.state.times:
             row[LONGEST] = 0
 
@@ -150,7 +150,7 @@ class RunInProgress:
         return self.state.log[: self.state.counters[s.LOG_ROWS]].copy()
 
     def _load_window(self) -> None:
-        """Take the next arrivals, once all of the present window have come."""
+        """Load the next arrivals once all arrivals of the present window are delivered."""
         counters = self.state.counters
         while (
             counters[s.ARRIVAL] >= len(self.state.arrivals)
@@ -163,12 +163,13 @@ class RunInProgress:
             counters[s.ARRIVAL] = 0
 
     def _give(self, need: int) -> None:
-        """Give a table the rows that it needs."""
+        """Add rows to a full table."""
         state = self.state
         if need == s.NEEDS_DRAWS:
             stage = int(state.counters[s.MISSING])
             block = self.streams.block(stage)
-            # At the end of the table, so that all rows are used when its end is reached.
+            # Write to the end of the table, so that the loop asks for draws only when all rows are
+            # used.
             first = state.draws.shape[1] - len(block)
             state.draws[stage, first:] = block
             state.nodes[stage, s.N_DRAWN] = first
@@ -194,7 +195,7 @@ def _doubled(table: IntArray) -> IntArray:
 
 
 def _linked(table: IntArray, free: int, column: int) -> IntArray:
-    """Return a table of twice the rows, the new ones linked, before those that are free."""
+    """Return a table with twice the rows; the new rows are linked and precede the free ones."""
     larger = _doubled(table)
     larger[len(table) :, column] = np.arange(len(table) + 1, len(larger) + 1)
     larger[-1, column] = free
@@ -208,18 +209,18 @@ def interpreted(
     *,
     keeps_log: bool = False,
 ) -> RunInProgress:
-    """Return a run of any policies, which are asked batch by batch.
+    """Return a run that calls the policies batch by batch; any policies are allowed.
 
     Parameters
     ----------
     scenario : Scenario
-        What is simulated.
+        Scenario to simulate.
     streams : Streams
-        Its draws.
+        Its random draws.
     deadlines : tuple of int
         Of `TTFT`, `TBT` and `E2E` [slots].
     keeps_log : bool
-        Whether all that happens is written down.
+        Whether all tasks and batches are logged.
     """
     state = new_machine(scenario, streams, served_by_asking(scenario), keeps_log=keeps_log)
     small = ("counters", "engines", "of_engines", "of_stages", "times")
@@ -231,12 +232,12 @@ def interpreted(
 
 
 class Asking:
-    """The rule of interpreted runs: ask the engine's policy, check its answer, and load that.
+    """The rule of interpreted runs: call the engine's policy, check its answer, load the batch.
 
     Parameters
     ----------
     scenario : Scenario
-        What is simulated.
+        Scenario to simulate.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -250,7 +251,7 @@ class Asking:
         self._num_entered = 0
 
     def __call__(self, machine: s.Machine, engine: int) -> None:
-        """Let an engine load the batch that its policy chooses, if it is not empty."""
+        """Load the batch that the policy of an engine chooses, if it is not empty."""
         agent, serving, policy = self._engines[engine]
         queue = _queue(machine, engine)
         tasks = machine.tasks[queue]
@@ -296,14 +297,14 @@ class Asking:
                 continue
             load_prefill(machine, engine, task, part.tokens, end)
             if record[s.P_LEFT] == 0:
-                # In the place of the slot: of those of one batch it tells the order, too.
+                # A counter instead of the slot, so that entries of one batch are ordered too.
                 record[s.ENTERED] = self._num_entered
                 self._num_entered += 1
         run_until(machine, engine, tokens, sum(part.is_decode for _, part in chosen), end)
 
 
 def _queue(machine: s.Machine, engine: int) -> list[int]:
-    """Return the tasks of an engine in order of arrival at it."""
+    """Return the tasks of an engine in their order of arrival at it."""
     found, following = [], machine.tasks[:, s.NEXT]
     first = s.prefill_list(machine, engine, 0)
     for line in range(first, s.leaving_list(machine, engine)):
@@ -318,18 +319,18 @@ def _queue(machine: s.Machine, engine: int) -> list[int]:
 def new_machine(
     scenario: Scenario, streams: Streams, engines: IntArray, *, keeps_log: bool
 ) -> s.Machine:
-    """Return the tables of a run in which nothing has happened yet.
+    """Return the tables of a run before its first slot.
 
     Parameters
     ----------
     scenario : Scenario
-        What is simulated.
+        Scenario to simulate.
     streams : Streams
-        Its draws.
+        Its random draws.
     engines : IntArray
-        Shape (E, 27): how each engine serves, see `served_by_policies` and `served_by_asking`.
+        Shape (E, 27): parameters of each engine, see `served_by_policies` and `served_by_asking`.
     keeps_log : bool
-        Whether all that happens is written down.
+        Whether all tasks and batches are logged.
     """
     network, num = scenario.network, len(scenario.network.stages)
     counters = np.zeros(s.NUM_COUNTERS, dtype=np.int64)
@@ -363,12 +364,12 @@ def new_machine(
 
 
 def _make_lists(state: s.Machine, ranks: int) -> None:
-    """Make the first records the ends of empty lists, and the first free task the next."""
+    """Use the first records as ends of empty lists, and the next record as first free task."""
     per_engine = 2 * ranks + 1
     num = len(state.engines) * per_engine
     ends = state.tasks[:num]
     ends[:, s.NEXT] = ends[:, s.BEFORE] = np.arange(num)
-    # Before every task, in each order: a search from the end of a list stops at the latest here.
+    # An end precedes every task in each order, so that a search from the end stops there.
     ends[:, [s.NUMBER, s.ENTERED, s.P_LEFT, s.D_LEFT]] = -1
     by_size = np.repeat(np.array(state.engines)[:, s.S_PREFILL_ORDER] == s.LONGEST, per_engine)
     ends[by_size, s.P_LEFT] = np.iinfo(np.int64).max
@@ -376,7 +377,7 @@ def _make_lists(state: s.Machine, ranks: int) -> None:
 
 
 def _free_rows(rows: int, columns: int, column: int) -> IntArray:
-    """Return a table all of whose rows are free, each linked with the next."""
+    """Return a table of free rows, each linked to the next."""
     table = np.zeros((rows, columns), dtype=np.int64)
     table[:, column] = np.arange(1, rows + 1)
     table[-1, column] = s.NONE
@@ -384,7 +385,7 @@ def _free_rows(rows: int, columns: int, column: int) -> IntArray:
 
 
 def served_by_asking(scenario: Scenario) -> IntArray:
-    """Return how engines serve whose batches are formed outside of the machine: by budgets."""
+    """Return the parameters of engines whose batches are formed by `Asking`: their budgets."""
     budgets = [agent.budget for agent in scenario.network.agents for _ in range(agent.engines)]
     engines = np.zeros((len(budgets), s.NUM_SERVING), dtype=np.int64)
     engines[:, s.S_BUDGET] = budgets
@@ -392,7 +393,7 @@ def served_by_asking(scenario: Scenario) -> IntArray:
 
 
 def served_by_policies(scenario: Scenario) -> IntArray:
-    """Return how engines serve that have built-in policies."""
+    """Return the parameters of engines with built-in policies."""
     rows = []
     for agent in scenario.network.agents:
         serving = scenario.serving_of(agent.name)

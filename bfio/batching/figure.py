@@ -1,4 +1,4 @@
-"""Pictures: unprocessed tokens and requests of runs over time, and fitted batch times."""
+"""Figures: unprocessed tokens and requests of runs over time, and fitted batch times."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def run_figure(runs: Sequence[BatchRun]) -> Figure:
     Parameters
     ----------
     runs : sequence of BatchRun
-        At least one, all of the same network.
+        At least one run; all use the same network.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, 5), layout="constrained")
@@ -51,7 +51,7 @@ def fit_figure(tokens: IntArray, durations: FloatArray, fit: BatchTimeFit) -> Fi
 
     Parameters
     ----------
-    tokens, durations
+    Shape (n,) each: tokens and duration [s] of each batch.
         Shape (n,) each: tokens of a batch, and how long it took [s].
     fit : BatchTimeFit
         The fit.

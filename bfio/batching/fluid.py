@@ -1,12 +1,12 @@
-"""The fluid model of a scenario, appendix C, solved numerically: what runs look like from afar.
+"""The fluid model of a scenario (appendix C), solved numerically: the large-scale limit of runs.
 
 Tasks of stage k are fluid in two phases, ``Z_p`` and ``Z_d`` [tasks]. Each agent processes
-``b/t(b)`` tokens per slot as long as anything is there (C.17), phase by phase and class by class
-in the order of its policy; processed tokens are tasks done, ``B_f' = m_f F_f'`` (C.13), which go
-on to the decode phase, to the next stage, or away (C.10), (C.11). Time is cut into small steps; in
-one an agent serves what is there at its beginning, so that the error is of the order of a step.
+``b/t(b)`` tokens per slot while it has any (C.17). It serves phases and classes in the order of
+its policy. Processed tokens give completed tasks, ``B_f' = m_f F_f'`` (C.13), which go to the
+decode phase, to the next stage, or depart (C.10), (C.11). Time is discretized into small steps. In
+a step an agent serves the fluid present at its start, so the error is of the order of a step.
 
-Work-conserving policies that mix phases only: of others the fluid model says less.
+Only work-conserving policies that mix phases are supported: for others the model says less.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from formulations.errors import InputError
 
 @dataclass(frozen=True)
 class FluidTrajectory:
-    """Fluid over time.
+    """Amounts of fluid over time.
 
     Parameters
     ----------
@@ -41,21 +41,21 @@ class FluidTrajectory:
 
 
 def fluid_trajectory(scenario: Scenario, duration: int, *, steps: int = 10_000) -> FluidTrajectory:
-    """Return the fluid from the initial state of a scenario.
+    """Return the trajectory of the fluid from the initial state of a scenario.
 
     Parameters
     ----------
     scenario : Scenario
-        With built-in policies that mix phases, and without forks or delays.
+        Scenario with built-in policies that mix phases, without forks or delays.
     duration : int
-        Slots.
+        Simulated time [slots].
     steps : int
-        Steps of time, each of the same length.
+        Number of time steps of equal length.
 
     Raises
     ------
     InputError
-        If the scenario is of another kind.
+        If the model does not support the scenario.
     """
     integer(duration, "duration", minimum=1)
     integer(steps, "steps", minimum=1, maximum=10**7)
@@ -85,7 +85,7 @@ def _served(
     capacity: list[float],
     orders: list[list[tuple[int, int]]],
 ) -> FloatArray:
-    """Return the tasks of each phase and stage that a step completes, shape (2, n)."""
+    """Return the tasks of each phase and stage completed in a step, shape (2, n)."""
     done = np.zeros_like(there)
     for most, order in zip(capacity, orders, strict=True):
         left = most
@@ -97,7 +97,7 @@ def _served(
 
 
 def _order(scenario: Scenario, agent: int) -> list[tuple[int, int]]:
-    """Return phases and stages in the order in which an agent serves them."""
+    """Return (phase, stage) pairs in the order in which an agent serves them."""
     network = scenario.network
     policy = scenario.serving_of(network.agents[agent].name).policy
     assert isinstance(policy, TokenBudgetPolicy)

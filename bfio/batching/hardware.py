@@ -1,9 +1,8 @@
-"""Batch times of hardware: published ones by name, and those fitted to measured batches.
+"""Batch times of hardware: published ones by name, and fits to measured batches.
 
-The batch time of hardware of one's own, equation (2.3), fitted to measured batches.
-
-For each b0 that is given or was measured, ``c + a·max(0, b' - b0)`` is linear in c and a: both are
-fitted by `bfio.common.regression`, and the b0 with the least loss is kept.
+A fit chooses the constants of the batch time (2.3). For each candidate b0, which is given or a
+measured load, ``c + a·max(0, b' - b0)`` is linear in c and a. `bfio.common.regression` fits both,
+and the b0 with the least loss is kept.
 """
 
 import csv
@@ -23,20 +22,20 @@ from formulations.rationals import exact_number
 
 @dataclass(frozen=True)
 class Hardware:
-    """A model on some accelerators, and how long a batch takes there, equation (2.3).
+    """A model on some accelerators, and the duration of its batches by equation (2.3).
 
     Parameters
     ----------
     name : str
-        Its name on the command line.
+        Name on the command line.
     summary : str
         Model and accelerators.
     source : str
-        Where the constants come from.
+        Source of the constants.
     slot : Fraction
-        Length of a slot in which they are whole [s].
+        Length of a slot in which the constants are integers [s].
     batch_time : BatchTime
-        In these slots.
+        Batch time in these slots.
     """
 
     name: str
@@ -54,7 +53,7 @@ class Hardware:
         budget: int = 512,
         engines: int = 1,
     ) -> AgentNetwork:
-        """Return one type of request on such engines.
+        """Return a network with one type of request on this hardware.
 
         Parameters
         ----------
@@ -63,7 +62,7 @@ class Hardware:
         prefill, decode : number
             Mean tokens.
         budget, engines : int
-            ``b`` and how many engines there are.
+            ``b`` and the number of engines.
         """
         return single_engine(
             exact_number(rate, "rate") * self.slot,
@@ -77,7 +76,7 @@ class Hardware:
 
 
 _TENTH_MS = Fraction(1, 10_000)
-#: The paper fits CodeLlama-34B, too (figure 4), and prints no constants of it.
+#: The paper also fits CodeLlama-34B (figure 4), but does not print its constants.
 HARDWARE = {
     entry.name: entry
     for entry in (
@@ -93,22 +92,22 @@ HARDWARE = {
 
 
 def hardware(name: str) -> Hardware:
-    """Return the hardware of a name.
+    """Return the hardware with a name.
 
     Raises
     ------
     InputError
-        If there is none.
+        If the name is unknown.
     """
     if name not in HARDWARE:
         raise InputError("hardware", f"{name!r} is unknown", use_one_of(name, HARDWARE))
     return HARDWARE[name]
 
 
-#: Columns of a file of measurements: tokens of a batch, and how long it took [s].
+#: Columns of a file of measurements: tokens and duration [s] of a batch.
 COLUMNS = ("tokens", "duration_s")
 _MAX_ROWS = 10**6
-#: Most values of b0 that are tried.
+#: Maximum number of candidate values of b0.
 _MAX_KNEES = 200
 
 
@@ -132,11 +131,11 @@ class BatchTimeFit:
     r_squared: float
 
     def seconds(self, tokens: int) -> float:
-        """Return the time of a batch [s]."""
+        """Return the duration of a batch [s]."""
         return self.overhead_s + self.per_token_s * max(0, tokens - self.free_tokens)
 
     def batch_time(self, slot: Fraction) -> BatchTime:
-        """Return it in slots of a length [s], rounded to a thousandth of a slot."""
+        """Return the fit as a batch time in slots of a length [s], rounded to 1/1000 slot."""
         overhead, per_token = (
             Fraction(round(value / float(slot) * 1000), 1000)
             for value in (self.overhead_s, self.per_token_s)
@@ -145,12 +144,12 @@ class BatchTimeFit:
 
 
 def read_batches(path: Path) -> tuple[IntArray, FloatArray]:
-    """Return tokens and durations of a CSV file with the columns ``tokens,duration_s``.
+    """Return the tokens and durations in a CSV file with the columns ``tokens,duration_s``.
 
     Raises
     ------
     InputError
-        If it cannot be read, misses a column, or a row holds no positive numbers.
+        If the file cannot be read, lacks a column, or a row does not hold positive numbers.
     """
     tokens, durations = [], []
     try:
@@ -192,7 +191,7 @@ def fit_batch_time(
     durations : FloatArray
         Shape (n,) [s].
     free_tokens : int, optional
-        ``b0`` if it is known; otherwise it is found among 0 and the loads that were measured.
+        ``b0`` if it is known; otherwise it is chosen among 0 and the measured loads.
 
     Raises
     ------

@@ -1,6 +1,7 @@
-"""Laws of whole numbers: tokens and slots, arrivals from outside, sizes of tasks.
+"""Laws of random integers: tokens, delays, arrivals per slot, and sizes of tasks.
 
-A window is always drawn whole: runs of several horizons with the same seed begin alike.
+Each window of arrivals is drawn completely, so runs with the same seed and different horizons
+start with the same draws.
 """
 
 from abc import ABC, abstractmethod
@@ -16,20 +17,20 @@ from formulations.errors import InputError
 from formulations.problem_data import Validated, member
 from formulations.rationals import exact_number
 
-#: Most tokens or slots that a law may have on average: draws stay far within 64 bits.
+#: Maximum mean of a law [tokens or slots]: draws stay far within 64 bits.
 _MAX_MEAN = 10**9
-#: Of a geometric law of the largest mean, one draw in 10^17 is larger.
+#: Upper bound of draws. A geometric law of the largest mean exceeds it with probability 10^-17.
 _MAX_DRAW = 40 * _MAX_MEAN
 
 
 class LawName(StrEnum):
-    """How a number of tokens is distributed around its mean."""
+    """Distribution of a number around its mean."""
 
-    #: 1, 2, ... with ``P(X = x) = q(1 - q)^(x-1)``, q the inverse of the mean.
+    #: 1, 2, ... with ``P(X = x) = q(1 - q)^(x-1)``, where q is the inverse of the mean.
     GEOMETRIC = "geometric"
-    #: Always the mean, a whole number.
+    #: Always equal to the mean, which is an integer.
     FIXED = "fixed"
-    #: Poisson, and 1 in the place of 0: section 4.3 with the least change that (2.1) needs.
+    #: Poisson, with 0 replaced by 1: the smallest change of section 4.3 that satisfies (2.1).
     POISSON = "poisson"
 
 
@@ -40,14 +41,14 @@ class Law(Validated):
     Parameters
     ----------
     name : LawName
-        Its kind.
+        Kind of the law.
     parameter : Fraction
-        Its mean; of ``poisson`` that of the law before 0 becomes 1. At least 1.
+        Mean of the law, at least 1; for ``poisson`` the mean before 0 is replaced by 1.
 
     Raises
     ------
     InputError
-        If the mean is out of range, or no integer and fixed.
+        If the mean is out of range, or not an integer for a fixed law.
     """
 
     name: LawName
@@ -66,17 +67,17 @@ class Law(Validated):
 
     @property
     def mean(self) -> float:
-        """Its mean: the parameter, but ``m + exp(-m)`` of ``poisson``."""
+        """Mean of the law: the parameter, but ``m + exp(-m)`` for ``poisson``."""
         value = float(self.parameter)
         return value + exp(-value) if self.name is LawName.POISSON else value
 
     @property
     def least(self) -> int:
-        """The least number that comes."""
+        """Least possible value."""
         return int(self.parameter) if self.name is LawName.FIXED else 1
 
     def draw(self, rng: np.random.Generator, count: int) -> IntArray:
-        """Return so many independent numbers, shape (count,)."""
+        """Return independent draws, shape (count,)."""
         if self.name is LawName.FIXED:
             return np.full(count, int(self.parameter), dtype=np.int64)
         if self.name is LawName.POISSON:
@@ -84,7 +85,7 @@ class Law(Validated):
             return np.maximum(drawn, 1).astype(np.int64)
         if self.parameter == 1:
             return np.ones(count, dtype=np.int64)
-        # An exponential number rounded up is geometric, and drawn in half the time.
+        # An exponential number rounded up is geometric, and is drawn in half the time.
         scale = -1 / log1p(-float(1 / self.parameter))
         lengths = rng.standard_exponential(count)
         lengths *= scale
@@ -92,22 +93,22 @@ class Law(Validated):
         return np.clip(lengths, 1, _MAX_DRAW, out=lengths).astype(np.int64)
 
 
-#: Most arrivals that one slot may bring on average.
+#: Maximum mean number of arrivals in a slot.
 _MAX_RATE = 10**6
-#: Rate from which a number is drawn for each slot rather than the slots of the arrivals.
+#: From this rate on, each slot is drawn; below it, the slots of the arrivals.
 _DENSE = 1 / 16
-#: Slots per arrival up to which arrivals are counted slot by slot to put them in order.
+#: Below this number of slots per arrival, arrivals are sorted by counting per slot.
 _SPARSE = 4
-#: Latest slot of an arrival.
+#: Latest allowed slot of an arrival.
 MAX_SLOT = 2**60
 
 
 class ArrivalName(StrEnum):
-    """How many requests arrive in a slot."""
+    """Distribution of the number of arrivals in a slot."""
 
-    #: A Poisson number, independent of all other slots.
+    #: Poisson, independent for each slot.
     POISSON = "poisson"
-    #: One or none.
+    #: 0 or 1.
     BERNOULLI = "bernoulli"
 
 
@@ -117,28 +118,28 @@ class ArrivalLaw(ABC):
     @property
     @abstractmethod
     def rate(self) -> float:
-        """Mean arrivals per slot."""
+        """Mean number of arrivals per slot."""
 
     @abstractmethod
     def window(self, rng: np.random.Generator, first: int, length: int) -> IntArray:
-        """Return the slots ``first <= n < first + length`` of arrivals, in order, repeated."""
+        """Return the sorted slots of arrivals in ``first <= n < first + length``, repeated."""
 
     def is_over(self, slot: int) -> bool:
-        """Return whether nothing arrives in this slot or later."""
+        """Return whether no request arrives in this slot or later."""
         del slot
         return self.rate == 0
 
 
 @dataclass(frozen=True)
 class DrawnArrivals(ArrivalLaw, Validated):
-    """Independent and identically distributed slots, as (2.1) assumes.
+    """Independent and identically distributed arrivals per slot, as (2.1) assumes.
 
     Parameters
     ----------
     name : ArrivalName
-        The law of one slot.
+        Distribution of the arrivals in a slot.
     per_slot : Fraction
-        Its mean; at most 1 for Bernoulli.
+        Mean arrivals per slot; at most 1 for Bernoulli.
 
     Raises
     ------
@@ -166,10 +167,10 @@ class DrawnArrivals(ArrivalLaw, Validated):
     def window(self, rng: np.random.Generator, first: int, length: int) -> IntArray:
         """See `ArrivalLaw.window`."""
         if self.name is ArrivalName.POISSON:
-            # Given their number, arrivals of a window are spread evenly over its slots.
+            # Given their number, Poisson arrivals are uniform over the slots of the window.
             drawn = rng.integers(0, length, rng.poisson(self.rate * length))
             if len(drawn) * _SPARSE > length:
-                # Counting is a fifth of the time of sorting.
+                # Counting takes a fifth of the time of sorting.
                 return np.repeat(
                     np.arange(first, first + length), np.bincount(drawn, minlength=length)
                 )
@@ -183,7 +184,7 @@ class DrawnArrivals(ArrivalLaw, Validated):
 
 @dataclass(frozen=True)
 class ListedArrivals(ArrivalLaw, Validated):
-    """Arrivals in given slots: those of a trace.
+    """Arrivals in the given slots of a trace.
 
     Parameters
     ----------
@@ -193,7 +194,7 @@ class ListedArrivals(ArrivalLaw, Validated):
     Raises
     ------
     InputError
-        If they are out of range or order.
+        If slots are out of range or not sorted.
     """
 
     slots: IntArray
@@ -208,7 +209,7 @@ class ListedArrivals(ArrivalLaw, Validated):
 
     @property
     def rate(self) -> float:
-        """Arrivals per slot up to the last."""
+        """Mean arrivals per slot up to the last arrival."""
         return len(self.slots) / (int(self.slots[-1]) + 1) if len(self.slots) else 0.0
 
     def window(self, rng: np.random.Generator, first: int, length: int) -> IntArray:
@@ -232,7 +233,7 @@ class SizeLaw(ABC):
     @property
     @abstractmethod
     def least_prefill(self) -> int:
-        """The least prefill that comes [tokens]."""
+        """Least possible prefill [tokens]."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, first: int, count: int) -> IntArray:
@@ -241,12 +242,12 @@ class SizeLaw(ABC):
 
 @dataclass(frozen=True)
 class DrawnSizes(SizeLaw):
-    """Independent prefill and decode.
+    """Independent laws for prefill and decode.
 
     Parameters
     ----------
     prefill, decode : Law
-        Their laws.
+        Laws of the two sizes.
     """
 
     prefill: Law
@@ -270,19 +271,20 @@ class DrawnSizes(SizeLaw):
 
 @dataclass(frozen=True)
 class ListedSizes(SizeLaw, Validated):
-    """Sizes of a trace: in its order, again and again, or drawn from it with replacement.
+    """Sizes of a trace: cyclic in its order, or drawn from it with replacement.
 
     Parameters
     ----------
     prefill, decode : IntArray
-        Shape (n,), n >= 1 [tokens], >= 1: pairs, so that they are correlated as in the trace.
+        Shape (n,), n >= 1 [tokens], >= 1. Drawn in pairs, which keeps the correlation of the
+        trace.
     in_order : bool
-        Whether tasks have them in order; otherwise each has those of a random request.
+        Whether tasks use the sizes in trace order; otherwise each uses a random request's sizes.
 
     Raises
     ------
     InputError
-        If a value is out of range, or there is none.
+        If a value is out of range, or there are no values.
     """
 
     prefill: IntArray

@@ -1,12 +1,12 @@
-"""The tables of the machine: its state, lists of tasks, and the heap of those in delays.
+"""The tables of the machine: its state, lists of tasks, and the heap of tasks in delays.
 
-Lists of tasks: each engine has one per priority class and phase, and one of those that leave.
+Each engine has one list of tasks per priority class and phase, and one of the tasks that leave.
 
-A list is a ring through a record that is no task: its end, whose row is the number of the list. So
-neither an empty list nor the first or last task of one is a case of its own, and as the end comes
-before every task, in whatever order, no search passes it.
+A list is a ring that contains one extra record, its end. The row of that record is the number of
+the list. So empty lists and first or last tasks need no special case. The end precedes every task
+in every order, so no search passes it.
 
-Tasks in delays: a heap, the first to come back on top, of equal ones the first that went.
+Tasks in delays form a heap by the slot of their return; ties go by the order of entry.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -16,96 +16,98 @@ from bfio.common.compilable import compilable
 from bfio.common.indices import at
 from formulations.arrays import IntArray
 
-# Entries of `Machine.counters`: the slot; next row of the arrivals; first free record and first
-# free request; next task, request back from a delay, and row of the log; entries of the calendar;
-# whether a log is kept; slot before which all arrivals are known.
+# Entries of `Machine.counters`: present slot; next row of the arrivals; first free task and
+# request records; numbers of the next task and of the next entry into the heap of delays; rows of
+# the log; size of the heap; whether a log is kept; priority classes; stage that needs draws.
 (NOW, ARRIVAL, FREE_TASK, FREE_REQUEST, NUM_TASKS, NUM_RETURNS, LOG_ROWS, RETURNING, KEEPS_LOG,
  NUM_RANKS, MISSING, NUM_COUNTERS) = range(12)  # fmt: skip
 
-# Why a loop returns: the slot is reached, or a table needs rows: draws of a stage (`MISSING`),
-# records of tasks or of requests, entries of the calendar, rows of the log.
+# Why a loop returns: it reached the slot, or a table is full: draws of a stage (`MISSING`),
+# records of tasks or of requests, entries of the heap of delays, rows of the log.
 REACHED, NEEDS_DRAWS, NEEDS_TASKS, NEEDS_REQUESTS, NEEDS_RETURNS, NEEDS_LOG = range(6)
 
-# Columns of `Machine.engines` that say how it serves, and those that change.
+# Columns of `Machine.engines`: constant parameters (``S_...``), then the state.
 (S_BUDGET, S_MIXING, S_DECODE_FIRST, S_KP, S_KD, S_LIMIT, S_GROUP, S_PREFILL_ORDER,
  S_DECODE_ORDER, S_CHUNKED, S_UNIT, S_OVERHEAD, S_PER_TOKEN, S_FREE, S_SQUARE, S_CACHED, S_CHUNK,
  S_MEMORY, S_OVER, S_OVER_SQUARE, S_OVER_FIXED, S_HAS_TERMS,
  FREE_AT, TO_PREFILL, NUM_PREFILLING, PREFILL_TOKENS, NUM_DECODING,
  NUM_SERVING) = range(28)  # fmt: skip
 
-# Numbers of `bfio.batching.policy.Mixing` and `Order`.
+# Indices of the members of `bfio.batching.policy.Mixing` and `Order`.
 MIXED, DECODE_FIRST, PREFILL_FIRST, GROUPS = range(4)
 BY_ARRIVAL, BY_ENTRY, SHORTEST, LONGEST = range(4)
-# Numbers of `bfio.batching.scenario.Balancer`.
+# Indices of the members of `bfio.batching.scenario.Balancer`.
 RANDOM, LEAST_REQUESTS, LEAST_TOKENS, FIRST = range(4)
 
-# Columns of `Machine.nodes`, one row per stage: priority; its agent's engines and balancer;
-# next row of its draws; whether it forks; its type; predecessors.
+# Columns of `Machine.nodes`, one row per stage: priority; first engine, engines and balancer of
+# its agent; next row of its draws; whether it forks; its type; number of predecessors.
 (N_RANK, N_FIRST_ENGINE, N_ENGINES, N_BALANCER, N_DRAWN, N_FORKS, N_TYPE, N_WAITS,
  NUM_NODE) = range(9)  # fmt: skip
 
-# Columns of `Machine.tasks`: neighbours in its list; tokens left; end of the last batch with it;
-# stage; its number, which orders tasks by age; list of its class in the prefill phase; slot of
-# entry into the decode phase; slot from which on it may be loaded; all tokens; its
-# request, or when that arrived; what follows. Columns that every batch needs come first.
+# Columns of `Machine.tasks`: next and previous task of its list; prefill and decode tokens left;
+# end of its last batch; stage; number, which sorts tasks by age; its class's list of the prefill
+# phase; slot of entry into the decode phase; first slot in which it may be loaded; total tokens;
+# its request, or the slot in which that arrived; next stage; prefill tokens; number of its
+# request; drawn engine. Columns used by every batch come first.
 (NEXT, BEFORE, P_LEFT, D_LEFT, LAST, STAGE, NUMBER, LINE, ENTERED, READY, TOTAL, REQUEST,
  T_SUCCESSOR, T_PREFILL, T_REQUEST_NUMBER, T_ENGINE_DRAWN, NUM_TASK) = range(17)  # fmt: skip
-# Of the end of a list of decodes, in their place: its tasks, and how many of them the batch takes.
+# The end record of a decode list uses these columns for its length and the number of tasks chosen.
 LENGTH, CHOSEN = LAST, STAGE
 
-# Columns of `Machine.requests`, of fork–join types: when it arrived, tasks that are not done, then
-# the predecessors for which each stage waits. A free one has the next free one first.
+# Columns of `Machine.requests`, for fork–join types: slot of arrival, unfinished tasks, then the
+# number of unfinished predecessors of each stage. A free record holds the next free one in its
+# first column.
 R_ARRIVED, R_LEFT, R_WAITS = range(3)
 
-# Columns of `Machine.returning`, a heap: slot, number, task.
+# Columns of `Machine.returning`, a heap: slot of return, number of entry, task.
 NUM_RETURNING = 3
 
-#: Column of `Machine.of_stages` in the place of the tasks that are in the decode phase: all that
-#: have entered it. Tasks in either phase follow from it and from those that joined and are done.
+#: Column of `Machine.of_stages` for all tasks that have entered the decode phase; it replaces the
+#: present tasks of that phase. The present tasks of each phase follow from it.
 BEGUN = DECODING
 
 #: No record, no engine.
 NONE = -1
 
 
-#: A small table: interpreted runs have lists, whose entries are read several times as fast.
+#: A small table. Interpreted runs use lists, whose entries are read several times as fast.
 Rows: TypeAlias = IntArray | list[list[int]]
 
 
 class Machine(NamedTuple):
-    """A run.
+    """The tables of a run.
 
     Parameters
     ----------
     counters : IntArray
         Shape (11,).
     engines : IntArray
-        Shape (E, 27): how each serves, and what it does.
+        Shape (E, 27): parameters and state of each engine.
     nodes : IntArray
         Shape (n, 8): the stages.
     children : IntArray
-        Shape (n, n): 1 where a stage of a fork–join type is followed by another.
+        Shape (n, n): 1 where a stage of a fork–join type precedes another.
     tasks : IntArray
-        Shape (T, 16): first the ends of the lists, see `bfio.batching.machine`, then
-        records, free ones linked.
+        Shape (T, 16): first the ends of the lists, see `bfio.batching.machine`, then task records;
+        the free records are linked.
     requests : IntArray
-        Shape (R, 2 + n): requests of fork–join types, free ones linked.
+        Shape (R, 2 + n): requests of fork–join types; the free records are linked.
     returning : IntArray
         Shape (C, 3): tasks in delays.
     draws : IntArray
         Shape (n, rows, 5), see `bfio.batching.tallies`.
     arrivals : IntArray
-        Shape (m, 2): the present window.
+        Shape (m, 2): arrivals of the present window.
     prefills : IntArray
-        Shape (b, 2): prompts of the batch that is formed: task, tokens. Its decode tokens are
-        those of the first tasks of their lists.
+        Shape (b, 2): prompts of the batch that is formed: task, tokens. Its decode tokens belong
+        to the first tasks of the decode lists.
     parts : IntArray
-        Shape (b, 2): all of that batch in order of age, where its time or the log needs it: task,
-        tokens; 0 for a decode token.
+        Shape (b, 2): all parts of that batch, oldest task first: task, tokens (0 for a decode
+        token). Filled only if the batch time or the log needs it.
     log : IntArray
         Shape (L, 8), see `bfio.batching.tallies`.
     run, of_engines, of_stages, times, histograms : IntArray
-        See `bfio.batching.tallies`; of stages, see `BEGUN`.
+        See `bfio.batching.tallies`, and `BEGUN` for stages.
     """
 
     counters: IntArray | list[int]
@@ -129,19 +131,19 @@ class Machine(NamedTuple):
 
 @compilable(into_caller=True)
 def prefill_list(machine: Machine, engine: int, rank: int) -> int:
-    """Return the list of an engine's class in the prefill phase; the next is of its decodes."""
+    """Return the prefill list of an engine's priority class; its decode list is the next one."""
     return int(engine * (2 * machine.counters[NUM_RANKS] + 1) + 2 * rank)
 
 
 @compilable(into_caller=True)
 def leaving_list(machine: Machine, engine: int) -> int:
-    """Return the list of tasks that leave an engine when its batch ends."""
+    """Return the list of tasks that leave an engine at the end of its batch."""
     return prefill_list(machine, engine, machine.counters[NUM_RANKS])
 
 
 @compilable(into_caller=True)
 def comes_before(machine: Machine, first: int, second: int, order: int, column: int) -> bool:
-    """Return whether a task comes before another; of equal ones the oldest does."""
+    """Return whether a task precedes another in an order; ties go to the older task."""
     one, other = machine.tasks[at(first)], machine.tasks[at(second)]
     a, b = 0, 0
     if order == SHORTEST:
@@ -155,7 +157,7 @@ def comes_before(machine: Machine, first: int, second: int, order: int, column: 
 
 @compilable(into_caller=True)
 def insert(machine: Machine, line: int, task: int, order: int, phase: int) -> None:
-    """Put a task at its place, which is looked for from the end: mostly it is the last."""
+    """Insert a task into a sorted list. The search starts at the end, where most tasks belong."""
     tasks = machine.tasks
     column = D_LEFT if phase else P_LEFT
     after = tasks[at(line), BEFORE]
@@ -169,7 +171,7 @@ def insert(machine: Machine, line: int, task: int, order: int, phase: int) -> No
 
 @compilable(into_caller=True)
 def remove(machine: Machine, task: int) -> None:
-    """Take a task out of its list."""
+    """Remove a task from its list."""
     tasks = machine.tasks
     before, following = tasks[at(task), BEFORE], tasks[at(task), NEXT]
     tasks[at(before), NEXT] = following
@@ -178,7 +180,7 @@ def remove(machine: Machine, task: int) -> None:
 
 @compilable(into_caller=True)
 def delay(machine: Machine, task: int) -> None:
-    """Put a task into the heap of those in delays."""
+    """Push a task onto the heap of tasks in delays."""
     counters, heap = machine.counters, machine.returning
     place = counters[RETURNING]
     counters[RETURNING] += 1
@@ -192,7 +194,7 @@ def delay(machine: Machine, task: int) -> None:
 
 @compilable(into_caller=True)
 def come_back(machine: Machine) -> int:
-    """Take the first task out of the heap of those in delays."""
+    """Pop the task with the earliest return from the heap."""
     counters, heap = machine.counters, machine.returning
     task = heap[0, 2]
     counters[RETURNING] -= 1
@@ -211,7 +213,7 @@ def come_back(machine: Machine) -> int:
 
 @compilable(into_caller=True)
 def is_earlier(machine: Machine, first: int, second: int) -> bool:
-    """Return whether one entry of the heap comes before another."""
+    """Return whether one entry of the heap precedes another."""
     heap = machine.returning
     return bool(
         heap[first, 0] < heap[second, 0]
@@ -221,7 +223,7 @@ def is_earlier(machine: Machine, first: int, second: int) -> bool:
 
 @compilable(into_caller=True)
 def swap(machine: Machine, first: int, second: int) -> None:
-    """Let two entries of the heap change places."""
+    """Swap two entries of the heap."""
     heap = machine.returning
     for column in range(3):
         heap[first, column], heap[second, column] = heap[second, column], heap[first, column]

@@ -1,4 +1,4 @@
-"""How long a run is and what it measures: keywords of `simulate`, and arguments of studies."""
+"""Options of a run, duration and measurements, as keywords and command-line arguments."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from formulations.problem_data import Validated
 from formulations.rationals import exact_number
 from formulations.scalars import integer
 
-#: Longest run [slots]; sums over slots stay within 64 bits.
+#: Maximum duration [slots]; sums over slots stay within 64 bits.
 MAX_SLOTS = 10**15
-#: Without a deadline all is in time [slots].
+#: Deadline that every time meets [slots].
 _NO_DEADLINE = 2**62
 
 
 @dataclass(frozen=True)
 class BatchOptions(Validated):
-    """How long a run is and what it measures; times in seconds if a slot has a length, else slots.
+    """Duration and measurements of a run; times in seconds if a slot has a length, else in slots.
 
     Parameters
     ----------
     horizon : Fraction, optional
-        When it ends. Without, when all requests of a trace have departed.
+        End of the run. Without it, a run of a trace ends when all its requests have departed.
     warmup : Fraction
-        From when on it is measured.
+        Start of the measured part.
     blocks : int
-        States kept of the course of the run.
+        Number of states kept of the course of the run.
     ttft_deadline, tbt_deadline, e2e_deadline : Fraction, optional
-        What counts as in time.
+        Deadlines of the measured times.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     horizon: Fraction | None = option(
@@ -66,12 +66,12 @@ class BatchOptions(Validated):
             raise InputError("warmup", "nothing is left to measure", "make it less than horizon")
 
     def slots(self, name: str, slot: Fraction | None) -> int | None:
-        """Return a time in whole slots, rounded down; None if it is not given.
+        """Return a time in whole slots, rounded down; None if the option is not given.
 
         Raises
         ------
         InputError
-            If it is less than a slot, or too long.
+            If the time is shorter than a slot, or too long.
         """
         given = getattr(self, name)
         if given is None:

@@ -1,7 +1,7 @@
-"""The phases of a slot: what engines choose and load, and how tasks go on.
+"""Phases of a slot: form batches, load their tokens, and move tasks between stages.
 
-The loop of compiled runs jumps from slot to slot in which something happens. What the built-in
-policies choose is said in `bfio.batching.policy`.
+The loop of compiled runs skips slots without an event. `bfio.batching.policy` describes the
+batches of the built-in policies.
 """
 
 from collections.abc import Callable
@@ -134,7 +134,7 @@ from bfio.batching.tallies import LONGEST as LONGEST_TIME
 from bfio.common.compilable import compilable
 from bfio.common.indices import at
 
-#: Forms a batch of an engine that is free, and loads it.
+#: Form and load a batch on a free engine.
 Rule: TypeAlias = Callable[[Machine, int], None]
 #: No limit.
 _ANY = 1 << 60
@@ -142,7 +142,7 @@ _ANY = 1 << 60
 
 @compilable(into_caller=True)
 def decode_pass(machine: Machine, line: int, most: int) -> int:
-    """Choose a decode token of each of the first ``most`` tasks of a list; return how many."""
+    """Choose a decode token of each of the first ``most`` tasks of a list; return their number."""
     end = machine.tasks[at(line)]
     end[CHOSEN] = min(most, end[LENGTH])
     return int(end[CHOSEN])
@@ -152,12 +152,12 @@ def decode_pass(machine: Machine, line: int, most: int) -> int:
 def prefill_pass(
     machine: Machine, line: int, most: int, begun: tuple[int, int], may_cut: bool
 ) -> tuple[int, int, bool]:
-    """Choose prompts of the first ``most`` tasks of a list, up to one for which there is no room.
+    """Choose prompts of the first ``most`` tasks of a list until one does not fit the budget.
 
     Returns
     -------
     tuple
-        Prompts chosen so far, tokens left of the budget, and whether there was room for all.
+        Number of prompts chosen so far, tokens left of the budget, and whether all prompts fitted.
     """
     count, left = begun
     tasks, prefills = machine.tasks, machine.prefills
@@ -176,7 +176,7 @@ def prefill_pass(
 
 @compilable(into_caller=True)
 def choose(machine: Machine, engine: int) -> tuple[int, int]:
-    """Choose the next batch of an engine; return its prompts, and all its tokens."""
+    """Choose the next batch of an engine; return its number of prompts and its total tokens."""
     row = machine.engines[at(engine)]
     mixing, budget = row[S_MIXING], row[S_BUDGET]
     prompts, left = 0, budget
@@ -184,6 +184,7 @@ def choose(machine: Machine, engine: int) -> tuple[int, int]:
         prompts, left = mixed(machine, engine)
     elif mixing == GROUPS:
         if row[NUM_DECODING] == 0 and row[TO_PREFILL] == 0:
+            # The previous group has ended, so a new one is admitted.
             row[TO_PREFILL] = min(row[S_GROUP], row[NUM_PREFILLING])
         if row[TO_PREFILL] > 0:
             prompts, left = prefills_alone(machine, engine, row[TO_PREFILL])
@@ -198,7 +199,7 @@ def choose(machine: Machine, engine: int) -> tuple[int, int]:
 
 @compilable(into_caller=True)
 def mixed(machine: Machine, engine: int) -> tuple[int, int]:
-    """Choose tokens of both phases, class by class; return prompts and what is left."""
+    """Fill a batch with both phases, class by class; return prompts chosen and budget left."""
     row = machine.engines[at(engine)]
     kp, kd = limit_of(row[S_KP]), limit_of(row[S_KD])
     places, may_cut = limit_of(row[S_LIMIT]), row[S_CHUNKED] == 1
@@ -218,7 +219,7 @@ def mixed(machine: Machine, engine: int) -> tuple[int, int]:
 
 @compilable(into_caller=True)
 def decodes_alone(machine: Machine, engine: int) -> int:
-    """Choose decode tokens alone, class by class; return what is left."""
+    """Fill a batch with decode tokens alone, class by class; return the budget left."""
     row = machine.engines[at(engine)]
     kd, most = limit_of(row[S_KD]), min(limit_of(row[S_LIMIT]), row[S_BUDGET])
     count = 0
@@ -230,7 +231,7 @@ def decodes_alone(machine: Machine, engine: int) -> int:
 
 @compilable(into_caller=True)
 def prefills_alone(machine: Machine, engine: int, most: int) -> tuple[int, int]:
-    """Choose prompts alone, of the first ``most`` tasks, class by class."""
+    """Fill a batch with prompts of the first ``most`` tasks; return their number, budget left."""
     row = machine.engines[at(engine)]
     kp, may_cut = limit_of(row[S_KP]), row[S_CHUNKED] == 1
     count, left, goes_on = 0, row[S_BUDGET], True
@@ -245,13 +246,13 @@ def prefills_alone(machine: Machine, engine: int, most: int) -> tuple[int, int]:
 
 @compilable(into_caller=True)
 def limit_of(limit: int) -> int:
-    """Return a limit of which 0 means none."""
+    """Return a limit as a number of tasks, where 0 means no limit."""
     return limit if limit > 0 else _ANY
 
 
 @compilable(into_caller=True)
 def load(machine: Machine, engine: int, rule: Rule) -> None:
-    """Form a batch of what an engine has by its built-in policy, and load it."""
+    """Form the batch of an engine by its built-in policy, and load it."""
     row, prefills = machine.engines[at(engine)], machine.prefills
     prompts, tokens = choose(machine, engine)
     if tokens == 0:
@@ -263,7 +264,8 @@ def load(machine: Machine, engine: int, rule: Rule) -> None:
     end = machine.counters[NOW] + slots
     count_batch(machine, engine, tokens, slots)
     log_batch(machine, engine, parts, tokens, slots)
-    # First: a prompt that ends enters a list that may be in order of what others have left.
+    # Decode tokens come first: a finished prompt enters a decode list, which may be sorted by
+    # remaining tokens.
     decodes = 0
     for rank in range(machine.counters[NUM_RANKS]):
         decodes += load_decodes(machine, engine, prefill_list(machine, engine, rank) + 1, end)
@@ -274,7 +276,7 @@ def load(machine: Machine, engine: int, rule: Rule) -> None:
 
 @compilable(into_caller=True)
 def run_until(machine: Machine, engine: int, tokens: int, decodes: int, end: int) -> None:
-    """Let an engine run the batch that it has loaded."""
+    """Mark an engine as busy with its loaded batch until slot ``end``."""
     row, of_engine = machine.engines[at(engine)], machine.of_engines[at(engine)]
     of_engine[DECODE] += decodes
     of_engine[PREFILL] += tokens - decodes
@@ -284,9 +286,9 @@ def run_until(machine: Machine, engine: int, tokens: int, decodes: int, end: int
 
 @compilable(into_caller=True)
 def load_decodes(machine: Machine, engine: int, line: int, end: int) -> int:
-    """Load the decode tokens of the chosen tasks of a list; return how many.
+    """Load the decode tokens of the chosen tasks of a list; return their number.
 
-    Those of one stage whose gaps are equal, as most are, are counted together.
+    Consecutive tokens with the same stage and the same gap are counted together, for speed.
     """
     tasks = machine.tasks
     task, count = tasks[at(line), NEXT], tasks[at(line), CHOSEN]
@@ -307,7 +309,7 @@ def load_decodes(machine: Machine, engine: int, line: int, end: int) -> int:
 
 @compilable(into_caller=True)
 def load_decode(machine: Machine, engine: int, task: int, end: int) -> None:
-    """Load a decode token of a task; `count_decodes` counts it."""
+    """Load a decode token of a task; `count_decodes` updates the counters."""
     record = machine.tasks[at(task)]
     record[LAST] = end
     record[D_LEFT] -= 1
@@ -317,7 +319,7 @@ def load_decode(machine: Machine, engine: int, task: int, end: int) -> None:
 
 @compilable(into_caller=True)
 def count_decodes(machine: Machine, stage: int, gap: int, count: int) -> None:
-    """Count decode tokens of a stage that come the same time after those before them."""
+    """Count decode tokens of a stage that follow their previous tokens after ``gap`` slots."""
     if count > 0:
         machine.of_stages[at(stage)][WORK] -= count
         measure(machine, TBT, gap, count)
@@ -325,18 +327,19 @@ def count_decodes(machine: Machine, stage: int, gap: int, count: int) -> None:
 
 @compilable(into_caller=True)
 def batch_time(machine: Machine, engine: int, parts: int, tokens: int) -> int:
-    """Return the slots of the chosen batch, see `bfio.batching.time_terms`."""
+    """Return the duration of the chosen batch [slots], see `bfio.batching.time_terms`."""
     row = machine.engines[at(engine)]
     exact, unit = row[S_OVERHEAD] + row[S_PER_TOKEN] * max(0, tokens - row[S_FREE]), row[S_UNIT]
     if row[S_HAS_TERMS]:
         exact += terms_of(machine, engine, parts)
-    # Mostly all terms are whole slots, and a division takes as long as a decode token.
+    # Usually the unit is one slot; the test avoids a division, which costs as much as a decode
+    # token.
     return int(exact if unit == 1 else -(-exact // unit))
 
 
 @compilable(into_caller=True)
 def terms_of(machine: Machine, engine: int, parts: int) -> int:
-    """Return the time of attention and of caches beyond the memory."""
+    """Return the time of attention and of caches that exceed the memory [1/unit slots]."""
     row = machine.engines[at(engine)]
     exact, room = 0, row[S_MEMORY]
     for k in range(parts):
@@ -357,7 +360,7 @@ def terms_of(machine: Machine, engine: int, parts: int) -> int:
 
 @compilable(into_caller=True)
 def list_parts(machine: Machine, engine: int, prompts: int) -> int:
-    """Write the chosen batch to ``parts``, in order of age; return how many parts it has."""
+    """Write the chosen batch to ``parts`` from the oldest task on; return the number of parts."""
     tasks, count = machine.tasks, 0
     for rank in range(machine.counters[NUM_RANKS]):
         line = prefill_list(machine, engine, rank) + 1
@@ -374,7 +377,7 @@ def list_parts(machine: Machine, engine: int, prompts: int) -> int:
 
 @compilable(into_caller=True)
 def insert_part(machine: Machine, count: int, task: int, tokens: int) -> None:
-    """Put a part at its place among so many: those of each phase come nearly in order."""
+    """Insert a part into the first ``count`` parts, which are sorted by age (insertion sort)."""
     parts, tasks = machine.parts, machine.tasks
     place = count
     while place > 0 and tasks[at(parts[place - 1, 0]), NUMBER] > tasks[at(task), NUMBER]:
@@ -385,7 +388,7 @@ def insert_part(machine: Machine, count: int, task: int, tokens: int) -> None:
 
 @compilable(into_caller=True)
 def count_batch(machine: Machine, engine: int, tokens: int, slots: int) -> None:
-    """Count a batch that is about to be loaded."""
+    """Update the counters of an engine for the batch that it loads next."""
     row, of_engine = machine.engines[at(engine)], machine.of_engines[at(engine)]
     eligible = row[PREFILL_TOKENS] + row[NUM_DECODING]
     of_engine[BUSY] += slots
@@ -398,7 +401,7 @@ def count_batch(machine: Machine, engine: int, tokens: int, slots: int) -> None:
 
 @compilable(into_caller=True)
 def log_batch(machine: Machine, engine: int, parts: int, tokens: int, slots: int) -> None:
-    """Write a batch and its parts to the log, if there is one; it has room."""
+    """Write a batch and its parts to the log if a log is kept; the caller ensures enough rows."""
     counters = machine.counters
     if not counters[KEEPS_LOG]:
         return
@@ -415,7 +418,7 @@ def log_batch(machine: Machine, engine: int, parts: int, tokens: int, slots: int
 
 @compilable(into_caller=True)
 def leave(machine: Machine, engine: int, task: int) -> None:
-    """Let a task whose last token is loaded leave its queue; it goes on when the batch ends."""
+    """Move a task without tokens left to the list of tasks that leave when the batch ends."""
     machine.engines[at(engine)][NUM_DECODING] -= 1
     machine.tasks[at(machine.tasks[at(task), LINE] + 1), LENGTH] -= 1
     remove(machine, task)
@@ -439,7 +442,7 @@ def load_prefill(machine: Machine, engine: int, task: int, chunk: int, end: int)
 
 @compilable(into_caller=True)
 def enter_decode(machine: Machine, engine: int, task: int, end: int) -> None:
-    """Let a task whose prompt is loaded enter the decode phase."""
+    """Move a task whose prompt is loaded to the decode phase."""
     record, row = machine.tasks[at(task)], machine.engines[at(engine)]
     row[NUM_PREFILLING] -= 1
     row[NUM_DECODING] += 1
@@ -454,7 +457,7 @@ def enter_decode(machine: Machine, engine: int, task: int, end: int) -> None:
 
 @compilable(into_caller=True)
 def measure(machine: Machine, which: int, slots: int, times: int) -> None:
-    """Count a time that occurred so many times."""
+    """Count a time of ``slots`` slots that occurred ``times`` times."""
     row = machine.times[which]
     row[COUNT] += times
     row[SUM] += slots * times
@@ -462,7 +465,7 @@ def measure(machine: Machine, which: int, slots: int, times: int) -> None:
         row[LONGEST_TIME] = slots
     if slots <= row[DEADLINE]:
         row[IN_TIME] += times
-    # `bfio.batching.tallies.bin_of`, without the methods of Python's integers.
+    # The formula of `bfio.batching.tallies.bin_of`, without methods of Python integers.
     part, shift = slots, 0
     while part >= 256:
         part >>= 1
@@ -470,16 +473,15 @@ def measure(machine: Machine, which: int, slots: int, times: int) -> None:
     machine.histograms[at(which), at(128 * shift + part)] += times
 
 
-#: A slot that does not come.
+#: Later than every slot.
 _NEVER = 1 << 62
 
 
 def run_slots(machine: Machine, until: int, rule: Rule) -> int:
-    """Run all slots before ``until`` and deliver what comes to it, or until a table needs rows.
+    """Run the slots before ``until`` and deliver the tasks due in it; stop when a table is full.
 
-    It returns earlier, too, if nothing happens any more. What has been delivered or loaded before
-    a return stays so: the next call goes on. ``rule`` forms the batch of an engine that is free
-    and has requests; see `form_batch`.
+    It also returns early if no further event can occur. The next call continues from the same
+    state. ``rule`` forms the batch of a free engine that has requests; see `form_batch`.
     """
     counters = machine.counters
     while True:
@@ -500,13 +502,13 @@ def run_slots(machine: Machine, until: int, rule: Rule) -> int:
 
 
 def form_batch(machine: Machine, engine: int, rule: Rule) -> None:
-    """Form and load a batch by any rule; compiled runs have `load` in the place of this."""
+    """Form and load a batch by any rule; compiled runs call `load` instead."""
     rule(machine, engine)
 
 
 @compilable(into_caller=True)
 def next_slot(machine: Machine) -> int:
-    """Return the next slot in which something happens."""
+    """Return the next slot with an event."""
     counters, slot = machine.counters, _NEVER
     now = counters[NOW]
     for engine in range(len(machine.engines)):
@@ -514,9 +516,10 @@ def next_slot(machine: Machine) -> int:
         if row[FREE_AT] > now:
             slot = min(slot, row[FREE_AT])
         elif row[NUM_PREFILLING] + row[NUM_DECODING] > 0:
+            # The engine is free and loaded none of its tasks: it decides again in the next slot.
             return int(now + 1)
         if slot == now + 1:
-            # Nothing that is not over yet comes sooner.
+            # No event can come earlier.
             return int(slot)
     if counters[ARRIVAL] < len(machine.arrivals):
         slot = min(slot, machine.arrivals[at(counters[ARRIVAL]), 0] + 1)
@@ -527,9 +530,10 @@ def next_slot(machine: Machine) -> int:
 
 @compilable(into_caller=True)
 def deliver(machine: Machine) -> int:
-    """Let tasks go on, come back and arrive, each in its order; return what is missing."""
+    """Move tasks that finish, return from a delay or arrive; return the table that needs rows."""
     counters = machine.counters
     now, arrivals = counters[NOW], machine.arrivals
+    # Order within a slot: finished tasks, then returns from delays, then arrivals.
     for engine in range(len(machine.engines)):
         if machine.engines[at(engine)][FREE_AT] <= now:
             line = at(leaving_list(machine, engine))
@@ -551,7 +555,7 @@ def deliver(machine: Machine) -> int:
 
 @compilable(into_caller=True)
 def room_for(machine: Machine, stage: int) -> int:
-    """Return what is missing to make tasks of a stage: of one, or of all of its type."""
+    """Return the table without a free row for a task of a stage, or for all tasks of its type."""
     counters, nodes, tasks = machine.counters, machine.nodes, 1
     if nodes[at(stage), N_FORKS]:
         tasks = len(nodes)
@@ -577,7 +581,7 @@ def room_for(machine: Machine, stage: int) -> int:
 
 @compilable(into_caller=True)
 def arrive(machine: Machine, stage: int) -> int:
-    """Let a request arrive at a stage; of a fork–join type at all in which it begins."""
+    """Let a request arrive at a stage, or at all first stages of a fork–join type."""
     need = room_for(machine, stage)
     if need != REACHED:
         return need
@@ -604,16 +608,16 @@ def arrive(machine: Machine, stage: int) -> int:
 
 @compilable(into_caller=True)
 def drawn(machine: Machine, stage: int, request: int, number: int) -> int:
-    """Return a record of a task with the next draws of its stage.
+    """Return the record of a new task with the next draws of its stage.
 
     Parameters
     ----------
     machine : Machine
-        With room for it.
+        Tables with a free record.
     stage : int
         Its stage.
     request : int
-        Record of its request, or, if its type does not fork, the slot in which that arrived.
+        Record of its request; for a type without forks, the slot in which the request arrived.
     number : int
         Number of the request.
     """
@@ -628,7 +632,7 @@ def drawn(machine: Machine, stage: int, request: int, number: int) -> int:
     record[STAGE], record[REQUEST], record[ENTERED] = stage, request, NONE
     record[T_SUCCESSOR], record[T_ENGINE_DRAWN] = draw[D_SUCCESSOR], draw[D_ENGINE]
     record[T_REQUEST_NUMBER] = number
-    # Until it joins an engine, when its delay ends.
+    # The number until the task joins an engine after its delay.
     record[READY] = counters[NOW] + draw[D_DELAY]
     record[LAST] = 0
     return int(task)
@@ -636,7 +640,7 @@ def drawn(machine: Machine, stage: int, request: int, number: int) -> int:
 
 @compilable(into_caller=True)
 def join(machine: Machine, task: int) -> None:
-    """Let a task join an engine of its agent."""
+    """Let a task join an engine of its agent; `chosen_engine` selects it."""
     counters, record = machine.counters, machine.tasks[at(task)]
     stage, now = record[STAGE], counters[NOW]
     engine = chosen_engine(machine, task)
@@ -659,7 +663,7 @@ def join(machine: Machine, task: int) -> None:
 
 @compilable(into_caller=True)
 def log_task(machine: Machine, task: int, engine: int) -> None:
-    """Write a task to the log, if there is one; it has room."""
+    """Write a task to the log if a log is kept; the caller ensures a free row."""
     counters, record = machine.counters, machine.tasks[at(task)]
     if not counters[KEEPS_LOG]:
         return
@@ -689,7 +693,7 @@ def chosen_engine(machine: Machine, task: int) -> int:
 
 @compilable(into_caller=True)
 def finish(machine: Machine, engine: int, task: int) -> int:
-    """Let the first of the tasks that leave an engine go on; return what is missing."""
+    """Move the first task that leaves an engine to its next stage; return any full table."""
     counters, record = machine.counters, machine.tasks[at(task)]
     stage, now = record[STAGE], counters[NOW]
     forks, successor = machine.nodes[at(stage), N_FORKS], record[T_SUCCESSOR]
@@ -716,7 +720,7 @@ def finish(machine: Machine, engine: int, task: int) -> int:
 
 @compilable(into_caller=True)
 def fork(machine: Machine, stage: int, request: int, number: int) -> None:
-    """Let the stages begin that waited for this one alone; a request that is done departs."""
+    """Start the stages whose last predecessor is done; a request with no task left departs."""
     counters, record = machine.counters, machine.requests[request]
     record[R_LEFT] -= 1
     if record[R_LEFT] == 0:
@@ -733,7 +737,7 @@ def fork(machine: Machine, stage: int, request: int, number: int) -> None:
 
 @compilable(into_caller=True)
 def follow(machine: Machine, task: int) -> None:
-    """Let a task come to its stage, after its delay."""
+    """Let a task join its stage now or after its delay."""
     if machine.tasks[at(task), READY] == machine.counters[NOW]:
         join(machine, task)
     else:

@@ -1,6 +1,6 @@
-"""What a batching policy is: a callable from the state of an engine to the tokens of a batch.
+"""Batching policies: callables that map the state of an engine to the tokens of a batch.
 
-The least a user writes is a function that returns one number per request of the state::
+A minimal policy is a function that returns one number per request of the state::
 
     def oldest_first(state):
         tokens, left = [], state.budget
@@ -9,26 +9,29 @@ The least a user writes is a function that returns one number per request of the
             left -= tokens[-1]
         return tokens
 
-For a request in its prefill phase the number is the length of its next chunk, for one in its
-decode phase 1 or 0, as in (2.5). All zeros let the engine idle for a slot. Attributes, optional:
+For a request in its prefill phase the number is the length of its next chunk. In the decode phase
+it is 1 or 0, as in (2.5). If all numbers are 0, the engine idles for a slot. Optional attributes:
 
 ``knows_lengths``
-    True if the policy may read ``state.decode``; without it that is refused.
+    True if the policy may read ``state.decode``; otherwise that raises an error.
 ``for_engine``
-    Called before a run for each engine; returns the policy that this engine asks, so that one that
-    remembers something begins afresh.
+    Called before a run for each engine; returns the policy object of this engine, so that a
+    policy with memory starts each run with a fresh state.
 
-The built-in policies, section 3 of the paper: who comes first, and whether phases mix.
+The built-in policies (section 3 of the paper) differ in the order of requests and in whether a
+batch mixes phases.
 
-Each fills a batch pass by pass. A *decode pass* loads one token of each request of the decode
-phase, in an order, a *prefill pass* the prompts of the prefill phase, in an order, the last of
-them cut where prompts may be cut. What is loaded stays within the budget and three limits: the
-oldest ``K_p`` requests of the prefill phase, the oldest ``K_d`` of the decode phase, and ``M``
-requests in a batch. Priority classes pass one after the other: where phases mix, a class is looked
-at only if those before it do not fill the batch.
+Each policy fills a batch in passes. A *decode pass* loads one token of each request in the decode
+phase. A *prefill pass* loads prompts of requests in the prefill phase; the last of them is cut if
+the engine allows that. Each pass has an order of requests. A batch respects its budget and three
+limits: only the oldest ``K_p`` requests of the prefill phase and the oldest ``K_d`` of the decode
+phase are considered, and a batch has at most ``M`` requests. Priority classes are passed one after
+the other. Where phases mix, a class is only considered if the classes before it do not fill the
+batch.
 
-Readings of the paper that had to be chosen are those of the specification: Orca packs prompts into
-*this* batch before decode tokens; FasterTransformer comes strict (token by token) and in groups.
+Where the paper is ambiguous, the policies follow the specification: Orca packs prompts into *this*
+batch before decode tokens; FasterTransformer has a strict variant (token by token) and one with
+groups.
 """
 
 from __future__ import annotations
@@ -49,26 +52,26 @@ from formulations.problem_data import Validated, member
 
 @dataclass(frozen=True)
 class BatchState:
-    """One engine when it decides, requests in order of arrival at it.
+    """State of one engine at its decision; requests are in order of arrival at the engine.
 
     Parameters
     ----------
     slot : int
-        Now.
+        Present slot.
     budget : int
-        ``b``: most tokens of the batch.
+        ``b``: maximum tokens of the batch.
     chunked : bool
         Whether prompts may be cut.
     prefill : list of int
-        ``p_i``: prefill tokens left; 0 in the decode phase.
+        ``p_i``: prefill tokens left of each request; 0 in the decode phase.
     stage : list of str
         Name of each request's stage.
     rank : list of int
         Priority of its stage on this engine; 0 comes first.
     entered : list of int
-        In which order requests of the decode phase entered it; -1 for the others.
+        Rank of each request among entries into the decode phase; -1 in the prefill phase.
     lengths : list of int or None
-        ``d_i``: decode tokens left; None if the policy does not know them.
+        ``d_i``: decode tokens left; None if the policy may not read them.
     """
 
     slot: int
@@ -90,7 +93,7 @@ class BatchState:
         Raises
         ------
         InputError
-            If the policy does not know them.
+            If the policy may not read them.
         """
         if self.lengths is None:
             raise InputError(
@@ -110,7 +113,7 @@ BatchPolicy: TypeAlias = Callable[[BatchState], Sequence[int]]
 
 
 def policy_of_engine(policy: BatchPolicy) -> BatchPolicy:
-    """Return what one engine asks in one run."""
+    """Return the policy object of one engine in one run."""
     fresh = getattr(policy, "for_engine", None)
     if fresh is None:
         return policy
@@ -120,12 +123,12 @@ def policy_of_engine(policy: BatchPolicy) -> BatchPolicy:
 
 
 def ask(policy: BatchPolicy, state: BatchState, name: str) -> list[int]:
-    """Return what a policy answers, checked against (2.5).
+    """Return the answer of a policy after checking it against (2.5).
 
     Raises
     ------
     InputError
-        Naming the first rule that the answer breaks.
+        If the answer breaks a rule; the message names the first one.
     """
     where = f"policy {name}, slot {state.slot}"
     with users_code(where, remedy="mend the policy"):
@@ -154,7 +157,7 @@ def _whole_numbers(answer: object, count: int, where: str) -> list[int]:
     if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
         raise InputError(where, f"returned {answer!r:.40}", remedy)
     with users_code(where, "its answer ", remedy="mend the policy"):
-        # One too many is enough to see: an iterator may never end.
+        # One extra entry shows that the answer is too long, even if the iterator never ends.
         entries = list(islice(answer, count + 1))
     for entry in entries:
         if isinstance(entry, bool) or not isinstance(entry, int | np.integer) or entry < 0:
@@ -166,55 +169,56 @@ def _whole_numbers(answer: object, count: int, where: str) -> list[int]:
 
 
 class Mixing(StrEnum):
-    """Which phases a batch may have."""
+    """Which phases a batch may contain."""
 
-    #: Both: work-conserving if the limits allow.
+    #: Both phases: work-conserving if the limits allow it.
     MIXED = "mixed"
-    #: One; decode whenever a request is in that phase: FasterTransformer, strict.
+    #: One phase; decode whenever a request is in that phase: FasterTransformer, strict.
     DECODE_FIRST = "decode-first"
-    #: One; prefill whenever a request is in that phase: vLLM without chunked prefill.
+    #: One phase; prefill whenever a request is in that phase: vLLM without chunked prefill.
     PREFILL_FIRST = "prefill-first"
-    #: One; a group of requests is prefilled, then decoded until all are done: FasterTransformer.
+    #: One phase; a group is prefilled, then decoded until all its requests end: FasterTransformer.
     GROUPS = "groups"
 
 
 class Order(StrEnum):
-    """In which order requests of a phase are looked at."""
+    """Order of the requests of a phase."""
 
     #: Order of arrival at the engine.
     ARRIVAL = "arrival"
-    #: Order in which they entered the phase.
+    #: Order of entry into the phase.
     ENTRY = "entry"
-    #: Least tokens left in the phase first; of equal ones the oldest.
+    #: Least tokens left in the phase first; ties go to the oldest request.
     SHORTEST = "shortest"
-    #: Most tokens left first, so that chunks come from a minimal number of requests.
+    #: Most tokens left first, which minimizes the number of requests with chunks.
     LONGEST = "longest"
 
 
 @dataclass(frozen=True)
 class TokenBudgetPolicy(Validated):
-    """A built-in policy; see the module.
+    """A built-in policy; see the module docstring.
 
     Parameters
     ----------
     mixing : Mixing
-        Which phases a batch may have.
+        Which phases a batch may contain.
     decode_first : bool
-        Whether decode passes come before prefill passes where phases mix.
+        Whether decode passes come before prefill passes in mixed batches.
     kp, kd : int
-        ``K_p`` and ``K_d``; 0 for any number.
+        ``K_p`` and ``K_d``; 0 for no limit.
     limit : int
-        ``M``, most requests in a batch; 0 for any number. Prefill batches of policies that do not
-        mix are not bound by it.
+        ``M``, maximum requests in a batch; 0 for no limit. It does not limit the prefill batches
+        of policies that do not mix phases.
     group : int
-        Requests admitted together with `Mixing.GROUPS`, which has no other limit.
+        Maximum size of a group with `Mixing.GROUPS`, which allows no other limit.
     prefill_order, decode_order : Order
-        Orders within the phases; shortest and longest have no use for ``K_p`` and ``K_d``.
+        Orders within the phases; with shortest or longest first, ``K_p`` and ``K_d`` are not
+        allowed.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     mixing: Mixing = Mixing.MIXED
@@ -238,7 +242,7 @@ class TokenBudgetPolicy(Validated):
         for name in ("kp", "kd", "limit"):
             integer(getattr(self, name), name)
         if self.mixing is Mixing.GROUPS and (self.kp or self.kd or self.limit):
-            raise InputError("group", "other limits besides", "leave kp, kd and limit out")
+            raise InputError("group", "other limits are given too", "leave kp, kd and limit out")
         if self.decode_order is Order.LONGEST:
             raise InputError("decode_order", "longest first", "use arrival, entry or shortest")
         for name, order in (("kp", self.prefill_order), ("kd", self.decode_order)):
@@ -248,29 +252,29 @@ class TokenBudgetPolicy(Validated):
 
     @property
     def knows_lengths(self) -> bool:
-        """Whether it looks at the decode tokens that requests have left."""
+        """Whether the policy reads the remaining decode tokens of requests."""
         return self.decode_order is Order.SHORTEST
 
     @property
     def mixes(self) -> bool:
-        """Whether a batch may have both phases."""
+        """Whether a batch may contain both phases."""
         return self.mixing is Mixing.MIXED
 
     def for_engine(self) -> _Filling:
-        """Return what one engine asks in one run."""
+        """Return the policy object of one engine in one run."""
         return _Filling(self)
 
     def __call__(self, state: BatchState) -> list[int]:
-        """Return the tokens of the next batch of an engine that has no group of requests yet."""
+        """Return the next batch of an engine that has no group of requests yet."""
         return _Filling(self)(state)
 
 
 class _Filling:
-    """A policy at one engine: it remembers who is in its group."""
+    """A policy on one engine, with the state of its group."""
 
     def __init__(self, policy: TokenBudgetPolicy) -> None:
         self.policy = policy
-        #: Members of the group that are not prefilled yet.
+        #: Members of the group whose prompts are not fully loaded.
         self.in_group = 0
 
     @property
@@ -278,7 +282,7 @@ class _Filling:
         return self.policy.knows_lengths
 
     def __call__(self, state: BatchState) -> list[int]:
-        """Return the tokens of the next batch."""
+        """Return the tokens of the next batch, one number per request."""
         batch = _Batch(self.policy, state)
         prefilling = [i for i, left in enumerate(state.prefill) if left > 0]
         decoding = [i for i, left in enumerate(state.prefill) if left == 0]
@@ -304,7 +308,7 @@ class _Filling:
                 load(requests)
 
     def _serve_group(self, batch: _Batch, prefilling: list[int], decoding: list[int]) -> None:
-        """Prefill the group, then decode it; nobody else is admitted until all of it are done."""
+        """Prefill the group, then decode it; admit the next group when all members are done."""
         ordered = batch.ordered_prefills(prefilling)
         if not decoding and self.in_group == 0:
             self.in_group = min(self.policy.group, len(ordered))
@@ -317,7 +321,7 @@ class _Filling:
 
 
 class _Batch:
-    """A batch that is being filled."""
+    """A batch under construction."""
 
     def __init__(self, policy: TokenBudgetPolicy, state: BatchState) -> None:
         self.policy, self.state = policy, state
@@ -326,14 +330,14 @@ class _Batch:
         self.places = policy.limit or len(state)
 
     def decode(self, requests: list[int]) -> None:
-        """Load a token of each, class by class."""
+        """Load a decode token of each request, class by class."""
         for own in self._classes(requests):
             for i in _oldest(self._sorted_decodes(own), self.policy.kd):
                 if self.left > 0 and self.places > 0:
                     self._load(i, 1)
 
     def prefill(self, requests: list[int]) -> None:
-        """Load prompts, class by class, up to one for which there is no room."""
+        """Load prompts, class by class, until one does not fit."""
         binding = self.policy.mixes
         for own in self._classes(requests):
             for i in _oldest(self._sorted_prefills(own), self.policy.kp):
@@ -346,7 +350,7 @@ class _Batch:
                 self._load(i, chunk)
 
     def ordered_prefills(self, requests: list[int]) -> list[int]:
-        """Return requests as a prefill pass looks at them."""
+        """Return requests in the order of a prefill pass."""
         return [i for own in self._classes(requests) for i in self._sorted_prefills(own)]
 
     def _load(self, request: int, tokens: int) -> None:
@@ -378,5 +382,5 @@ class _Batch:
 
 
 def _oldest(ordered: list[int], limit: int) -> list[int]:
-    """Return those that a limit leaves: orders that have one put the oldest first."""
+    """Return the first ``limit`` requests; orders with a limit put the oldest first."""
     return ordered[:limit] if limit else ordered

@@ -1,8 +1,8 @@
-"""Batches by the batch program: a policy that solves it each step, and the gap of any other to it.
+"""Policies that solve the batch program in each step, and the gap of any policy to the optimum.
 
-`formulations.batch_composition` says which batch is worth most by weights; a `Weighting` makes
-them of what an engine sees. The engine asks such policies batch by batch, so it does not run
-compiled.
+`formulations.batch_composition` maximizes the weighted tokens of a batch; a `Weighting` derives
+the weights from the state of an engine. These policies are called batch by batch, so they do not
+run compiled.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,34 +25,34 @@ from formulations.problem_data import member
 
 
 class Weighting(StrEnum):
-    """What a batch is worth: all weights are of tokens, section 9 of the specification."""
+    """Objective of a batch: a weight per token, section 9 of the specification."""
 
-    #: Every token 1: the batch with most tokens.
+    #: Weight 1 per token: maximizes the tokens of the batch.
     TOKENS = "tokens"
-    #: A decode token 2, a prompt token 1: the time between tokens.
+    #: Weight 2 per decode token, 1 per prompt token: favours the time between tokens.
     DECODE = "decode"
-    #: A prompt token 2, a decode token 1.
+    #: Weight 2 per prompt token, 1 per decode token.
     PREFILL = "prefill"
-    #: As many as there are younger requests, and 1: the oldest first.
+    #: Weight 1 plus the number of younger requests: favours the oldest.
     AGE = "age"
-    #: Every token 1, and as much as the whole budget for a completed prompt: time to first token.
+    #: Weight 1 per token plus the budget per completed prompt: favours the time to first token.
     FIRST_TOKEN = "first-token"
 
 
 def batch_problem(state: BatchState, weighting: Weighting) -> BatchProblem:
-    """Return the batch program of what an engine sees.
+    """Return the batch program of an engine's state.
 
     Parameters
     ----------
     state : BatchState
-        The engine when it decides.
+        State of the engine at its decision.
     weighting : Weighting
-        What a batch is worth.
+        Objective of a batch.
 
     Raises
     ------
     CapabilityError
-        If the engine does not cut prompts: the program does.
+        If the engine does not cut prompts; the program assumes chunks.
     """
     if not state.chunked:
         what = "an engine that does not cut prompts has no batch program"
@@ -67,18 +67,18 @@ def batch_problem(state: BatchState, weighting: Weighting) -> BatchProblem:
         weight = aging_weights(np.arange(len(prefill))[::-1])
     elif weighting is Weighting.FIRST_TOKEN:
         bonus = np.where(prefill > 0, state.budget, 0).astype(np.int64)
-    # Decode tokens left matter to no batch: one at most is loaded.
+    # At most one decode token is loaded, so the number left does not matter.
     return BatchProblem(prefill, np.ones_like(prefill), state.budget, weight, bonus)
 
 
 @dataclass(frozen=True)
 class ProgramPolicy:
-    """A policy whose every batch is worth most.
+    """A policy that loads an optimal batch in each step.
 
     Parameters
     ----------
     weighting : Weighting
-        What a batch is worth.
+        Objective of a batch.
     """
 
     weighting: Weighting = Weighting.TOKENS
@@ -88,21 +88,21 @@ class ProgramPolicy:
         object.__setattr__(self, "weighting", member(Weighting, self.weighting, "weighting"))
 
     def __call__(self, state: BatchState) -> list[int]:
-        """Return the best batch."""
+        """Return an optimal batch."""
         prefill, decode = solve(batch_problem(state, self.weighting)).required_solution()
         return [x + y for x, y in zip(prefill, decode, strict=True)]
 
 
 @dataclass
 class GapTally:
-    """How far batches were from the best ones.
+    """Total gap of batches to the optimal ones.
 
     Parameters
     ----------
     batches, below : int
-        Batches decided, and those that were worth less than the best.
+        Batches decided, and batches below the optimum.
     worth, best : int
-        What they were worth in all, and what the best would have been in the same states.
+        Total objective of the batches, and of optimal batches in the same states.
     """
 
     batches: int = 0
@@ -112,22 +112,22 @@ class GapTally:
 
     @property
     def gap(self) -> float:
-        """Share of the worth that was left, 0 to 1."""
+        """Relative gap to the optimum, 0 to 1."""
         return 0.0 if self.best == 0 else 1 - self.worth / self.best
 
 
 @dataclass(frozen=True)
 class MeasuredPolicy:
-    """Another policy, each batch of which is compared with the best one in the same state.
+    """A wrapper of a policy that compares each batch with an optimal one in the same state.
 
     Parameters
     ----------
     policy : BatchPolicy
         The policy that decides.
     weighting : Weighting
-        What a batch is worth.
+        Objective of a batch.
     tally : GapTally
-        What was found, over all engines and runs that ask it.
+        Accumulated gap over all engines and runs of this policy.
     """
 
     policy: BatchPolicy
@@ -140,16 +140,16 @@ class MeasuredPolicy:
 
     @property
     def knows_lengths(self) -> bool:
-        """Whether the policy may read the lengths of requests."""
+        """Whether the wrapped policy may read the lengths of requests."""
         return bool(getattr(self.policy, "knows_lengths", False))
 
     def for_engine(self) -> Callable[[BatchState], list[int]]:
-        """Return what one engine asks: a fresh policy, the same tally."""
+        """Return the policy object of one engine: a fresh policy with the shared tally."""
         fresh = MeasuredPolicy(policy_of_engine(self.policy), self.weighting, self.tally)
         return fresh.__call__
 
     def __call__(self, state: BatchState) -> list[int]:
-        """Return the policy's batch, and note how far it is from the best."""
+        """Return the batch of the wrapped policy, and add its gap to the tally."""
         tokens = ask(self.policy, state, "measured")
         problem = batch_problem(state, self.weighting)
         reached = worth(problem, *by_phase(tokens, state.prefill))
@@ -162,17 +162,17 @@ class MeasuredPolicy:
 
 
 def by_phase(tokens: Sequence[int], prefill: Sequence[int]) -> Batch:
-    """Return prompt and decode tokens of a batch, ``δ^p`` and ``δ^d`` of (2.5)."""
+    """Return prompt tokens and decode tokens of a batch, ``δ^p`` and ``δ^d`` of (2.5)."""
     pairs = list(zip(tokens, prefill, strict=True))
     return tuple(x if p else 0 for x, p in pairs), tuple(0 if p else x for x, p in pairs)
 
 
 def batch_of(policy: BatchPolicy, problem: BatchProblem, name: str) -> Batch:
-    """Return the batch of a policy in the state of a batch program, which none led to.
+    """Return the batch of a policy in the state of a batch program.
 
-    Its requests are of one stage and in order of arrival; those that decode began so in the same
-    order. What the program asks besides (2.5), such as weights or a most number of requests, is
-    not told to the policy.
+    The state has one stage. Requests are in order of arrival, and entered the decode phase in that
+    order. The policy does not see data of the program beyond (2.5), for example weights or a
+    maximum number of requests.
 
     Parameters
     ----------
@@ -181,12 +181,12 @@ def batch_of(policy: BatchPolicy, problem: BatchProblem, name: str) -> Batch:
     problem : BatchProblem
         Tokens left of each request, and the budget.
     name : str
-        Name of the policy, for errors.
+        Name of the policy in error messages.
 
     Raises
     ------
     InputError
-        If its answer breaks (2.5).
+        If the answer of the policy breaks (2.5).
     """
     prefill, count = problem.prefill.tolist(), problem.num_requests
     knows = getattr(policy, "knows_lengths", False) is True

@@ -1,4 +1,4 @@
-"""Names to policies: those of section 3 of the paper, and a user's own ``module:function``."""
+"""Names of policies: those of section 3 of the paper, and user policies ``module:function``."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ _ORDERS = "`arrival`, `entry`, `shortest`"
 
 @dataclass(frozen=True)
 class FasterTransformer:
-    """Decode before prefill, never both.
+    """Decode before prefill, never both in a batch.
 
     Parameters
     ----------
     group : int
-        0: token by token, strict; M: in groups of up to M requests.
+        0: strict, token by token; M: in groups of up to M requests.
     limit : int
-        Decode tokens in a batch.
+        Maximum decode tokens in a batch.
     """
 
     group: int = option(
@@ -39,12 +39,12 @@ class FasterTransformer:
 
 @dataclass(frozen=True)
 class Vllm:
-    """Prefill before decode, never both.
+    """Prefill before decode, never both in a batch.
 
     Parameters
     ----------
     limit : int
-        Decode tokens in a batch.
+        Maximum decode tokens in a batch.
     """
 
     limit: int = option(0, WHOLE, "M", "most decode tokens in a batch; 0: any number")
@@ -56,7 +56,7 @@ class Vllm:
 
 @dataclass(frozen=True)
 class MixedOptions:
-    """What policies that mix phases have in common; see `TokenBudgetPolicy`.
+    """Options shared by policies that mix phases; see `TokenBudgetPolicy`.
 
     Parameters
     ----------
@@ -101,12 +101,12 @@ class Orca(MixedOptions):
 
 @dataclass(frozen=True)
 class VllmChunked:
-    """vLLM with chunked prefill: running requests first, in the order in which they began.
+    """vLLM with chunked prefill: running requests first, in the order of entry into decode.
 
     Parameters
     ----------
     limit : int
-        Requests in a batch.
+        Maximum requests in a batch.
     """
 
     limit: int = option(0, WHOLE, "M", _LIMIT)
@@ -123,7 +123,7 @@ class ShortestFirst:
     Parameters
     ----------
     limit : int
-        Requests in a batch.
+        Maximum requests in a batch.
     """
 
     limit: int = option(0, WHOLE, "M", _LIMIT)
@@ -178,24 +178,23 @@ BUILT_IN: dict[str, Named[Recipe]] = by_name(
 
 
 def is_own(text: str) -> bool:
-    """Whether a text names a policy of the user's own.
+    """Return whether a text names a user policy, ``module:function``.
 
     Raises
     ------
     InputError
-        If it is no such name, and name or option of a built-in one are unknown or break a rule.
+        If the text names no policy, or an option of a built-in policy is unknown or invalid.
     """
     return read_named(text, BUILT_IN, "policy") is None
 
 
 def build(text: str) -> BatchPolicy:
-    """Return the policy that a text names, with the options written behind it.
+    """Return the policy that a text names, with the options that follow the name.
 
     Raises
     ------
     InputError
-        If name or option are unknown, a value is unreadable or breaks its rule, or a module cannot
-        be used.
+        If the name or an option is unknown, a value is invalid, or a module cannot be loaded.
     """
     recipe = read_named(text, BUILT_IN, "policy")
     if recipe is not None:

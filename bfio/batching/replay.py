@@ -1,11 +1,11 @@
-"""The checker of runs: it derives everything again from the log, and knows no policy.
+"""The checker of runs: it recomputes all results from the log, without using the policy.
 
-It holds the log against the rules (2.5a-d), the dynamics of section 2.2, the routes of the network
-and the draws of the run, and the counts of the run against those that the log gives.
+It checks the log against the rules (2.5a-d), the dynamics of section 2.2, the routes of the
+network and the random draws. It compares the counters of the run with those of the log.
 
-The log has the tasks that joined an agent. After its last one a request has departed, or is in a
-delay before its next stage; which of both, its draws tell, and where a stage is itself behind a
-delay, so that its draws are not in the order of its tasks, mostly the network.
+The log holds the tasks that joined an agent. After its last task a request has departed or is in a
+delay before its next stage. The draws of the last task's stage decide which. If that stage comes
+after a delay, its draws are not in the order of its tasks, and the network decides where it can.
 """
 
 from collections import defaultdict
@@ -55,23 +55,23 @@ from formulations.batching import Agent, AgentNetwork
 _TASK, _REQUEST, _STAGE, _ENGINE, _READY, _PREFILL, _DECODE = range(7)
 _B_ENGINE, _B_START, _B_SLOTS, _B_TOKENS, _B_PARTS = range(5)
 _P_BATCH, _P_TASK, _P_TOKENS, _P_IS_DECODE = range(4)
-#: In the place of the stage that follows a task: its draw is not known.
+#: Marks an unknown next stage of a task.
 _UNKNOWN = -2
 _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class RequestEnds:
-    """What became of the requests of a run.
+    """Ends of the requests of a run.
 
     Parameters
     ----------
     times : IntArray
-        Shape (m,): from arrival to departure of those that departed [slots].
+        Shape (m,): time from arrival to departure of each departed request [slots].
     unknown : int
-        Requests of which neither log nor draws tell whether they departed.
+        Requests for which neither the log nor the draws show whether they departed.
     wrong : int
-        Tasks that were followed by another stage than the one drawn, or by none.
+        Tasks followed by another stage than the drawn one, or by no stage.
     """
 
     times: IntArray
@@ -80,7 +80,7 @@ class RequestEnds:
 
 
 def departures(log: BatchLog) -> IntArray:
-    """Return when each task departs, shape (T,); a large number if it is not wholly loaded."""
+    """Return the departure of each task, shape (T,); a large number if it is not fully loaded."""
     tasks, parts, batches = log.tasks, log.parts, log.batches
     done = batches[parts[:, 0], 1] + batches[parts[:, 0], 2]
     tokens = np.zeros(len(tasks), dtype=np.int64)
@@ -91,7 +91,7 @@ def departures(log: BatchLog) -> IntArray:
 
 
 def request_ends(run: BatchRun) -> RequestEnds:
-    """Return when the requests of a run with a log departed."""
+    """Return the departures of the requests of a run that kept its log."""
     log, scenario = run.log, run.scenario
     assert log is not None
     ends, end = departures(log).tolist(), int(run.course.slot[-1])
@@ -125,7 +125,7 @@ def _stages_of_type(network: AgentNetwork, stage: int) -> int:
 
 
 def _drawn_successors(log: BatchLog, scenario: Scenario, seed: int) -> IntArray:
-    """Return the stage that was drawn to follow each task, shape (T,)."""
+    """Return the drawn next stage of each task, shape (T,)."""
     found = np.full(len(log.tasks), _UNKNOWN, dtype=np.int64)
     for tasks, draws in _draws_in_order(log, scenario, Streams(scenario, seed)):
         found[tasks] = draws[:, D_SUCCESSOR]
@@ -135,7 +135,7 @@ def _drawn_successors(log: BatchLog, scenario: Scenario, seed: int) -> IntArray:
 def _draws_in_order(
     log: BatchLog, scenario: Scenario, streams: Streams
 ) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield tasks and what they drew, where no delay changes the order of a stage's tasks."""
+    """Yield tasks and their draws, for stages whose order of tasks no delay changes."""
     for k, stage in enumerate(scenario.network.stages):
         own = np.flatnonzero(log.tasks[:, _STAGE] == k)
         first = 0
@@ -147,13 +147,13 @@ def _draws_in_order(
 
 
 def _wrong_steps(stages: list[int], drawn: list[int]) -> int:
-    """Count tasks of a request that were followed by another stage than the one drawn."""
+    """Count tasks of a request that were followed by another stage than the drawn one."""
     followed = zip(drawn[:-1], stages[1:], strict=True)
     return sum(successor not in (_UNKNOWN, stage) for successor, stage in followed)
 
 
 def _departed(scenario: Scenario, stage: int, drawn: int) -> bool | None:
-    """Return whether a request departed whose last task in the log is over; None: not known."""
+    """Return whether a request departed after its last logged task; None if unknown."""
     if drawn != _UNKNOWN:
         return drawn == DEPARTS
     followers = scenario.network.successors[stage]
@@ -169,7 +169,7 @@ def _may_wait(scenario: Scenario, stage: int, drawn: int) -> bool:
 
 
 def recorded_tallies(run: BatchRun) -> dict[str, int]:
-    """Return how many counts of a run differ from those of its log, by what they count."""
+    """Count the differences between the counters of a run and its log, by counter."""
     log, end = run.log, int(run.course.slot[-1])
     assert log is not None
     tallies, derived, ends = run.tallies, _Derived(log, end), request_ends(run)
@@ -192,7 +192,7 @@ def _differences(name: str, counted: IntArray, derived: dict[int, IntArray]) -> 
 
 
 class _Derived:
-    """What follows from a log that ends with a slot."""
+    """Counters and times recomputed from a log that ends with a slot."""
 
     def __init__(self, log: BatchLog, end: int) -> None:
         self.log, self.end = log, end
@@ -202,12 +202,12 @@ class _Derived:
         self.departures = departures(log)
 
     def engines(self, num: int) -> dict[int, IntArray]:
-        """Return counts of engines."""
+        """Return the counters of engines."""
         engine, parts = self.batches[:, 0], self.parts
         of_part, is_decode = engine[parts[:, 0]], parts[:, 3] == 1
         busy = np.minimum(self.batches[:, 1] + self.batches[:, 2], self.end) - self.batches[:, 1]
-        # A request is there from the slot in which it may be loaded to its departure, a token to
-        # the slot in which it is loaded.
+        # A request is present from the first slot in which it may be loaded until its departure. A
+        # token is present until the slot in which it is loaded.
         stay = np.minimum(self.departures, self.end) - self.tasks[:, 4]
         tokens = self.tasks[:, 5] + self.tasks[:, 6]
         area = _sums(self.tasks[:, 3], tokens * (self.end - self.tasks[:, 4]), num)
@@ -222,7 +222,7 @@ class _Derived:
         }
 
     def stages(self, num: int) -> dict[int, IntArray]:
-        """Return counts of stages."""
+        """Return the counters of stages."""
         stage, tokens = self.tasks[:, 2], self.tasks[:, 5] + self.tasks[:, 6]
         loaded = _sums(stage[self.parts[:, 1]], self.parts[:, 2], num)
         done = self.departures <= self.end
@@ -233,7 +233,7 @@ class _Derived:
         }
 
     def wrong_times(self, run: BatchRun, ends: IntArray | None) -> dict[str, int]:
-        """Compare times; those of whole requests, if it is known which of them departed."""
+        """Compare times; ``ends`` are the times of whole requests, None if they are unknown."""
         times = {TTFT: self._ttft(), TBT: self._tbt()}
         if ends is not None:
             times[E2E] = ends
@@ -252,7 +252,7 @@ class _Derived:
         return wrong
 
     def _ttft(self) -> IntArray:
-        """Return the times to the ends of prefills that are wholly loaded."""
+        """Return the times to the end of the prefill, for fully loaded prompts."""
         prefill = self.parts[:, 3] == 0
         tokens = np.zeros(len(self.tasks), dtype=np.int64)
         last = np.zeros(len(self.tasks), dtype=np.int64)
@@ -277,9 +277,9 @@ def _sums(group: IntArray, values: IntArray, num: int) -> IntArray:
 
 
 def violations(run: BatchRun) -> dict[str, int]:
-    """Return every broken rule of a run that kept its log, and how often; empty if all hold.
+    """Count the violations of each rule in a run that kept its log; return only positive counts.
 
-    Counts of a run are compared only if all of it was measured, without a warm-up.
+    Counters of a run are compared only if it has no warm-up.
     """
     assert run.log is not None, "the log was not kept"
     found = log_violations(run.log, run.scenario)
@@ -291,7 +291,7 @@ def violations(run: BatchRun) -> dict[str, int]:
 
 
 def log_violations(log: BatchLog, scenario: Scenario) -> dict[str, int]:
-    """Return how often batches break the rules of section 2.2, whoever formed them."""
+    """Count the violations of the rules of section 2.2 by batches of any policy."""
     if outside := _outside(log):
         return {"parts_outside": outside}
     return {**_batches(log, scenario), **_tasks(log, scenario), **_idle(log, scenario)}
@@ -311,7 +311,7 @@ def agents_of_engines(scenario: Scenario) -> list[Agent]:
 
 
 def _batches(log: BatchLog, scenario: Scenario) -> dict[str, int]:
-    """Budgets (2.5d), batch times, and one batch at a time."""
+    """Check budgets (2.5d), batch times, and that batches of an engine do not overlap."""
     batches, parts, agents = log.batches, log.parts, agents_of_engines(scenario)
     budgets = np.array([agent.budget for agent in agents])[batches[:, _B_ENGINE]]
     tokens = np.zeros(len(batches), dtype=np.int64)
@@ -332,7 +332,7 @@ def _batches(log: BatchLog, scenario: Scenario) -> dict[str, int]:
 
 
 def _wrong_times(log: BatchLog, scenario: Scenario, agents: list[Agent]) -> int:
-    """Count batches that do not last as long as their parts say."""
+    """Count batches whose duration differs from the formula."""
     parts = log.parts
     before = _tokens_before(log)
     by_batch: dict[int, list[Part]] = defaultdict(list)
@@ -348,7 +348,7 @@ def _wrong_times(log: BatchLog, scenario: Scenario, agents: list[Agent]) -> int:
 
 
 def _tokens_before(log: BatchLog) -> IntArray:
-    """Return the tokens of its task that were loaded before each part, shape (P,)."""
+    """Return the tokens of the same task that were loaded before each part, shape (P,)."""
     parts = log.parts
     order = np.lexsort((parts[:, _P_BATCH], parts[:, _P_TASK]))
     task, tokens = parts[order, _P_TASK], parts[order, _P_TOKENS]
@@ -361,7 +361,7 @@ def _tokens_before(log: BatchLog) -> IntArray:
 
 
 def _tasks(log: BatchLog, scenario: Scenario) -> dict[str, int]:
-    """Phases of each task: (2.5a-c), and nothing before its time or elsewhere."""
+    """Check the phases of each task (2.5a-c), its first slot and its engine."""
     tasks, parts, batches = log.tasks, log.parts, log.batches
     own, batch = tasks[parts[:, _P_TASK]], batches[parts[:, _P_BATCH]]
     before, is_decode = _tokens_before(log), parts[:, _P_IS_DECODE] == 1
@@ -384,7 +384,7 @@ def _tasks(log: BatchLog, scenario: Scenario) -> dict[str, int]:
 
 
 def _idle(log: BatchLog, scenario: Scenario) -> dict[str, int]:
-    """Count batches that begin late: built-in policies never idle while somebody is there."""
+    """Count late batches: a built-in policy never idles while requests are present."""
     late, agents, completing = 0, agents_of_engines(scenario), _completing(log)
     for engine, agent in enumerate(agents):
         if type(scenario.serving_of(agent.name).policy) is not TokenBudgetPolicy:
@@ -395,7 +395,7 @@ def _idle(log: BatchLog, scenario: Scenario) -> dict[str, int]:
         ready = log.tasks[log.tasks[:, _ENGINE] == engine, _READY]
         joined = np.searchsorted(ready, free, side="right")
         own = completing & (log.tasks[log.parts[:, _P_TASK], _ENGINE] == engine)
-        # Tasks that were wholly loaded before each batch; parts are sorted by batch.
+        # Tasks completed before each batch; parts are sorted by batch.
         done = np.searchsorted(log.parts[own, _P_BATCH], which, side="left")
         someone = joined > done
         first = np.append(ready, np.iinfo(np.int64).max)[np.minimum(joined, len(ready))]
@@ -404,20 +404,20 @@ def _idle(log: BatchLog, scenario: Scenario) -> dict[str, int]:
 
 
 def _completing(log: BatchLog) -> BoolArray:
-    """Return which parts are the last of their tasks, shape (P,)."""
+    """Return whether each part is the last of its task, shape (P,)."""
     own, after = log.tasks[log.parts[:, _P_TASK]], _tokens_before(log) + log.parts[:, _P_TOKENS]
     return np.asarray(after == own[:, _PREFILL] + own[:, _DECODE])
 
 
 def eligible_tokens(log: BatchLog, engine: int) -> IntArray:
-    """Return ``Σ (p_i + 1(p_i = 0))`` before each batch of an engine, shape (B_e,)."""
+    """Return the eligible tokens ``Σ (p_i + 1(p_i = 0))`` before each batch, shape (B_e,)."""
     which = np.flatnonzero(log.batches[:, _B_ENGINE] == engine)
     tasks, parts = log.tasks[log.tasks[:, _ENGINE] == engine], log.parts
     own = log.tasks[parts[:, _P_TASK]]
     mine = own[:, _ENGINE] == engine
     after = _tokens_before(log) + parts[:, _P_TOKENS]
-    # A chunk takes its tokens away; the last one lets a decode token become eligible, and the
-    # last decode token takes that away.
+    # A chunk removes its tokens. The last chunk adds one eligible decode token, and the last
+    # decode token removes it.
     is_decode = parts[:, _P_IS_DECODE] == 1
     change = np.where(is_decode, 0, -parts[:, _P_TOKENS])
     change += ~is_decode & (after == own[:, _PREFILL])
@@ -431,7 +431,7 @@ def eligible_tokens(log: BatchLog, engine: int) -> IntArray:
 
 
 def _fullness(run: BatchRun) -> dict[str, int]:
-    """Compare how many batches were full, and shorter than they had to be."""
+    """Compare the counts of full batches and of batches shorter than the eligible tokens allow."""
     assert run.log is not None
     wrong = 0
     for engine, agent in enumerate(agents_of_engines(run.scenario)):
@@ -444,7 +444,7 @@ def _fullness(run: BatchRun) -> dict[str, int]:
 
 
 def _draws(run: BatchRun) -> dict[str, int]:
-    """Compare arrivals with the streams, and sizes where no delay changes their order."""
+    """Compare arrivals with the draws, and sizes of stages whose order no delay changes."""
     scenario, log = run.scenario, run.log
     assert log is not None
     streams = Streams(scenario, run.seed)
@@ -468,7 +468,7 @@ def _draws(run: BatchRun) -> dict[str, int]:
 
 
 def _begun(log: BatchLog, scenario: Scenario) -> list[tuple[int, int]]:
-    """Return slot and stage of the tasks with which requests began."""
+    """Return the slot and stage of the first tasks of requests."""
     first_of: dict[int, int] = {}
     begun = []
     for _, request, stage, _, ready, _, _ in log.tasks.tolist():
@@ -481,7 +481,7 @@ def _begun(log: BatchLog, scenario: Scenario) -> list[tuple[int, int]]:
 
 
 def _routes(log: BatchLog, scenario: Scenario) -> dict[str, int]:
-    """Check that each task follows what it must have waited for, and at once without a delay."""
+    """Check that each task follows its predecessors, immediately if there is no delay."""
     network, ends = scenario.network, departures(log).tolist()
     of_request: dict[int, list[list[int]]] = defaultdict(list)
     for task in log.tasks.tolist():

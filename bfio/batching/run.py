@@ -1,4 +1,4 @@
-"""What a run leaves: counts of all of it, its course in blocks, and the figures that follow."""
+"""The result of a run: counters, states at the ends of blocks, and metrics."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,15 +40,15 @@ from formulations.errors import InputError
 class BatchVerdict(StrEnum):
     """How a run ended."""
 
-    #: All that was asked for was observed.
+    #: The horizon was reached.
     HORIZON = "horizon"
-    #: All requests departed and nothing more comes.
+    #: All requests departed and no more arrive.
     DRAINED = "drained"
 
 
 @dataclass(frozen=True)
 class Course:
-    """States at the ends of blocks of slots, T in all; the first is the beginning.
+    """States of a run at the ends of blocks of slots, T in all; the first is the initial state.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ class Course:
     prefilling, decoding : IntArray
         Shape (T, n): tasks of each stage in each phase, ``Z_p`` and ``Z_d``.
     work : IntArray
-        Shape (T, n): their unprocessed tokens, those of a running batch left out; ``|X|`` is the
-        sum of a row.
+        Shape (T, n): unprocessed tokens of these tasks, without those of running batches; ``|X|``
+        is the sum of a row.
     arrived, departed : IntArray
-        Shape (T,): requests so far.
+        Shape (T,): requests up to then.
     loaded : IntArray
-        Shape (T, E): tokens loaded by each engine so far.
+        Shape (T, E): tokens loaded by each engine up to then.
     """
 
     slot: IntArray
@@ -91,23 +91,23 @@ class BatchRun:
     Parameters
     ----------
     scenario : Scenario
-        What was simulated.
+        Scenario that was simulated.
     policy : str
         Names of the policies.
     seed : int
-        Of all draws.
+        Seed of all draws.
     verdict : BatchVerdict
         How the run ended.
     warmup : int
-        Slots before those that are measured.
+        Slots before the measured ones.
     tallies : Tallies
-        Counts of the slots measured.
+        Counters of the measured slots.
     course : Course
-        Of the whole run.
+        States of the whole run.
     log : BatchLog, optional
-        All that happened, if it was kept.
+        All tasks and batches, if the log was kept.
     engine : str
-        Which engine ran.
+        Engine that simulated the run.
     """
 
     scenario: Scenario
@@ -122,7 +122,7 @@ class BatchRun:
 
     @property
     def unit(self) -> str:
-        """Unit of times in results: ``"s"`` if the network says how long a slot is."""
+        """Unit of times in results: ``"s"`` if the network gives the length of a slot."""
         return "slots" if self.scenario.network.slot is None else "s"
 
     @property
@@ -133,12 +133,12 @@ class BatchRun:
 
     @property
     def observed(self) -> float:
-        """Length of what was measured, in that unit."""
+        """Measured time, in that unit."""
         return self.tallies.slot * self.slot
 
     @property
     def capacity(self) -> float:
-        """Tokens that full batches of all engines would have had in that time."""
+        """Tokens of full batches on all engines during the measured time."""
         agents = self.scenario.network.agents
         return float(sum(agent.rate for agent in agents)) * self.tallies.slot
 
@@ -148,12 +148,12 @@ class BatchRun:
         return int(self.tallies.engines[:, [PREFILL, DECODE]].sum())
 
     def measured(self, values: IntArray) -> FloatArray:
-        """Return what was added in each block that was measured."""
+        """Return the increase of a counter in each measured block."""
         chosen = self.course.slot >= self.warmup
         return np.asarray(np.diff(values[chosen]), dtype=np.float64)
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of the run; times in the unit, None where there are none."""
+        """Return the metrics of the run; times in `unit`, None where a metric is undefined."""
         return {
             "policy": self.policy,
             "engine": self.engine,
@@ -165,7 +165,7 @@ class BatchRun:
         }
 
     def agent_documents(self) -> list[dict[str, Any]]:
-        """Return the figures of each agent."""
+        """Return the metrics of each agent."""
         documents, first = [], 0
         for agent in self.scenario.network.agents:
             rows = self.tallies.engines[first : first + agent.engines]
@@ -187,7 +187,7 @@ class BatchRun:
 
 #: Metrics of runs, see `bfio.common.metrics`.
 METRICS: MetricTable[BatchRun] = MetricTable()
-#: The unit of their times.
+#: Unit of the times of runs.
 TIME = "s or slots"
 
 
@@ -313,7 +313,7 @@ def _register_times() -> None:
 def _of_times(
     row: int, value: Callable[[IntArray], float], *, in_slots: bool = True
 ) -> Callable[[BatchRun], Value]:
-    """Return a metric of the counts of a time; None where it never occurred."""
+    """Return a metric of a kind of time; its value is None if that time never occurred."""
 
     def metric(run: BatchRun) -> Value:
         counted = run.tallies.times[row]
@@ -342,16 +342,16 @@ class WorkedBatch:
     Parameters
     ----------
     engine : str
-        Name of the agent; of several engines, ``NAME#0``, ``NAME#1``, ...
+        Name of the agent; with several engines, ``NAME#0``, ``NAME#1``, ...
     slot, slots : int
-        When it is loaded, and how many slots it takes.
+        Slot in which the batch is loaded, and its duration [slots].
     budget, tokens : int
-        How many tokens it may have, and how many it has.
+        Maximum number of tokens, and tokens of the batch.
     prefill : dict
         Prompt tokens, by request.
     decode : tuple of str
-        Requests with a decode token. A request is its number, from 0 in order of arrival; where a
-        network has several stages, ``NUMBER@STAGE``.
+        Requests with a decode token. The label of a request is its number, from 0 in order of
+        arrival; in a network with several stages, ``NUMBER@STAGE``.
     """
 
     engine: str
@@ -363,7 +363,7 @@ class WorkedBatch:
     decode: tuple[str, ...]
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return it as documents have it."""
+        """Return the batch as a JSON object."""
         return {**vars(self), "decode": list(self.decode)}
 
 
@@ -375,7 +375,7 @@ def first_batches(run: BatchRun, count: int) -> list[WorkedBatch]:
     run : BatchRun
         A run with a log.
     count : int
-        At most so many.
+        Maximum number of batches.
 
     Raises
     ------
@@ -400,7 +400,7 @@ def _worked_batches(run: BatchRun, log: BatchLog, count: int) -> Iterator[Worked
 
 
 def _engines(run: BatchRun) -> list[tuple[str, int]]:
-    """Return name and budget of each engine."""
+    """Return the name and the budget of each engine."""
     found = []
     for agent in run.scenario.network.agents:
         many = agent.engines > 1
@@ -412,7 +412,7 @@ def _engines(run: BatchRun) -> list[tuple[str, int]]:
 
 
 def _names(run: BatchRun, log: BatchLog) -> list[str]:
-    """Return what each task is called."""
+    """Return the label of each task."""
     stages = run.scenario.network.stages
     if len(stages) == 1:
         return [str(request) for request in log.tasks[:, 1].tolist()]

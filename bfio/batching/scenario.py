@@ -1,12 +1,11 @@
-"""What is simulated: a network of agents, the laws of what arrives, and who decides.
+"""The scenario of a simulation: a network of agents, laws of arrivals and sizes, and policies.
 
-Requests of a trace on one agent: their sizes, and their own times or Poisson times.
+`with_trace` serves the requests of a trace on one agent, with their own times or Poisson times.
 
-Whether a policy is work-conserving (2.6) on an engine, and so covered by Theorem 1.
-
-``K_p``, ``K_d`` and M are harmless only if they are large enough: with decode requests alone at
-most K_d tokens can be loaded, so (2.6) asks for ``K_d >= b``; with prompts of at least v tokens,
-loaded in order of arrival, for ``K_p >= 1 + ceil((b - 1)/v)``.
+`remarks` says whether a policy is work-conserving (2.6) on an engine, so that Theorem 1 applies.
+``K_p``, ``K_d`` and M must be large enough for that. With decode requests alone a batch has at
+most K_d tokens, so (2.6) requires ``K_d >= b``. With prompts of at least v tokens, loaded in order
+of arrival, it requires ``K_p >= 1 + ceil((b - 1)/v)``.
 """
 
 from collections.abc import Mapping
@@ -37,40 +36,40 @@ from formulations.batching import Agent, AgentNetwork
 from formulations.errors import InputError, use_one_of
 from formulations.problem_data import Validated, member
 
-#: Most requests that may be there when a run begins.
+#: Maximum number of requests present at the start of a run.
 _MAX_INITIAL = 10**7
 
 
 class Balancer(StrEnum):
-    """Which of the engines of an agent a request joins, section 4.1."""
+    """Choice of the engine of an agent that a request joins, section 4.1."""
 
-    #: Each with equal probability.
+    #: Uniformly random.
     RANDOM = "random"
-    #: Least requests that have not departed; of equal ones the lowest engine.
+    #: Fewest requests that have not departed; ties go to the lowest engine number.
     REQUESTS = "least-requests"
-    #: Least unprocessed tokens.
+    #: Fewest unprocessed tokens.
     TOKENS = "least-tokens"
-    #: All join the first: a balancer for which Proposition 1 is false.
+    #: Always the first engine: a balancer for which Proposition 1 is false.
     FIRST = "first"
 
 
 @dataclass(frozen=True)
 class Serving(Validated):
-    """How one agent serves.
+    """Policy and balancer of one agent.
 
     Parameters
     ----------
     policy : BatchPolicy
-        Who decides: a `TokenBudgetPolicy`, or a function of `BatchState`.
+        A `TokenBudgetPolicy`, or a function of `BatchState`.
     name : str
-        Its name in results.
+        Name of the policy in results.
     balancer : Balancer
-        Which engine a request joins, if there are several.
+        Choice of the engine that a request joins, if there are several.
     priority : tuple of str
-        Names of stages in the order of their priority; those that are not named come after them,
-        together. Empty: all are alike.
+        Names of stages by decreasing priority; all other stages share the last class. Empty: all
+        stages have the same priority.
     terms : TimeTerms
-        Time of a batch beyond (2.3).
+        Additional time of a batch beyond (2.3).
     """
 
     policy: BatchPolicy = field(default_factory=TokenBudgetPolicy)
@@ -87,34 +86,34 @@ class Serving(Validated):
 
 @dataclass(frozen=True)
 class Scenario(Validated):
-    """A network, and all that a run of it needs to know.
+    """A network with all parameters of a run.
 
     Parameters
     ----------
     network : AgentNetwork
         Agents, stages and routes.
     serving : Serving
-        How agents serve that are not in ``agents``.
+        Serving of the agents that are not in ``agents``.
     agents : mapping
-        How others do, by name.
+        Serving of single agents, by name.
     sizes : LawName
-        Law of the tokens of stages that are not in ``listed_sizes``; means are the network's.
+        Law of the tokens of stages that are not in ``listed_sizes``; the network gives the means.
     listed_sizes : mapping
-        Laws of the tokens of others, by name of the stage.
+        Laws of the tokens of single stages, by name.
     arrivals : ArrivalName
-        Law of arrivals from outside that are not in ``listed_arrivals``; rates are the network's.
+        Law of outside arrivals of stages not in ``listed_arrivals``; the network gives the rates.
     listed_arrivals : mapping
-        Laws of others, by name of the stage.
+        Laws of the arrivals of single stages, by name.
     delays : mapping
-        Stages that a request comes to only after a delay, such as the call of a tool, and its law
-        [slots]; arrivals from outside have none.
+        Delay before a stage, by its name: a law [slots], for example of the call of a tool.
+        Arrivals from outside are not delayed.
     initial : mapping
-        Requests that have just arrived at a stage when the run begins.
+        Number of requests that arrive at a stage at the start of the run, by its name.
 
     Raises
     ------
     InputError
-        If an agent or stage is unknown, or a law has no place where it is given.
+        If an agent or stage is unknown, or a law is given for a stage that cannot use it.
     """
 
     network: AgentNetwork
@@ -162,14 +161,14 @@ class Scenario(Validated):
             raise InputError("priority", "a stage occurs twice", "name each once")
 
     def _check_means(self) -> None:
-        """Make the laws: fixed sizes must be whole."""
+        """Construct the laws, which checks that fixed sizes are integers."""
         assert len(self.size_laws) == len(self.arrival_laws)
 
     def _stages_at(self, agent: Agent) -> tuple[int, ...]:
         return self.network.stages_at(self.network.agent_index[agent.name])
 
     def serving_of(self, agent: str) -> Serving:
-        """Return how an agent serves."""
+        """Return the serving of an agent."""
         return self.agents.get(agent, self.serving)
 
     @cached_property
@@ -199,7 +198,7 @@ class Scenario(Validated):
             priority = self.serving_of(stage.agent).priority
             known = stage.name in priority
             found.append(priority.index(stage.name) if known else len(priority))
-        # Numbered without gaps, so that passes over empty classes cost nothing.
+        # Numbered without gaps, which avoids passes over empty classes.
         used = sorted(set(found))
         return tuple(used.index(rank) for rank in found)
 
@@ -213,25 +212,24 @@ def _check_names(given: Mapping[str, object], known: Mapping[str, int], where: s
 def with_trace(
     scenario: Scenario, workload: Workload, *, rate_scale: Fraction | int = 1, drawn: bool = False
 ) -> Scenario:
-    """Return a scenario of one stage with the requests of a trace.
+    """Return a scenario of one stage that serves the requests of a trace.
 
     Parameters
     ----------
     scenario : Scenario
-        Of a network with one stage; its means and its rate become those of the trace, but for a
-        rate that is ``drawn``.
+        Scenario with one stage. The trace replaces its means, and its rate unless ``drawn``.
     workload : Workload
-        Prompts and outputs; a request without output decodes one token, as each does (2.1).
+        Prompts and outputs; a request without output decodes one token, as (2.1) requires.
     rate_scale : Fraction or int
-        Multiplies the rate of the trace's own times.
+        Factor on the arrival rate of the trace.
     drawn : bool
-        Whether arrivals are drawn with the network's rate instead, and sizes from the trace with
+        Whether arrivals are drawn at the network's rate, and sizes from the trace with
         replacement.
 
     Raises
     ------
     InputError
-        If the network has several stages or slots without a length, or the trace no times.
+        If the network has several stages or no length of a slot, or the trace has no times.
     """
     network = scenario.network
     if len(network.stages) > 1:
@@ -257,9 +255,9 @@ def with_trace(
 
 
 def _arrival_slots(network: AgentNetwork, workload: Workload, scale: Fraction) -> IntArray:
-    """Return the slots in which requests arrive: they may be loaded in the next one."""
+    """Return the slots in which requests arrive; they may be loaded in the next slot."""
     if network.slot is None:
-        raise InputError("slot", "a slot has no length", "say how many seconds it lasts")
+        raise InputError("slot", "a slot has no length", "give its length in seconds")
     if scale <= 0:
         raise InputError("rate_scale", f"{scale} is out of range", "use a number > 0")
     times = workload.exact_arrivals("give a rate")
@@ -270,7 +268,7 @@ def _arrival_slots(network: AgentNetwork, workload: Workload, scale: Fraction) -
 
 
 def _with_means(network: AgentNetwork, sizes: ListedSizes, rate: Fraction) -> AgentNetwork:
-    """Return a network of one stage with the means of a trace, so that theory speaks of them."""
+    """Return a network of one stage with the means of a trace, for the formulas of the theory."""
     num = len(sizes.prefill)
     prefill, decode = (Fraction(int(v.sum()), num) for v in (sizes.prefill, sizes.decode))
     stage = replace(network.stages[0], prefill=prefill, decode=decode, rate=rate)
@@ -278,7 +276,7 @@ def _with_means(network: AgentNetwork, sizes: ListedSizes, rate: Fraction) -> Ag
 
 
 def remarks(scenario: Scenario) -> list[str]:
-    """Return a sentence for each reason why Theorem 1 says nothing of a scenario."""
+    """Return a sentence for each reason why Theorem 1 does not apply to a scenario."""
     found = []
     for agent in scenario.network.agents:
         serving = scenario.serving_of(agent.name)
@@ -290,16 +288,16 @@ def remarks(scenario: Scenario) -> list[str]:
 
 
 def reasons(policy: BatchPolicy, agent: Agent, least_prefill: int = 1) -> list[str]:
-    """Return why a policy need not be work-conserving on an engine; empty if it is.
+    """Return reasons why a policy may not be work-conserving on an engine; empty if it is.
 
     Parameters
     ----------
     policy : BatchPolicy
-        Of one's own: nothing is known.
+        The policy; user policies always give a reason.
     agent : Agent
-        Whose budget counts.
+        Agent whose budget applies.
     least_prefill : int
-        Least prefill tokens of a request.
+        Minimum prefill tokens of a request.
     """
     if not isinstance(policy, TokenBudgetPolicy):
         return ["nothing is known of this policy: Theorem 1 holds if it is work-conserving"]
@@ -310,7 +308,7 @@ def reasons(policy: BatchPolicy, agent: Agent, least_prefill: int = 1) -> list[s
         found.append(f"K_d = {policy.kd} < b = {budget}: {_NOT_FULL.format('decode requests')}")
     if 0 < policy.limit < budget:
         found.append(f"M = {policy.limit} < b = {budget}: {_NOT_FULL.format('decode requests')}")
-    # Chunks in order of arrival: all prompts but the last are whole.
+    # Chunks are loaded in order of arrival, so all prompts but the last are whole.
     in_order = policy.prefill_order is Order.ARRIVAL
     needed = 1 + -(-(budget - 1) // least_prefill) if in_order else budget
     if 0 < policy.kp < min(needed, budget):

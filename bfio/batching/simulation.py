@@ -1,4 +1,4 @@
-"""Simulate a network of agents: the one call that users make."""
+"""Simulate a network of agents: `simulate` is the entry point for users."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from bfio.common.engine_choice import Engine, takes_compiled
 from bfio.common.options import spelled_out
 from formulations.errors import InputError
 
-#: About what the compiled machine saves per slot, with some tens of requests there [s].
+#: Approximate time that the compiled engine saves per slot with tens of requests [s].
 _SAVED_S = 5e-4
 
 
@@ -41,33 +41,34 @@ def simulate(
 ) -> BatchRun:
     """Simulate a scenario and return the run.
 
-    Memory does not grow with the duration, but with who is there at a time, unless a log is kept.
+    Memory grows with the number of requests present at a time, not with the duration, unless a log
+    is kept.
 
     Parameters
     ----------
     scenario : Scenario
-        What to simulate.
+        Scenario to simulate.
     seed : int
-        Of all draws: equal seeds give equal runs, and longer runs begin like shorter ones.
+        Seed of all draws. Equal seeds give equal runs; a longer run starts like a shorter one.
     engine : Engine
-        Which engine runs.
+        Engine to use.
     keeps_log : bool
-        Whether all that happens is kept, for the checker.
+        Whether all tasks and batches are logged for the checker.
     tell : callable, optional
-        Told after each block the slot and how many requests have departed.
+        Called after each block with the slot and the number of departed requests.
     options : BatchOptions, optional
-        How long, and what is measured. Each field may be given as a keyword of its own instead.
+        Duration and measurements. Each field can be given as a keyword instead.
 
     Raises
     ------
     InputError
-        If a value breaks its rule, or a policy answers wrongly.
+        If a value is invalid, or a policy returns an invalid batch.
     """
     asked = options or BatchOptions()
     slot = scenario.network.slot
     duration, warmup = asked.slots("horizon", slot), asked.slots("warmup", slot) or 0
     if duration is None and not _ends(scenario):
-        raise InputError("horizon", "arrivals never end", "say how long to simulate")
+        raise InputError("horizon", "arrivals never end", "give the duration of the run")
     streams, deadlines = Streams(scenario, seed), asked.deadlines(slot)
     machine, used = _machine(scenario, streams, deadlines, engine, duration, keeps_log=keeps_log)
     record = _Record(machine, tell)
@@ -89,7 +90,7 @@ def simulate(
 
 
 def policy_names(scenario: Scenario) -> str:
-    """Return the names of the policies of the agents, each once."""
+    """Return the names of the policies of the agents, without repetitions."""
     agents = scenario.network.agents
     return ", ".join(dict.fromkeys(scenario.serving_of(agent.name).name for agent in agents))
 
@@ -114,7 +115,7 @@ def _machine(
     if not takes_compiled(engine, able=able, kernels="batching", saved_s=saved_s):
         run = interpreted(scenario, streams, deadlines, keeps_log=keeps_log)
         return run, Engine.REFERENCE
-    # Numba takes longer to load than a short run takes in Python.
+    # Loading Numba takes longer than a short interpreted run.
     from bfio.batching.compiled import compiled
 
     return compiled(scenario, streams, deadlines, keeps_log=keeps_log), Engine.COMPILED
@@ -122,14 +123,14 @@ def _machine(
 
 @dataclass
 class _Record:
-    """A run block by block."""
+    """States of a run at the ends of its blocks."""
 
     machine: RunInProgress
     tell: Callable[[int, int], None] | None
     rows: list[Moment] = field(default_factory=list)
 
     def until(self, slot: int | None, blocks: int) -> Tallies:
-        """Run until a slot, or until nothing is left, and return the tallies then."""
+        """Run until a slot, or until the run is empty, and return the counters."""
         if not self.rows:
             self.machine.advance(0)
             self._keep()
@@ -142,7 +143,7 @@ class _Record:
         return self.machine.tallies()
 
     def _until_empty(self, begin: int, blocks: int) -> None:
-        # Blocks are doubled when there are twice as many as asked for.
+        # Merge pairs of blocks once there are twice as many as requested.
         length, kept = 1024, len(self.rows)
         while not self.machine.is_empty():
             self._advance(self.rows[-1].slot + length, idles=False)

@@ -1,15 +1,15 @@
-"""Is a scenario stable? A verdict by simulation, with confidence, to stand beside the theory.
+"""Test by simulation whether a scenario is stable, with confidence intervals.
 
 ``|X(n)|``, the unprocessed tokens, is simulated from an empty and from a large state, with several
-seeds. For each run the means of ``|X|`` over consecutive blocks of its second half are regressed
-on time; the slopes of the seeds have a Student-t interval.
+seeds. For each run, the means of ``|X|`` over consecutive blocks of the second half are regressed
+on time. The slopes over seeds give a Student-t interval.
 
-- *unstable*: from empty, the whole interval lies above `TOLERANCE` of the tokens that arrive.
-- *stable*: from empty, the whole interval lies below that, and from the large state at most half
-  of it is left at the end, for every seed.
-- Otherwise nothing is said yet: the horizon is doubled, and at last the verdict is *undecided*.
+- *unstable*: from empty, the whole interval exceeds `TOLERANCE` of the arriving tokens.
+- *stable*: from empty, the whole interval is below that; and for every seed, at most half of the
+  large state is left at the end.
+- Otherwise the horizon is doubled. After the last doubling the verdict is *undecided*.
 
-Near the boundary queues are long and slow, and the verdict takes a long horizon or stays open.
+Near the boundary queues are long and slow, so the verdict needs a long horizon or stays open.
 """
 
 from collections.abc import Sequence
@@ -28,18 +28,18 @@ from bfio.common.statistics import batch_means, fit_line, student_t
 from formulations.arrays import integer
 from formulations.batching import AgentNetwork
 
-#: Drifts below this share of the tokens that arrive from outside are taken for none.
+#: Drifts below this share of the tokens arriving from outside count as zero.
 TOLERANCE = 0.01
-#: Blocks of the second half that are regressed on time, and states kept in each.
+#: Number of blocks of the second half for the regression, and states kept in each.
 _BLOCKS, _STATES = 20, 10
-#: Share of the horizon in which fluid would drain the large state.
+#: Share of the horizon in which the fluid model drains the large state.
 _DRAIN = Fraction(1, 4)
-#: Requests of the large state, at least and at most.
+#: Bounds on the number of requests in the large state.
 _FEWEST, _MOST = 10, 10**6
 
 
 class Stability(StrEnum):
-    """What simulation says."""
+    """Verdict of the simulation."""
 
     STABLE = "stable"
     UNSTABLE = "unstable"
@@ -48,16 +48,16 @@ class Stability(StrEnum):
 
 @dataclass(frozen=True)
 class QueueDrift:
-    """Slopes of ``|X|`` from one state, over the second half of runs.
+    """Slopes of ``|X|`` over the second half of runs from one initial state.
 
     Parameters
     ----------
     slopes : tuple of float
-        One per seed [tokens/slot].
+        Slope for each seed [tokens/slot].
     initial, final : tuple of float
-        Mean ``|X|`` of the first and of the last block of the runs, one per seed [tokens].
+        Mean ``|X|`` of the first and of the last block of each seed's run [tokens].
     offered : float
-        Tokens that arrive from outside per slot.
+        Tokens arriving from outside per slot.
     """
 
     slopes: tuple[float, ...]
@@ -72,12 +72,12 @@ class QueueDrift:
 
     @property
     def half_width(self) -> float:
-        """Half the width of its 95 % interval over seeds."""
+        """Half-width of the 95 % interval of the mean slope over seeds."""
         spread = float(np.std(self.slopes, ddof=1)) / len(self.slopes) ** 0.5
         return float(student_t(len(self.slopes) - 1) * spread)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return it as documents have it."""
+        """Return the slopes as a JSON object."""
         return {
             "slope": self.mean,
             "half_width": self.half_width,
@@ -89,18 +89,18 @@ class QueueDrift:
 
 @dataclass(frozen=True)
 class SimulatedStability:
-    """The verdict and what it rests on.
+    """The verdict and its evidence.
 
     Parameters
     ----------
     verdict : Stability
-        See the module.
+        See the module docstring.
     horizon : int
-        Slots of the last runs.
+        Duration of the last runs [slots].
     seeds : int
-        Runs from each state.
+        Number of runs from each state.
     empty, large : QueueDrift
-        From an empty and from a large state.
+        Drift from an empty and from a large state.
     """
 
     verdict: Stability
@@ -110,7 +110,7 @@ class SimulatedStability:
     large: QueueDrift
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return it as documents have it."""
+        """Return the verdict as a JSON object."""
         return {
             "verdict": self.verdict.value,
             "horizon_slots": self.horizon,
@@ -129,20 +129,20 @@ def judge(
     seed: int = 0,
     engine: Engine | str = Engine.AUTO,
 ) -> SimulatedStability:
-    """Return a verdict by simulation.
+    """Judge the stability of a scenario by simulation.
 
     Parameters
     ----------
     scenario : Scenario
-        What to simulate; its own initial state is left out.
+        Scenario to simulate; its own initial state is ignored.
     horizon : int
-        Slots of the first runs.
+        Duration of the first runs [slots].
     doublings : int
-        How often the horizon may be doubled.
+        Maximum number of doublings of the horizon.
     seeds : int
-        Runs from each state, >= 3.
+        Number of runs from each state, >= 3.
     seed : int
-        The first of them.
+        First of the consecutive seeds.
     engine : Engine
         See `simulate`.
     """
@@ -172,7 +172,7 @@ def _verdict(empty: QueueDrift, large: QueueDrift) -> Stability:
 def drift(
     scenario: Scenario, horizon: int, seeds: Sequence[int], engine: Engine | str = Engine.AUTO
 ) -> QueueDrift:
-    """Return the drift of a scenario from its initial state; arguments as of `judge`."""
+    """Return the drift of a scenario from its initial state; arguments as in `judge`."""
     slot = scenario.network.slot or 1
     rows = []
     for seed in seeds:
@@ -189,7 +189,7 @@ def drift(
 
 
 def _slope(run: BatchRun) -> tuple[float, float, float]:
-    """Return slope over the second half, and ``|X|`` at the beginning and at the end."""
+    """Return the slope over the second half, and ``|X|`` at the start and in the last block."""
     tokens = run.course.tokens.astype(np.float64)
     half = len(tokens) // 2
     times = batch_means(run.course.slot[half:].astype(np.float64), _BLOCKS)
@@ -198,19 +198,19 @@ def _slope(run: BatchRun) -> tuple[float, float, float]:
 
 
 def _offered(scenario: Scenario) -> float:
-    """Return the tokens that arrive from outside, per slot.
+    """Return the tokens that arrive from outside per slot.
 
-    Not those of later stages: |X| has a request's tokens at its present stage alone, so that it
-    may grow by far less than what all its visits bring.
+    Tokens of later stages are excluded: |X| counts a request's tokens at its present stage only,
+    and may grow far more slowly than the tokens of all visits.
     """
     laws = zip(scenario.arrival_laws, scenario.size_laws, strict=True)
     return sum(float(arrivals.rate) * sum(sizes.means) for arrivals, sizes in laws)
 
 
 def large_state(scenario: Scenario, horizon: int) -> Scenario:
-    """Return the scenario with requests there that fluid would drain in a part of the horizon.
+    """Return the scenario with requests that the fluid model drains in a part of the horizon.
 
-    They begin in the stages with arrivals, in proportion to the rates.
+    The requests start at the stages with arrivals, in proportion to the rates.
     """
     network = scenario.network
     rates = [law.rate for law in scenario.arrival_laws]
@@ -226,9 +226,9 @@ def large_state(scenario: Scenario, horizon: int) -> Scenario:
 
 
 def slack_in_requests(network: AgentNetwork) -> Fraction:
-    """Return how many more requests per slot the network could take, all rates growing alike.
+    """Return the additional requests per slot that the network can serve at scaled rates.
 
-    Beyond capacity: the requests that arrive, so that the large state is large all the same.
+    Beyond capacity it returns the arrival rate, so that the large state stays large.
     """
     from formulations.stability import capacity
 

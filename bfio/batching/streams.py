@@ -1,9 +1,9 @@
-"""What is random in a run, drawn ahead in blocks that every engine reads alike.
+"""Random draws of a run, made in advance in blocks that all engines read in the same way.
 
-Each stage has streams of its own for arrivals, sizes, delays, routes and choices of an engine, so
-that a change of one leaves the others as they are. A task takes the next row of its stage's block
-when it comes to the stage: its sizes, the delay before it, where its request goes after it, and
-which engine a random balancer gives it.
+Each stage has separate streams for arrivals, sizes, delays, routes and choices of an engine, so
+that a change of one law does not change the other draws. A task takes the next row of its stage's
+block when it reaches the stage: its sizes, the delay before it, the next stage of its request, and
+the engine chosen by a random balancer.
 """
 
 from fractions import Fraction
@@ -25,24 +25,25 @@ from bfio.batching.tallies import (
 from formulations.arrays import FloatArray, IntArray, integer
 from formulations.errors import InputError
 
-#: Arrivals that a window has on average, and rows of a block: few at first, for short runs.
+#: Mean arrivals of a window and rows of a block: first, maximum, and growth factor. Small at
+#: first, for short runs.
 _FIRST, _MOST, _GROWTH = 2**6, 2**14, 4
-#: Rows of all blocks together, if there are many stages.
+#: Maximum total rows of all blocks, for networks with many stages.
 _ALL_BLOCKS = 2**20
 _LONGEST_WINDOW = 2**40
-# What the streams of a stage are for.
+# Uses of the streams of a stage.
 _ARRIVALS, _SIZES, _DELAYS, _ROUTES, _ENGINES = range(5)
 
 
 class Window(NamedTuple):
-    """Arrivals up to some slot.
+    """Arrivals before some slot.
 
     Parameters
     ----------
     arrivals : IntArray
-        Shape (m, 2): slot and stage, in the order in which they come.
+        Shape (m, 2): slot and stage, in order of arrival.
     end : int
-        All slots before it are covered.
+        The window contains all arrivals before this slot.
     """
 
     arrivals: IntArray
@@ -55,7 +56,7 @@ class Streams:
     Parameters
     ----------
     scenario : Scenario
-        What is simulated.
+        Scenario to simulate.
     seed : int
         Equal seeds give equal draws.
     """
@@ -71,23 +72,22 @@ class Streams:
         self._rate = sum(scenario.arrival_laws[k].rate for k in self._entries)
         self._end, self._wanted = 0, _FIRST
         self._is_over = self._nothing_follows()
-        #: Most rows of a block.
+        #: Maximum rows of a block.
         self.block_rows = max(2 * _FIRST, min(_MOST, _ALL_BLOCKS // num))
         self._rows = [_FIRST] * num
-        # One table for all blocks: the system takes longer to give a fresh one than it takes to
-        # draw what is written to it.
+        # One table for all blocks: allocating a fresh one takes longer than drawing its entries.
         self._block = np.zeros((self.block_rows, NUM_DRAWN), dtype=np.int64)
         self._routes = [_route_table(network.successors[k]) for k in range(num)]
 
     def initial(self) -> Window:
-        """Return the requests that are there when the run begins."""
+        """Return the requests that are present at the start of the run."""
         initial = self.scenario.initial
         counts = [initial.get(stage.name, 0) for stage in self.scenario.network.stages]
         stages = np.repeat(np.arange(len(counts)), counts)
         return Window(np.column_stack((np.full(len(stages), -1), stages)).astype(np.int64), 0)
 
     def is_over(self) -> bool:
-        """Return whether nothing arrives any more after the windows so far."""
+        """Return whether no request arrives after the windows drawn so far."""
         return self._is_over
 
     def _nothing_follows(self) -> bool:
@@ -109,19 +109,20 @@ class Streams:
         table = np.empty((len(slots), 2), dtype=np.int64)
         table[:, 0], table[:, 1] = slots, stages
         if len(parts) > 1:
-            # Each part is in order of slots; of one slot the lowest stage stays the first.
+            # Each part is sorted by slot; the stable sort keeps the lowest stage first within a
+            # slot.
             table = table[np.argsort(slots, kind="stable")]
         return Window(table, self._end)
 
     def block(self, stage: int) -> IntArray:
-        """Return what the next tasks of a stage draw, shape (rows, 5), at most `block_rows`.
+        """Return the draws of the next tasks of a stage, shape (rows, 5), at most `block_rows`.
 
-        It is valid until the next block is drawn.
+        The array is overwritten by the next call.
 
         Raises
         ------
         InputError
-            If a prompt that must not be cut exceeds the budget.
+            If a prompt exceeds the budget of an agent that does not cut prompts.
         """
         scenario, rows = self.scenario, self._rows[stage]
         self._rows[stage] = min(_GROWTH * rows, self.block_rows)
@@ -153,14 +154,14 @@ class Streams:
     def _followed_by(self, stage: int, rng: np.random.Generator, rows: int) -> IntArray:
         targets, cumulative = self._routes[stage]
         if len(targets) == 1:
-            # Departs for sure, or always takes the same route.
+            # The only target is a departure or a single route, so no draw is needed.
             return targets
         drawn = np.searchsorted(cumulative, rng.random(rows), side="right")
         return np.asarray(targets[drawn])
 
 
 def first_stages(scenario: Scenario, stage: int) -> list[int]:
-    """Return the stages in which a request begins that arrives at one: all of a fork–join type."""
+    """Return the first stages of a request that arrives; several for a fork–join type."""
     network = scenario.network
     if not network.forks(stage):
         return [stage]
@@ -170,14 +171,14 @@ def first_stages(scenario: Scenario, stage: int) -> list[int]:
 
 
 def _entries(scenario: Scenario) -> list[int]:
-    """Return the stages with arrivals from outside; a fork–join type is told by its first."""
+    """Return the stages with outside arrivals; the first stage represents a fork–join type."""
     stages = range(len(scenario.network.stages))
     laws = scenario.arrival_laws
     return [k for k in stages if laws[k].rate > 0 and first_stages(scenario, k)[0] == k]
 
 
 def _route_table(successors: tuple[tuple[int, Fraction], ...]) -> tuple[IntArray, FloatArray]:
-    """Return targets, ending with the departure if it is possible, and the limits between them."""
+    """Return the targets of a stage, the departure last, and the cumulative chances."""
     chances = [chance for _, chance in successors]
     leaves = sum(chances) < 1
     targets = [target for target, _ in successors] + ([DEPARTS] if leaves else [])

@@ -1,8 +1,9 @@
-"""What every engine counts, draws and logs while it runs, in tables of integers.
+"""Counters, random draws and logs of a run, in tables of integers that all engines use.
 
-The log of a run: who came when, and what each batch held; from it all else can be derived.
+The log records the arrival of each task and the contents of each batch. All results can be derived
+from it.
 
-What a task draws when it comes to its stage: columns of blocks of draws.
+The draws of a task are a row of its stage's block.
 """
 
 from dataclasses import dataclass
@@ -11,35 +12,35 @@ import numpy as np
 
 from formulations.arrays import FloatArray, IntArray, frozen
 
-# Columns for each engine: slots busy, batches, tokens loaded by phase, batches with b' = b and
-# with b' < min(b, eligible); now there: requests that have not departed, unprocessed tokens; both
+# Columns of each engine: busy slots, batches, tokens loaded by phase, batches with b' = b and with
+# b' < min(b, eligible); present requests that have not departed, present unprocessed tokens; both
 # summed over slots.
 (BUSY, BATCHES, PREFILL, DECODE, FULL, SHORT, REQUESTS, TOKENS, AREA_REQUESTS, AREA_TOKENS,
  NUM_ENGINE) = range(11)  # fmt: skip
-# Columns for each stage: tasks that joined and that are done; now there: tasks in the prefill and
-# in the decode phase, unprocessed tokens.
+# Columns of each stage: tasks that joined, tasks that are done; present tasks in the prefill and
+# in the decode phase, present unprocessed tokens.
 JOINED, DONE, PREFILLING, DECODING, WORK, NUM_STAGE = range(6)
-# Rows: time from joining an agent to the end of the prefill there; between two tokens (first: from
-# the end of the prefill); from the arrival of a request to its departure.
+# Rows: time from joining an agent to the end of the prefill; time between two tokens (for the
+# first: since the end of the prefill); time from arrival to departure of a request.
 TTFT, TBT, E2E, NUM_TIMES = range(4)
-# Columns for each of these times.
+# Columns of each of these times.
 COUNT, SUM, LONGEST, IN_TIME, DEADLINE, NUM_MEASURE = range(6)
-# Columns of the whole run: requests that arrived and that departed.
+# Columns of the whole run: requests that arrived, requests that departed.
 ARRIVED, DEPARTED, NUM_RUN = range(3)
 
-#: Values below have a bin of their own; above, each power of two has half as many.
+#: Smaller values have a bin each; above, each power of two has half as many bins.
 _EXACT, _HALF, _BITS = 256, 128, 8
 NUM_BINS = _EXACT + (62 - _BITS) * _HALF
 
 
 @dataclass(frozen=True)
 class Tallies:
-    """Counts of a run up to some slot.
+    """Counters of a run up to some slot.
 
     Parameters
     ----------
     slot : int
-        Up to which, itself not counted.
+        End of the counted slots, exclusive.
     run : IntArray
         Shape (2,).
     engines : IntArray
@@ -49,7 +50,7 @@ class Tallies:
     times : IntArray
         Shape (3, 5) [slots].
     histograms : IntArray
-        Shape (3, bins): how often each of these times was in each bin, see `bin_of`.
+        Shape (3, bins): count of each time in each bin, see `bin_of`.
     """
 
     slot: int
@@ -60,7 +61,7 @@ class Tallies:
     histograms: IntArray
 
     def since(self, before: "Tallies") -> "Tallies":
-        """Return what was counted after an earlier slot; what is there now stays as it is."""
+        """Return the counts after an earlier slot; present amounts are kept unchanged."""
         engines, stages, times = self.engines.copy(), self.stages.copy(), self.times.copy()
         for table, old, kept in (
             (engines, before.engines, (REQUESTS, TOKENS)),
@@ -81,12 +82,12 @@ class Tallies:
 
 @dataclass(frozen=True)
 class Moment:
-    """How a run stands in some slot: what its course keeps of it.
+    """State of a run at some slot, as stored in its course.
 
     Parameters
     ----------
     slot : int
-        Which, itself not counted.
+        End of the counted slots, exclusive.
     run : IntArray
         Shape (2,).
     stages : IntArray
@@ -102,7 +103,7 @@ class Moment:
 
 
 def bin_of(value: int) -> int:
-    """Return the bin of a whole number >= 0: its width is at most 1/128 of its values."""
+    """Return the bin of an integer >= 0; the width of a bin is at most 1/128 of its values."""
     if value < _EXACT:
         return value
     shift = value.bit_length() - _BITS
@@ -110,21 +111,21 @@ def bin_of(value: int) -> int:
 
 
 def bin_edges() -> FloatArray:
-    """Return the least value of each bin, and the end of the last, shape (bins + 1,)."""
+    """Return the least value of each bin, and the end of the last one, shape (bins + 1,)."""
     shifts, parts = np.divmod(np.arange(NUM_BINS - _EXACT + 1), _HALF)
     wide = (parts + _HALF) * 2.0 ** (shifts + 1)
     return np.concatenate((np.arange(float(_EXACT)), wide))
 
 
 def percentile(histogram: IntArray, longest: int, share: float) -> float | None:
-    """Return the value below which a share of those counted lies, None if there are none.
+    """Return a quantile of the counted times, None if there are none.
 
-    Within a bin values are taken as evenly spread; exact below 256.
+    Values are assumed uniform within a bin; the result is exact below 256.
     """
     total = int(histogram.sum())
     if total == 0:
         return None
-    # The order statistic that a share of all reach: of one value, this one.
+    # Rank of the wanted order statistic; a single value has rank 1.
     wanted = share * (total - 1) + 1
     reached = np.cumsum(histogram)
     k = int(np.searchsorted(reached, wanted - 1e-9))
@@ -165,7 +166,7 @@ class BatchLog:
 
     @staticmethod
     def of(rows: IntArray) -> "BatchLog":
-        """Return the log that raw rows, shape (L, 8), make."""
+        """Return the log with the given raw rows, shape (L, 8)."""
         kind = rows[:, 0]
         batch = np.cumsum(kind == LOG_BATCH) - 1
         parts = np.column_stack((batch, rows[:, 1:4]))[kind == LOG_PART].astype(np.int64)
@@ -176,7 +177,7 @@ class BatchLog:
         )
 
 
-# Sizes; the delay before it; the stage after it; the engine that a random balancer gives it.
+# Columns of draws: sizes; delay before the task; next stage; engine of a random balancer.
 D_PREFILL, D_DECODE, D_DELAY, D_SUCCESSOR, D_ENGINE, NUM_DRAWN = range(6)
-#: In the place of the stage after it: the request departs.
+#: Next stage of a task after which the request departs.
 DEPARTS = -1

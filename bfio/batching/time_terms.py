@@ -1,11 +1,11 @@
-"""Time that a batch takes beyond its tokens: attention (A.1), KV cache beyond the memory (A.3).
+"""Extended time of a batch: attention (A.1), and KV cache beyond the memory (A.3).
 
-The time of a batch is that of its tokens (2.3), the attention over what requests have in the
-cache (A.1), (A.2), and what swapping or recomputing costs where the cache overflows (A.3). All
-terms are added exactly and rounded up to whole slots once. The paper leaves two things open. How
-(A.3) enters: here it is added for each request of the batch, whose caches fill the memory in the
-order in which they were loaded; a request pays for its part beyond the memory, nothing for none.
-Attention of a chunk over the prompt before it, which (A.1) has not, is the optional `chunk`.
+The time of a batch is the sum of the token time (2.3), the attention over cached tokens (A.1),
+(A.2), and the cost of swapping or recomputing an overflowing cache (A.3). All terms are added
+exactly and rounded up to whole slots once. The paper leaves two points open. (A.3) is applied here
+to each request of the batch: caches fill the memory in the order of loading, and a request pays
+for its tokens beyond the memory, or nothing if all fit. The attention of a chunk over earlier
+chunks of its prompt, which (A.1) lacks, is the optional `chunk`.
 """
 
 from dataclasses import dataclass, fields
@@ -20,24 +20,24 @@ from formulations.errors import InputError
 from formulations.problem_data import Validated
 from formulations.rationals import exact_number
 
-#: Longest batch, in the unit in which all terms are whole: leaves room for sums in 64 bits.
+#: Maximum duration of a batch in units of 1/unit slot: sums stay within 64 bits.
 _MAX_UNITS = 2**61
 
 
 @dataclass(frozen=True)
 class TimeTerms(Validated):
-    """Coefficients of the extended time of a batch; all 0: equation (2.3) alone.
+    """Coefficients of the extended batch time; all 0 for equation (2.3) alone.
 
     Parameters
     ----------
     prefill_attention : Fraction
-        ``α`` [slots/token²]: per square of a chunk.
+        ``α`` [slots/token²]: per squared chunk length.
     decode_attention : Fraction
-        ``β`` [slots/token²]: per decode token and token of its request in the cache.
+        ``β`` [slots/token²]: per decode token and cached token of its request.
     chunk_attention : Fraction
-        Per token of a chunk and token of its request in the cache; not in the paper.
+        Per chunk token and cached token of its request [slots/token²]; not in the paper.
     memory : int
-        Tokens that the caches of a batch may have; 0 for any number.
+        Maximum cached tokens of a batch; 0 for no limit.
     swap_token, swap_request : Fraction
         ``a1``, ``a2``: swapping x tokens of a request costs ``a1·x + a2`` slots.
     recompute_square, recompute_request : Fraction
@@ -46,7 +46,7 @@ class TimeTerms(Validated):
     Raises
     ------
     InputError
-        If a value breaks its rule, or both costs are given.
+        If a value is invalid, or both swapping and recomputing have costs.
     """
 
     prefill_attention: Fraction = Fraction(0)
@@ -71,22 +71,22 @@ class TimeTerms(Validated):
 
     @cached_property
     def are_zero(self) -> bool:
-        """Whether equation (2.3) alone says how long a batch takes."""
+        """Whether equation (2.3) alone gives the duration of a batch."""
         return self == TimeTerms()
 
     @property
     def swaps(self) -> bool:
-        """Whether what overflows is swapped."""
+        """Whether overflowing caches are swapped."""
         return bool(self.swap_token or self.swap_request)
 
     @property
     def recomputes(self) -> bool:
-        """Whether what overflows is recomputed."""
+        """Whether overflowing caches are recomputed."""
         return bool(self.recompute_square or self.recompute_request)
 
     @classmethod
     def from_mapping(cls, document: Any, where: str = "time") -> "TimeTerms":
-        """Read an object with the names of its fields."""
+        """Read the coefficients from an object whose keys are field names."""
         from formulations.documents import check_keys
 
         known = tuple(entry.name for entry in fields(cls))
@@ -94,12 +94,12 @@ class TimeTerms(Validated):
 
 
 def parse_terms(text: str, where: str = "terms") -> TimeTerms:
-    """Return the terms that a text gives, ``name=value:...`` with the names of the fields.
+    """Parse terms of the form ``name=value:...``, where names are field names.
 
     Raises
     ------
     InputError
-        If a name is unknown or occurs twice, a value breaks its rule, or memory stands alone.
+        If a name is unknown or repeated, a value is invalid, or memory has no overflow cost.
     """
     given: dict[str, object] = {}
     for part in text.split(":"):
@@ -111,23 +111,23 @@ def parse_terms(text: str, where: str = "terms") -> TimeTerms:
         )
     terms = TimeTerms.from_mapping(given, where)
     if terms.memory and not (terms.swaps or terms.recomputes):
-        remedy = "give swap_token or recompute_square beside it"
+        remedy = "give swap_token or recompute_square too"
         raise InputError(f"{where}.memory", "overflowing it costs nothing", remedy)
     return terms
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a batch has of one request.
+    """Tokens of one request in a batch.
 
     Parameters
     ----------
     tokens : int
-        Of a prompt, or 1.
+        Length of a prompt chunk, or 1.
     is_decode : bool
         Whether it is a decode token.
     cached : int
-        Tokens of the request processed before.
+        Tokens of the request processed earlier.
     """
 
     tokens: int
@@ -136,14 +136,14 @@ class Part:
 
 
 def batch_slots(time: BatchTime, terms: TimeTerms, parts: list[Part]) -> int:
-    """Return the slots of a batch, by the formulas, in fractions.
+    """Return the duration of a batch [slots], by the formulas in exact fractions.
 
     Parameters
     ----------
     time, terms
         Coefficients.
     parts : list of Part
-        At least one, in the order in which they were loaded.
+        Non-empty, in the order of loading.
     """
     tokens = sum(part.tokens for part in parts)
     exact = time.overhead + time.per_token * max(0, tokens - time.free_tokens)
@@ -166,12 +166,12 @@ def batch_slots(time: BatchTime, terms: TimeTerms, parts: list[Part]) -> int:
 def whole_coefficients(time: BatchTime, terms: TimeTerms, budget: int) -> tuple[int, ...]:
     """Return unit, overhead, per token, α, β, chunk, linear, square and fixed overflow terms.
 
-    All are whole in ``1/unit`` slots, so that machine code adds them exactly.
+    All are integers in units of ``1/unit`` slots, so that machine code adds them exactly.
 
     Raises
     ------
     InputError
-        If they have no common unit that leaves room for a batch.
+        If no common unit keeps the time of a batch within 64 bits.
     """
     exact = (
         time.overhead,
@@ -185,7 +185,7 @@ def whole_coefficients(time: BatchTime, terms: TimeTerms, budget: int) -> tuple[
     )
     unit = lcm(*(value.denominator for value in exact))
     whole = tuple(int(value * unit) for value in exact)
-    # A cache of a million tokens for each request of a batch is more than any model has.
+    # Assumes at most a million cached tokens per request, more than any model supports.
     cached = 10**6
     most = whole[0] + whole[1] * budget + whole[2] * budget**2 + whole[7] * budget
     most += (whole[3] + whole[4] + whole[5]) * budget * cached + whole[6] * budget * cached**2

@@ -1,10 +1,10 @@
-"""Decode steps of a transformer with random weights, timed (needs PyTorch).
+"""Timed decode steps of a transformer with random weights (needs PyTorch).
 
-A step is what a serving engine computes for one new token of each of B requests: in every layer
-RMS norm, projections of query, key and value, attention over the cache, projection back, and a
-gated feed-forward part with its own norm. All B caches have the same length T in a step, so that
-its load is B·T tokens and no kernel pads. Queries of one group stand in for the positions of a
-query, which is what grouped attention of a single token is.
+A step is the computation of a serving engine for one new token of each of B requests. Each layer
+has an RMS norm, projections of query, key and value, attention over the cache, the output
+projection, and a gated feed-forward part with its own norm. All B caches have the same length T in
+a step, so its load is B·T tokens and no kernel pads. The queries of a group take the place of
+query positions, which is equivalent to grouped attention of a single token.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,19 +23,19 @@ from formulations.errors import InputError
 
 @dataclass(frozen=True)
 class TimedStep:
-    """One measured step: tokens of cache of each request, and the duration [s]."""
+    """A measured step: cached tokens per request, and duration [s]."""
 
     length: int
     duration_s: float
 
 
 def timed_steps(options: MeasureOptions) -> tuple[str, Iterator[TimedStep]]:
-    """Return the name of the device, and its timed steps, lengths in random order.
+    """Return the name of the device, and timed steps with lengths in random order.
 
     Raises
     ------
     InputError
-        If there is no such device, or it has too little memory.
+        If the device does not exist or has too little memory.
     """
     device = _device(options)
     is_gpu = device.type == "cuda"
@@ -47,22 +47,23 @@ def timed_steps(options: MeasureOptions) -> tuple[str, Iterator[TimedStep]]:
 
 
 class DecodeLoop:
-    """Weights and caches on a device.
+    """Weights and caches of the model on a device.
 
     Parameters
     ----------
     options : MeasureOptions
-        Shape of the model, requests, lengths.
+        Shape of the model, number of requests, and cache lengths.
     device : torch.device
-        Where they are.
+        Device of the tensors.
 
     Attributes
     ----------
     layers : list of tuple of torch.Tensor
-        Of each layer the weights into heads, back, into the feed-forward part and out of it, and
-        the caches of keys and values, shape (B, heads, tokens, size).
+        For each layer: the weights of the QKV projection, the output projection, and the input and
+        output of the feed-forward part; then the caches of keys and values, shape (B, heads,
+        tokens, size).
     tokens : torch.Tensor
-        Shape (B, hidden): what enters the first layer.
+        Shape (B, hidden): input of the first layer.
     """
 
     def __init__(self, options: MeasureOptions, device: Any) -> None:
@@ -87,7 +88,7 @@ class DecodeLoop:
         self.tokens = self._drawn(options.batch, options.hidden) * options.hidden**0.5
 
     def step(self, length: int) -> Any:
-        """Decode one token of each request, with ``length`` tokens of cache, its own included."""
+        """Decode a token of each request with ``length`` cached tokens, including the new one."""
         hidden = self.tokens
         with torch.inference_mode():
             for into_heads, back, inner, outer, keys, values in self.layers:
@@ -98,7 +99,7 @@ class DecodeLoop:
         return hidden
 
     def _attended(self, heads: Any, keys: Any, values: Any, length: int) -> Any:
-        """Write the token's key and value, and attend to the cache; shape (B, hidden)."""
+        """Write key and value of the new token, and attend to the cache; shape (B, hidden)."""
         shape = self._shape
         batch, head = shape.batch, shape.hidden // shape.heads
         own = shape.kv_heads * head
@@ -112,7 +113,7 @@ class DecodeLoop:
         return found.reshape(batch, shape.hidden)
 
     def _drawn(self, *shape: int) -> Any:
-        """Return normal numbers, scaled so that products keep their size."""
+        """Return normal random numbers, scaled so that products keep their magnitude."""
         drawn = torch.empty(shape, **self._like)
         return drawn.normal_(0, shape[0] ** -0.5, generator=self._random)
 
@@ -128,7 +129,7 @@ def _timed(
     for length in np.repeat(lengths, options.warm_up).tolist():
         loop.step(length)
     rng = np.random.default_rng(options.seed)
-    # Heat and clocks drift; in random order they are no part of any one length.
+    # Temperature and clock rate drift; the random order spreads the drift over all lengths.
     for length in rng.permutation(np.repeat(lengths, options.repeats)).tolist():
         wait()
         begin = perf_counter()

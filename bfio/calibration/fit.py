@@ -1,4 +1,4 @@
-"""Constants of the step-time model, ``C + t_l·max load + t_m·mean load``, from measured steps."""
+"""Fit of the step-time model, ``C + t_l·max load + t_m·mean load``, to measured steps."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from formulations.arrays import FloatArray
 from formulations.errors import InputError
 from formulations.keywords import check_kind
 
-#: Most workers that are told apart.
+#: Maximum number of workers with their own constants.
 MAX_OWN = 256
-#: Correlation of peak and mean from which on their times are hard to tell apart.
+#: Correlation of peak and mean above which their coefficients are hard to separate.
 _CLOSE = 0.99
-#: Share of the measured time that a fit may leave out before it is told.
+#: Relative difference of total measured and fitted time above which a note is added.
 _LEFT_OUT = 0.01
-#: Bins of the peak in which residuals are looked at, and the share of a duration that is much.
+#: Bins of the peak for the test of residuals, and the relative deviation that counts as large.
 _BINS, _BENT = 5, 0.02
-#: A bin is told from this many standard errors of a median on, which are 1.858 median absolute
-#: deviations over the root of the number of steps, for normal noise.
+#: A deviation of a bin is noted above this many standard errors of a median. For normal noise, a
+#: standard error is 1.858 median absolute deviations over the root of the number of steps.
 _SURE = 4 * 1.858
 _NAMES = ("step_overhead", "token_time", "mean_time")
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """Which of the three constants are fitted, their columns, and the regression."""
+    """The fitted constants (indices in `_NAMES`), their columns, and the regression."""
 
     which: tuple[int, ...]
     columns: FloatArray
@@ -53,18 +53,18 @@ def fit_step_time(
     Parameters
     ----------
     steps : MeasuredSteps
-        At least as many as there are constants, in the order in which they were measured.
+        At least as many steps as constants, in the order of measurement.
     loss : Loss
-        ``huber`` (a tail of slow steps counts little) or ``squares`` (total time is kept).
+        ``huber`` (slow outliers have little weight) or ``squares`` (the total time is preserved).
     with_mean : bool
-        Whether the mean load has a term of its own; it has none in BF-IO.
+        Whether the mean load has its own term; BF-IO has none.
     per_worker : bool
-        Whether each worker's own constants are sought as well.
+        Whether each worker's own constants are fitted too.
 
     Raises
     ------
     InputError
-        If steps are too few or all alike, or each worker's load is needed and not known.
+        If there are too few or only equal steps, or the loads of workers are required and unknown.
     """
     check_kind(steps, MeasuredSteps, "steps", "fit_step_time(MeasuredSteps.from_run(run))")
     terms, negative = _fitted(steps, _columns(steps, with_mean), loss)
@@ -88,7 +88,7 @@ def fit_step_time(
 
 
 def _columns(steps: MeasuredSteps, with_mean: bool) -> dict[int, FloatArray]:
-    """Return the columns of the constants that can be fitted, by their place in `_NAMES`."""
+    """Return the columns of the constants that can be fitted, by index in `_NAMES`."""
     columns = {0: np.ones(len(steps)), 1: steps.max_load}
     if with_mean and steps.mean_load is not None and _tells_mean(steps):
         columns[2] = steps.mean_load
@@ -102,7 +102,7 @@ def _columns(steps: MeasuredSteps, with_mean: bool) -> dict[int, FloatArray]:
 
 
 def _tells_mean(steps: MeasuredSteps) -> bool:
-    """Whether the mean is no combination of peak and a constant; of too few steps it may be."""
+    """Whether the mean is linearly independent of peak and constant, or steps are too few."""
     if steps.mean_load is None:
         return False
     table = np.column_stack([np.ones(len(steps)), steps.max_load, steps.mean_load])
@@ -112,7 +112,7 @@ def _tells_mean(steps: MeasuredSteps) -> bool:
 def _fitted(
     steps: MeasuredSteps, columns: dict[int, FloatArray], loss: Loss
 ) -> tuple[_Terms, list[str]]:
-    """Fit; a constant that comes out negative is 0, as no machine gains time by load."""
+    """Fit the constants; a negative one is set to 0, as no machine is faster with more load."""
     notes: list[str] = []
     while True:
         which = tuple(columns)
@@ -135,7 +135,7 @@ def _negative(name: str, constant: Constant) -> str:
 
 
 def _constants(found: Regression) -> list[Constant]:
-    # What is nearer to 0 than any time that a machine takes is rounding.
+    # Values below every real time are rounding errors.
     values = [v if abs(v) >= MIN_TIME_S else 0.0 for v in found.coefficients.tolist()]
     if found.half_widths is None:
         return [Constant(value) for value in values]
@@ -168,14 +168,14 @@ def _notes_on_mean(
         yield "the mean load is not known: mean_time is not fitted"
     elif not _tells_mean(steps):
         yield (
-            "peak and mean of these loads go together, so that their times cannot be told apart: "
-            "mean_time is not fitted, what there is of it is in the other constants"
+            "peak and mean of these loads go together, so their coefficients cannot be separated: "
+            "mean_time is not fitted; the other constants include its effect"
         )
     elif 2 in which and correlation is not None and abs(correlation) > _CLOSE:
         yield (
-            f"peak and mean have correlation {correlation:.4f}, so that their times are hard to "
-            f"tell apart: intervals are {number((1 - correlation**2) ** -0.5, 2)} times as wide "
-            "as they would be without; measure steps of unequal loads"
+            f"peak and mean have correlation {correlation:.4f}, so their coefficients are hard "
+            f"to separate: intervals are {number((1 - correlation**2) ** -0.5, 2)} times as wide "
+            "as without it; measure steps of unequal loads"
         )
 
 
@@ -190,11 +190,11 @@ def _notes_on_fit(goodness: Goodness, terms: _Terms) -> Iterator[str]:
 
 
 def _bend(steps: MeasuredSteps, fitted: FloatArray, *, are_equal: bool) -> Iterator[str]:
-    """Tell it if typical durations at some loads are off the fit by more than noise."""
+    """Yield a note if typical durations at some loads differ from the fit by more than noise."""
     order = np.argsort(steps.max_load, kind="stable")
     order = order[~np.isnan(fitted[order])]
     off = steps.duration_s[order] / fitted[order] - 1
-    # A tail moves the fit away from typical steps everywhere.
+    # A tail of slow steps shifts the fit relative to typical steps at all loads.
     off = off - np.median(off)
     edges = np.arange(_BINS + 1) * len(off) // _BINS
     found = []
@@ -213,14 +213,14 @@ def _bend(steps: MeasuredSteps, fitted: FloatArray, *, are_equal: bool) -> Itera
 
 
 def _own(steps: MeasuredSteps, equal: FloatArray, loss: Loss) -> WorkerFit:
-    """Fit each worker's own constants."""
+    """Fit the constants of each worker."""
     if steps.loads is None or steps.workers is None:
         what = "the load of each worker is not known"
         raise InputError("loads", what, "give columns load_0, load_1, ...")
     if steps.workers > MAX_OWN:
         what = f"{steps.workers} workers are more than {MAX_OWN}"
         raise InputError("loads", what, "fit fewer of them")
-    # The mean's term is there if the fit for equal workers found one.
+    # Include the mean only if the fit for equal workers found a positive coefficient.
     mean = steps.mean_load if equal[2] > 0 else None
     found = fit_lines(steps.duration_s, steps.loads, mean, equal, loss)
     if found is not None and mean is not None and found.regression.coefficients[-1] < MIN_TIME_S:
@@ -254,14 +254,14 @@ def _notes_on_workers(own: WorkerFit) -> Iterator[str]:
     never = [w.worker for w in own.workers if w.critical_steps == 0]
     if never:
         yield (
-            f"{_listed(never)}: never the slowest in these steps, so nothing is known of the "
-            "constants but that they are small enough"
+            f"{_listed(never)}: never the slowest in these steps, so their constants are "
+            "unknown, except for an upper bound"
         )
     rarely = [w.worker for w in own.workers if w.overhead is None and w.critical_steps]
     if rarely:
         yield (
             f"{_listed(rarely)}: the slowest in too few steps (fewer than {LEAST_CRITICAL}, or "
-            "all of one load) to tell the constants"
+            "all of one load) to estimate the constants"
         )
     for worker in own.workers:
         for name in ("overhead", "token_time"):
@@ -269,12 +269,12 @@ def _notes_on_workers(own: WorkerFit) -> Iterator[str]:
             if constant is not None and constant.value < 0:
                 yield (
                     f"worker {worker.worker}: {name} came out negative, {constant}; "
-                    "its steps do not tell it, measure more loads"
+                    "its steps do not determine it, measure more loads"
                 )
 
 
 def _listed(workers: Sequence[int]) -> str:
-    """Return workers in words, runs of numbers shortened."""
+    """Return workers as a text, with ranges for consecutive numbers."""
     runs: list[list[int]] = []
     for g in workers:
         if runs and g == runs[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""Measure decode steps, and write them as the file that a fit reads."""
+"""Measurement of decode steps, written to the file format that a fit reads."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ _HEADER = "duration_s,load_0,batch,length,device\n"
 
 
 def require_torch() -> None:
-    """Refuse to go on without PyTorch.
+    """Raise an error if PyTorch is not installed.
 
     Raises
     ------
@@ -35,9 +35,9 @@ def measure_steps(
     Parameters
     ----------
     path : str or Path
-        A file (.csv); it appears whole or not at all.
+        Output file (.csv); it only appears when it is complete.
     options : MeasureOptions, optional
-        What is measured.
+        Options of the measurement.
     overwrite : bool
         Whether an existing file may be replaced.
     on_step : callable
@@ -46,7 +46,7 @@ def measure_steps(
     Raises
     ------
     InputError
-        If PyTorch is not installed, the device is not there or too small, or the file exists.
+        If PyTorch is not installed, the device is missing or too small, or the file exists.
     """
     require_torch()
     from bfio.calibration.decode_loop import timed_steps
@@ -58,7 +58,7 @@ def measure_steps(
         for step in steps:
             load = options.batch * step.length
             cells = f"{step.duration_s!r},{load},{options.batch},{step.length}"
-            # A name with a comma would be two cells.
+            # A comma in the name would split the cell.
             stream.write(f"{cells},{device.replace(',', ' ')}\n".encode())
             on_step()
     return device

@@ -1,4 +1,4 @@
-"""What is measured: the shape of a model, how many requests, and over which caches."""
+"""Options of a measurement: shape of the model, number of requests, and cache lengths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from formulations.errors import InputError, use_one_of
 from formulations.keywords import known_fields
 from formulations.scalars import integer
 
-#: Numbers that weights and caches are kept in, and the bytes of one.
+#: Data types of weights and caches, with their bytes.
 NUMBER_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 _MOST = 10**7
 
@@ -17,34 +17,34 @@ _MOST = 10**7
 @known_fields
 @dataclass(frozen=True)
 class MeasureOptions:
-    """A decoder-only transformer with random weights, and the steps of it that are timed.
+    """Options of timed steps of a decoder-only transformer with random weights.
 
-    The default shape is that of an 8-billion-parameter model with grouped queries, without its
-    embeddings.
+    The default shape is that of an 8-billion-parameter model with grouped-query attention, without
+    its embeddings.
 
     Parameters
     ----------
     lengths : str
-        Tokens of cache that each request has, one or more numbers with commas.
+        Cached tokens per request: numbers separated by commas.
     batch : int
-        Requests decoded at once, B.
+        Number of requests decoded at once, B.
     repeats : int
         Timed steps per length.
     warm_up : int
-        Steps per length before any is timed.
+        Untimed steps per length before the timed ones.
     layers, hidden, heads, kv_heads, mlp : int
         Shape of the model; each head has ``hidden / heads`` numbers.
     dtype : str
-        Numbers of weights and caches.
+        Data type of weights and caches.
     device : str
-        A device of PyTorch: ``cuda``, ``cuda:1``, ``cpu``; by default ``cuda`` where there is one.
+        PyTorch device: ``cuda``, ``cuda:1``, ``cpu``; by default ``cuda`` if available.
     seed : int
         Seed of the weights and of the order of the steps.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     lengths: str = option(
@@ -85,7 +85,7 @@ class MeasureOptions:
 
     @property
     def cache_lengths(self) -> tuple[int, ...]:
-        """The lengths, as numbers."""
+        """The lengths as numbers."""
         found = []
         for text in self.lengths.split(","):
             if not (text.strip().isascii() and text.strip().isdigit()):
@@ -95,7 +95,7 @@ class MeasureOptions:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of weights and of the longest caches."""
+        """Bytes of the weights and of the longest caches."""
         keys = 2 * self.kv_heads * (self.hidden // self.heads)
         weights = self.hidden * (2 * self.hidden + keys + 3 * self.mlp)
         caches = self.batch * max(self.cache_lengths) * keys

@@ -1,6 +1,6 @@
-"""Measured steps: how long each lasted, and what the workers held.
+"""Measured steps: durations of steps, and loads of the workers.
 
-Read measured steps: one row per step, of CSV or JSON Lines, packed or not.
+`read_steps` reads them from CSV or JSON Lines, one row per step, optionally compressed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REMEDY = "correct or leave out the step"
 
 
 class Rule(NamedTuple):
-    """The least and most that something measured may be, and that in words."""
+    """Minimum and maximum of a measured quantity, and the rule as a text."""
 
     least: float
     most: float
@@ -40,24 +40,24 @@ LOAD = Rule(0.0, float(MAX_TOKENS), f"a load is >= 0 and at most {MAX_TOKENS:g} 
 
 @dataclass(frozen=True)
 class MeasuredSteps:
-    """K steps in the order in which they were measured.
+    """K steps in the order of measurement.
 
     Parameters
     ----------
     duration_s : FloatArray
-        Shape (K,): how long each step lasted, > 0 [s].
+        Shape (K,): duration of each step, > 0 [s].
     max_load : FloatArray
-        Shape (K,): load of the fullest worker [tokens].
+        Shape (K,): load of the most loaded worker [tokens].
     mean_load : FloatArray, optional
-        Shape (K,): mean load of the workers [tokens]; None if it is not known.
+        Shape (K,): mean load of the workers [tokens]; None if unknown.
     loads : FloatArray, optional
-        Shape (K, G): load of each worker [tokens]; None if only their peak is known.
+        Shape (K, G): load of each worker [tokens]; None if only the peak is known.
 
     Raises
     ------
     InputError
-        If there is no step, a duration is no positive number, a load is negative, or every step
-        has the same peak.
+        If there are no steps, a duration is not positive, a load is negative, or every step has
+        the same peak.
     """
 
     duration_s: FloatArray
@@ -75,19 +75,19 @@ class MeasuredSteps:
             if column is not None:
                 _check(name, column, LOAD)
         if self.mean_load is not None:
-            # A mean that was written with few digits may exceed a peak it is equal to.
+            # A mean written with few digits may slightly exceed an equal peak.
             above = np.flatnonzero(self.mean_load > self.max_load * 1.000001)
             if len(above):
                 what = f"{self.mean_load[above[0]]:g}, but a mean is no more than the peak"
                 raise InputError(f"mean_load[{above[0]}]", what, _REMEDY)
         if np.ptp(self.max_load) == 0:
             what = f"every step has a peak of {self.max_load[0]:g} tokens"
-            remedy = "measure steps of other loads, or overhead and time per token are one"
+            remedy = "measure other loads too, to separate overhead and time per token"
             raise InputError("max_load", what, remedy)
 
     @classmethod
     def from_loads(cls, duration_s: FloatArray, loads: FloatArray) -> MeasuredSteps:
-        """Return steps of which the load of every worker is known, shape (K, G)."""
+        """Return steps with the load of every worker, shape (K, G)."""
         return cls(duration_s, loads.max(axis=1, initial=0), loads.mean(axis=1), loads)
 
     @classmethod
@@ -97,7 +97,7 @@ class MeasuredSteps:
         Raises
         ------
         InputError
-            If workers had token budgets: steps last as their batches, too.
+            If workers had token budgets: then durations also depend on the batches.
         """
         if run.chunks is not None:
             what = "steps last as their batches, too, and not as their loads alone"
@@ -109,7 +109,7 @@ class MeasuredSteps:
 
     @property
     def workers(self) -> int | None:
-        """``G``, if the load of each is known."""
+        """``G``, if the load of each worker is known."""
         return None if self.loads is None else self.loads.shape[1]
 
     def __len__(self) -> int:
@@ -117,13 +117,13 @@ class MeasuredSteps:
 
 
 def keeps(rule: Rule, column: FloatArray) -> BoolArray:
-    """Return which entries are within the bounds of a rule; NaN is not."""
+    """Return which entries satisfy a rule; NaN does not."""
     kept: BoolArray = (column >= rule.least) & (column <= rule.most)
     return kept
 
 
 def _check(name: str, column: FloatArray, rule: Rule) -> None:
-    """Name the first entry that breaks a rule."""
+    """Raise an error for the first entry that violates a rule."""
     bad = np.argwhere(~keeps(rule, column))
     if len(bad):
         place = tuple(int(k) for k in bad[0])
@@ -131,7 +131,7 @@ def _check(name: str, column: FloatArray, rule: Rule) -> None:
         raise InputError(where, f"{column[place]:g}, but {rule.words}", _REMEDY)
 
 
-#: Names under which durations are looked for, the first found is taken.
+#: Column names of durations, in order of preference.
 DURATIONS = ("duration_s", "duration")
 _LOAD = re.compile(r"load_(0|[1-9][0-9]{0,5})")
 
@@ -145,17 +145,17 @@ def read_steps(
     ----------
     path : str or Path
         A file with a header. Columns: ``duration_s`` [s]; ``load_0``, ``load_1``, ... [tokens], or
-        ``max_load`` with ``mean_load`` or ``total_load``. Others are not looked at.
+        ``max_load`` with ``mean_load`` or ``total_load``. Other columns are ignored.
     workers : int, optional
-        ``G``, to make the mean of a total.
+        ``G``, to compute the mean from a total.
     duration : str, optional
-        Another name of the column of durations.
+        Name of the column of durations, if not the usual one.
 
     Raises
     ------
     InputError
-        Naming file, line and column if one is missing, a cell is no finite number, a duration is
-        not positive or a load negative.
+        If a column is missing, a cell is not a finite number, a duration is not positive or a load
+        is negative; the message names file, line and column.
     """
     path = Path(path)
     if workers is not None:
@@ -175,7 +175,7 @@ def read_steps(
 
 
 def _columns(header: Sequence[str], path: Path, duration: str | None) -> list[str]:
-    """Return the columns to read: the duration, then loads."""
+    """Return the columns to read: the duration, then the loads."""
     wanted = DURATIONS if duration is None else (duration,)
     found = [name for name in wanted if name in header]
     if not found:
@@ -200,7 +200,7 @@ def _missing(path: Path, name: str, header: Sequence[str]) -> InputError:
 
 
 def _read(table: Table, names: Sequence[str], path: Path) -> tuple[list[int], FloatArray]:
-    """Return the line of each row and its cells, shape (K, columns)."""
+    """Return the line number of each row and its cells, shape (K, columns)."""
     rows = list(_rows(table, names, path))
     if not rows:
         raise InputError(str(path), "no row below the header", "give measured steps")
@@ -230,7 +230,7 @@ def _rows(table: Table, names: Sequence[str], path: Path) -> Iterator[tuple[int,
 def _check_cells(
     cells: FloatArray, lines: Sequence[int], names: Sequence[str], path: Path
 ) -> None:
-    """Name the first cell that is no duration, or no load."""
+    """Raise an error for the first cell that is not a valid duration or load."""
     right = np.column_stack([keeps(DURATION, cells[:, 0]), keeps(LOAD, cells[:, 1:])])
     bad = np.argwhere(~right)
     if len(bad):

@@ -1,17 +1,17 @@
-"""Overhead and time per token of each worker, from how long the slowest of them took.
+"""Overhead and time per token of each worker, fitted to the durations of steps.
 
-A step lasts ``max_g (C_g + τ_g·L_g) + t_m·mean``, so it tells of its *critical* worker alone, the
-one that attains the maximum, and of the others only that they were done. Which one that is
-depends on the constants sought: alternately each step is given to the worker that is critical
-under the lines at hand, and these are fitted anew to the steps of each (A. Magnani and S. Boyd,
-Convex piecewise-linear fitting, 2009). That ends in a local optimum; whether it is the best is not
-proven. It is a good one, as it begins where smooth maxima end.
+A step takes ``max_g (C_g + τ_g·L_g) + t_m·mean``. So its duration depends only on its *critical*
+worker, which attains the maximum; for the others it gives an upper bound. The critical worker
+depends on the unknown constants. Two operations alternate: each step is assigned to the worker
+that is critical under the present lines, and the line of each worker is fitted to its steps (A.
+Magnani and S. Boyd, Convex piecewise-linear fitting, 2009). This ends in a local optimum, not a
+proven global one. Its start is the result of a smooth fit.
 
-For these the maximum over workers is replaced by ``T·log Σ_g exp(· / T)``, of which every worker
-has a share, and fitted by Levenberg and Marquardt's method while the temperature T falls. So a
-worker whose line begins too low to be critical anywhere still learns from the steps nearest to it;
-fits of the maximum itself never look at it again. What data say nothing of stays where it began,
-by a small ridge.
+In the smooth fit the maximum over workers is replaced by ``T·log Σ_g exp(· / T)``, to which every
+worker contributes, and fitted by the Levenberg-Marquardt method while the temperature T falls. So
+a worker whose line starts too low to be critical is still fitted to the steps nearest to it; fits
+of the maximum itself would ignore it. A small ridge keeps undetermined constants at their initial
+values.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from bfio.common.regression import (
 )
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
-#: Temperatures, in units of the median duration: the first, the last, and how many.
+#: First and last temperature, in units of the median duration, and their number.
 _HOT, _COLD, _TEMPERATURES = 0.2, 1e-3, 120
 _MOVES = 3
 _RIDGE = 1e-6
-#: Steps looked at, evenly spaced if there are more; fits of all follow.
+#: Maximum number of steps in the smooth fit, evenly spaced; all steps are used later.
 _ANNEALED_STEPS = 4000
-#: By how much the damping of a move changes, and the range it stays in.
+#: Factor by which the damping changes, and its range.
 _DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 5.0, 1e-9, 1e3
 
 
 @dataclass(frozen=True)
 class _Smooth:
-    """Durations and loads, each in units of its typical size; ``mean`` has 0 or 1 columns."""
+    """Durations and loads in units of their typical size; ``mean`` has 0 or 1 columns."""
 
     values: FloatArray
     loads: FloatArray
@@ -61,7 +61,7 @@ class _Smooth:
 
 
 def evenly_spaced(number: int, most: int) -> IntArray:
-    """Return ``most`` of so many rows, evenly spaced; all of them if there are no more."""
+    """Return at most ``most`` evenly spaced indices below ``number``."""
     return np.linspace(0, number - 1, min(number, most)).astype(np.int64)
 
 
@@ -79,7 +79,7 @@ def annealed_lines(
     mean : FloatArray, optional
         Shape (K,): mean load, if it has a term.
     start : FloatArray
-        Shape (3,): overhead, time per token and the mean's time of equal workers.
+        Shape (3,): overhead, time per token and coefficient of the mean for equal workers.
     """
     number = loads.shape[1]
     rows = evenly_spaced(len(duration), _ANNEALED_STEPS)
@@ -94,7 +94,7 @@ def annealed_lines(
 
 
 def _cooled(smooth: _Smooth, first: FloatArray) -> FloatArray:
-    """Return the point that is left once the temperature has fallen."""
+    """Return the point after the temperature has fallen."""
     point, damping = first, 1e-2
     for temperature in np.geomspace(_HOT, _COLD, _TEMPERATURES):
         residuals, slopes = smooth.fit(point, temperature)
@@ -123,36 +123,37 @@ def _move(
 
 
 def _cost(residuals: FloatArray, noise: float, off: FloatArray) -> float:
-    """Return Huber's loss per step and the ridge."""
+    """Return Huber's loss per step plus the ridge."""
     weights = huber_weights(residuals, noise)
-    # Of a residual beyond the bend, weight·r² is bend·|r|, and the loss bend·(|r| - bend/2).
+    # For residuals above the threshold, weight·r² is bend·|r|, and the loss bend·(|r| - bend/2).
     squares = weights * residuals**2
     loss = np.where(weights < 1, squares - (weights * residuals) ** 2 / 2, squares / 2)
     return float(loss.mean() + _RIDGE * (off @ off) / 2)
 
 
-#: A worker that is critical in fewer steps is not fitted: any line explains so few.
+#: Minimum critical steps of a fitted worker; any line explains fewer.
 LEAST_CRITICAL = 10
 _MAX_ROUNDS, _LAST_ROUNDS = 50, 4
-#: Steps that all rounds but the last ones look at, evenly spaced if there are more.
+#: Maximum number of steps, evenly spaced, in all rounds except the last ones.
 _MOST_STEPS = 20_000
 
 
 @dataclass(frozen=True)
 class WorkerLines:
-    """A line for each worker that is critical often enough.
+    """Lines of the workers that are critical often enough.
 
     Parameters
     ----------
     fitted : tuple of int
-        Workers with a line, in order.
+        Workers with a line, in increasing order.
     critical : IntArray
         Shape (K,): the critical worker of each step, fitted or not.
     used : BoolArray
-        Shape (K,): which steps are fitted, those whose critical worker has a line.
+        Shape (K,): whether a step is fitted, that is, its critical worker has a line.
     regression : Regression
-        Of the steps used. Columns: overhead and time per token of each fitted worker, then the
-        mean's time, if it has a term. Intervals take the critical workers as known.
+        Regression over the used steps. Columns: overhead and time per token of each fitted worker,
+        then the coefficient of the mean, if it has a term. Intervals assume that the critical
+        workers are known.
     """
 
     fitted: tuple[int, ...]
@@ -176,7 +177,7 @@ def fit_lines(
     start: FloatArray,
     loss: Loss,
 ) -> WorkerLines | None:
-    """Fit a line to each worker.
+    """Fit a line for each worker.
 
     Parameters
     ----------
@@ -187,9 +188,9 @@ def fit_lines(
     mean : FloatArray, optional
         Shape (K,): mean load, if it has a term.
     start : FloatArray
-        Shape (3,): overhead, time per token and the mean's time if workers were equal [s].
+        Shape (3,): overhead, time per token and coefficient of the mean for equal workers [s].
     loss : Loss
-        What is minimised.
+        Loss to minimise.
 
     Returns
     -------
@@ -208,9 +209,9 @@ def fit_lines(
 def _alternate(
     steps: _Steps, lines: FloatArray, mean_time: float, most_rounds: int
 ) -> WorkerLines | None:
-    """Fit the lines of the critical workers under the lines at hand, and so on; return the best.
+    """Alternate between critical workers and fits of their lines; return the best fit.
 
-    Its lines are left in ``lines``, shape (G, 2); a worker without one keeps the one it had.
+    Its lines are written to ``lines``, shape (G, 2); a worker that is not fitted keeps its line.
     """
     best: tuple[float, WorkerLines, FloatArray] | None = None
     seen: set[bytes] = set()
@@ -233,7 +234,7 @@ def _alternate(
 
 
 def _fitted(steps: _Steps, critical: IntArray, *, intervals: bool = False) -> WorkerLines | None:
-    """Fit the lines of given critical workers; None if that leaves nothing to fit."""
+    """Fit the lines of given critical workers; None if no worker can be fitted."""
     own = [np.flatnonzero(critical == g) for g in range(steps.loads.shape[1])]
     fitted = tuple(g for g, rows in enumerate(own) if _is_enough(steps.loads[rows, g]))
     used = np.isin(critical, fitted)
@@ -255,7 +256,7 @@ def _is_enough(loads: FloatArray) -> bool:
 
 
 def _misfit(steps: _Steps, lines: FloatArray, mean_time: float) -> float:
-    """Return how far all steps are from the model, as the loss counts it."""
+    """Return the mean error of the model over all steps, in the norm of the loss."""
     found = (lines[:, 0] + lines[:, 1] * steps.loads).max(axis=1)
     if steps.mean is not None:
         found = found + mean_time * steps.mean

@@ -1,4 +1,4 @@
-"""Measured durations and their residuals against the peak load."""
+"""Figure of measured durations and residuals against the peak load."""
 
 from typing import TYPE_CHECKING
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from bfio.calibration.result import StepTimeFit
     from formulations.arrays import FloatArray, IntArray
 
-#: Most steps drawn; evenly spaced ones of more.
+#: Maximum number of steps drawn, evenly spaced.
 _MOST_POINTS = 5000
 _COLOURS = 10
-#: Steps above the highest fitted duration by this factor are counted, not drawn.
+#: Steps above the highest fitted duration times this factor are counted instead of drawn.
 _TALL = 1.5
-#: Residuals are drawn linearly up to so many median ones, rounded up to a power of ten [%], and by
-#: their logarithm beyond.
+#: The residual axis is linear up to this multiple of the median residual, rounded up to a power of
+#: ten [%], and logarithmic beyond.
 _LINEAR, _LEAST_LINEAR = 3, 0.01
 
 
 def fit_figure(fit: "StepTimeFit") -> ShownFigure:
     """Draw durations with the fitted line, and residuals in percent, by peak load.
 
-    Durations are less the term of the mean load. With constants of each worker the residuals are
-    those of that fit, one colour per critical worker.
+    The term of the mean load is subtracted from durations. With constants of each worker, the
+    residuals are those of that fit, with one colour per critical worker.
     """
     steps = fit.steps
     fitted = fit.fitted_s if fit.own is None else fit.own.fitted_s
@@ -71,7 +71,7 @@ def _draw_durations(axes: "Axes", fit: "StepTimeFit") -> None:
 
 
 def _scatter(axes: "Axes", fit: "StepTimeFit", up: "FloatArray") -> None:
-    """Draw a point per step, those of each critical worker in its colour."""
+    """Draw a point per step, coloured by critical worker."""
     number = len(up)
     chosen = np.unique(np.linspace(0, number - 1, min(number, _MOST_POINTS)).astype(np.int64))
     workers: IntArray = np.zeros(number, dtype=np.int64) if fit.own is None else fit.own.critical

@@ -1,4 +1,4 @@
-"""What a fit of the step-time model found."""
+"""Result of a fit of the step-time model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant of the model and its 95 % interval.
+    """A constant of the model with its 95 % interval.
 
     Parameters
     ----------
     value : float
         The estimate.
     lower, upper : float, optional
-        The interval's ends; None if there is none.
+        Ends of the interval; None if there is none.
     """
 
     value: float
@@ -47,13 +47,14 @@ class Goodness:
     Parameters
     ----------
     r_squared : float, optional
-        Share of the variance of durations that is explained; None if all are equal.
+        Explained share of the variance of durations; None if all durations are equal.
     median_relative_error : float
         Median of ``|measured - fitted| / measured``.
     outliers : int
-        Steps farther off than the bend of Huber's loss, which count less (0 with least squares).
+        Steps with residuals above the threshold of Huber's loss, which get less weight (0 with
+        least squares).
     total_ratio : float
-        Measured time of all steps over the fitted time.
+        Measured time of all steps divided by the fitted time.
     """
 
     r_squared: float | None
@@ -64,16 +65,16 @@ class Goodness:
 
 @dataclass(frozen=True)
 class WorkerConstants:
-    """What steps tell of one worker.
+    """Constants of one worker.
 
     Parameters
     ----------
     worker : int
-        Its number.
+        Number of the worker.
     critical_steps : int
-        Steps that it was the slowest in.
+        Number of steps in which it was the slowest.
     overhead, token_time : Constant, optional
-        ``C_g`` [s] and ``τ_g`` [s/token]; None if it was critical too rarely to say.
+        ``C_g`` [s] and ``τ_g`` [s/token]; None if the worker was critical too rarely.
     """
 
     worker: int
@@ -93,11 +94,11 @@ class WorkerFit:
     mean_time : Constant
         ``t_m`` [s/token].
     goodness : Goodness
-        Of the steps whose critical worker has constants.
+        Goodness over the steps whose critical worker has constants.
     critical : IntArray
         Shape (K,): the critical worker of each step.
     fitted_s : FloatArray
-        Shape (K,): the model's duration, NaN for steps whose critical worker has no constants [s].
+        Shape (K,): fitted durations [s]; NaN for steps whose critical worker has no constants.
     """
 
     workers: Sequence[WorkerConstants]
@@ -108,10 +109,7 @@ class WorkerFit:
 
     @property
     def flags(self) -> str | None:
-        """Arguments of commands that give each worker its constants; None if some are not known.
-
-        Nor is one that came out negative a time that a machine takes.
-        """
+        """Command-line arguments with all constants; None if one is unknown or negative."""
         times = self._times()
         if times is None:
             return None
@@ -122,12 +120,12 @@ class WorkerFit:
         )
 
     def cluster(self, slots: int | tuple[int, ...]) -> Cluster:
-        """Return a machine of these workers.
+        """Return a machine with these workers.
 
         Raises
         ------
         InputError
-            If the constants of a worker are not known, or negative.
+            If the constants of a worker are unknown or negative.
         """
         times = self._times()
         if times is None:
@@ -143,7 +141,7 @@ class WorkerFit:
         )
 
     def _times(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-        """Return overhead and time per token of each worker, if all of them can be used."""
+        """Return overhead and time per token of each worker, or None if one cannot be used."""
         known = [
             (worker.overhead.value, worker.token_time.value)
             for worker in self.workers
@@ -155,7 +153,7 @@ class WorkerFit:
         return overheads, token_times
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return it as a plain document."""
+        """Return the fit as a JSON object."""
         return {
             "workers": [asdict(worker) for worker in self.workers],
             "mean_time": asdict(self.mean_time),
@@ -173,19 +171,19 @@ class StepTimeFit:
     steps : MeasuredSteps
         The K steps.
     loss : Loss
-        What was minimised.
+        Loss that was minimised.
     step_overhead, token_time, mean_time : Constant
         ``C`` [s], ``t_l`` and ``t_m`` [s/token]; a constant that was not fitted is 0.
     goodness : Goodness
-        How well they explain the steps.
+        Goodness of the fit.
     correlation : float, optional
-        Of peak and mean; None if the mean is not known or never changes.
+        Correlation of peak and mean; None if the mean is unknown or constant.
     fitted_s : FloatArray
-        Shape (K,): the model's durations [s].
+        Shape (K,): fitted durations [s].
     notes : sequence of str
-        What a reader has to know, a sentence each.
+        Remarks on the fit, one sentence each.
     own : WorkerFit, optional
-        Constants of each worker, if they were asked for.
+        Constants of each worker, if requested.
     """
 
     steps: MeasuredSteps
@@ -204,7 +202,7 @@ class StepTimeFit:
 
     @property
     def constants(self) -> dict[str, Constant]:
-        """The three constants, under the names that commands and studies give them."""
+        """The three constants, by their names in commands and studies."""
         return {
             "step_overhead": self.step_overhead,
             "token_time": self.token_time,
@@ -213,7 +211,7 @@ class StepTimeFit:
 
     @property
     def flags(self) -> str:
-        """Arguments of commands that put these constants in the place of the published ones."""
+        """Command-line arguments that set these constants."""
         return " ".join(
             f"--{name.replace('_', '-')} {constant.value!r}"
             for name, constant in self.constants.items()
@@ -230,7 +228,7 @@ class StepTimeFit:
         )
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return it as a plain document."""
+        """Return the fit as a JSON object."""
         constants = {name: asdict(constant) for name, constant in self.constants.items()}
         return {
             "steps": len(self.steps),
@@ -245,7 +243,7 @@ class StepTimeFit:
         }
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return constants and goodness as lines of a table."""
+        """Return constants and goodness as rows of a table."""
         units = {"step_overhead": "s", "token_time": "s/token", "mean_time": "s/token"}
         constants = [(f"{name} [{units[name]}]", str(c)) for name, c in self.constants.items()]
         return constants + goodness_rows(self.goodness)
@@ -257,13 +255,13 @@ class StepTimeFit:
         return fit_figure(self)
 
     def _repr_html_(self) -> str:
-        """Return the constants for notebooks."""
+        """Return the constants as HTML for notebooks."""
         title = f"{len(self.steps):,} steps"
         return html_table((title, "estimate (95 %)"), self.rows()) + html_paragraphs(self.notes)
 
 
 def goodness_rows(goodness: Goodness) -> list[tuple[str, str]]:
-    """Return how well a fit explains the steps as lines of a table."""
+    """Return the goodness of a fit as rows of a table."""
     return [
         ("R²", number(goodness.r_squared, 5)),
         ("median relative error", percent(goodness.median_relative_error)),

@@ -1,1 +1,1 @@
-"""Optima in hindsight: everything that will arrive is known."""
+"""Offline optima (in hindsight): all future arrivals are known."""

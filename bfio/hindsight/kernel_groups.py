@@ -1,4 +1,4 @@
-"""The kernels of these packages."""
+"""Compiled kernels of these packages."""
 
 from bfio.common.kernel_groups import KernelGroup
 

@@ -1,8 +1,8 @@
-"""Whole runs of built-in policies as machine code; other policies are left to the reference.
+"""Runs of built-in policies in machine code; other policies run on the reference engine.
 
-The running requests are sorted by their ends, so that the tokens still in the cache at any
-completion are a running sum from the right: one candidate costs one pass, O(M), and a round with
-its O(M) candidates O(M²), as the paper claims.
+The running requests are sorted by their ends, so the tokens left in the cache at each completion
+are a running sum from the right. Testing a candidate takes one pass, O(M), and a round with O(M)
+candidates O(M²), as the paper claims.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 
 class StartRule(NamedTuple):
-    """The policy: look-ahead if ``limit`` is negative, else protection with that limit.
+    """Parameters of a policy: look-ahead if ``limit`` < 0, else protection with that limit.
 
-    Protection looks at its limit before each prompt, or ``once_per_batch`` before all of them;
-    ``cap`` is the most requests in a batch, 0 for any number.
+    Protection tests its limit before each prompt, or once for the batch if ``once_per_batch``.
+    ``cap`` is the maximum number of requests in a batch, 0 for no limit.
     """
 
     limit: int
@@ -55,7 +55,7 @@ class StartRule(NamedTuple):
 
 
 def start_rule(policy: LookAhead | Protection, memory: int) -> StartRule:
-    """Return the rule of a built-in policy."""
+    """Return the parameters of a built-in policy."""
     if isinstance(policy, LookAhead):
         return StartRule(-1, False, 0, policy.scan is Scan.CONTINUE)
     once = policy.admission is Admission.BATCH
@@ -63,13 +63,13 @@ def start_rule(policy: LookAhead | Protection, memory: int) -> StartRule:
 
 
 def is_shortest_first(policy: LookAhead | Protection) -> bool:
-    """Whether a built-in policy takes the shortest request first, and not the oldest."""
+    """Whether a built-in policy tries the shortest request first instead of the oldest."""
     return isinstance(policy, LookAhead) and policy.order is Order.SHORTEST
 
 
 @compilable
 def start_requests(state: MachineState, rule: StartRule) -> None:
-    """Let requests start, in the order of the queue."""
+    """Start requests, in the order of the queue."""
     counters, memory = state.counters, state.settings.memory
     looks_ahead = rule.limit < 0
     if looks_ahead and counters[USED] + counters[LEAST_NEED] > memory:
@@ -98,7 +98,7 @@ def start_requests(state: MachineState, rule: StartRule) -> None:
 
 @compilable
 def is_let_in(state: MachineState, request: int, limit: int, cap: int) -> bool:
-    """Whether protection lets a request start."""
+    """Whether protection allows a request to start."""
     used, running = state.counters[USED], state.counters[RUNNING]
     has_room = used == 0 or used + state.requests.need[request] <= limit
     return bool(has_room and (cap == 0 or running < cap))
@@ -106,7 +106,7 @@ def is_let_in(state: MachineState, request: int, limit: int, cap: int) -> bool:
 
 @compilable
 def stays_within(state: MachineState, request: int) -> bool:
-    """Whether Equation (1) holds for all time if a request starts."""
+    """Whether Equation (1) stays true at all future times if a request starts."""
     counters, memory = state.counters, state.settings.memory
     need, length = state.requests.need[request], state.requests.believed[request]
     if counters[USED] + need > memory:
@@ -116,7 +116,7 @@ def stays_within(state: MachineState, request: int) -> bool:
 
 @compilable
 def fits(running: RunningRows, num: int, batch: int, need: int, length: int, memory: int) -> bool:
-    """Test Equation (1) for one more request, from the last completion back to the first."""
+    """Test Equation (1) with an additional request, from the last completion to the first."""
     own_last = batch + length - 1
     level, count, own_open = 0, 0, True
     for j in range(num - 1, -1, -1):
@@ -132,12 +132,12 @@ def fits(running: RunningRows, num: int, batch: int, need: int, length: int, mem
     return not own_open or bool(level + count * own_last + need + length - 1 <= memory)
 
 
-#: `run_batches` around the built-in policies as machine code.
+#: `run_batches` with the built-in policies, as machine code.
 compiled_batches = entry_point(rewired(run_batches, decide=start_requests))
 
 
 def compile_kernel() -> None:
-    """Compile the kernel, or load it from the cache on disk, before any clock runs."""
+    """Compile the kernel, or load it from the cache on disk, before a run is timed."""
     one = np.ones(1, dtype=np.int64)
     instance = CacheInstance(2, one, one, one)
     run_compiled(instance, LookAhead(), "mc-sf", one, np.random.default_rng(0), CacheLimits())
@@ -151,7 +151,7 @@ def run_compiled(
     rng: np.random.Generator,
     limits: CacheLimits,
 ) -> CacheRun:
-    """Serve the instance as `bfio.kvcache.simulation.run_reference` does, with its arguments."""
+    """Serve an instance; arguments as in `bfio.kvcache.simulation.run_reference`."""
     ensure_compiled("kv-cache")
     assert isinstance(policy, LookAhead | Protection)
     settings = settings_of(instance, policy, limits, shortest_first=is_shortest_first(policy))

@@ -1,17 +1,18 @@
-"""What a single worker serves: requests, cache, clock, and the load that they offer.
+"""The instance of a single worker: requests, cache and clock; and its offered load.
 
-Offered load: the work that requests bring, over what the worker can do.
+The offered load is the work of the arriving requests relative to the capacity of the worker.
 
-Whatever the algorithm, a request that starts once is in d_i batches and holds ``f_i``,
-``f_i + 1``, ... tokens in them: its *area* is ``A_i = d_i f_i + d_i (d_i - 1)/2`` token-batches.
-A batch holds at most M tokens, so n requests take at least ``Σ A_i / M`` batches. A batch lasts
-``base + request·b + context·Σ j + prompt·Σ s``, and all terms but the first add up request by
-request, however the requests are batched. So the worker is busy for at least ::
+Under any algorithm, a request that starts once is in d_i batches and holds ``f_i``, ``f_i + 1``,
+... tokens in them: its *area* is ``A_i = d_i f_i + d_i (d_i - 1)/2`` token-batches. A batch holds
+at most M tokens, so n requests take at least ``Σ A_i / M`` batches. A batch takes
+``base + request·b + context·Σ j + prompt·Σ s``. All terms but the first are sums over requests,
+independent of the batching. So the worker is busy for at least ::
 
     Σ_i ( base·A_i / M + request·d_i + context·d_i (d_i - 1)/2 + prompt·s_i )
 
-and the offered load ρ is the arrival rate times the mean of that. Above ρ = 1 no algorithm keeps
-up. Below it one may fail as well: the bound needs every batch to be full.
+and the offered load ρ is the arrival rate times the mean of that. For ρ > 1 no algorithm is
+stable. For ρ < 1 an algorithm may still be unstable, because the bound assumes that every batch is
+full.
 """
 
 from dataclasses import dataclass, field, fields
@@ -27,7 +28,7 @@ from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_ve
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
 
-#: Largest coefficient [clock units]: an hour in nanoseconds; sums over a run stay exact.
+#: Maximum coefficient [clock units]: an hour in nanoseconds; sums over a run stay exact.
 _MAX_COEFFICIENT = 3_600 * 10**9
 
 
@@ -35,23 +36,23 @@ _MAX_COEFFICIENT = 3_600 * 10**9
 class BatchTime:
     """Duration of a batch, ``base + request·b + context·Σ j + prompt·Σ s``, in clock units.
 
-    ``b`` counts the requests in the batch, ``Σ j`` the output tokens they have behind them, and
-    ``Σ s`` the prompt tokens of those that start in it. The clock counts integers, so that no
-    result depends on rounding: rounds in theory, nanoseconds in `PUBLISHED`.
+    ``b`` is the number of requests in the batch, ``Σ j`` the output tokens they already have, and
+    ``Σ s`` the prompt tokens of those that start in it. The clock counts integers, so that results
+    do not depend on rounding: rounds in theory, nanoseconds in `PUBLISHED`.
 
     Parameters
     ----------
     base : int
-        Every batch, >= 1.
+        Per batch, >= 1.
     request, context, prompt : int
-        Per request, per output token behind it, per prompt token that starts; >= 0.
+        Per request, per output token it already has, per prompt token that starts; >= 0.
     units_per_second : int or None
-        Clock units in a second; None if the clock counts rounds.
+        Clock units per second; None if the clock counts rounds.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     base: int = 1
@@ -72,7 +73,7 @@ class BatchTime:
 
     @property
     def unit(self) -> str:
-        """What results are stated in: ``"round"`` or ``"s"``."""
+        """Unit of results: ``"round"`` or ``"s"``."""
         return "round" if self.units_per_second is None else "s"
 
     def shown(self, clock: float) -> float:
@@ -80,7 +81,7 @@ class BatchTime:
         return clock / (self.units_per_second or 1)
 
     def duration(self, requests: int, context: int, prompt: int) -> int:
-        """Return how long a batch with these totals lasts [clock units]."""
+        """Return the duration of a batch with these totals [clock units]."""
         return batch_duration(
             self.base, self.request, self.context, self.prompt, requests, context, prompt
         )
@@ -91,7 +92,7 @@ def batch_duration(
     base: int, per_request: int, per_context: int, per_prompt: int,
     requests: int, context: int, prompt: int,
 ) -> int:  # fmt: skip
-    """Return how long a batch lasts, see `BatchTime` [clock units]."""
+    """Return the duration of a batch [clock units], see `BatchTime`."""
     return base + per_request * requests + per_context * context + per_prompt * prompt
 
 
@@ -102,10 +103,10 @@ UNIT_ROUNDS = BatchTime()
 PUBLISHED = BatchTime(44_600_000, 520_000, 2_700, 378_000, units_per_second=10**9)
 
 
-#: Latest arrival [clock units]: thirty years of nanoseconds.
+#: Maximum arrival [clock units]: thirty years of nanoseconds.
 _MAX_CLOCK = 10**18
 _MAX_MEMORY = 10**9
-#: What users of workloads can do about requests that never fit, in Python and in a study file.
+#: Remedy for requests that exceed the memory alone, in Python and in a study file.
 _REMEDY = (
     "raise memory, or leave them out: leave_out_oversized=True, in a study skip_oversized = true"
 )
@@ -115,8 +116,8 @@ _REMEDY = (
 class CacheInstance:
     """Requests for one worker whose KV cache holds ``M`` tokens, on an integer clock.
 
-    A request occupies a run of consecutive batches; in the first it needs `first_need` tokens, in
-    each later one a token more. How many batches and how much follows from the convention:
+    A request occupies consecutive batches. In the first it needs `first_need` tokens, in each
+    later one a token more. Need and number of batches depend on the convention:
 
     ==========  =============  =======  ==============================
     convention  first need     batches  completes at
@@ -126,8 +127,8 @@ class CacheInstance:
     C           s + 1          o        the end of its last batch
     ==========  =============  =======  ==============================
 
-    In unit rounds that is ``p + o`` in all three, with the memory that
-    `formulations.hindsight_latency` states.
+    In unit rounds the completion is ``p + o`` in all three, where p is the round of the start,
+    with the memory stated in `formulations.hindsight_latency`.
 
     Parameters
     ----------
@@ -135,19 +136,19 @@ class CacheInstance:
         ``M`` [tokens].
     arrival : IntArray
         Shape (n,), clock value at which each request is known.
-    prompt, output : IntArray
+    Shape (n,), clock value at which each request becomes known.
         Shape (n,), ``s_i >= 1`` and ``o_i >= 1`` [tokens]; each must fit alone.
     convention : Convention
-        Which batches are occupied.
+        Definition of the occupied batches.
     batch_time : BatchTime
-        Duration of a batch; the clock's unit is its.
+        Duration of a batch; it also defines the clock's unit.
     left_out : int
-        Requests of the source that do not fit and were left out on request.
+        Number of requests of the source that exceed the memory and were excluded on request.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     memory: int
@@ -186,11 +187,11 @@ class CacheInstance:
         return len(self.output)
 
     def batches(self, output: IntArray) -> IntArray:
-        """Return the batches that requests of such outputs occupy."""
+        """Return the numbers of batches that requests with the given outputs occupy."""
         return output + (1 if self.convention is Convention.CLOSED else 0)
 
     def peaks(self) -> IntArray:
-        """Return the most tokens each request ever holds, shape (n,)."""
+        """Return the maximum tokens held by each request, shape (n,)."""
         return self.first_need + self.num_batches - 1
 
     @staticmethod
@@ -210,7 +211,7 @@ class CacheInstance:
         rate_scale: Fraction | int = 1,
         leave_out_oversized: bool = False,
     ) -> "CacheInstance":
-        """Return the instance of a workload whose batches take real time.
+        """Return the instance of a workload, with batches in real time.
 
         Parameters
         ----------
@@ -219,17 +220,17 @@ class CacheInstance:
         memory : int
             ``M`` [tokens].
         convention, batch_time
-            See `CacheInstance`; the clock must count parts of a second.
+            See `CacheInstance`; the clock must count fractions of a second.
         rate_scale : Fraction or int
-            Multiplies the arrival rate.
+            Factor on the arrival rate.
         leave_out_oversized : bool
-            Leave out requests that exceed the memory alone, and count them; by default they are
-            an error that states how many there are.
+            Whether requests that exceed the memory alone are excluded and counted. By default they
+            raise an error with their number.
 
         Raises
         ------
         InputError
-            If the workload has no times, or a value breaks its rule.
+            If the workload has no times, or a value is invalid.
         """
         units = batch_time.units_per_second
         if units is None:
@@ -237,7 +238,7 @@ class CacheInstance:
         if rate_scale <= 0:
             raise InputError("rate_scale", f"{rate_scale} is out of range", "use a number > 0")
         scale = units / Fraction(rate_scale)
-        # Rounded up: a decision at a whole clock unit sees the request from then on.
+        # Rounded up, so that a decision never sees a request before its arrival.
         arrival = workload.exact_arrivals("draw some").rounded_up(scale)
         kept, left_out = _kept(workload, memory, convention, leave_out_oversized)
         return CacheInstance(
@@ -259,7 +260,7 @@ def rounds_problem(
     round_s: Fraction | None = None,
     leave_out_oversized: bool = False,
 ) -> tuple[LatencyProblem, int]:
-    """Return the hindsight latency problem of a workload, and how many requests were left out.
+    """Return the hindsight latency problem of a workload, and the number of excluded requests.
 
     Parameters
     ----------
@@ -268,10 +269,10 @@ def rounds_problem(
     memory : int
         ``M`` [tokens].
     convention : Convention
-        Which rounds are occupied.
+        Definition of the occupied rounds.
     round_s : Fraction, optional
-        Length of a round [s], which turns arrival times into rounds (up); None: all requests are
-        there at round 0.
+        Length of a round [s], by which arrival times are divided and rounded up; None: all
+        requests arrive at round 0.
     leave_out_oversized : bool
         See `CacheInstance.in_seconds`.
     """
@@ -303,20 +304,20 @@ def _kept(
 
 
 def least_busy_time(instance: CacheInstance) -> Fraction:
-    """Return a lower bound on the time that serving all requests keeps the worker busy.
+    """Return a lower bound on the busy time of the worker for serving all requests.
 
     Parameters
     ----------
     instance : CacheInstance
-        Requests; their arrival times do not matter.
+        Requests; their arrival times are not used.
 
     Returns
     -------
     Fraction
-        In clock units; exact for the work, and tight if every batch is full and none is repeated.
+        Busy time [clock units]; tight if every batch is full and no request is cleared.
     """
     time = instance.batch_time
-    # Python integers: a sum of areas times nanoseconds leaves 64 bits.
+    # Python integers: a sum of areas times nanoseconds exceeds 64 bits.
     needs: list[int] = instance.first_need.tolist()
     batches: list[int] = instance.num_batches.tolist()
     behind = sum(d * (d - 1) // 2 for d in batches)
@@ -327,12 +328,12 @@ def least_busy_time(instance: CacheInstance) -> Fraction:
 
 
 def arrival_rate(instance: CacheInstance, load: Fraction) -> Fraction:
-    """Return the arrivals per clock unit with which such requests offer a load.
+    """Return the arrivals per clock unit at which these requests offer a given load.
 
     Parameters
     ----------
     instance : CacheInstance
-        Requests that stand for all that arrive, at least one.
+        Requests that represent the arrivals, at least one.
     load : Fraction
         ``ρ > 0``.
 

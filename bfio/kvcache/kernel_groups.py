@@ -1,4 +1,4 @@
-"""The kernels of this package."""
+"""Compiled kernels of this package."""
 
 from bfio.common.kernel_groups import KernelGroup
 

@@ -1,13 +1,12 @@
-"""Instances that are drawn, or made to be bad: arrival models, lower bounds.
+"""Random instances and worst-case instances: arrival models and lower bounds.
 
-The random instances of the later version's simulation: Arrival Models 1 and 2.
+The random instances follow the simulation of the later version: Arrival Models 1 and 2.
 
-Instances that force bad ratios: one long request, then many short ones while it runs.
-
-The adversary of Theorem 6.2 and of the Ω(√n) bound of the later version waits until the algorithm
-has started the long request and then releases short ones that no longer fit beside it; here the
-algorithm is one that starts at once. Waiting with the long request would have been better. That
-of Theorem 6.4 does not see the algorithm and draws the release.
+The worst-case instances have one long request, and many short ones that arrive while it runs. The
+adversary of Theorem 6.2 and of the Ω(√n) bound of the later version waits until the algorithm
+starts the long request, and then releases short ones that do not fit next to it. Here the
+algorithm starts the long request at once; delaying it would have been better. The adversary of
+Theorem 6.4 does not observe the algorithm and draws the release at random.
 """
 
 from dataclasses import dataclass
@@ -21,19 +20,19 @@ from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
 
-#: Beyond these an instance is no toy any more, and a slip of the pen.
+#: Larger values are assumed to be typing errors.
 _MOST = 10_000
 _HIGHEST_RATE = 1e3
 
 
 @dataclass(frozen=True)
 class ArrivalModel:
-    """Law of instances for one worker in unit rounds; all ranges include both ends.
+    """Random instances for one worker in unit rounds; all ranges include both ends.
 
-    Model 1 has n requests at round 0, n uniform on ``count``. Model 2 has a Poisson number of
-    arrivals in each round 0, ..., T - 1, with T uniform on ``count`` and a mean per round uniform
-    on ``rate``. In both, M is uniform on ``memory``, prompts s on ``prompt`` and outputs on
-    1..M - s, so that a request fits alone under every convention.
+    Model 1 has n requests at round 0, with n uniform on ``count``. Model 2 has Poisson arrivals in
+    each round 0, ..., T - 1, with T uniform on ``count`` and the mean per round uniform on
+    ``rate``. In both, M is uniform on ``memory``, prompts s on ``prompt`` and outputs on 1..M - s,
+    so that each request fits alone under every convention.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ class ArrivalModel:
     rate : tuple of float
         Mean arrivals per round (model 2).
     common_prompt : bool
-        Draw one prompt for all requests, as the theory assumes, instead of one for each.
+        Whether one prompt is drawn for all requests, as the theory assumes, instead of one each.
 
     Raises
     ------
@@ -85,14 +84,14 @@ class ArrivalModel:
     def draw(
         self, rng: np.random.Generator, convention: Convention = Convention.HALF_OPEN
     ) -> LatencyProblem:
-        """Return one instance.
+        """Draw an instance.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-            The only source of randomness.
+            Source of all randomness.
         convention : Convention
-            Which rounds are occupied; what is drawn does not depend on it.
+            Definition of the occupied rounds; the draws do not depend on it.
         """
         memory = int(rng.integers(*self.memory, endpoint=True))
         count = int(rng.integers(*self.count, endpoint=True))
@@ -111,18 +110,18 @@ class ArrivalModel:
 def long_and_short(
     memory: int, prompt: int, num_short: int, release: int, convention: Convention
 ) -> LatencyProblem:
-    """Return the long request (number 0, ``o = M - s``, at 0) and short ones (``o = 1``).
+    """Return an instance of a long request (number 0, ``o = M - s``, at 0) and short ones.
 
     Parameters
     ----------
     memory, prompt : int
         ``M`` and the common ``s`` [tokens].
     num_short : int
-        How many short requests.
+        Number of short requests, with ``o = 1``.
     release : int
         Round of their arrival.
     convention : Convention
-        Which rounds are occupied.
+        Definition of the occupied rounds.
     """
     integer(num_short, "num_short")
     arrival = np.full(1 + num_short, release, dtype=np.int64)
@@ -141,12 +140,12 @@ def theorem_6_2(
     memory : int
         ``M`` [tokens].
     epsilon : Fraction
-        ``ε`` in (0, 1/2) with ``ε·M`` whole: prompts have ``ε·M`` tokens and the short requests
-        arrive at ``(1-2ε)·M``.
+        ``ε`` in (0, 1/2) with ``ε·M`` an integer: prompts have ``ε·M`` tokens, and the short
+        requests arrive at ``(1-2ε)·M``.
     convention : Convention
-        Which rounds are occupied.
+        Definition of the occupied rounds.
     num_short : int, optional
-        How many short requests, by default ``ε·M``; Remark 6.3 varies it.
+        Number of short requests, by default ``ε·M``; Remark 6.3 varies it.
     """
     prompt = Fraction(epsilon) * memory
     if not 0 < epsilon < Fraction(1, 2) or prompt.denominator != 1:
@@ -163,18 +162,19 @@ def square_root_bound(memory: int, convention: Convention) -> LatencyProblem:
     memory : int
         ``M`` [tokens], at least 4; roots and halves are rounded down.
     convention : Convention
-        Which rounds are occupied.
+        Definition of the occupied rounds.
     """
     integer(memory, "memory", minimum=4)
     return long_and_short(memory, 1, memory // 2, memory - isqrt(memory) // 2, convention)
 
 
 def costs_6_2(memory: int, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:
-    """Return the total latencies that the proof of Theorem 6.2 states, for an algorithm at 0.
+    """Return the total latencies in the proof of Theorem 6.2, for an algorithm that starts at 0.
 
-    They are: of keeping the long request running, of pausing it for the short ones, and of the
-    schedule that waits. The first two over the third tend to ``2/ε`` and ``1/ε``. They are the
-    printed formulas; simulated totals differ in terms of lower order, by convention.
+    They are for keeping the long request running, for pausing it in favour of the short ones, and
+    for the schedule that delays it. The first two divided by the third tend to ``2/ε`` and
+    ``1/ε``. These are the published formulas; simulated totals differ in lower-order terms,
+    depending on the convention.
     """
     e, m = Fraction(epsilon), Fraction(memory)
     keep = (e**3 / 2 + e**2) * m**2 + (1 - e / 2) * m
@@ -184,12 +184,13 @@ def costs_6_2(memory: int, epsilon: Fraction) -> tuple[Fraction, Fraction, Fract
 
 
 def limit_6_2(epsilon: Fraction, convention: Convention) -> Fraction:
-    """Return what MC-SF attains on the instances of Theorem 6.2 as M grows: ``1 + 2·g/d``.
+    """Return the limit of MC-SF's ratio on the instances of Theorem 6.2 as M grows: ``1 + 2·g/d``.
 
-    It keeps the long request running: the ε·M short ones wait for the last ε·M rounds of it,
-    which costs ``(εM)²``, and then run g = ⌊M / size⌋ at a time, d rounds each, which costs
-    ``d·(εM)²/(2g)``. The schedule that waits pays the latter alone; what is left is linear in M.
-    The theorem's own ``1/ε`` also covers algorithms that pause the long request.
+    MC-SF keeps the long request running. The ε·M short ones wait for its last ε·M rounds, at a
+    cost of ``(εM)²``. Then g = ⌊M / size⌋ of them run at a time for d rounds each, at a cost of
+    ``d·(εM)²/(2g)``. The schedule that delays the long request only has the latter cost; all other
+    terms are linear in M. The ``1/ε`` of the theorem also covers algorithms that pause the long
+    request.
     """
     together, rounds = _pace(epsilon, convention)
     return 1 + Fraction(2 * together, rounds)
@@ -198,22 +199,22 @@ def limit_6_2(epsilon: Fraction, convention: Convention) -> Fraction:
 def theorem_6_4(
     memory: int, epsilon: Fraction, constant: int, convention: Convention
 ) -> list[LatencyProblem]:
-    """Return the instances I_k among which the adversary of Theorem 6.4 draws.
+    """Return the instances I_k from which the adversary of Theorem 6.4 draws.
 
     Each has the long request of Theorem 6.2 at 0 and ``ε·M`` short ones at ``k·M``, for
-    ``k = 1-2ε, 1-ε, ..., c+1-2ε``. Those are ``c/ε + 1`` values, so the printed probability of
-    ``ε/c`` each adds up to more than 1; take them as equally likely.
+    ``k = 1-2ε, 1-ε, ..., c+1-2ε``. Those are ``c/ε + 1`` values, so the published probability of
+    ``ε/c`` each adds up to more than 1; the instances are assumed equally likely.
 
     Parameters
     ----------
     memory : int
         ``M`` [tokens].
     epsilon : Fraction
-        ``1/ε`` a whole number above 2 that divides M.
+        ``1/ε`` is an integer above 2 that divides M.
     constant : int
-        ``c >= 1``, the ratio that the proof assumes and refutes.
+        ``c >= 1``, the ratio that the proof assumes and contradicts.
     convention : Convention
-        Which rounds are occupied.
+        Definition of the occupied rounds.
     """
     integer(constant, "constant", minimum=1, maximum=10**6)
     steps = _steps(epsilon)
@@ -227,32 +228,31 @@ def theorem_6_4(
 
 
 def printed_bound_6_4(epsilon: Fraction, constant: int) -> Fraction:
-    """Return the bound that the proof of Theorem 6.4 arrives at, for a finite ε.
+    """Return the bound in the proof of Theorem 6.4 for a finite ε.
 
     ``(1 - 1/c) + (1/c)·ε·Σ_k 1/(k'+1-k)``, where the sum over the ``1/ε - 2`` values of k is
-    ``1/ε·(H_(1/ε-1) - 1)`` with the harmonic number H: it grows like ``ln(1/ε)/c`` only.
+    ``1/ε·(H_(1/ε-1) - 1)`` with the harmonic number H. It only grows like ``ln(1/ε)/c``.
     """
     share = Fraction(1, constant)
     return 1 - share + share * sum(Fraction(1, j) for j in range(2, _steps(epsilon)))
 
 
 def limit_6_4(epsilon: Fraction, constant: int, convention: Convention) -> Fraction:
-    """Return what MC-SF attains on those instances as M grows: ``1 + 2·g / (d·(c/ε + 1))``.
+    """Return the limit of MC-SF's ratio on these instances: ``1 + 2·g / (d·(c/ε + 1))``.
 
-    It starts the long request at 0. Of the c/ε + 1 instances only the first releases its short
-    requests, ε·M of them, while the long one still runs, for another ε·M rounds: that costs
-    ``(εM)²``. In all others nobody waits for the long one, and g = ⌊M / size⌋ short ones at a
-    time, d rounds each, cost ``d·(εM)²/(2g)``, here and in the optimum; what is left is linear in
-    M. A limit below `printed_bound_6_4`, which is to hold for every algorithm, refutes that
-    argument.
+    MC-SF starts the long request at 0. Only the first of the c/ε + 1 instances releases its ε·M
+    short requests while the long one still runs, for another ε·M rounds, at a cost of ``(εM)²``.
+    In all others no request waits for the long one, and g = ⌊M / size⌋ short ones at a time, d
+    rounds each, cost ``d·(εM)²/(2g)``, as in the optimum; all other terms are linear in M. A limit
+    below `printed_bound_6_4`, which is claimed for every algorithm, refutes that argument.
     """
     together, rounds = _pace(epsilon, convention)
     return 1 + Fraction(2 * together, rounds * (constant * _steps(epsilon) + 1))
 
 
 def _pace(epsilon: Fraction, convention: Convention) -> tuple[int, int]:
-    """Return how many short requests run at a time for large M, and for how many rounds."""
-    # A short request holds ε·M + 1 tokens, but in convention B ε·M.
+    """Return the number of short requests that run at a time for large M, and their rounds."""
+    # A short request holds ε·M + 1 tokens, or ε·M in convention B.
     fits = floor(1 / epsilon) if convention is Convention.PRINTED else ceil(1 / epsilon) - 1
     return fits, 2 if convention is Convention.CLOSED else 1
 
@@ -265,14 +265,14 @@ def _steps(epsilon: Fraction) -> int:
 
 
 def delayed_starts(problem: LatencyProblem, until: int | None = None) -> list[int]:
-    """Return the schedule that holds request 0 back, and runs MC-SF but for that.
+    """Return the schedule that delays request 0 and otherwise follows MC-SF.
 
     Parameters
     ----------
     problem : LatencyProblem
         Data with at least one request.
     until : int, optional
-        First round at which request 0 may start; by default when the last one arrives.
+        First round at which request 0 may start; by default the last arrival.
     """
     arrival = problem.arrival.copy()
     arrival[0] = arrival.max() if until is None else max(until, int(arrival[0]))

@@ -1,10 +1,11 @@
-"""The machine of a run: its state, and the phases of a batch, stated once for both engines.
+"""The machine of a run: its state and the phases of a batch, shared by both engines.
 
-Requests are numbered in order of arrival (ties: by index), so that smaller means earlier.
+Requests are numbered in order of arrival (ties: by index), so a smaller number means earlier.
 
-Before the decision (`open_batch`): beliefs grow that were outlived, requests are cleared if those
-that run no longer fit, arrivals are revealed. After it (`close_batch`): the batch runs, requests
-complete. Sums over the running requests are kept up to date, so that a batch costs its events.
+Before a decision, `open_batch` extends exceeded predictions, clears requests if the running ones
+exceed the memory, and adds arrivals. After it, `close_batch` runs the batch and completes
+requests. Sums over the running requests are updated incrementally, so that the cost of a batch is
+proportional to its events.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +36,7 @@ def _merge(sorted_keys: IntArray, num: int, new: IntArray) -> None:
 
 @compilable(compiled_as=_merge)
 def merge(sorted_keys: IntArray, num: int, new: IntArray) -> None:
-    """Merge sorted new keys into the first ``num`` ones, which are sorted."""
+    """Merge new sorted keys into the first ``num`` keys, which are sorted."""
     together = num + len(new)
     sorted_keys[num:together] = new
     if num > 0 and sorted_keys[num - 1] > new[0]:
@@ -53,7 +54,7 @@ def _keep(row: IntArray, num: int, stays: BoolArray) -> int:
 
 @compilable(compiled_as=_keep)
 def keep(row: IntArray, num: int, stays: BoolArray) -> int:
-    """Move those of the first ``num`` values together that stay; return how many."""
+    """Move the selected ones of the first ``num`` values to the front; return their number."""
     kept = row[:num][stays]
     row[: len(kept)] = kept
     return len(kept)
@@ -67,7 +68,7 @@ def _insert(row: IntArray, num: int, place: int, value: int) -> None:
 
 @compilable(compiled_as=_insert)
 def insert(row: IntArray, num: int, place: int, value: int) -> None:
-    """Put a value at a place of the first ``num``; those from there on move one to the right."""
+    """Insert a value into the first ``num`` values and shift the later ones to the right."""
     if place < num:
         row[place + 1 : num + 1] = row[place:num]
     row[place] = value
@@ -75,29 +76,29 @@ def insert(row: IntArray, num: int, place: int, value: int) -> None:
 
 @compilable(allocates=True)
 def with_rows(table: IntArray, rows: int) -> IntArray:
-    """Return a larger copy of a table, of so many rows."""
+    """Return a copy of a table that has ``rows`` rows."""
     return np.concatenate((table, np.empty((rows - len(table), table.shape[1]), np.int64)))
 
 
 # Entries of `MachineState.counters`. BATCH: batches run. USED: tokens that the running requests
-# need in the coming batch. CONTEXT: batches they have behind them. NEW_PROMPT: prompts that start
-# with the coming batch. NEXT_END: when the first of them truly ends. IDLE: decisions in a row that
-# left the worker empty. CHANGES: how often the queue has changed. CLEARINGS to RAN_DRY: see
-# `phases.note_overflow`. LEAST_NEED: of those waiting, 0 if not known; without it, a scan that
-# tries everyone would do so in every batch.
+# need in the next batch. CONTEXT: total batches they have completed. NEW_PROMPT: prompt tokens
+# that start with the next batch. NEXT_END: first true end of a running request. IDLE: consecutive
+# decisions that left the worker empty. CHANGES: changes of the queue. CLEARINGS to RAN_DRY: see
+# `note_overflow`. LEAST_NEED: minimum need of the waiting requests, 0 if unknown; it avoids scans
+# of the whole queue in batches where no request fits.
 (
     CLOCK, BATCH, REVEALED, WAITING, RUNNING, STAYS, USED, CONTEXT, NEW_PROMPT, NEXT_END, IDLE,
     CHANGES, OVERFLOWS, DRAWS, CLEARINGS, ARMED, SAW_ALL, RAN_DRY, LEAST_NEED, NUM_COUNTERS,
 ) = range(20)  # fmt: skip
 
-#: How a run ends; until then it goes on.
+#: How a run ends; GOES_ON: it has not ended.
 GOES_ON, LOOP, CLEARINGS_LIMIT, BATCHES_LIMIT, IDLE_LIMIT = range(5)
 
 
 class CacheSettings(NamedTuple):
-    """What is fixed for a run: limits of the instance, the policy and the caller.
+    """Constants of a run: parameters of the instance, the policy and the limits.
 
-    ``is_shortest_first`` says how the queue is sorted: by believed length, or by arrival.
+    ``is_shortest_first`` selects the order of the queue: by believed length, or by arrival.
     """
 
     memory: int
@@ -118,18 +119,18 @@ class CacheSettings(NamedTuple):
 
 
 class CacheRequests(NamedTuple):
-    """One entry per request, each array of shape (n,).
+    """Data of the requests, each array of shape (n,).
 
     Parameters
     ----------
     arrival, prompt, need, length : IntArray
-        When it arrives, its prompt, the tokens it needs in its first batch, and its batches.
+        Arrival, prompt, tokens needed in the first batch, and number of batches.
     believed : IntArray
-        Batches it is believed to occupy, which grows when they are outlived.
+        Number of batches that the policy assumes; extended when a request exceeds it.
     first : IntArray
-        The batch with which it last started.
+        Batch of the last start.
     start, completion : IntArray
-        Clock values, once it is known that they stand; -1 before.
+        Clock values once they are final; -1 before.
     """
 
     arrival: IntArray
@@ -143,16 +144,16 @@ class CacheRequests(NamedTuple):
 
 
 class RunningRows(NamedTuple):
-    """One entry per running request, sorted by ``end``, and room for all of them.
+    """Running requests, sorted by ``end``; each array has room for all requests.
 
     Parameters
     ----------
     request : IntArray
-        Its number.
+        Number of the request.
     end, true_end : IntArray
-        The batch after the last one that it is believed to be in, and that it will be in.
+        First batch after the request, as believed and as true.
     level : IntArray
-        The tokens it would have needed in batch 0.
+        Tokens needed in batch 0 if the request's linear growth is extrapolated to it.
     """
 
     request: IntArray
@@ -162,17 +163,17 @@ class RunningRows(NamedTuple):
 
 
 class MachineState(NamedTuple):
-    """Everything a run changes, and its constants.
+    """Complete state of a run, and its constants.
 
     Parameters
     ----------
     settings, requests, running
-        See there.
+        See the classes of these names.
     counters : IntArray or list of int
-        See the names of its entries above. Interpreted runs have a list, whose entries are read
-        several times as fast as those of an array.
+        Entries as listed above. Interpreted runs use a list, whose entries are read several times
+        as fast as those of an array.
     queue : IntArray
-        Shape (n,): sorted keys of those who wait, see `enqueue`.
+        Shape (n,): sorted keys of the waiting requests, see `enqueue`.
     """
 
     settings: CacheSettings
@@ -183,7 +184,7 @@ class MachineState(NamedTuple):
 
 
 class CacheRecord(NamedTuple):
-    """Rows of `bfio.kvcache.run.CacheBatches` and `Stays`, as they happen, and room for more.
+    """Growing tables with the rows of `bfio.kvcache.run.CacheBatches` and `Stays`.
 
     Parameters
     ----------
@@ -220,7 +221,7 @@ def settings_of(
 
 
 def order_of(instance: CacheInstance) -> IntArray:
-    """Return the index of each request by its number."""
+    """Return the index in the instance of each request number."""
     order: IntArray = np.argsort(instance.arrival, kind="stable")
     return order
 
@@ -232,7 +233,7 @@ def new_state(
     *,
     interpreted: bool = False,
 ) -> MachineState:
-    """Return the state in which nobody has arrived, of a run that is interpreted or compiled."""
+    """Return the initial state of a run, for the interpreted or the compiled engine."""
     n, counters, order = len(instance), [0] * NUM_COUNTERS, order_of(instance)
     given = (
         instance.arrival,
@@ -251,34 +252,34 @@ def new_state(
 
 
 def new_record() -> CacheRecord:
-    """Return a record without rows, and room for some."""
+    """Return an empty record with some free rows."""
     return CacheRecord(np.empty((1024, 5), dtype=np.int64), np.empty((1024, 4), dtype=np.int64))
 
 
 @compilable
 def is_full(record: CacheRecord, state: MachineState) -> bool:
-    """Whether a record has no room for one more batch, in which all are cleared and complete."""
+    """Whether a record lacks rows for a batch in the worst case: all are cleared and complete."""
     batches, stays = state.counters[BATCH] + 1, state.counters[STAYS] + 2 * len(state.queue)
     return bool(len(record.batches) < batches or len(record.stays) < stays)
 
 
 @compilable(allocates=True)
 def enlarged(record: CacheRecord, state: MachineState) -> CacheRecord:
-    """Return a record with room for at least as much again."""
+    """Return a record with at least twice the rows."""
     more = len(record.batches) + len(record.stays) + 2 * len(state.queue)
     return CacheRecord(with_rows(record.batches, more), with_rows(record.stays, more))
 
 
-#: In the queue, in the place of the key of a request that has started.
+#: Marks a queue entry whose request has started.
 STARTED = -1
-#: `bfio.kvcache.run.StayEnd` as plain integers.
+#: Members of `bfio.kvcache.run.StayEnd` as plain integers.
 COMPLETED, CLEARED, OPEN = (int(end) for end in StayEnd)
 
 
 def run_batches(
     state: MachineState, record: CacheRecord, rule: Any, rng: np.random.Generator
 ) -> tuple[int, CacheRecord]:
-    """Serve everything, or stop; return how the run ends, and its record."""
+    """Run batches until the run ends; return how it ends, and its record."""
     ended = GOES_ON
     while ended == GOES_ON and not is_over(state):
         if is_full(record, state):
@@ -292,7 +293,7 @@ def run_batches(
 
 
 def decide(state: MachineState, rule: Callable[[MachineState], None]) -> None:
-    """Let requests start; compiled runs have `admission.start_requests` in the place of this."""
+    """Start requests by the rule of a policy; compiled runs call `start_requests` instead."""
     rule(state)
 
 
@@ -309,7 +310,7 @@ def is_over(state: MachineState) -> bool:
 
 @compilable
 def open_batch(state: MachineState, record: CacheRecord, rng: np.random.Generator) -> int:
-    """Do what precedes the decision; return how the run ends, if it does."""
+    """Run the phases before the decision; return how the run ends, or GOES_ON."""
     counters = state.counters
     if counters[WAITING] == 0 and counters[RUNNING] == 0:
         arrival = int(state.requests.arrival[counters[REVEALED]])
@@ -328,7 +329,7 @@ def open_batch(state: MachineState, record: CacheRecord, rng: np.random.Generato
 
 @compilable
 def close_batch(state: MachineState, record: CacheRecord) -> int:
-    """Do what follows the decision; return how the run ends, if it does."""
+    """Run the phases after the decision; return how the run ends, or GOES_ON."""
     counters, settings = state.counters, state.settings
     if counters[WAITING] == 0:
         counters[RAN_DRY] = 1
@@ -345,11 +346,11 @@ def close_batch(state: MachineState, record: CacheRecord) -> int:
 
 @compilable
 def grow_beliefs(state: MachineState) -> None:
-    """Believe of every request that has outlived its prediction that it ends with this batch."""
+    """Extend the believed end of each request that exceeds it to the next batch."""
     counters, running, requests = state.counters, state.running, state.requests
     after = counters[BATCH] + 1
     k = 0
-    # Sorted by end, and the outlived ones all end at this batch: the order is kept.
+    # Rows are sorted by end, and all extended requests end with this batch: the order is kept.
     while k < counters[RUNNING] and running.end[k] < after:
         running.end[k] = after
         request = running.request[k]
@@ -360,7 +361,7 @@ def grow_beliefs(state: MachineState) -> None:
 
 @compilable(allocates=True)
 def make_room(state: MachineState, record: CacheRecord, rng: np.random.Generator) -> None:
-    """Clear running requests, draw by draw, until the others fit."""
+    """Clear running requests in repeated random draws until the others fit."""
     counters, settings = state.counters, state.settings
     counters[OVERFLOWS] += 1
     while True:
@@ -377,13 +378,13 @@ def make_room(state: MachineState, record: CacheRecord, rng: np.random.Generator
 
 @compilable
 def note_overflow(state: MachineState) -> int:
-    """Note an overflow and return whether it ends the run: the state has come back, or a limit.
+    """Count an overflow; return LOOP or CLEARINGS_LIMIT if it ends the run, else GOES_ON.
 
-    After a full clearing nothing runs, so the state is who waits and what is believed of them.
-    Between two full clearings without a completion nobody left; without a new prediction (ARMED)
-    and without arrivals (SAW_ALL) the state is the same, and a memoryless policy repeats itself
-    forever. New arrivals do not matter if it takes requests in order and never came to the end of
-    the queue (RAN_DRY).
+    After a full clearing no request runs, so the state consists of the queue and the beliefs. It
+    is the same as after the previous full clearing if no request completed in between, no
+    prediction changed (ARMED) and none arrived (SAW_ALL). A memoryless policy then repeats itself
+    forever. Arrivals do not matter if the policy is first-come and never emptied the queue
+    (RAN_DRY).
     """
     counters, settings = state.counters, state.settings
     undisturbed = counters[SAW_ALL] == 1 or (settings.is_first_come and counters[RAN_DRY] == 0)
@@ -399,7 +400,7 @@ def note_overflow(state: MachineState) -> int:
 
 @compilable
 def reveal_until(state: MachineState) -> int:
-    """Return how many requests have arrived."""
+    """Return the number of requests that have arrived by now."""
     revealed, clock = int(state.counters[REVEALED]), state.counters[CLOCK]
     while revealed < len(state.queue) and state.requests.arrival[revealed] <= clock:
         revealed += 1
@@ -408,16 +409,16 @@ def reveal_until(state: MachineState) -> int:
 
 @compilable(allocates=True)
 def reveal(state: MachineState, revealed: int) -> None:
-    """Let those wait who have arrived."""
+    """Add the arrived requests to the queue."""
     enqueue(state, np.arange(int(state.counters[REVEALED]), revealed))
     state.counters[REVEALED] = revealed
 
 
 @compilable(allocates=True)
 def enqueue(state: MachineState, requests: IntArray) -> None:
-    """Let requests wait, given in order of arrival.
+    """Add requests, given in order of arrival, to the queue.
 
-    Their key in the queue is their number, or believed length first and number second.
+    The key of a request is its number, or its believed length and then its number.
     """
     counters, keys = state.counters, requests
     if len(requests) == 0:
@@ -432,13 +433,13 @@ def enqueue(state: MachineState, requests: IntArray) -> None:
 
 @compilable
 def waiting_at(state: MachineState, position: int) -> int:
-    """Return the number of the request at a position of the queue."""
+    """Return the number of the request at a position in the queue."""
     return int(state.queue[position]) % len(state.queue)
 
 
 @compilable
 def admit(state: MachineState, position: int) -> None:
-    """Let the request at a position of the queue start; `close_gaps` follows."""
+    """Start the request at a position in the queue; call `close_gaps` afterwards."""
     counters, running, requests = state.counters, state.running, state.requests
     request, batch, num = waiting_at(state, position), counters[BATCH], counters[RUNNING]
     need = int(requests.need[request])
@@ -462,7 +463,7 @@ def admit(state: MachineState, position: int) -> None:
 
 @compilable(allocates=True)
 def close_gaps(state: MachineState) -> None:
-    """Move those who still wait together."""
+    """Remove the started requests from the queue."""
     num = state.counters[WAITING]
     state.counters[WAITING] = keep(state.queue, num, state.queue[:num] != STARTED)
     state.counters[CHANGES] += 1
@@ -470,7 +471,7 @@ def close_gaps(state: MachineState) -> None:
 
 @compilable
 def run_batch(state: MachineState, record: CacheRecord) -> None:
-    """Run a batch and write its row of the record."""
+    """Run a batch and record it."""
     counters, settings = state.counters, state.settings
     batch, running = counters[BATCH], counters[RUNNING]
     duration = batch_duration(
@@ -482,7 +483,7 @@ def run_batch(state: MachineState, record: CacheRecord) -> None:
     row[3], row[4] = running, counters[WAITING]
     counters[CLOCK] += duration
     counters[BATCH] += 1
-    # Everyone who runs holds a token more now.
+    # Each running request holds one more token now.
     counters[USED] += running
     counters[CONTEXT] += running
     counters[NEW_PROMPT] = 0
@@ -490,7 +491,7 @@ def run_batch(state: MachineState, record: CacheRecord) -> None:
 
 @compilable(allocates=True)
 def complete(state: MachineState, record: CacheRecord) -> None:
-    """Let those leave whose last batch this was."""
+    """Complete the requests whose last batch has run."""
     counters, batch = state.counters, state.counters[BATCH]
     now = record.batches[batch - 1, 0] if state.settings.completes_at_start else counters[CLOCK]
     leaves = state.running.true_end[: counters[RUNNING]] == batch
@@ -502,9 +503,9 @@ def complete(state: MachineState, record: CacheRecord) -> None:
 
 @compilable(allocates=True)
 def leave(state: MachineState, record: CacheRecord, leaves: BoolArray, end: int) -> IntArray:
-    """Take some of the running requests from the cache, and record their stays.
+    """Remove some running requests from the cache and record their stays.
 
-    Returns them in order of arrival.
+    Returns the removed requests in order of arrival.
     """
     counters, running, requests = state.counters, state.running, state.requests
     gone = np.sort(running.request[: len(leaves)][leaves])
@@ -527,11 +528,11 @@ def leave(state: MachineState, record: CacheRecord, leaves: BoolArray, end: int)
 
 @compilable(allocates=True)
 def leave_open(state: MachineState, record: CacheRecord) -> None:
-    """Record the stays of those who run when the run is over."""
+    """Record the stays of requests that still run at the end."""
     leave(state, record, np.ones(state.counters[RUNNING], np.bool_), OPEN)
 
 
-#: What is said of each way to end.
+#: Verdict and reason for each way a run ends.
 _ENDS = {
     GOES_ON: (CacheVerdict.FINISHED, ""),
     LOOP: (CacheVerdict.LOOP, "the state came back after an overflow without a completion"),
@@ -557,16 +558,16 @@ def finished_run(
     engine: Engine,
     statistics: Mapping[str, object] | None = None,
 ) -> CacheRun:
-    """Return the run, with requests by their index again.
+    """Return the `CacheRun`, with requests identified by their index in the instance.
 
     Parameters
     ----------
     instance, name
-        What was served, and by which algorithm.
+        Instance, and name of the algorithm.
     state, record
-        Of the machine, at the end.
+        Final state and record of the machine.
     ended : int
-        How it ended, see `LOOP` and those beside it.
+        How the run ended, see `LOOP` and the other constants.
     engine, statistics
         See `CacheRun`.
     """

@@ -1,39 +1,38 @@
-"""Policies: what they see and answer, and the built-in ones.
+"""Policies of the KV cache, and the built-in ones.
 
-What a policy is: a callable from the state before a batch to the requests to start.
-
-The least a user writes is a function::
+A policy is a callable that maps the state before a batch to the requests to start. A minimal
+policy is a function::
 
     def one_at_a_time(state):
         return [0] if len(state.waiting) and not len(state.running) else []
 
-It may carry attributes, all optional:
+Optional attributes:
 
 ``clearing``
-    A `Clearing`: what happens when the running requests outgrow the memory (all are cleared by
-    default).
+    A `Clearing`: the rule applied when the running requests exceed the memory (by default all are
+    cleared).
 ``delta``
-    Tokens added to predicted outputs, so that a prediction at most that much too short is safe
-    (0 by default). This is ``ô + δ``: the published remark subtracts, which would not be safe.
+    Tokens added to predicted outputs, so that a prediction that is too short by at most that much
+    is safe (0 by default). This is ``ô + δ``: the published remark subtracts δ, which is not safe.
 ``memoryless``
-    True if the decision follows from waiting and running requests alone. A run that comes back
-    to a state without a completion is then known to loop.
+    True if the decision depends only on waiting and running requests. A run that returns to an
+    earlier state without a completion is then known to loop.
 ``first_come``
-    True if, besides, it starts requests strictly in order of arrival: while one waits, those
-    behind it change nothing.
+    True if the policy also starts requests strictly in order of arrival: requests behind a waiting
+    one do not affect its decision.
 ``check``
     Called with the instance before a run; raises `InputError` if the policy cannot serve it.
 ``statistics``
-    Called after a run; returns a mapping that is kept with it.
+    Called after a run; returns a mapping that is stored with the run.
 
-Policies of the KV-cache paper that look ahead: MC-SF (Algorithm 2), MC-Benchmark, Algorithm 1.
+Policies of the KV-cache paper with look-ahead: MC-SF (Algorithm 2), MC-Benchmark, Algorithm 1.
 
-All go through the waiting requests in some order and start each one that keeps Equation (1) true
-for all time. With exact lengths the memory is never exceeded. With predicted ones it can be, but
-only by a request that has outlived its prediction, which then grows: there are at most Σ o_i
+All of them try the waiting requests in some order and start each one that keeps Equation (1) true
+at all future times. With exact lengths the memory is never exceeded. With predictions an overflow
+requires a request that exceeds its prediction, which is then extended. So there are at most Σ o_i
 overflows, and every run ends.
 
-Policies without look-ahead that keep a share α of the memory free, as vLLM does.
+Policies without look-ahead keep a share α of the memory free, as vLLM does.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,18 +56,18 @@ from formulations.rationals import exact_rational
 
 @dataclass(frozen=True)
 class Waiting:
-    """Requests that could start now, in arrival order; the same object until they change.
+    """Waiting requests in order of arrival; the same object until the queue changes.
 
     Parameters
     ----------
     request : IntArray
-        Shape (N,): index of each in the instance.
+        Shape (N,): index of each request in the instance.
     arrival : IntArray
-        Shape (N,): when it arrived [clock units].
+        Shape (N,): arrival [clock units].
     first_need : IntArray
-        Shape (N,): tokens it needs in its first batch; each later batch needs one more.
+        Shape (N,): tokens needed in the first batch; each later batch needs one more.
     num_batches : IntArray
-        Shape (N,): batches it is believed to occupy (exact unless lengths are predicted).
+        Shape (N,): number of batches, as believed; exact unless lengths are predicted.
     """
 
     request: IntArray
@@ -87,33 +86,33 @@ class Waiting:
 
     @cached_property
     def needs(self) -> list[tuple[int, int]]:
-        """Tokens in the first batch and number of batches of each, as plain integers."""
+        """Tokens in the first batch and number of batches of each request, as Python integers."""
         return list(zip(self.first_need.tolist(), self.num_batches.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
 class CacheState:
-    """The worker before one batch, after completions, clearing and arrivals.
+    """State of the worker before a batch, after completions, clearings and arrivals.
 
-    A policy answers with the positions in ``waiting`` of the requests to start. Together with the
-    running ones they must fit into the coming batch.
+    The policy answers with positions in ``waiting`` of the requests to start. Together with the
+    running ones they must fit into the next batch.
 
     Parameters
     ----------
     clock : int
-        Now [clock units].
+        Present time [clock units].
     memory : int
         ``M`` [tokens].
     waiting : Waiting
-        Requests that could start.
+        Waiting requests.
     running : IntArray
         Shape (A,): indices of the running requests, in arrival order.
     need : IntArray
-        Shape (A,): tokens that each needs in the coming batch; one more in each later batch.
+        Shape (A,): tokens that each needs in the next batch; each later batch needs one more.
     batches_left : IntArray
-        Shape (A,): batches that each is believed to occupy still, the coming one included.
+        Shape (A,): remaining batches of each request, as believed, including the next one.
     rng : numpy.random.Generator
-        The run's own generator; a policy draws from no other.
+        Random generator of the run; policies must not use another one.
     """
 
     clock: int
@@ -126,16 +125,16 @@ class CacheState:
 
     @property
     def used(self) -> int:
-        """Tokens that the running requests need in the coming batch."""
+        """Tokens that the running requests need in the next batch."""
         return int(self.need.sum())
 
 
-#: What is said of the options of policies that clear.
+#: Help texts of the options of policies with clearing.
 BETA = "β: chance that an overflow clears a running request, in [1/10000, 1]"
 PAUSE = "time that passes after each draw that did not free enough [clock units]"
 
 _MAX_PAUSE = 10**12
-#: Below it an overflow could take millions of draws.
+#: With a smaller β an overflow could take millions of draws.
 _LEAST_BETA = Fraction(1, 10_000)
 
 
@@ -150,24 +149,25 @@ class CachePolicy(Protocol):
 
 @dataclass(frozen=True)
 class Clearing:
-    """What happens when the coming batch would exceed the memory.
+    """Rule for a batch that would exceed the memory.
 
-    Each running request, in arrival order, is cleared with the given probability: its tokens are
-    dropped and it waits again with its original arrival. Draws repeat until the others fit.
+    Each running request, in order of arrival, is cleared with the given probability: its tokens
+    are dropped, and it waits again with its original arrival. Draws are repeated until the others
+    fit.
 
     Parameters
     ----------
     probability : Fraction
-        ``β``, in [1/10000, 1]; 1 clears all.
+        ``β``, in [1/10000, 1]; 1 clears all requests.
     pause : int
-        Time that passes after each draw that did not free enough [clock units].
+        Time added after each draw that did not free enough memory [clock units].
     """
 
     probability: Fraction = Fraction(1)
     pause: int = 0
 
     def __post_init__(self) -> None:
-        """Validate, and read a text exactly."""
+        """Validate, and convert a text exactly."""
         beta = exact_rational(self.probability, "beta")
         object.__setattr__(self, "probability", beta)
         if not _LEAST_BETA <= beta <= 1:
@@ -176,17 +176,17 @@ class Clearing:
 
     @property
     def is_full(self) -> bool:
-        """Whether everything is cleared."""
+        """Whether an overflow clears all running requests."""
         return self.probability == 1
 
 
 def clearing_of(policy: CachePolicy) -> Clearing:
-    """Return the policy's clearing rule.
+    """Return the clearing rule of a policy.
 
     Raises
     ------
     InputError
-        If it is anything else.
+        If the attribute is not a `Clearing`.
     """
     found = getattr(policy, "clearing", Clearing())
     if not isinstance(found, Clearing):
@@ -195,11 +195,11 @@ def clearing_of(policy: CachePolicy) -> Clearing:
 
 
 def delta_of(policy: CachePolicy) -> int:
-    """Return the tokens that the policy adds to predicted outputs."""
+    """Return the tokens that a policy adds to predicted outputs."""
     return integer(getattr(policy, "delta", 0), "delta")
 
 
-#: Tokens needed in the coming batch, and batches still occupied, the coming one included.
+#: Tokens needed in the next batch, and remaining batches including it.
 Load: TypeAlias = tuple[int, int]
 
 
@@ -209,32 +209,32 @@ def running_loads(state: CacheState) -> list[Load]:
 
 
 def memory_after(loads: Iterable[Load], delay: int) -> int:
-    """Return the tokens in the cache ``delay`` batches after the coming one."""
+    """Return the tokens in the cache ``delay`` batches after the next one."""
     return sum(need + delay for need, batches in loads if batches > delay)
 
 
 def fits(loads: Sequence[Load], memory: int) -> bool:
-    """Whether the requests stay within the memory if nothing else starts.
+    """Whether the requests stay within the memory if no other request starts.
 
-    Between completions the memory grows, so it is greatest in the last batch of some request;
-    only those batches are looked at (the paper's checkpoints, the candidate's own included).
+    Between completions the memory grows, so its maximum is in the last batch of some request. Only
+    those batches are tested (the checkpoints of the paper, including the candidate's own).
     """
     checkpoints = {batches - 1 for _, batches in loads}
     return all(memory_after(loads, delay) <= memory for delay in checkpoints)
 
 
 class Order(StrEnum):
-    """In which order waiting requests are tried."""
+    """Order in which waiting requests are tried."""
 
     SHORTEST = "shortest"
     ARRIVAL = "arrival"
 
 
 class Scan(StrEnum):
-    """What follows a request that does not fit.
+    """Behaviour after a request that does not fit.
 
-    With equal prompts both do the same in shortest-first order, because any later request needs
-    at least as much.
+    With equal prompts both are equivalent in shortest-first order, because later requests need at
+    least as much memory.
     """
 
     BREAK = "break"
@@ -243,25 +243,25 @@ class Scan(StrEnum):
 
 @dataclass(frozen=True)
 class LookAhead:
-    """Start requests in order while Equation (1) holds at every completion.
+    """Start requests in an order while Equation (1) holds at every completion.
 
     Parameters
     ----------
     order : Order
         Shortest output first (MC-SF) or arrival (MC-Benchmark); ties by arrival.
     all_at_once : bool
-        Whether requests must all be there at the start (Algorithm 1 of the KV-cache paper).
+        Whether all requests must arrive at time 0 (Algorithm 1 of the KV-cache paper).
     scan : Scan
         Stop at the first request that does not fit, or try the later ones too.
     delta : int
         ``δ``: tokens added to predicted outputs.
     beta, pause
-        What follows when a prediction was too short, see `Clearing`.
+        Rule after a prediction that was too short, see `Clearing`.
 
     Raises
     ------
     InputError
-        If an option breaks its rule.
+        If an option is invalid.
     """
 
     order: Order = Order.SHORTEST
@@ -280,7 +280,7 @@ class LookAhead:
     memoryless: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Validate, and turn texts into what they name."""
+        """Validate, and convert texts to their values."""
         object.__setattr__(self, "scan", member(Scan, self.scan, "scan"))
         integer(self.delta, "delta")
         object.__setattr__(self, "beta", self.clearing.probability)
@@ -296,7 +296,7 @@ class LookAhead:
         return self.order is Order.ARRIVAL and self.scan is Scan.BREAK
 
     def check(self, instance: CacheInstance) -> None:
-        """Refuse later arrivals where the algorithm knows none."""
+        """Raise an error for arrivals after time 0 if the algorithm does not support them."""
         late = np.flatnonzero(instance.arrival)
         if self.all_at_once and len(late):
             raise InputError(
@@ -322,38 +322,39 @@ class LookAhead:
 
 
 class Admission(StrEnum):
-    """When the protected share is looked at."""
+    """When the protected share is tested."""
 
-    #: Before each prompt, with all that the coming batch needs so far.
+    #: Before each prompt, with all tokens planned for the next batch so far.
     PROMPT = "prompt"
-    #: Once per batch, with what the running requests need; then prompts start up to M.
+    #: Once per batch, with the running requests only; then prompts start up to M.
     BATCH = "batch"
 
 
 @dataclass(frozen=True)
 class Protection:
-    """Start requests in order of arrival while the coming batch needs at most ``(1-α)·M``.
+    """Start requests in order of arrival while the next batch needs at most ``(1-α)·M``.
 
-    The running requests grow and may outgrow M; then they are all cleared. An empty worker starts
-    the oldest request whatever its size, which fits alone; nothing would ever start it otherwise.
+    The running requests grow and may exceed M; then all of them are cleared. An empty worker
+    starts the oldest request even above the limit, because it fits alone and would never start
+    otherwise.
 
-    The code published with the later version looks at the share once per batch and then lets in
-    all who wait, up to a number of requests that its files do not give: `Admission.BATCH` with a
-    ``cap``. It may exceed M at once, which here no batch does: prompts stop where M is full.
+    The code published with the later version tests the share once per batch and then admits all
+    waiting requests, up to a number that its files do not give: `Admission.BATCH` with a ``cap``.
+    There a batch may exceed M. Here admission stops at M.
 
     Parameters
     ----------
     alpha : Fraction
         Share of the memory kept free, in [0, 1).
     admission : Admission
-        When the share is looked at.
+        When the share is tested.
     cap : int
-        ``B``: most requests in a batch; 0 for any number.
+        ``B``: maximum requests in a batch; 0 for no limit.
 
     Raises
     ------
     InputError
-        If an option breaks its rule.
+        If an option is invalid.
     """
 
     alpha: Fraction = option(
@@ -375,7 +376,7 @@ class Protection:
     first_come: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Validate, and turn texts into what they name."""
+        """Validate, and convert texts to their values."""
         object.__setattr__(self, "alpha", exact_rational(self.alpha, "alpha"))
         object.__setattr__(self, "admission", member(Admission, self.admission, "admission"))
         if not 0 <= self.alpha < 1:
@@ -410,14 +411,14 @@ class BetaClearing(Protection):
     alpha, admission, cap
         See `Protection`.
     beta, pause
-        What follows an overflow, see `Clearing`.
+        Rule after an overflow, see `Clearing`.
     """
 
     beta: Fraction = option(Fraction(1), RATIONAL, "B", BETA)
     pause: int = option(0, WHOLE, "P", PAUSE)
 
     def __post_init__(self) -> None:
-        """Validate, and turn texts into what they name."""
+        """Validate, and convert texts to their values."""
         super().__post_init__()
         object.__setattr__(self, "beta", self.clearing.probability)
 
@@ -427,7 +428,7 @@ class BetaClearing(Protection):
         return Clearing(self.beta, self.pause)
 
 
-#: The built-in algorithms: each is made of its options, and of nothing else.
+#: Built-in algorithms, each defined by its options alone.
 BUILT_IN: dict[str, Named[LookAhead | Protection]] = by_name(
     Named(
         "semi-online",
@@ -463,12 +464,12 @@ BUILT_IN: dict[str, Named[LookAhead | Protection]] = by_name(
 
 
 def build(text: str) -> CachePolicy:
-    """Return the policy that a text names for one run, with the options written behind it.
+    """Return the policy that a text names, with the options that follow the name.
 
     Raises
     ------
     InputError
-        If name or option are unknown, a value is unreadable, or a module cannot be used.
+        If the name or an option is unknown, a value is invalid, or a module cannot be loaded.
     """
     policy: CachePolicy | None = read_named(text, BUILT_IN, "algorithm")
     return load_callable(text, "algorithm") if policy is None else policy

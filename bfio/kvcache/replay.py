@@ -1,4 +1,4 @@
-"""The checker of runs: it rebuilds every batch from the stays and knows no algorithm."""
+"""The checker of runs: it recomputes every batch from the stays, without the algorithm."""
 
 import numpy as np
 
@@ -8,25 +8,25 @@ from formulations.hindsight_latency import Convention
 
 
 def violations(run: CacheRun) -> dict[str, int]:
-    """Return every broken rule of a run and by how much; empty if all hold.
+    """Return the amount of each violated rule in a run; empty if all rules hold.
 
-    ``memory_limit[k]`` gives the tokens in excess in batch k; ``recorded_...[k]`` by how much a
-    recorded column differs from the rebuilt one; ``clock[k]`` how much too early a batch starts.
-    The remaining names count requests or stays.
+    ``memory_limit[k]`` is the excess in tokens in batch k. ``recorded_...[k]`` is the difference
+    between a recorded column and the recomputed one. ``clock[k]`` is the time by which a batch
+    starts too early. The other names count requests or stays.
     """
     found = _stays(run)
     if not found["stays_outside"]:
-        # Only stays within the run say what batches and requests must look like.
+        # The other checks require all stays to lie within the run.
         found |= _batches(run) | _requests(run)
     return {name: amount for name, amount in found.items() if amount}
 
 
 def memory_of_batches(run: CacheRun) -> IntArray:
-    """Return the tokens in the cache in each batch, rebuilt from the stays, shape (K,)."""
+    """Return the tokens in the cache in each batch, recomputed from the stays, shape (K,)."""
     instance, stays, num = run.instance, run.stays, len(run.batches)
     first, after = stays.first_batch, stays.first_batch + stays.num_batches
-    # In batch k a stay holds k + (need - first): one line per stay, added from its first batch
-    # on and taken away again after its last.
+    # In batch k a stay holds k + (need - first) tokens: a line per stay, added at its first batch
+    # and removed after its last.
     offset = instance.prompt[stays.request] + instance.convention.first_age - first
     lines, offsets = np.zeros((2, num + 1), dtype=np.int64)
     np.add.at(lines, first, 1)
@@ -38,7 +38,7 @@ def memory_of_batches(run: CacheRun) -> IntArray:
 
 
 def _stays(run: CacheRun) -> dict[str, int]:
-    """Check that stays lie within the run and that those of a request follow one another."""
+    """Check that stays lie within the run and that stays of a request do not overlap."""
     stays, num = run.stays, len(run.batches)
     after = stays.first_batch + stays.num_batches
     full = run.instance.output + (1 if run.instance.convention is Convention.CLOSED else 0)
@@ -60,7 +60,7 @@ def _stays(run: CacheRun) -> dict[str, int]:
 
 
 def _batches(run: CacheRun) -> dict[str, int]:
-    """Check that no batch exceeds the memory and that the records are what the stays say."""
+    """Check the memory of each batch, and compare the records with those from the stays."""
     batches, memory = run.batches, memory_of_batches(run)
     end = batches.start + batches.duration
     found = _amounts("memory_limit", memory - run.instance.memory)
@@ -86,7 +86,7 @@ def _durations(run: CacheRun) -> IntArray:
     need = instance.prompt[stays.request] + instance.convention.first_age
     np.add.at(first_needs, stays.first_batch, need)
     np.add.at(first_needs, stays.first_batch + stays.num_batches, -need)
-    # Tokens beyond those of the first batch of each are the output tokens behind it.
+    # Tokens beyond the need in the first batch are the output tokens produced so far.
     context = memory_of_batches(run) - np.cumsum(first_needs)[:-1]
     durations: IntArray = (
         time.base + time.request * _active(run) + time.context * context + time.prompt * started
@@ -95,7 +95,7 @@ def _durations(run: CacheRun) -> IntArray:
 
 
 def _requests(run: CacheRun) -> dict[str, int]:
-    """Compare starts and completions with those of the last stays and with the arrivals."""
+    """Compare starts and completions with those of the last stays, and starts with arrivals."""
     stays, batches, n = run.stays, run.batches, len(run.instance)
     start, completion = np.full((2, n), -1, dtype=np.int64)
     last = stays.first_batch + stays.num_batches - 1

@@ -1,4 +1,4 @@
-"""What a run leaves: when everything happened, what the cache held, and why the run ended."""
+"""The result of a run: batches, stays in the cache, times of requests, and the verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ class CacheVerdict(StrEnum):
 
     #: All requests completed.
     FINISHED = "finished"
-    #: The state has come back without a completion, so that no request ever completes again.
+    #: The state recurred without a completion, so no request will ever complete.
     LOOP = "loop"
-    #: A limit struck; nothing is known of what would have followed.
+    #: A limit was reached; the run could have continued.
     STOPPED = "stopped"
 
 
@@ -30,22 +30,22 @@ class StayEnd(IntEnum):
 
     COMPLETED = 0
     CLEARED = 1
-    #: It had not when the run ended.
+    #: The run ended during the stay.
     OPEN = 2
 
 
 @dataclass(frozen=True)
 class CacheLimits:
-    """When to give up; what was reached is kept, with the verdict ``stopped``.
+    """Limits of a run; a run that reaches one ends with the verdict ``stopped``.
 
     Parameters
     ----------
     batches : int
-        CacheBatches in all.
+        Maximum number of batches.
     fruitless_clearings : int
-        Overflows in a row without a completion in between.
+        Maximum number of consecutive overflows without a completion.
     idle : int
-        Decisions in a row to start nothing on an empty worker while requests wait.
+        Maximum consecutive decisions to start no request on an empty worker while requests wait.
     """
 
     batches: int = 2 * 10**7
@@ -55,7 +55,7 @@ class CacheLimits:
 
 @dataclass(frozen=True)
 class CacheBatches:
-    """One row per batch that ran, K in all.
+    """Batches of a run, one row each, K in all.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ class CacheBatches:
     memory : IntArray
         Shape (K,): tokens in the cache, at most M.
     active : IntArray
-        Shape (K,): requests in it.
+        Shape (K,): number of requests in the batch.
     waiting : IntArray
-        Shape (K,): requests known but not in it.
+        Shape (K,): arrived requests that are not in the batch.
     """
 
     start: IntArray
@@ -81,16 +81,16 @@ class CacheBatches:
 
 @dataclass(frozen=True)
 class Stays:
-    """One row per stay of a request in the cache, in the order in which they ended.
+    """Stays of requests in the cache, one row each, in the order of their ends.
 
     Parameters
     ----------
     request : IntArray
         Shape (J,): index of the request.
     first_batch : IntArray
-        Shape (J,): the batch with which it started.
+        Shape (J,): batch of its start.
     num_batches : IntArray
-        Shape (J,): batches it was in.
+        Shape (J,): number of batches of the stay.
     end : IntArray
         Shape (J,): a `StayEnd`.
     """
@@ -111,27 +111,27 @@ class CacheRun:
     Parameters
     ----------
     instance : CacheInstance
-        What was served.
+        Instance that was served.
     algorithm : str
         Name of the algorithm.
     verdict : CacheVerdict
-        How it ended.
+        How the run ended.
     reason : str
-        The same in words; empty if finished.
+        The verdict in words; empty if finished.
     start, completion : IntArray
-        Shape (n,): clock values, of the last start; -1 where there is none.
+        Shape (n,): clock values of the last start and of the completion; -1 if there is none.
     batches : CacheBatches
-        What ran.
+        Batches of the run.
     stays : Stays
-        Who was in the cache when.
+        Stays of requests in the cache.
     overflows : int
-        How often the running requests outgrew the memory.
+        How often the running requests exceeded the memory.
     draws : int
-        Rounds of clearing in all of them.
+        Total rounds of clearing over all overflows.
     statistics : mapping
-        What the policy says of itself.
+        Statistics that the policy reports.
     engine : str
-        Which engine ran.
+        Engine that simulated the run.
     """
 
     instance: CacheInstance
@@ -165,17 +165,17 @@ class CacheRun:
 
     @property
     def total_latency(self) -> int | None:
-        """``TEL`` [clock units]; None unless all completed."""
+        """``TEL`` [clock units]; None unless all requests completed."""
         return int(self.latencies.sum()) if self.is_finished else None
 
     @property
     def peak_memory(self) -> int:
-        """Most tokens in the cache in any batch."""
+        """Maximum tokens in the cache in a batch."""
         return int(self.batches.memory.max(initial=0))
 
     @property
     def cleared(self) -> int:
-        """How many times a request was cleared."""
+        """Number of clearings of requests."""
         return int(np.count_nonzero(self.stays.end == StayEnd.CLEARED))
 
     def shown(self, clock: float) -> float:
@@ -183,11 +183,11 @@ class CacheRun:
         return self.instance.batch_time.shown(clock)
 
     def to_frame(self) -> Any:
-        """Return start and completion of each request (clock values) as a data frame of pandas."""
+        """Return start and completion of each request (clock values) as a pandas data frame."""
         return fields_frame(self)
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of the run: times in rounds or seconds, None where there are none."""
+        """Return the metrics of the run; times in rounds or seconds, None where undefined."""
         return {
             "algorithm": self.algorithm,
             "engine": self.engine,
@@ -201,7 +201,7 @@ class CacheRun:
 
 #: Metrics of runs, see `bfio.common.metrics`.
 METRICS: MetricTable[CacheRun] = MetricTable()
-#: The unit of their times, those of `BatchTime.shown`.
+#: Unit of the times of runs, see `BatchTime.shown`.
 TIME = "rounds or s"
 
 

@@ -1,6 +1,6 @@
-"""Serve an instance with an algorithm: the one call that users make.
+"""Serve an instance with an algorithm: `serve` is the entry point for users.
 
-The engine for any policy has the phases of the machine as they are, around its decisions.
+The reference engine calls any policy between the phases of the machine.
 """
 
 from __future__ import annotations
@@ -61,22 +61,22 @@ def run_reference(
     rng: np.random.Generator,
     limits: CacheLimits,
 ) -> CacheRun:
-    """Serve the instance.
+    """Serve an instance by calling the policy before each batch.
 
     Parameters
     ----------
     instance : CacheInstance
-        What to serve.
+        Instance to serve.
     policy : CachePolicy
-        Who starts when.
+        Policy that chooses the requests to start.
     name : str
-        Its name.
+        Name of the policy.
     believed : IntArray
-        Shape (n,): batches each request is believed to occupy.
+        Shape (n,): number of batches of each request, as the policy believes.
     rng : numpy.random.Generator
-        The only source of randomness.
+        Source of all randomness.
     limits : CacheLimits
-        When to give up.
+        Limits of the run.
     """
     settings = settings_of(instance, policy, limits, shortest_first=False)
     state = new_state(instance, believed, settings, interpreted=True)
@@ -89,7 +89,7 @@ def run_reference(
 
 
 class _Decisions:
-    """What the policy is shown and what it answers."""
+    """Calls of a policy, and the states passed to it."""
 
     def __init__(
         self, order: IntArray, policy: CachePolicy, name: str, rng: np.random.Generator
@@ -98,12 +98,12 @@ class _Decisions:
         self.seen: tuple[int, Waiting] | None = None
 
     def start_requests(self, state: MachineState) -> None:
-        """Let the requests start that the policy chooses.
+        """Start the requests that the policy chooses.
 
         Raises
         ------
         InputError
-            If the policy raises, or its answer is no choice or does not fit.
+            If the policy raises, or its answer is not valid positions or exceeds the memory.
         """
         counters = state.counters
         num_waiting = int(counters[WAITING])
@@ -125,7 +125,7 @@ class _Decisions:
         close_gaps(state)
 
     def shown(self, state: MachineState) -> CacheState:
-        """Return read-only copies, so that nothing a policy does reaches the run."""
+        """Return the state with read-only copies, so that a policy cannot modify the run."""
         counters = state.counters
         numbers = state.running.request[: counters[RUNNING]]
         by_arrival = np.argsort(numbers)
@@ -140,7 +140,7 @@ class _Decisions:
         )
 
     def waiting(self, state: MachineState) -> Waiting:
-        """Return those who wait, in order of arrival: the same object until they change."""
+        """Return the waiting requests in order of arrival; the same object until they change."""
         changes = int(state.counters[CHANGES])
         if self.seen is None or self.seen[0] != changes:
             numbers, requests = state.queue[: state.counters[WAITING]], state.requests
@@ -149,15 +149,15 @@ class _Decisions:
         return self.seen[1]
 
 
-#: An engine: instance, policy, its name, believed batches, generator, limits.
+#: An engine: instance, policy, its name, believed batches, random generator, limits.
 Runner: TypeAlias = Callable[
     [CacheInstance, CachePolicy, str, IntArray, np.random.Generator, CacheLimits], CacheRun
 ]
-#: What the compiled engine saves per batch that a request occupies [s].
+#: Time that the compiled engine saves per batch of a request [s].
 _SAVED_S = 1.5e-5
-#: Policies that the kernel knows.
+#: Policies that the kernel supports.
 _COMPILED = (LookAhead, Protection, BetaClearing)
-#: The kernel's sort keys are length · n + number; beyond this they could leave 64-bit integers.
+#: The kernel's sort keys are length · n + number and must fit into 64 bits.
 _MAX_KEY = 2**62
 
 
@@ -175,24 +175,25 @@ def serve(
     Parameters
     ----------
     instance : CacheInstance or LatencyProblem
-        What to serve; a problem runs in unit rounds.
+        Instance to serve; a problem runs in unit rounds.
     algorithm : str or CachePolicy
         A name such as ``"mc-sf"``, ``"beta-clearing:alpha=0.2:beta=0.1"`` or ``module:function``,
         or a policy made for this run.
     predicted : IntArray, optional
-        Shape (n,), predicted outputs [tokens], >= 1; exact lengths by default. An outlived
-        prediction grows with the request, also for later starts.
+        Shape (n,), predicted outputs [tokens], >= 1; exact lengths by default. A prediction that a
+        request exceeds is extended, also for later starts of it.
     seed : int
         Seed of all random draws.
     engine : Engine
-        Which engine runs.
+        Engine to use.
     limits : CacheLimits, optional
-        When to give up.
+        Limits of the run.
 
     Raises
     ------
     InputError
-        If a value breaks its rule, the policy answers wrongly, or cannot be compiled on request.
+        If a value is invalid, the policy returns an invalid answer, or it cannot be compiled as
+        requested.
     """
     if isinstance(instance, LatencyProblem):
         instance = CacheInstance.in_rounds(instance)
@@ -206,10 +207,9 @@ def serve(
 
 
 def believed_batches(instance: CacheInstance, predicted: IntArray | None, delta: int) -> IntArray:
-    """Return the batches that a policy is to believe each request occupies.
+    """Return the number of batches that the policy assumes for each request.
 
-    ``ô + δ``, but never more than fits into the memory alone: every request is known to fit.
-    Exact lengths need no margin and get none.
+    ``ô + δ``, limited by the memory, since every request fits alone. Exact lengths need no margin.
     """
     if predicted is None:
         return instance.num_batches
@@ -232,13 +232,13 @@ def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) 
         engine, able=_is_compiled(policy, instance), kernels="kv-cache", saved_s=saved_s
     ):
         return run_reference
-    # Numba takes longer to load than a short run takes in Python.
+    # Loading Numba takes longer than a short interpreted run.
     from bfio.kvcache.compiled import run_compiled
 
     return run_compiled
 
 
 def _is_compiled(policy: CachePolicy, instance: CacheInstance) -> bool:
-    """Whether the kernel knows this policy (no subclass of it) and can hold its sort keys."""
+    """Whether the kernel supports this policy (no subclasses) and its sort keys fit."""
     longest = int(instance.num_batches.max(initial=1)) + instance.memory
     return type(policy) in _COMPILED and longest * len(instance) < _MAX_KEY

@@ -1,6 +1,6 @@
-"""JSON documents, packed: the same document gives the same bytes.
+"""Compressed JSON documents with reproducible bytes, and exact numbers in JSON.
 
-Objectives and bounds of entries: integers, or fractions where programs are continuous.
+Objectives and bounds are integers, or fractions for continuous programs.
 """
 
 import hashlib
@@ -15,27 +15,27 @@ from formulations.errors import InputError
 
 
 def canonical(document: Any) -> str:
-    """Return the text of a document whose digest counts: sorted keys, no blanks."""
+    """Return the canonical text of a document, used for its digest: sorted keys, no blanks."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
 def digest_of(document: Any) -> str:
-    """Return 16 hexadecimal digits of a document, as `ProblemData.digest` does."""
+    """Return the 16-digit hexadecimal digest of a document, as `ProblemData.digest` does."""
     return hashlib.sha256(canonical(document).encode()).hexdigest()[:16]
 
 
 def packed(document: Any) -> bytes:
-    """Return a document as `read_packed` reads it."""
+    """Return a document in the compressed format of `read_packed`."""
     return lzma.compress(canonical(document).encode(), preset=9 | lzma.PRESET_EXTREME)
 
 
 def read_packed(path: Path) -> Any:
-    """Return the document of a packed file.
+    """Return the document in a compressed file.
 
     Raises
     ------
     InputError
-        If there is none.
+        If the file is missing or damaged.
     """
     try:
         return parse_json(lzma.decompress(path.read_bytes()).decode("utf-8"))
@@ -46,12 +46,12 @@ def read_packed(path: Path) -> Any:
 
 
 def read_plain(path: Path) -> Any:
-    """Return the document of a text file.
+    """Return the document in a text file.
 
     Raises
     ------
     InputError
-        If there is none.
+        If the file is missing or damaged.
     """
     try:
         return parse_json(path.read_text(encoding="utf-8"))
@@ -60,7 +60,7 @@ def read_plain(path: Path) -> Any:
 
 
 def lines_text(head: dict[str, Any], name: str, lines: list[str]) -> str:
-    """Return a document whose last field is a list (or object) of one line each: good to diff."""
+    """Return a document with one line per element of its last field, for readable diffs."""
     fields = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     opening, closing = ("{", "}") if lines and lines[0].startswith('"') else ("[", "]")
     body = ",\n".join(lines)
@@ -71,12 +71,12 @@ Value: TypeAlias = int | Fraction
 
 
 def read_value(document: object, where: str) -> Value:
-    """Return the number that a document holds: an integer, or a text such as ``"7/3"``.
+    """Return the number in a JSON value: an integer, or a text such as ``"7/3"``.
 
     Raises
     ------
     InputError
-        If it is neither.
+        If the value is not an exact number.
     """
     if type(document) is int:
         return document
@@ -89,18 +89,18 @@ def read_value(document: object, where: str) -> Value:
 
 
 def written_value(value: Value) -> int | str:
-    """Return what `read_value` reads."""
+    """Return a value in the format of `read_value`."""
     value = plain(value)
     return value if isinstance(value, int) else str(value)
 
 
 def plain(value: Value) -> Value:
-    """Return whole fractions as integers."""
+    """Return integral fractions as integers."""
     return int(value) if value.denominator == 1 else value
 
 
 def value_text(value: Value | None, scale: int = 1) -> str:
-    """Write a value for a person in units of the problem, rounded if it is no whole number."""
+    """Format a value in units of the problem, rounded if it is not an integer."""
     if value is None:
         return "–"
     exact = Fraction(value) / scale

@@ -1,10 +1,9 @@
-"""The library on disk: entries, each a frozen problem and the best that is known of it.
+"""The library on disk: entries, each a frozen problem with its best known solution and bound.
 
-The entries of the library as files: problems never change, best known values do.
-
-``index.json`` names every entry, one line each; ``problems/NAME.json.xz`` holds its problem;
-``best-known.json`` one line of solution and values; ``certificates/NAME.json.xz`` what proves the
-bound, where it is more than a word; ``sources.json`` whose data the problems were made from.
+Problems never change; best known values do. ``index.json`` lists every entry, one per line.
+``problems/NAME.json.xz`` is its problem. ``best-known.json`` has a line of solution and values per
+entry. ``certificates/NAME.json.xz`` is the proof of the bound, if it has more than its kind.
+``sources.json`` lists the data from which problems were made.
 """
 
 import json
@@ -34,26 +33,26 @@ from formulations.errors import InputError, did_you_mean, use_one_of
 
 
 class Status(StrEnum):
-    """How far a problem is solved."""
+    """Solution status of a problem."""
 
-    #: A certificate proves that nothing is better than the best known solution.
+    #: A certificate proves that the best known solution is optimal.
     CLOSED = "closed"
-    #: A method says so, but no certificate: it is believed at most.
+    #: A method claims optimality, but without a certificate.
     CLAIMED = "claimed"
-    #: Neither.
+    #: Optimality is neither certified nor claimed.
     OPEN = "open"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Who found something.
+    """The origin of a solution or bound.
 
     Parameters
     ----------
     method : str
-        A method of `bfio`, or a person and a solver.
+        A method of `bfio`, or a person with a solver.
     version : str
-        Its version, with the commit.
+        Version of the method, with the commit.
     """
 
     method: str
@@ -61,7 +60,7 @@ class Origin:
 
     @classmethod
     def from_mapping(cls, document: object, where: str) -> "Origin":
-        """Read one."""
+        """Read an origin from a JSON object."""
         fields = check_keys(document, where, ("method", "version"))
         return cls(str(fields["method"]), str(fields["version"]))
 
@@ -72,26 +71,26 @@ class Origin:
 
 @dataclass(frozen=True)
 class BestKnown:
-    """The best that is known of a problem.
+    """The best known solution and bounds of a problem.
 
     Parameters
     ----------
     objective : int or Fraction
-        Of the solution, scaled as the problem is.
+        Objective of the solution, in the scale of the problem.
     solution : mapping
-        Its fields, as the answer of the command has them.
+        Fields of the solution, as in the answer of the command.
     found_by : Origin
-        Who found it.
+        Origin of the solution.
     bound : int or Fraction
-        What the certificate proves.
+        Bound that the certificate proves.
     certificate : str
-        Its kind.
+        Kind of the certificate.
     proven_by : Origin
-        Who found the certificate.
+        Origin of the certificate.
     claim : int or Fraction, optional
-        A tighter bound that a method derived in integers but left no certificate of.
+        A tighter bound that a method derived in integers without a certificate.
     claimed_by : Origin, optional
-        That method; present iff there is a claim.
+        Origin of the claim; present iff there is a claim.
     """
 
     objective: Value
@@ -105,32 +104,32 @@ class BestKnown:
 
     @property
     def status(self) -> Status:
-        """Whether objective and bound, or claim, meet."""
+        """Status by comparing the objective with bound and claim."""
         if self.objective == self.bound:
             return Status.CLOSED
         return Status.CLAIMED if self.objective == self.claim else Status.OPEN
 
     @property
     def gap(self) -> float:
-        """Distance of objective and certified bound, as a part of the larger one."""
+        """Difference of objective and certified bound, relative to the larger one."""
         larger = Fraction(max(self.objective, self.bound))
         distance = abs(Fraction(self.objective) - Fraction(self.bound))
         return float(distance / larger) if larger else 0.0
 
     @classmethod
     def from_mapping(cls, document: object, where: str) -> "BestKnown":
-        """Read what `to_mapping` wrote.
+        """Read the output of `to_mapping`.
 
         Raises
         ------
         InputError
-            Naming the field.
+            If a field is invalid; the message names it.
         """
         required = ("objective", "solution", "found_by", "bound", "certificate", "proven_by")
         fields = check_keys(document, where, required, ("claim", "claimed_by"))
         claimed = "claim" in fields
         if claimed != ("claimed_by" in fields):
-            raise InputError(f"{where}.claim", "without its other half", "give both or neither")
+            raise InputError(f"{where}.claim", "given alone", "give both claim and claimed_by")
         return cls(
             objective=read_value(fields["objective"], f"{where}.objective"),
             solution=fields["solution"],
@@ -147,7 +146,7 @@ class BestKnown:
         )
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return a JSON document."""
+        """Return the object as JSON."""
         document = {
             "objective": written_value(self.objective),
             "bound": written_value(self.bound),
@@ -169,21 +168,21 @@ class Entry:
     Parameters
     ----------
     name : str
-        Its name, for ever.
+        Name of the entry; it never changes.
     kind_name : str
         A name of `bfio.library.kinds.KINDS`.
     family : str
-        Under what tables count it.
+        Family of problems in tables.
     about : str
-        Where it comes from, in a line.
+        Origin of the problem, in one line.
     source : str
-        Name of the data it was made from, in `bfio.library.sources`.
+        Name of the source data, see `sources`.
     digest : str
-        16 hexadecimal digits of the problem document.
+        First 16 hexadecimal digits of the hash of the problem document.
     folder : Path
-        Where its files are.
+        Folder of its files.
     best : BestKnown, optional
-        What is known; None only until something was looked for.
+        Best known solution and bound; None only before the first computation.
     """
 
     name: str
@@ -197,7 +196,7 @@ class Entry:
 
     @property
     def kind(self) -> Kind:
-        """What reads, judges and verifies it."""
+        """The kind of problem, which reads, checks and verifies it."""
         if self.kind_name not in KINDS:
             raise InputError(
                 f"{self.name}.kind",
@@ -208,12 +207,12 @@ class Entry:
 
     @property
     def status(self) -> Status:
-        """How far it is solved."""
+        """Solution status."""
         return Status.OPEN if self.best is None else self.best.status
 
     @cached_property
     def document(self) -> Any:
-        """The problem as JSON: what the commands read."""
+        """The problem as JSON, in the input format of the commands."""
         return read_packed(self.folder / "problems" / f"{self.name}.json.xz")
 
     @cached_property
@@ -223,37 +222,37 @@ class Entry:
 
     @property
     def scale(self) -> int:
-        """How many units of objective and bound make one unit of the problem's own."""
+        """Number of units of objective and bound per unit of the problem."""
         return self.kind.scale(self.problem)
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:
-        """The document that proves the bound; None before anything was looked for."""
+        """The document that proves the bound; None before the first computation."""
         if self.best is None:
             return None
         path = self.folder / "certificates" / f"{self.name}.json.xz"
-        # One that holds nothing but its kind has no file.
+        # A certificate with only its kind has no file.
         if not path.exists():
             return {"kind": self.best.certificate}
         document: Mapping[str, Any] = read_packed(path)
         return document
 
 
-#: Version of the set of problems: it grows by whole versions, and no problem ever changes.
+#: Version of the set of problems: it grows in whole versions; existing problems never change.
 VERSION = 2
-#: The library that comes with the package.
+#: Folder of the library in the package.
 DATA = Path(__file__).parent / "data"
 _FIELDS = ("name", "kind", "family", "about", "source", "digest")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Whose data problems were made from.
+    """Source data of problems.
 
     Parameters
     ----------
     title, licence, attribution, changes : str
-        What it is, under which licence it is given on, whom to name, and what was changed.
+        Title of the data, licence, required attribution, and changes made.
     """
 
     title: str
@@ -268,7 +267,7 @@ def entries(folder: Path = DATA) -> tuple[Entry, ...]:
     Raises
     ------
     InputError
-        If a file is missing or damaged, naming it.
+        If a file is missing or damaged; the message names it.
     """
     return tuple(_read(folder).values())
 
@@ -279,7 +278,7 @@ def entry(name: str, folder: Path = DATA) -> Entry:
     Raises
     ------
     InputError
-        If there is none of that name.
+        If there is no entry with this name.
     """
     known = _read(folder)
     if name not in known:
@@ -289,7 +288,7 @@ def entry(name: str, folder: Path = DATA) -> Entry:
 
 
 def sources(folder: Path = DATA) -> dict[str, Source]:
-    """Return whose data the problems were made from, by name."""
+    """Return the source data of the problems, by name."""
     document = read_plain(folder / "sources.json")
     return {name: Source(**fields) for name, fields in document.items()}
 
@@ -300,7 +299,7 @@ def write_problem(folder: Path, made: Entry, document: Any) -> None:
     Raises
     ------
     InputError
-        If the entry exists with another problem: problems are frozen.
+        If the entry exists with another problem, since problems are frozen.
     """
     if digest_of(document) != made.digest:
         raise InputError(made.name, "its problem has changed", "give it another name")
@@ -318,7 +317,7 @@ def write_index(folder: Path, all_entries: Iterable[Entry]) -> None:
 def write_best(
     folder: Path, best: Mapping[str, BestKnown], certificates: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Write the best known of all entries, and the certificates of those that changed."""
+    """Write the best known values of all entries, and the changed certificates."""
     for name, certificate in certificates.items():
         path = folder / "certificates" / f"{name}.json.xz"
         if set(certificate) == {"kind"}:

@@ -1,7 +1,7 @@
-"""Verify entries from the problem data alone, and judge solutions from anywhere.
+"""Verification of entries from the problem data, and evaluation of external solutions.
 
-Nothing here knows a solver: the digest of the problem is taken again, its checker recomputes the
-objective of the solution, and the verifier of its certificates derives the bound again.
+No solver is used: the digest of the problem is recomputed, the checker of the problem recomputes
+the objective of the solution, and the verifier of certificates recomputes the bound.
 """
 
 import time
@@ -17,18 +17,18 @@ from formulations.errors import InputError
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verifying an entry found.
+    """Result of verifying an entry.
 
     Parameters
     ----------
     name : str
-        The entry.
+        Name of the entry.
     status : Status
-        What the entry says of itself; believed only without faults.
+        Status according to the entry; valid only without faults.
     faults : tuple of str
-        What is wrong; empty if nothing is.
+        Faults found; empty if there are none.
     is_certified : bool
-        Whether the bound was derived again.
+        Whether the bound was recomputed.
     seconds : float
         Wall-clock time.
     """
@@ -41,28 +41,28 @@ class Verdict:
 
     @property
     def is_sound(self) -> bool:
-        """Whether everything that the entry says was found again."""
+        """Whether all values of the entry were confirmed."""
         return not self.faults
 
 
 @dataclass(frozen=True)
 class SolutionVerdict:
-    """What a solution from anywhere is worth.
+    """Evaluation of an external solution.
 
     Parameters
     ----------
     name : str
-        The entry.
+        Name of the entry.
     objective : int or Fraction, optional
-        Recomputed; None if the solution is infeasible.
+        Recomputed objective; None if the solution is infeasible.
     violations : mapping
-        Violated constraints and by how much.
+        Violated constraints and the amounts.
     best_known : int or Fraction, optional
         Best known objective.
     is_better : bool
-        Whether it beats that.
+        Whether the solution is better than the best known one.
     closes : bool
-        Whether it meets the certified bound, so that it is optimal.
+        Whether it equals the certified bound, so that it is optimal.
     """
 
     name: str
@@ -79,9 +79,9 @@ def verify(entry: Entry, *, bounds: bool = True) -> Verdict:
     Parameters
     ----------
     entry : Entry
-        What to check.
+        Entry to check.
     bounds : bool
-        Whether the bound is derived again; that takes most of the time.
+        Whether the bound is recomputed, which takes most of the time.
     """
     began = time.perf_counter()
     faults: list[str] = []
@@ -104,19 +104,19 @@ def verify(entry: Entry, *, bounds: bool = True) -> Verdict:
 
 
 def check_solution(entry: Entry, document: Mapping[str, Any]) -> SolutionVerdict:
-    """Say whether a solution of an entry is feasible, and better than the best known.
+    """Check whether a solution of an entry is feasible and better than the best known one.
 
     Parameters
     ----------
     entry : Entry
         The problem.
     document : mapping
-        An answer of the command with ``--json``, or the fields of a solution.
+        JSON answer of the command with ``--json``, or the fields of a solution.
 
     Raises
     ------
     InputError
-        If it holds no solution of this problem's shape.
+        If the document has no solution of the right shape.
     """
     judged = entry.kind.judge(entry.problem, entry.kind.solution(entry.problem, document))
     best = entry.best
@@ -133,12 +133,12 @@ def check_solution(entry: Entry, document: Mapping[str, Any]) -> SolutionVerdict
 
 
 def check_solution_text(entry: Entry, text: str) -> SolutionVerdict:
-    """Judge what a file holds: a JSON answer, or another solver's solution of the MPS or LP file.
+    """Check a file: a JSON answer, or another solver's solution of the MPS or LP file.
 
     Raises
     ------
     InputError
-        If it holds no solution of this problem's shape.
+        If the file has no solution of the right shape.
     """
     from formulations.exchange import judge, parse_solution
 
@@ -164,7 +164,7 @@ def _faults_of_solution(entry: Entry, best: BestKnown) -> list[str]:
 
 
 def _contradictions(entry: Entry, best: BestKnown) -> list[str]:
-    """Return the bounds that the solution in hand refutes."""
+    """Return the bounds that the best known solution contradicts."""
     bounds = {"bound": best.bound, "claim": best.claim}
     return [
         f"{name}: {value} is refuted by the solution of {best.objective}"

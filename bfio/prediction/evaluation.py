@@ -1,4 +1,4 @@
-"""Predictors asked about requests whose lengths are known: both stages of BalanceRoute, C.2."""
+"""Evaluation of predictors on requests with known lengths: both stages of BalanceRoute, C.2."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from formulations.errors import InputError
 from formulations.keywords import check_kind
 from formulations.scalars import integer
 
-#: Points that a predictor is asked about at once, at most.
+#: Maximum number of points per call of a predictor.
 _AT_ONCE = 1 << 16
-#: Memory of a point while it is judged [bytes].
+#: Memory per point of an evaluation [bytes].
 _POINT_BYTES = 150
-#: Calls that are timed, and requests of a large one of them.
+#: Number of timed calls, and number of requests in a large call.
 _CALLS, _LARGE = 100, 64
 _MANTISSAS = (1, 2, 5)
 
@@ -57,30 +57,30 @@ def evaluate_predictor(
     *,
     options: EvaluationOptions | None = None,
 ) -> PredictorReport:
-    """Measure a predictor on a trace: the first part trains it, the rest judges it.
+    """Evaluate a predictor on a trace: the first part trains it, the rest tests it.
 
     Parameters
     ----------
     workload : Workload
-        The trace, in order of arrival; if it has a history, that trains, not its first part.
+        The trace in order of arrival; if it has a history, that is used for training instead.
     predictor : str or Predictor
-        Name of a registered one, ``module:object``, or an object of one's own; requests are named
-        to it by their index among the evaluated ones.
+        Name of a registered predictor, ``module:object``, or an object. Requests are identified by
+        their index among the evaluated ones.
     look_ahead : int
         ``H >= 1``.
     options : EvaluationOptions, optional
-        How; also as keywords of their own.
+        Options of the evaluation; each field can be given as a keyword instead.
 
     Returns
     -------
     PredictorReport
-        Both stages, their composite, their calibration, and what a call costs.
+        Both stages, their composite, calibration, and the time of a call.
 
     Raises
     ------
     InputError
-        If an argument is out of range, nothing is left to evaluate, or the predictor breaks its
-        contract.
+        If an argument is out of range, no request is left to evaluate, or the predictor violates
+        its interface.
     """
     check_kind(
         workload, Workload, "workload", "evaluate_predictor(workload, predictor, look_ahead)"
@@ -134,7 +134,7 @@ def evaluate_predictor(
 
 
 def default_predictors() -> list[str]:
-    """Return the predictors that learn lengths and know none: all whose packages are there."""
+    """Return the predictors that learn lengths without knowing them, if their packages exist."""
     specs = [find(name) for name in names()]
     return [
         spec.name
@@ -146,15 +146,15 @@ def default_predictors() -> list[str]:
 
 
 def split(workload: Workload, options: EvaluationOptions) -> tuple[Workload, Workload]:
-    """Return what a predictor may learn from, and what it is judged by.
+    """Return the requests for training and for evaluation.
 
-    The history of the workload and the workload, if it has one; otherwise its first requests and
-    the others.
+    If the workload has a history, these are the history and the workload; otherwise its first
+    requests and the rest.
 
     Raises
     ------
     InputError
-        If no request is left to evaluate, or one is to be learned from and there is none.
+        If no request is left to evaluate, or training is requested but has no requests.
     """
     kept = _of_outputs(workload, options)
     if workload.history is not None:
@@ -168,12 +168,12 @@ def split(workload: Workload, options: EvaluationOptions) -> tuple[Workload, Wor
 
 
 def _with_past(past: Workload, rest: Workload) -> tuple[Workload, Workload]:
-    """Return both, the first as the history of the other: keys of their prompts are the same."""
+    """Return both, with the first as history of the second; prompt keys stay comparable."""
     return past, replace(rest, history=past if len(past) else None)
 
 
 def _of_outputs(workload: Workload, options: EvaluationOptions) -> IntArray:
-    """Return the requests whose outputs are asked for, in order; one at least."""
+    """Return the indices of requests with outputs in the given range; at least one."""
     least, most = options.min_output or 1, options.max_output
     kept = workload.output_tokens >= least
     if most is not None:
@@ -195,7 +195,7 @@ def _points(evaluated: Workload, how: EvaluationOptions) -> Walk:
 def _answers(
     asked: CheckedPredictor, evaluated: Workload, points: Walk, look_ahead: int, online: int
 ) -> Estimates:
-    """Ask about all points, in turns of requests whose lengths are told after each."""
+    """Estimate all points, in groups of requests whose lengths are revealed after each group."""
     parts = []
     for turn in _turns(len(evaluated), online):
         first, last = np.searchsorted(points.requests, (turn[0], turn[-1] + 1))
@@ -214,10 +214,10 @@ def _turns(count: int, size: int) -> Iterator[IntArray]:
 
 
 def _times(asked: CheckedPredictor, points: Walk, look_ahead: int) -> tuple[float, float]:
-    """Return median times of calls about one request and, per request, about many [µs]."""
+    """Return median times of calls for one request and, per request, for many [µs]."""
     count = len(points.requests)
     chosen = np.linspace(0, count - 1, _CALLS).astype(np.int64)
-    # Spread over the points, as requests that are due at one step are of any age.
+    # Spread over the points, because requests due at one step have various ages.
     spread = (np.arange(_LARGE) * count) // _LARGE
     large = [(spread + shift) % count for shift in chosen.tolist()]
     small = [chosen[k : k + 1] for k in range(_CALLS)]
@@ -231,13 +231,13 @@ def _times(asked: CheckedPredictor, points: Walk, look_ahead: int) -> tuple[floa
 def _seconds(asked: CheckedPredictor, points: Walk, which: IntArray, look_ahead: int) -> float:
     requests, ages = points.requests[which], points.ages[which]
     began = perf_counter()
-    # What the engine calls: some predictors look it up.
+    # The call that the engine uses; some predictors look the value up.
     asked.remaining(requests, ages, look_ahead)
     return perf_counter() - began
 
 
 def _stage_2_errors(found: Estimates, remaining: IntArray, look_ahead: int) -> FloatArray:
-    # A mean is not read where it cannot happen: such a point was said to outlive the window.
+    # If p̂ = 0, the mean is undefined and the prediction is H.
     errors: FloatArray = np.abs(
         np.where(found.probability > 0, found.mean, look_ahead) - remaining
     )
@@ -262,7 +262,7 @@ def _root_mean_square(errors: FloatArray | IntArray) -> float:
 def _by_age(
     points: Walk, look_ahead: int, probability: FloatArray, stage_2: FloatArray, errors: FloatArray
 ) -> Iterator[AgeBin]:
-    """Yield the numbers of ages 0..9, 10..19, 20..49, and so on, of those that occur."""
+    """Yield the results for ages 0..9, 10..19, 20..49, and so on, where points occur."""
     edges = _edges(int(points.ages.max()))
     place = np.searchsorted(edges, points.ages, side="right") - 1
     for k, lower in enumerate(edges[:-1].tolist()):

@@ -1,13 +1,13 @@
-"""Whether output lengths are geometric, as theorem 2 of BF-IO takes them to be (BF-IO, fig. 5).
+"""Test whether output lengths are geometric, as Theorem 2 of BF-IO assumes (BF-IO, fig. 5).
 
 A geometric length has no memory: at each age a request ends with the next token with the same
-probability p, its hazard, and the mean of what remains is 1/p whatever its age. So besides the
-distance of the laws this measures hazard and mean residual life by age.
+probability p, its hazard, and its mean remaining length is 1/p. So the hazard and the mean
+residual life are measured by age, in addition to the distance of the distributions.
 
-The distance is that of Kolmogorov and Smirnov. Its textbook critical value, 1.36/√n, is of a
-continuous law that is known beforehand. Here the law is discrete and p is fitted to the same
-lengths, for which that value is far too large. The critical value is therefore simulated: samples
-of the fitted law, each with p fitted anew.
+The distance is that of Kolmogorov and Smirnov. Its textbook critical value, 1.36/√n, holds for a
+continuous law with known parameters. Here the law is discrete and p is fitted to the same lengths,
+for which that value is far too large. So the critical value is simulated from samples of the
+fitted law, each with p fitted again.
 """
 
 from collections.abc import Sequence
@@ -22,37 +22,38 @@ from bfio.workloads.statistics import ks_to_geometric
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
 
-#: Level of the test; intervals are of 1 minus it.
+#: Level of the test; intervals have the level 1 - LEVEL.
 LEVEL = 0.05
-#: Samples that the critical value is of, and their seed.
+#: Number of samples for the critical value, and their seed.
 SAMPLES, _SEED = 399, 20_240_601
-#: Bins of ages, each with about as many ends.
+#: Number of bins of ages, each with about the same number of ends.
 BINS = 12
-#: Lengths below which nothing is said.
+#: Minimum number of lengths.
 LEAST = 30
 _NORMAL = 1.959964
-#: Pairs of bins that tell one way for each that tells the other, if it is mostly so.
+#: Minimum ratio of pairs of bins in one direction to those in the other for a mostly monotone
+#: trend.
 _MOSTLY = 3
 
 
 @dataclass(frozen=True)
 class AgeInterval:
-    """What is known of ages ``lower <= a < upper`` [tokens].
+    """Estimates for ages ``lower <= a < upper`` [tokens].
 
     Parameters
     ----------
     lower, upper : int
-        The ages.
+        Range of ages.
     at_risk : int
-        Requests that reach age ``lower``.
+        Number of requests that reach age ``lower``.
     ends : int
-        Requests that end at one of these ages, with token ``a + 1``.
+        Number of requests that end at one of these ages, with token ``a + 1``.
     hazard, hazard_lower, hazard_upper : float
-        Share of the tokens emitted at these ages that were the last one, and its 95 % interval
-        (Wilson); 1/mean at every age if lengths are geometric.
+        Share of the tokens emitted at these ages that were the last one, with its 95 % interval
+        (Wilson); equal to 1/mean at every age if lengths are geometric.
     residual, residual_lower, residual_upper : float
-        Mean tokens still to come at age ``lower``, and its 95 % interval; the mean length at
-        every age if lengths are geometric.
+        Mean number of remaining tokens at age ``lower``, with its 95 % interval; equal to the mean
+        length at every age if lengths are geometric.
     """
 
     lower: int
@@ -69,23 +70,23 @@ class AgeInterval:
 
 @dataclass(frozen=True)
 class GeometricFit:
-    """The geometric law on 1, 2, ... that is most likely, and how far lengths are from it.
+    """Maximum-likelihood geometric law on 1, 2, ..., and the distance of the lengths to it.
 
     Parameters
     ----------
     count : int
-        Lengths.
+        Number of lengths.
     p : float
         ``1/mean``, the maximum-likelihood fit.
     distance : float
-        Largest distance of the two distribution functions (Kolmogorov-Smirnov).
+        Maximum difference of the two distribution functions (Kolmogorov-Smirnov).
     critical : float
-        What a geometric sample of that size exceeds with probability 5 %.
+        Distance that a geometric sample of this size exceeds with probability 5 %.
     p_value : float
-        Probability that one is as far off, 1/400 at least.
+        Probability of at least this distance for a geometric sample, at least 1/400.
     residuals : tuple of float, optional
         Mean residual life at half the mean length m, at m and at 2m, in units of m; 1 if lengths
-        are geometric; None where no length is greater.
+        are geometric; None if no length is greater.
     ages : sequence of AgeInterval
         Hazard and mean residual life by age.
     """
@@ -100,15 +101,15 @@ class GeometricFit:
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the lengths are not geometric, at the level of 5 %."""
+        """Whether the geometric law is rejected at the level of 5 %."""
         return self.distance > self.critical
 
     @property
     def trend(self) -> str:
-        """How the hazard moves with age, as far as pairs of disjoint intervals tell.
+        """Trend of the hazard with age, from pairs of disjoint intervals.
 
-        ``rises`` or ``falls`` if all such pairs do, ``mostly`` so if there are more than three for
-        each that does not, ``rises and falls`` otherwise, ``flat`` without any such pair.
+        ``rises`` or ``falls`` if all these pairs do, ``mostly`` so if more than three do for each
+        that does not, ``rises and falls`` otherwise, ``flat`` if there are no disjoint pairs.
         """
         pairs = list(combinations(self.ages, 2))
         rises = sum(early.hazard_upper < late.hazard_lower for early, late in pairs)
@@ -120,12 +121,12 @@ class GeometricFit:
         return f"{'mostly ' * bool(min(rises, falls))}{'rises' if rises > falls else 'falls'}"
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return it as a plain document, verdict and trend included."""
+        """Return the fit as a JSON object, with verdict and trend."""
         told = {"rejected": self.is_rejected, "trend": self.trend, "verdict": self.verdict}
         return asdict(self) | told
 
     def cells(self) -> list[list[str]]:
-        """Return a line of texts per bin of ages, hazard and residual life by the mean."""
+        """Return a row of texts per bin of ages; values are scaled by the mean."""
         return [
             [
                 _range(e),
@@ -139,7 +140,7 @@ class GeometricFit:
 
     @property
     def verdict(self) -> str:
-        """One sentence: geometric or not, and what age tells."""
+        """One sentence on the test and on the hazard by age."""
         test = f"KS {self.distance:.3f}, 5 % critical value {self.critical:.3f}"
         if not self.is_rejected:
             return f"geometric is not rejected ({test}); hazard by age: {self.trend}"
@@ -169,12 +170,12 @@ def geometric_fit(lengths: IntArray, where: str = "output_tokens") -> GeometricF
     lengths : IntArray
         Shape (n,), n >= 30, each >= 1 [tokens].
     where : str
-        What errors name.
+        Place named in errors.
 
     Raises
     ------
     InputError
-        If there are fewer lengths, or all are 1.
+        If there are fewer than 30 lengths, or all are 1.
     """
     if len(lengths) < LEAST:
         raise InputError(where, f"{len(lengths)} lengths", f"give {LEAST} or more")
@@ -196,7 +197,7 @@ def geometric_fit(lengths: IntArray, where: str = "output_tokens") -> GeometricF
 
 
 def _residual(lengths: IntArray, age: int) -> float | None:
-    """Return the mean residual life at an age over the mean length."""
+    """Return the mean residual life at an age, divided by the mean length."""
     left = lengths[lengths > age] - age
     return float(left.mean() / lengths.mean()) if len(left) else None
 
@@ -208,16 +209,16 @@ def _distances_of_samples(count: int, p: float) -> FloatArray:
 
 
 def ages_of(lengths: IntArray, bins: int = BINS) -> list[AgeInterval]:
-    """Return hazard and mean residual life in bins of ages with about equally many ends.
+    """Return hazard and mean residual life in bins of ages with about equal numbers of ends.
 
     Parameters
     ----------
     lengths : IntArray
         Shape (n,), each >= 1 [tokens].
     bins : int
-        Bins at most; lengths that occur often make fewer of them.
+        Maximum number of bins; frequent equal lengths reduce it.
     """
-    # A request of length o ends at age o - 1, the age at which it emits its last token.
+    # A request of length o ends at age o - 1, at which it emits its last token.
     ends = np.sort(lengths) - 1
     inner = ends[(np.arange(1, bins) * len(ends)) // bins]
     edges = np.unique(np.concatenate([[0], inner, [ends[-1] + 1]]))
@@ -230,7 +231,7 @@ def _interval(ends: IntArray, lower: int, upper: int) -> AgeInterval:
     emitted = int((np.minimum(alive, upper - 1) - lower + 1).sum())
     low, high = wilson(count, emitted)
     left = alive - lower + 1
-    # Of one request nothing is known of the spread.
+    # The spread cannot be estimated from a single request.
     half = _NORMAL * float(left.std(ddof=1)) / sqrt(len(left)) if len(left) > 1 else np.inf
     mean = float(left.mean())
     return AgeInterval(
@@ -244,5 +245,5 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     scale = 1 + z * z / trials
     centre = (share + z * z / (2 * trials)) / scale
     half = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / scale
-    # In floats an end may miss the estimate in the last place.
+    # Rounding errors may put an end on the wrong side of the estimate.
     return min(max(0.0, centre - half), share), max(min(1.0, centre + half), share)

@@ -1,4 +1,4 @@
-"""How predictors are evaluated: which requests train, which are asked about, and when."""
+"""Options of an evaluation: requests for training and evaluation, and ages of the points."""
 
 from __future__ import annotations
 
@@ -16,31 +16,30 @@ from formulations.scalars import MAX_TOKENS, integer
 @known_fields
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """The options of an evaluation, checked.
+    """The options of an evaluation, validated.
 
     Parameters
     ----------
     train_share : Fraction
-        The first requests of the trace, this share of them, are the history that predictors learn
-        from; the rest is evaluated. Their order is that of arrival, so no predictor is asked about
-        a request that arrived before one it has learned from. (A workload that has a history is
-        evaluated as a whole.)
+        Share of the trace, from its start, that forms the history for training; the rest is
+        evaluated. Requests are in order of arrival, so every evaluated request arrived after the
+        training ones. (If the workload has a history, all its requests are evaluated.)
     every : int
-        ``K``: each evaluated request is asked about at ages 0, K, 2K, ... until it ends.
+        ``K``: each evaluated request gives points at ages 0, K, 2K, ... until it ends.
     max_age : int, optional
-        No question beyond this age [tokens].
+        Maximum age of a point [tokens].
     online : int
-        If positive, the evaluated requests are taken in turns of so many, and after each turn the
-        predictor is told their output lengths, so that it can learn on; 0 tells it nothing.
+        If positive, requests are evaluated in groups of this size, and after each group the
+        predictor receives their output lengths, so that it can continue to learn. 0: never.
     min_output, max_output : int, optional
-        Only requests with such output lengths, in history and evaluation alike [tokens].
+        Range of output lengths of requests, in history and evaluation [tokens].
     seed : int
-        Seed of predictors that draw.
+        Seed of random predictors.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     train_share: Fraction = option(
@@ -65,7 +64,7 @@ class EvaluationOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Validate, and turn the share into a fraction."""
+        """Validate, and convert the share to a fraction."""
         object.__setattr__(self, "train_share", _share(self.train_share))
         for name, least, most in (
             ("every", 1, MAX_TOKENS), ("max_age", 0, MAX_TOKENS), ("online", 0, MAX_TOKENS),

@@ -1,6 +1,6 @@
-"""Plots of evaluations: ROC, calibration, errors by age.
+"""Figures of evaluations (ROC, calibration, errors by age) and of geometric fits.
 
-A row of panels for each trace: how far it is from geometric, and what age tells.
+A geometric figure has a row of panels per trace: survival, hazard and mean residual life.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from bfio.prediction.report import PredictorReport
     from formulations.arrays import FloatArray, IntArray
 
-#: Calibration bins with fewer points than this share of all are drawn small.
+#: Calibration bins with a smaller share of the points have small markers.
 _RARE = 0.01
 
 
 def evaluation_figure(reports: "Sequence[PredictorReport]") -> ShownFigure:
-    """Draw ROC curves, calibration and stage-2 error by age: a row of panels for each window."""
+    """Draw ROC curves, calibration and stage-2 error by age: a row of panels per window."""
     horizons = list(dict.fromkeys(report.look_ahead for report in reports))
     with mpl.rc_context(STYLE):
         size = (10.5, 3.2 * len(horizons) + 0.4)
@@ -95,12 +95,12 @@ _LAW, _DATA = "0.5", "C0"
 
 
 def geometric_figure(traces: "Mapping[str, tuple[IntArray, GeometricFit]]") -> ShownFigure:
-    """Draw survival, hazard and mean residual life by age, each beside the geometric law's.
+    """Draw survival, hazard and mean residual life by age, each with that of the geometric law.
 
     Parameters
     ----------
     traces : mapping
-        Name to lengths and their fit.
+        Lengths and their fit, by name of the trace.
     """
     with mpl.rc_context(STYLE):
         size = (10, 1.9 * len(traces) + 0.5)
@@ -156,5 +156,5 @@ def _draw_residual(axes: "Axes", fit: GeometricFit) -> None:
 
 
 def _ends(values: "FloatArray") -> "FloatArray":
-    """Return the heights of steps with that of the last one at its end, too."""
+    """Return the heights of steps, with the last one repeated at its right end."""
     return np.append(values, values[-1])

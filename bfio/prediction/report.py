@@ -1,9 +1,10 @@
-"""What an evaluation found: one predictor, one window, one trace.
+"""The report of an evaluation: one predictor, one look-ahead window, one trace.
 
-Measures (ROC, Brier score, calibration) are written here, since scikit-learn is an extra; tests
-compare.
+The measures (ROC, Brier score, calibration) are implemented here, because scikit-learn is
+optional; tests compare with it.
 
-An independent look at reports: what is asked is counted anew, and parts must make the whole.
+`report_violations` checks a report independently: it recounts the points and compares totals with
+the sums of parts.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from formulations.frames import data_frame, html_paragraphs, html_table
 if TYPE_CHECKING:
     from bfio.decode.plots import ShownFigure
 
-#: Bins of calibration curves, equally wide.
+#: Number of calibration bins of equal width.
 CALIBRATION_BINS = 10
 
 
 def roc_auc(scores: FloatArray, positive: BoolArray) -> float | None:
     """Return the area under the ROC curve; None if only one class occurs.
 
-    It is the share of pairs of a positive and a negative in which the positive has the higher
-    score, equal scores counting one half; computed by ranks, exactly but for the last division.
+    It is the share of (positive, negative) pairs in which the positive has the higher score; ties
+    count one half. It is computed by ranks, exactly except for the last division.
 
     Parameters
     ----------
@@ -61,9 +62,9 @@ def roc_curve(
     Parameters
     ----------
     scores, positive
-        As in `roc_auc`, both classes among them.
+        As in `roc_auc`; both classes must occur.
     most : int
-        Points returned at most; of more, evenly spaced ones.
+        Maximum number of points, evenly spaced.
     """
     _, level = np.unique(-scores, return_inverse=True)
     hits = np.cumsum(np.bincount(level[positive], minlength=level.max() + 1))
@@ -78,22 +79,22 @@ def _from_zero(counts: IntArray) -> FloatArray:
 
 
 def brier_score(probabilities: FloatArray, positive: BoolArray) -> float:
-    """Return the mean of ``(p - [positive])²``; the base rate c alone scores ``c(1 - c)``."""
+    """Return the mean of ``(p - [positive])²``; the constant base rate c gives ``c(1 - c)``."""
     return float(np.mean((probabilities - positive) ** 2))
 
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Points whose probability lies in a bin.
+    """Points whose probability is in a bin.
 
     Parameters
     ----------
     lower, upper : float
-        The bin, its upper end only in the last one.
+        Range of the bin; only the last bin includes its upper end.
     count : int
-        Points in it.
+        Number of points in the bin.
     mean_probability, share_positive : float
-        What was stated of them on average, and what came true.
+        Mean predicted probability, and observed frequency.
     """
 
     lower: float
@@ -106,7 +107,7 @@ class CalibrationBin:
 def calibration(
     probabilities: FloatArray, positive: BoolArray, bins: int = CALIBRATION_BINS
 ) -> list[CalibrationBin]:
-    """Return stated and true frequencies by equally wide bins; empty bins are left out."""
+    """Return predicted and observed frequencies by bins of equal width, without empty bins."""
     place = np.minimum((probabilities * bins).astype(np.int64), bins - 1)
     counts = np.bincount(place, minlength=bins)
     stated = np.bincount(place, probabilities, minlength=bins)
@@ -119,15 +120,15 @@ def calibration(
 
 
 def calibration_error(curve: list[CalibrationBin]) -> float:
-    """Return the mean distance of stated and true frequencies, each bin by its points."""
+    """Return the mean difference of predicted and observed frequencies, weighted by points."""
     total = sum(entry.count for entry in curve)
     off = (entry.count * abs(entry.mean_probability - entry.share_positive) for entry in curve)
     return sum(off) / total
 
 
-#: Fields that documents call by the option that sets them.
+#: Fields whose key in JSON is the name of the option that sets them.
 _KEYS = {"look_ahead": LOOK_AHEAD}
-#: Columns of tables: value, heading.
+#: Columns of tables: field and heading.
 COLUMNS = {
     "points": "points",
     "base_rate": "base\nrate",
@@ -149,20 +150,20 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class AgeBin:
-    """The points of an evaluation whose age lies in a bin; see `PredictorReport`.
+    """Points of an evaluation whose age is in a bin; see `PredictorReport`.
 
     Parameters
     ----------
     lower, upper : int
         Ages ``lower <= a < upper`` [tokens].
     points : int
-        Points in it.
+        Number of points in the bin.
     base_rate : float
-        Share of them that end within the window.
+        Share of the points that end within the window.
     auc, conditional_mae : float, optional
-        As of all points; None where undefined.
+        As for all points; None where undefined.
     composite_mae : float
-        As of all points.
+        As for all points.
     """
 
     lower: int
@@ -176,50 +177,50 @@ class AgeBin:
 
 @dataclass(frozen=True, repr=False)
 class PredictorReport:
-    """How good a predictor is on a trace.
+    """Quality of a predictor on a trace.
 
-    A point is a request at an age; r are its remaining steps, and it is positive if ``r <= H``.
+    A point is a request at an age, with r remaining steps. It is positive if ``r <= H``.
 
     Parameters
     ----------
     predictor : str
-        Its name.
+        Name of the predictor.
     look_ahead : int
         ``H``.
     requests : str
-        The requests, in words.
+        Description of the requests.
     options : EvaluationOptions
-        How it was evaluated.
+        Options of the evaluation.
     trained_on, evaluated_on : int
-        Requests of the history and of the evaluation.
+        Number of requests in the history and in the evaluation.
     points : int
-        Points of the evaluation.
+        Number of points of the evaluation.
     base_rate : float
         Share of positive points, c.
     auc : float, optional
-        Stage 1: area under the ROC curve of p̂; None if there is one class only.
+        Stage 1: area under the ROC curve of p̂; None if only one class occurs.
     brier, brier_base_rate : float
         Stage 1: mean ``(p̂ - [r <= H])²``, and that of the constant c, ``c(1 - c)``.
     calibration_error : float
-        Mean distance of stated and true frequencies over the bins of ``calibration``.
+        Mean difference of predicted and observed frequencies over the bins of ``calibration``.
     conditional_mae, conditional_mae_constant : float, optional
-        Stage 2: mean ``|μ̂ - r|`` over the positive points, where ``μ̂`` counts as H if p̂ = 0, and
-        the least that one constant for all of them could have [steps]; None without positives.
+        Stage 2: mean ``|μ̂ - r|`` over the positive points, where ``μ̂`` is H if p̂ = 0, and its
+        minimum over constant predictions [steps]; None without positive points.
     composite_mae, composite_mae_none : float
         Mean ``|ŷ - min(r, H)|`` of the composite ``ŷ`` (eq. 6), and that of ``ŷ = H`` [steps].
     composite_rmse, composite_rmse_none : float
-        Roots of mean squares of the same [steps]. ``ŷ`` estimates a mean, which has the least
-        squares; the least absolute error belongs to the median, which is H where few end.
+        Root mean squares of the same errors [steps]. ``ŷ`` estimates a mean, which minimises the
+        squared error. The median minimises the absolute error, and is H if few requests end.
     gated_mae : float
-        The same of what the engine takes: gated, rounded up.
+        Mean absolute error of the engine's values, which are gated and rounded up.
     gate_open_share : float
         Share of points with ``p̂ >= 1/2``.
     call_us, request_us : float
-        Median time of a call about one request, and per request of calls about 64 [µs].
+        Median time of a call for one request, and per request for calls with about 64 [µs].
     calibration : sequence of CalibrationBin
-        Stated and true frequencies.
+        Predicted and observed frequencies.
     by_age : sequence of AgeBin
-        Parts of the points.
+        Results by bins of age.
     roc : tuple of FloatArray, optional
         False and true positive rates, see `bfio.prediction.report.roc_curve`.
     """
@@ -258,14 +259,14 @@ class PredictorReport:
         )
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return it as a plain document: all but the ROC curve."""
+        """Return the report as a JSON object, without the ROC curve."""
         options = {name: _plain(value) for name, value in asdict(self.options).items()}
         own = {_KEYS.get(k, k): v for k, v in vars(self).items() if k not in ("options", "roc")}
         bins = {k: [asdict(entry) for entry in own[k]] for k in ("calibration", "by_age")}
         return own | options | bins | {"remarks": self.remarks()}
 
     def to_frame(self) -> Any:
-        """Return its numbers by age as a data frame of pandas, a line per bin.
+        """Return the results by age as a pandas data frame, one row per bin.
 
         Raises
         ------
@@ -276,7 +277,7 @@ class PredictorReport:
         return data_frame([own | asdict(entry) for entry in self.by_age])
 
     def plot(self) -> ShownFigure:
-        """Return ROC curve, calibration and errors by age."""
+        """Draw ROC curve, calibration and errors by age."""
         from bfio.prediction.plots import evaluation_figure
 
         return evaluation_figure([self])
@@ -288,7 +289,7 @@ class PredictorReport:
 
     @property
     def settings(self) -> str:
-        """One line: requests, split, walk, what is told, version."""
+        """The settings in one line: requests, split, ages, online lengths, version."""
         told = self.options
         parts = [
             self.requests,
@@ -302,7 +303,7 @@ class PredictorReport:
         return ", ".join(filter(None, parts))
 
     def remarks(self) -> list[str]:
-        """Return what a reader of the numbers might not expect, a sentence each."""
+        """Return remarks on undefined numbers, one sentence each."""
         if self.auc is not None:
             return []
         which = "every point ends" if self.base_rate else "no point ends"
@@ -313,7 +314,7 @@ class PredictorReport:
 
 
 def cells(document: Mapping[str, Any]) -> list[str]:
-    """Return the texts of `COLUMNS`."""
+    """Return the texts of the columns `COLUMNS`."""
     return [number(document[name], 3 if name != "points" else 4) for name in COLUMNS]
 
 
@@ -326,22 +327,22 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, int) else float(value)
 
 
-#: Differences of floating-point sums.
+#: Tolerances for floating-point sums.
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-12
 
 
 def report_violations(report: PredictorReport, outputs: IntArray) -> dict[str, int]:
-    """Return which rules a report breaks: name to 1, empty if none.
+    """Return the violated rules of a report, each with value 1; empty if there are none.
 
-    Counts of points and of ends are counted request by request; totals must be the means of the
-    bins of ages and of probabilities; the constants and the composite must keep their bounds.
+    Points and positive points are recounted request by request. Totals must equal the means over
+    bins of age and of probability. The constants and the composite must respect their bounds.
 
     Parameters
     ----------
     report : PredictorReport
         The report.
     outputs : IntArray
-        Shape (n,), outputs of the requests that were asked about [tokens].
+        Shape (n,), outputs of the evaluated requests [tokens].
     """
     points, ends = _counted(outputs.tolist(), report)
     ages, bins = report.by_age, report.calibration
@@ -366,13 +367,13 @@ def report_violations(report: PredictorReport, outputs: IntArray) -> dict[str, i
 
 
 def _counted(outputs: Iterable[int], report: PredictorReport) -> tuple[int, int]:
-    """Return how many ages are asked about, and at how many of them a request ends in time."""
+    """Return the number of points, and the number of positive ones."""
     every, last = report.options.every, report.options.max_age
     points = ends = 0
     for output in outputs:
         top = output - 1 if last is None else min(output - 1, last)
         points += top // every + 1
-        # Multiples of K from output - H on.
+        # Multiples of ``every`` from output - H on.
         first = max(0, -(-(output - report.look_ahead) // every))
         ends += max(0, top // every - first + 1)
     return points, ends

@@ -1,4 +1,4 @@
-"""Requests that arrive at an engine: drawn for classes, evenly spaced, or those of a trace."""
+"""Arrivals of requests at an engine: drawn for classes, evenly spaced, or from a trace."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,18 +15,18 @@ from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, VaryingRates
 from formulations.rationals import exact_number
 
-#: Most requests that are drawn in one go.
+#: Maximum number of requests of an instance.
 _MAX_REQUESTS = 2 * 10**8
-#: Memory of a request while it is drawn, sorted and served [bytes].
+#: Memory per request for drawing, sorting and serving [bytes].
 _REQUEST_BYTES = 160
 
 
 def poisson_instance(problem: FluidProblem, duration: object, seed: int = 0) -> StageInstance:
     """Draw independent Poisson arrivals for each class over ``[0, T]``.
 
-    Class j draws from a stream of its own, so that one more class does not change the others.
-    With rates times ζ, times d0, d1 and T over ζ, and the same seed, the same requests come at
-    1/ζ of the time: the scaling of theorem 1, path by path.
+    Each class has its own random stream, so an additional class does not change the others. If
+    rates are multiplied by ζ, and d0, d1 and T divided by ζ, the same seed gives the same requests
+    at 1/ζ of the times: the scaling of theorem 1 for each sample path.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def poisson_instance(problem: FluidProblem, duration: object, seed: int = 0) -> 
     Raises
     ------
     InputError
-        If a value breaks its rule or there would be too many requests.
+        If a value is invalid or there would be too many requests.
     """
     seconds = exact_number(duration, "horizon", positive=True)
     integer(seed, "seed")
@@ -56,9 +56,10 @@ def poisson_instance(problem: FluidProblem, duration: object, seed: int = 0) -> 
 
 
 def even_instance(problem: FluidProblem, duration: object) -> StageInstance:
-    """Let each class arrive every ``1/λ_j`` seconds, first after one such time, up to T.
+    """Let class j arrive every ``1/λ_j`` seconds, first after one interval, up to time T.
 
-    Times are exact, rounded up to the clock: a unit late could make a batch miss them.
+    Times are exact and rounded up to the clock. An error of one unit could move a request to a
+    later batch.
     """
     seconds = exact_number(duration, "horizon", positive=True)
     _units(problem, seconds)
@@ -81,7 +82,7 @@ def varying_instance(
     Parameters
     ----------
     problem : FluidProblem
-        Lengths of the classes and one worker; its rates are not used.
+        Lengths of the classes, and one worker; the rates of the problem are not used.
     profile : VaryingRates
         Rates of these classes over time.
     duration : int, float, str or Fraction
@@ -92,7 +93,7 @@ def varying_instance(
     Raises
     ------
     InputError
-        If the profile has another number of classes, or a value breaks its rule.
+        If the profile has another number of classes, or a value is invalid.
     """
     seconds = exact_number(duration, "horizon", positive=True)
     integer(seed, "seed")
@@ -128,18 +129,18 @@ def workload_instance(
     workload : Workload
         Prompts and outputs; an output of o tokens takes stages 0 to o.
     worker : FluidWorker
-        Times and memory.
+        Batch times and memory.
     rate : int, float, str or Fraction, optional
-        Draw Poisson times of this rate [1/s] instead of the workload's own.
+        Rate of Poisson arrivals [1/s], which replace the times of the workload.
     seed : int
-        Seed of the draws.
+        Seed of all draws.
     rate_scale : Fraction or int
-        Multiplies the rate of the workload's own times.
+        Factor on the arrival rate of the workload.
 
     Raises
     ------
     InputError
-        If the workload has no times, or a value breaks its rule.
+        If the workload has no times, or a value is invalid.
     """
     clock = StageClock.of(worker)
     if rate is not None:
@@ -161,7 +162,7 @@ def workload_instance(
 
 
 def scaled(problem: FluidProblem, factor: object) -> FluidProblem:
-    """Return the problem in heavy traffic: rates times ζ, times d0 and d1 over ζ, same memory."""
+    """Return the problem in heavy traffic: rates times ζ, d0 and d1 divided by ζ, same memory."""
     zeta = exact_number(factor, "factor", positive=True)
     return FluidProblem(
         tuple(replace(kind, rate=kind.rate * zeta) for kind in problem.classes),
@@ -178,11 +179,11 @@ def _units(problem: FluidProblem, seconds: Fraction) -> float:
 
 
 def _of_classes(problem: FluidProblem, times: Sequence[IntArray]) -> StageInstance:
-    """Return the instance of all classes, given the clock values at which each arrives."""
+    """Return the instance of all classes, given their arrival times [clock units]."""
     worker = problem.single_worker()
     arrival = np.concatenate(times)
     kind = np.repeat(np.arange(len(times)), [len(own) for own in times])
-    # Among equal times the lower class comes first; within a class order means nothing.
+    # Ties are broken by class; the order within a class does not matter.
     order = np.lexsort((kind, arrival))
     prompt = np.array([k.prompt for k in problem.classes], dtype=np.int64)
     output = np.array([k.output for k in problem.classes], dtype=np.int64)

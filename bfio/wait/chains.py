@@ -1,23 +1,24 @@
-"""WAIT and Nested WAIT: requests join a chain of segments, each with a threshold per stage.
+"""WAIT and Nested WAIT: requests join a chain of segments with one threshold per segment.
 
-A *chain* cuts the stages ``0..b_L`` into segments: the first is ``0..b_1``, the others
-``b_{i−1}+1..b_i``. Requests in it advance stage by stage. Before a batch, the chain is served up
-to the last segment i such that each segment ``1..i`` has at least its threshold n of requests
-waiting at its first stage; then up to n of every stage of these segments are in the batch, and all
-others pause and keep what they hold. A request leaves with its own last stage.
+A *chain* divides the stages ``0..b_L`` into segments: the first is ``0..b_1``, the others are
+``b_{i−1}+1..b_i``. Its requests advance stage by stage. Before a batch, the chain is served up to
+the last segment i such that each of the segments ``1..i`` has at least its threshold n of requests
+waiting at its first stage. The batch then contains up to n requests of every stage of these
+segments. All other requests pause and keep their tokens. A request leaves after its own last
+stage.
 
-- WAIT (algorithm 1, lengths known): one chain of one segment ``0..l'_j`` per class j.
-- Nested WAIT (algorithm 2, lengths unknown): one chain for all, with one segment for each output
-  length (section 5) or for a range of them (section 7.2).
-- One Nested WAIT per prompt length (section 4.1): one chain for each, together in one batch.
+- WAIT (algorithm 1, lengths known): one chain per class j, with one segment ``0..l'_j``.
+- Nested WAIT (algorithm 2, lengths unknown): one chain for all requests, with a segment for each
+  output length (section 5) or for a range of lengths (section 7.2).
+- One Nested WAIT per prompt length (section 4.1): one chain for each, combined in one batch.
 
-All requests of a segment beyond its first stage advance together: they are its *cohorts*, one for
-each stage. Two printed details are corrected: counts are those of the moment when the batch is
-formed, and a decision is taken only while the engine is idle.
+Requests of a segment beyond its first stage advance together in *cohorts*, one per stage. Two
+details differ from the paper, which is incorrect there: counts are taken when the batch is formed,
+and decisions are only made while the engine is idle.
 
-The compact records of the compiled engines, from which all stage events follow.
+`ChainLog` is the compact record of the compiled engine, from which all stage events follow.
 
-Queues before the segments of a run, as the proofs of Nested WAIT count them (appendix C).
+`SegmentQueues` holds the queues before segments, as counted in the proofs of appendix C.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +52,7 @@ class Chain:
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     ends: tuple[int, ...]
@@ -83,17 +84,17 @@ class Chain:
 
 @dataclass(frozen=True)
 class ThresholdPolicy:
-    """WAIT, Nested WAIT, and several Nested WAIT side by side; see the module.
+    """WAIT, Nested WAIT, or one Nested WAIT per prompt length; see the module docstring.
 
     Parameters
     ----------
     chains : tuple of Chain
         At least one.
     kinds : mapping, optional
-        Which chain a request joins by its (prompt, output): WAIT.
+        Index of the chain by (prompt, output) of a request: WAIT.
     prompts : mapping, optional
-        Which chain it joins by its prompt: several Nested WAIT. Without either, all join the
-        first.
+        Index of the chain by the prompt of a request: one Nested WAIT per prompt length. Without
+        either mapping, all requests join the first chain.
     """
 
     chains: tuple[Chain, ...]
@@ -102,16 +103,16 @@ class ThresholdPolicy:
 
     @property
     def knows_lengths(self) -> bool:
-        """Whether it is WAIT: classes are told apart by their outputs."""
+        """Whether the policy is WAIT, which distinguishes classes by their outputs."""
         return self.kinds is not None
 
     def check(self, instance: StageInstance) -> None:
-        """Refuse requests that no chain takes.
+        """Raise an error for requests that no chain can serve.
 
         Raises
         ------
         InputError
-            If one has lengths for which there is no chain, or outlasts its chain.
+            If no chain has the lengths of a request, or its output exceeds the end of its chain.
         """
         chain = self.chain_of(instance)
         last = np.array([c.ends[-1] for c in self.chains], dtype=np.int64)
@@ -125,17 +126,17 @@ class ThresholdPolicy:
             )
 
     def chain_of(self, instance: StageInstance) -> IntArray:
-        """Return the chain that each request joins, shape (n,).
+        """Return the index of the chain of each request, shape (n,).
 
         Raises
         ------
         InputError
-            If there is none for some request, naming the first.
+            If a request has no chain; the message names the first one.
         """
         prompt, output = instance.prompt, instance.output
         if self.kinds is None and self.prompts is None:
             return frozen(np.zeros(len(output), dtype=np.int64))
-        # Lengths are at most 10^9, so that one integer holds both.
+        # Lengths are at most 10^9, so one integer can encode both.
         lengths = prompt * (int(output.max(initial=0)) + 1) + output
         _, first, kind = np.unique(lengths, return_index=True, return_inverse=True)
         chains = np.empty(len(first), dtype=np.int64)
@@ -159,7 +160,7 @@ class ThresholdPolicy:
     def __call__(self, state: StageState) -> list[int]:
         """Return the next batch."""
         queues: list[dict[int, list[int]]] = [{} for _ in self.chains]
-        # In order of arrival: within a chain no request overtakes another at a stage.
+        # In order of arrival: requests of a chain do not overtake each other at a stage.
         for i in (*state.held, *state.waiting):
             output = int(state.instance.output[i]) if self.knows_lengths else 0
             chain = self._chain(int(state.instance.prompt[i]), output)
@@ -168,7 +169,8 @@ class ThresholdPolicy:
         batch: list[int] = []
         for one, own in zip(self.chains, queues, strict=True):
             waiting = [len(own.get(entry, ())) for entry in one.entries]
-            # While a run drains, all of them, whatever waits: what is left could wait for ever.
+            # While a run drains, serve all requests: the remaining ones may never reach a
+            # threshold.
             draining = state.is_draining
             level = len(one.ends) if draining else served_level(waiting, one.thresholds)
             for entry, end, threshold in one.segments[:level]:
@@ -183,14 +185,14 @@ def wait_policy(classes: Sequence[RequestClass], thresholds: Sequence[int]) -> T
     Parameters
     ----------
     classes : sequence of RequestClass
-        No two with the same lengths.
+        Classes with distinct lengths.
     thresholds : sequence of int
         ``n_j >= 1``, one per class.
 
     Raises
     ------
     InputError
-        If lengths repeat or a threshold is missing.
+        If two classes have the same lengths, or a threshold is missing.
     """
     if len(thresholds) != len(classes):
         raise InputError(
@@ -210,30 +212,30 @@ def wait_policy(classes: Sequence[RequestClass], thresholds: Sequence[int]) -> T
 
 
 def nested_policy(ends: Sequence[int], thresholds: Sequence[int]) -> ThresholdPolicy:
-    """Return Nested WAIT with one chain for all requests, whatever their prompts."""
+    """Return Nested WAIT with one chain for all prompt lengths."""
     return ThresholdPolicy((Chain(tuple(ends), tuple(thresholds)),))
 
 
 def grouped_policy(chains: Mapping[int, Chain]) -> ThresholdPolicy:
-    """Return one Nested WAIT per prompt length, together in one batch."""
+    """Return one Nested WAIT per prompt length, combined in one batch."""
     prompts = {prompt: c for c, prompt in enumerate(chains)}
     return ThresholdPolicy(tuple(chains.values()), prompts=prompts)
 
 
 @dataclass(frozen=True)
 class ChainLog:
-    """When requests began with a segment, and which segments each batch served.
+    """Entries of requests into segments, and the segments served in each batch.
 
     Parameters
     ----------
     instance : StageInstance
-        What was served.
+        Instance that was served.
     policy : ThresholdPolicy
-        With which chains; segments are numbered one chain after the other.
+        Policy with the chains; segments are numbered chain after chain.
     levels : IntArray
-        Shape (K, P): leading segments of each chain in each batch.
+        Shape (K, P): number of leading segments of each chain that each batch serves.
     request, segment, batch : IntArray
-        Shape (J,): who began with which segment in which batch.
+        Shape (J,): the request entered the segment in the batch.
     """
 
     instance: StageInstance
@@ -259,7 +261,7 @@ class ChainLog:
     ) -> tuple[IntArray, IntArray, IntArray]:
         """Return batches, requests and stages of all events in a segment.
 
-        A request that began with it passes a stage in each batch that serves it.
+        After its entry, a request passes one stage in each batch that serves the segment.
         """
         rows = np.flatnonzero(self.segment == number)
         request = self.request[rows]
@@ -273,17 +275,17 @@ class ChainLog:
 
 @dataclass(frozen=True)
 class SegmentQueues:
-    """What waits before each segment, batch by batch; segments one chain after the other.
+    """Requests waiting before each segment by batch; segments are numbered chain after chain.
 
     Parameters
     ----------
     waiting : IntArray
-        Shape (K, S): requests that wait at the first stage of a segment after the decision about
-        a batch: they have passed the stage before, or arrived, and are not in the batch.
+        Shape (K, S): requests that wait at the first stage of a segment after the decision on a
+        batch. They have arrived or passed the stage before, and are not in the batch.
     served : BoolArray
         Shape (K, S): whether the batch serves the segment.
     moved : IntArray
-        Shape (K, S): requests that come to wait before a segment when the batch ends; 0 for the
+        Shape (K, S): requests that join the queue of a segment at the end of the batch; 0 for the
         first segment of a chain.
     is_first : BoolArray
         Shape (S,): whether a segment is the first of its chain.
@@ -298,8 +300,8 @@ class SegmentQueues:
     def recorded(self) -> IntArray:
         """``W_k^s`` of the proof, shape (K, S).
 
-        A queue is looked at only in batches that serve the segment before it, and keeps its last
-        value in between; that before a first segment is looked at in all of them.
+        A queue is updated only in batches that serve the segment before it, and keeps its last
+        value otherwise. The queue of a first segment is updated in every batch.
         """
         num, width = self.waiting.shape
         looked = np.ones((num, width), dtype=bool)
@@ -311,26 +313,26 @@ class SegmentQueues:
         return np.where(last >= 0, values, 0)
 
     def transfers(self, segment: int) -> IntArray:
-        """Return ``Y_k`` of the batches that serve the segment before, in their order.
+        """Return ``Y_k`` for the batches that serve the segment before, in order.
 
         Parameters
         ----------
         segment : int
-            Which one; not the first of a chain.
+            Number of a segment that is not the first of its chain.
         """
         moved: IntArray = self.moved[self.served[:, segment - 1], segment]
         return moved
 
 
 def queue_lengths(run: StageRun, policy: ThresholdPolicy) -> SegmentQueues:
-    """Count what waits before the segments of a run, from its stage events alone.
+    """Count the requests waiting before the segments of a run, from its stage events alone.
 
     Parameters
     ----------
     run : StageRun
         A run without evictions.
     policy : ThresholdPolicy
-        Whose segments are meant.
+        Policy with the segments.
     """
     events, chain_of = run.log.events(), policy.chain_of(run.instance)
     waiting, served, moved, is_first = [], [], [], []
@@ -356,7 +358,7 @@ def queue_lengths(run: StageRun, policy: ThresholdPolicy) -> SegmentQueues:
 def _come(
     run: StageRun, events: Events, entry: int, arrival: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Return who has come to a stage before each batch, and who comes when it ends."""
+    """Return the requests that reached a stage before each batch, and at its end."""
     if entry == 0:
         come = np.searchsorted(arrival, run.batches.start, side="right")
         return come.astype(np.int64), np.zeros(len(come), dtype=np.int64)

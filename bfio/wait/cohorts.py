@@ -1,10 +1,10 @@
-"""Compiled runs of threshold policies; they decide as `bfio.wait.chains` on `bfio.wait.engine`.
+"""Compiled runs of threshold policies, equivalent to `bfio.wait.chains` on `bfio.wait.engine`.
 
-Beyond its first stage a segment holds cohorts that advance together, so nothing need be done for a
-request while it passes a segment: when it enters, it joins a list of those that leave at the same
-advance of the segment, kept in a ring with one place per stage. Tokens are sums that grow by the
-number of members with each advance. A batch costs its entries and exits, however many stages its
-requests pass.
+Beyond its first stage a segment consists of cohorts that advance together, so a request needs no
+work while it passes a segment. On entry it joins a list of requests that leave at the same advance
+of the segment; a ring holds one list per stage. Tokens are kept as sums, which grow by the number
+of members with each advance. The cost of a batch is proportional to its entries and exits, not to
+the stages that its requests pass.
 """
 
 from typing import NamedTuple
@@ -33,36 +33,38 @@ from formulations.arrays import IntArray
 
 
 class Cohorts(NamedTuple):
-    """Chains, queues before their segments, members within them, and how far each chain has got.
+    """State of the chains, of the queues before segments, and of the members within them.
 
-    Of every request: its chain. Of every chain, S segments and P chains in all: ``of_chain`` has
-    the requests of each, one chain after the other from ``first_of_chain`` on; ``first`` is its
-    first segment. Both have an entry more.
+    There are S segments and P chains. ``of_chain`` lists the requests chain after chain; those of
+    chain c start at ``first_of_chain[c]``. ``first[c]`` is the first segment of chain c. Both
+    index arrays have an extra last entry.
 
     Parameters
     ----------
     chain, of_chain, following : IntArray
-        Shape (n,). ``following`` links requests of one queue or of one place of a ring.
+        Shape (n,): chain of each request; requests by chain; links between requests of one queue
+        or of one list of a ring.
     first_of_chain, first : IntArray
         Shape (P + 1,).
     entry, end, threshold : IntArray
         Shape (S,): first and last stage of each segment, and its threshold.
     ring : IntArray
-        Shape (S + 1,): where the ring of each segment begins.
+        Shape (S + 1,): start of each segment's ring.
     queue_first, queue_last, queue_size, queue_tokens : IntArray
-        Shape (S,): a queue's ends (none before a first segment), who is in it, what it holds.
+        Shape (S,): ends of each queue (unused before a first segment), its requests, and the
+        tokens they hold.
     members, tokens, advances : IntArray
-        Shape (S,): who is in a segment, what they count at their next stages, how often it has
-        advanced.
+        Shape (S,): requests in each segment, tokens that they need for their next stages, and
+        number of advances.
     ring_first, ring_last : IntArray
         Shape (stages of all segments,).
     taken, cohort, before, level : IntArray
-        Shape (P,): how many of a chain have started, how many had before its last batch and before
-        this one, and how many of its segments this batch serves.
+        Shape (P,): requests of a chain that have started; that had started before its last batch,
+        and before the present batch; segments that the present batch serves.
     levels : IntArray
-        Shape (K and more, P): leading segments of each chain in each batch.
+        Shape (K and more, P): number of leading segments of each chain that each batch serves.
     entries : IntArray
-        Shape (J and more, 3): request, segment, batch; with room for all there can be.
+        Shape (J and more, 3): request, segment, batch; has room for all possible entries.
     """
 
     chain: IntArray
@@ -93,7 +95,7 @@ class Cohorts(NamedTuple):
 
 @compilable
 def served_level(waiting: Row, thresholds: Row) -> int:
-    """Return how many leading segments have their threshold waiting at their first stage."""
+    """Return the number of leading segments whose queues reach their thresholds."""
     level = 0
     while level < len(thresholds) and waiting[level] >= thresholds[level]:
         level += 1
@@ -102,7 +104,7 @@ def served_level(waiting: Row, thresholds: Row) -> int:
 
 @compilable
 def append(first: IntArray, last: IntArray, following: IntArray, place: int, request: int) -> None:
-    """Put a request at the end of a list."""
+    """Append a request to a linked list."""
     following[request] = NONE
     if first[place] == NONE:
         first[place] = request
@@ -113,7 +115,7 @@ def append(first: IntArray, last: IntArray, following: IntArray, place: int, req
 
 @compilable
 def let_wait(course: Course, cohorts: Cohorts) -> None:
-    """Let those wait who have arrived by now."""
+    """Add the requests that have arrived by now to the queues of their first segments."""
     known = course.counters[REVEALED]
     reveal(course)
     for i in range(known, course.counters[REVEALED]):
@@ -122,7 +124,7 @@ def let_wait(course: Course, cohorts: Cohorts) -> None:
 
 @compilable
 def level_of(cohorts: Cohorts, chain: int, draining: bool) -> int:
-    """Return how many leading segments of a chain the next batch serves; 0 if nobody is there."""
+    """Return the number of leading segments that the next batch serves; 0 for an empty chain."""
     first, after = cohorts.first[chain], cohorts.first[chain + 1]
     if not draining:
         return served_level(cohorts.queue_size[first:after], cohorts.threshold[first:after])
@@ -134,7 +136,7 @@ def level_of(cohorts: Cohorts, chain: int, draining: bool) -> int:
 
 @compilable
 def choose_levels(course: Course, cohorts: Cohorts) -> bool:
-    """Decide how far each chain is served; return whether any is at all."""
+    """Choose the served segments of each chain; return whether any chain is served."""
     is_last = course.counters[REVEALED] == len(course.arrival)
     draining = course.ending.drain and is_last
     serves = False
@@ -146,9 +148,10 @@ def choose_levels(course: Course, cohorts: Cohorts) -> bool:
 
 @compilable
 def wait_for_trigger(course: Course, cohorts: Cohorts) -> bool:
-    """Let the clock jump to when some chain can be served at last; False if none ever can."""
+    """Advance the clock to the next time a chain can be served; return False if there is none."""
     n, found = len(course.arrival), NONE
     for c in range(len(cohorts.level)):
+        # While the engine is idle, only the queues of first segments grow.
         needed = cohorts.threshold[cohorts.first[c]]
         place = cohorts.first_of_chain[c] + cohorts.taken[c] + needed - 1
         if place < cohorts.first_of_chain[c + 1]:
@@ -165,9 +168,10 @@ def wait_for_trigger(course: Course, cohorts: Cohorts) -> bool:
 
 @compilable
 def enter(course: Course, cohorts: Cohorts, request: int, segment: int) -> None:
-    """Let a request begin with a segment; it joins those that leave at the same advance."""
+    """Let a request enter a segment; it joins the list of requests leaving at the same advance."""
     entry, end = cohorts.entry[segment], cohorts.end[segment]
     last = min(course.output[request], end)
+    # The advance at which the request leaves, modulo the length of the ring.
     advance = (cohorts.advances[segment] + last - entry) % (end - entry + 1)
     place = cohorts.ring[segment] + advance
     append(cohorts.ring_first, cohorts.ring_last, cohorts.following, place, request)
@@ -177,18 +181,20 @@ def enter(course: Course, cohorts: Cohorts, request: int, segment: int) -> None:
 
 @compilable
 def admit(course: Course, cohorts: Cohorts, chain: int, segment: int) -> None:
-    """Let up to a threshold of requests begin with a segment."""
+    """Let requests enter a segment, at most its threshold."""
     count = min(cohorts.threshold[segment], cohorts.queue_size[segment])
     cohorts.queue_size[segment] -= count
     is_first = segment == cohorts.first[chain]
     for _ in range(count):
         if is_first:
+            # The first queue is not linked: requests of a chain start in order of arrival.
             i = cohorts.of_chain[cohorts.first_of_chain[chain] + cohorts.taken[chain]]
             cohorts.taken[chain] += 1
             course.counters[HOLDING] += 1
         else:
             i = cohorts.queue_first[segment]
             cohorts.queue_first[segment] = cohorts.following[i]
+            # A request that waits for stage k holds prompt + k − 1 tokens.
             cohorts.queue_tokens[segment] -= course.prompt[i] + cohorts.entry[segment] - 1
         enter(course, cohorts, i, segment)
         entry = cohorts.entries[course.counters[ROWS]]
@@ -198,9 +204,10 @@ def admit(course: Course, cohorts: Cohorts, chain: int, segment: int) -> None:
 
 @compilable
 def advance(course: Course, cohorts: Cohorts, segment: int) -> None:
-    """Let all members of a segment pass a stage."""
+    """Advance all members of a segment by one stage."""
     entry, end = cohorts.entry[segment], cohorts.end[segment]
     place = cohorts.ring[segment] + cohorts.advances[segment] % (end - entry + 1)
+    # The list at this place of the ring holds the members that leave the segment now.
     i = cohorts.ring_first[place]
     cohorts.ring_first[place] = NONE
     while i != NONE:
@@ -214,13 +221,14 @@ def advance(course: Course, cohorts: Cohorts, segment: int) -> None:
             cohorts.queue_size[segment + 1] += 1
             cohorts.queue_tokens[segment + 1] += course.prompt[i] + end
         i = following
+    # The next stage of each remaining member counts one token more.
     cohorts.tokens[segment] += cohorts.members[segment]
     cohorts.advances[segment] += 1
 
 
 @compilable
 def note_entrants(course: Course, cohorts: Cohorts, first_row: int) -> None:
-    """Note what those were given who entered a segment in this batch."""
+    """Record the first tokens and prefills of requests that entered a segment in this batch."""
     for row in range(first_row, course.counters[ROWS]):
         request, segment = cohorts.entries[row, 0], cohorts.entries[row, 1]
         note_given(course, request, cohorts.entry[segment])
@@ -228,7 +236,7 @@ def note_entrants(course: Course, cohorts: Cohorts, first_row: int) -> None:
 
 @compilable
 def note_followers(course: Course, cohorts: Cohorts, chain: int) -> None:
-    """Note the end of stage 1 for those who started with the chain's batch before this one."""
+    """Record the end of stage 1 for requests that started in the chain's previous batch."""
     base = cohorts.first_of_chain[chain]
     if cohorts.end[cohorts.first[chain]] > 0:
         for place in range(base + cohorts.cohort[chain], base + cohorts.before[chain]):
@@ -238,25 +246,27 @@ def note_followers(course: Course, cohorts: Cohorts, chain: int) -> None:
 
 @compilable
 def paused_tokens(cohorts: Cohorts) -> int:
-    """Return the tokens of requests that hold something and are not in the batch."""
+    """Return the tokens of paused requests: in memory, but not in the batch."""
     held = 0
     for c in range(len(cohorts.level)):
         first = cohorts.first[c]
         for s in range(first, cohorts.first[c + 1]):
             held += cohorts.queue_tokens[s]
             if s >= first + cohorts.level[c]:
+                # A paused member holds one token less than its next stage needs.
                 held += cohorts.tokens[s] - cohorts.members[s]
     return held
 
 
 @compilable
 def run_levels(course: Course, cohorts: Cohorts) -> None:
-    """Run the batch of the chosen levels."""
+    """Run the batch of the chosen segments."""
     tokens, prompts, waiting = 0, 0, num_waiting(course)
     batch, first_row = course.counters[BATCH], course.counters[ROWS]
     for c in range(len(cohorts.level)):
         cohorts.levels[batch, c] = cohorts.level[c]
         cohorts.before[c] = cohorts.taken[c]
+        # All segments admit before one advances: a request passes one stage per batch.
         for s in range(cohorts.first[c], cohorts.first[c] + cohorts.level[c]):
             admit(course, cohorts, c, s)
             tokens += cohorts.tokens[s]
@@ -272,7 +282,7 @@ def run_levels(course: Course, cohorts: Cohorts) -> None:
 
 
 def run_cohorts(course: Course, cohorts: Cohorts) -> int:
-    """Run until the end, and return how it ends, or until the tables need more rows: GO_ON."""
+    """Run until the end and return how it ends, or GO_ON if a table needs more rows."""
     course, cohorts = by_reference(course), by_reference(cohorts)
     while True:
         let_wait(course, cohorts)

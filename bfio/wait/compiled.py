@@ -1,4 +1,4 @@
-"""Built-in policies on the compiled engines; other policies are left to the reference."""
+"""Built-in policies on the compiled engines; other policies run on the reference engine."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ run_first_come_compiled = entry_point(run_first_come)
 
 
 def compile_kernels() -> None:
-    """Compile the kernels, or load them from the cache on disk, before any clock runs."""
+    """Compile the kernels, or load them from the cache on disk, before a run is timed."""
     zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
     instance = StageInstance(2, StageClock(1, 1, 0), zero, one, one)
     for policy in (ThresholdPolicy((Chain((1,), (1,)),)), FirstComeFirstServed()):
@@ -42,7 +42,7 @@ def compile_kernels() -> None:
 def run_compiled(
     instance: StageInstance, policy: StagePolicy, name: str, ending: Ending
 ) -> StageRun:
-    """Run a built-in policy as `bfio.wait.engine.run_reference` does, with its arguments."""
+    """Run a built-in policy; arguments and result as in `bfio.wait.engine.run_reference`."""
     ensure_compiled("wait")
     if isinstance(policy, ThresholdPolicy):
         return _run_cohorts(instance, policy, name, ending)
@@ -51,7 +51,7 @@ def run_compiled(
 
 
 def _course(instance: StageInstance, ending: Ending) -> Course:
-    """Return a run at its beginning, to be compiled."""
+    """Return the initial state of a run, for the compiled engine."""
     return new_course(instance, ending)._replace(counters=filled(NUM_COUNTERS))
 
 
@@ -82,7 +82,7 @@ def _run_cohorts(
 
 
 def _cohorts(policy: ThresholdPolicy, instance: StageInstance) -> Cohorts:
-    """Return the chains of a policy, on which nobody has started."""
+    """Return the initial state of the chains of a policy."""
     chain, num_chains = policy.chain_of(instance), len(policy.chains)
     rows = [row for one in policy.chains for row in one.segments]
     entry, end, threshold = np.array(rows, dtype=np.int64).T.copy()
@@ -113,7 +113,7 @@ def _running_total(counts: list[int]) -> IntArray:
 
 
 def _num_entries(instance: StageInstance, policy: ThresholdPolicy, chain: IntArray) -> int:
-    """Return how many segments all requests begin with together."""
+    """Return the total number of entries into segments over all requests."""
     total = 0
     for c, one in enumerate(policy.chains):
         outputs = instance.output[chain == c]

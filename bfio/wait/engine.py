@@ -1,7 +1,7 @@
-"""The readable engine: it carries out what a policy decides, whatever the policy.
+"""The readable engine: it executes the decisions of any policy.
 
-Times are integers. At each decision all that has arrived by then is known. The requests of a batch
-pass one stage each; the engine is busy for ``d0 + d1·X`` with X their tokens.
+Times are integers. At each decision all arrivals up to then are known. The requests of a batch
+pass one stage each; the engine is busy for ``d0 + d1·X``, where X is the number of their tokens.
 """
 
 from collections.abc import Callable
@@ -41,12 +41,12 @@ def run_reference(
     ending: Ending,
     tell: Callable[[int], None] | None = None,
 ) -> StageRun:
-    """Run a policy over an instance, telling before each decision how many have completed.
+    """Run a policy on an instance; ``tell`` gets the number of completions before a decision.
 
     Raises
     ------
     InputError
-        If the policy answers wrongly.
+        If the policy returns an invalid answer.
     """
     run = _Interpreted(instance, policy, name, ending)
     ended = run.to_its_end(tell or (lambda completed: None))
@@ -63,7 +63,7 @@ def run_reference(
 
 
 class _Interpreted:
-    """A run batch by batch, around any policy."""
+    """An interpreted run of any policy."""
 
     def __init__(
         self, instance: StageInstance, policy: StagePolicy, name: str, ending: Ending
@@ -86,17 +86,18 @@ class _Interpreted:
                 evict(self.course, self.presence, i)
             if decision.batch:
                 run_batch(self.course, self.presence, decision.batch, len(decision.batch))
-            # If others wait now, the policy is asked again. Each time fewer hold something.
+            # Evicted requests wait, so the policy is called again. This ends, because each call
+            # holds fewer.
             elif not decision.evict and not wait_for_arrival(self.course):
                 return STUCK
 
     def decide(self) -> Decision:
-        """Ask the policy, and check what it answers."""
+        """Call the policy and check its answer."""
         counters, line = self.course.counters, self.presence.line
         revealed, first = counters[REVEALED], counters[COMPLETED]
         after = first + counters[HOLDING]
         held, waiting = line[first:after].tolist(), line[after:revealed].tolist()
-        # Before the policy sees the lists, which are then its own.
+        # Taken before the call, because the policy may modify the lists.
         may_go, may_run = set(held), {*held, *waiting}
         state = StageState(
             instance=KnownRequests.of(self.instance, revealed, self.policy),

@@ -1,17 +1,18 @@
-"""First come, first served with the batch's limits: the baselines of the paper's experiments.
+"""First come, first served with limits on a batch: baselines of the paper's experiments.
 
-Requests start in order of arrival, as long as everyone present could pass another stage within the
-memory. When those present outgrow it, the last to have arrived lose what they hold and wait
-again, from stage 0. The published serving systems differ in whom the limit on prompts per batch
-favours:
+Requests start in order of arrival while the next stages of all present requests fit the memory.
+When the present requests exceed it, those that arrived last lose their tokens and wait again at
+stage 0. Published serving systems differ in the requests to which the limit of prompts per batch
+gives priority:
 
-- *new first*, as in vLLM: requests that wait for their prefill; the others pause if need be, and
-  keep what they hold. After an eviction nothing starts with the next batch: otherwise starts and
-  evictions could take turns for ever. ``mixed=False``: a batch with prefills has nothing else.
-- *ongoing first*, as in Sarathi: those that have started.
+- *new first*, as in vLLM: requests that wait for their prefill. The others pause if necessary and
+  keep their tokens. After an eviction no request starts in the next batch: otherwise starts and
+  evictions could alternate forever. With ``mixed=False``, a batch with prefills has no other
+  stages.
+- *ongoing first*, as in Sarathi: requests that have started.
 
-Without limits it is the naive FCFS of proposition 4. The tokens of a batch may be limited too,
-though a batch has one prompt at least.
+Without limits this is the naive FCFS of proposition 4. The tokens of a batch can be limited too; a
+batch has at least one prompt.
 """
 
 from dataclasses import dataclass
@@ -51,9 +52,9 @@ class BatchLimits(NamedTuple):
     Parameters
     ----------
     new_first : bool
-        Whether those that start come first within them, or else those that have started.
+        Whether new requests have priority over started ones.
     prompts, tokens : int
-        Most prompts and tokens in a batch; 0 for any number.
+        Maximum prompts and tokens of a batch; 0 for no limit.
     mixed : bool
         Whether prefills and other stages may share a batch.
     memory : int
@@ -68,7 +69,7 @@ class BatchLimits(NamedTuple):
 
 
 class Eligible(NamedTuple):
-    """Who is there, in order of arrival, and for each request its prompt and its next stage."""
+    """Present requests in order of arrival, and prompt and next stage of each request."""
 
     held: Row
     waiting: Row
@@ -78,16 +79,16 @@ class Eligible(NamedTuple):
 
 @compilable
 def num_kept(limits: BatchLimits, there: Eligible, tokens: int) -> tuple[int, int]:
-    """Return how many of those that hold something can go on together, and their tokens.
+    """Return how many held requests fit the memory together, and their tokens.
 
-    The last to have arrived must go.
+    The requests that arrived last are removed first.
 
     Parameters
     ----------
     limits, there
-        The limits and who is there.
+        The limits and the present requests.
     tokens : int
-        What all of them count at their next stages.
+        Tokens that all held requests need for their next stages.
     """
     kept = len(there.held)
     while tokens > limits.memory:
@@ -98,14 +99,14 @@ def num_kept(limits: BatchLimits, there: Eligible, tokens: int) -> tuple[int, in
 
 @compilable
 def num_starts(limits: BatchLimits, there: Eligible, tokens: int) -> int:
-    """Return how many may start: in order of arrival, up to the first for whom there is no room.
+    """Return how many requests may start, in order of arrival, until one does not fit.
 
     Parameters
     ----------
     limits, there
-        The limits and who is there.
+        The limits and the present requests.
     tokens : int
-        What those that hold something count at their next stages.
+        Tokens that held requests need for their next stages.
     """
     most, starts = len(there.waiting), 0
     if limits.prompts > 0:
@@ -122,18 +123,18 @@ def num_starts(limits: BatchLimits, there: Eligible, tokens: int) -> int:
 def choose(
     limits: BatchLimits, there: Eligible, tokens: int, has_evicted: bool, batch: Filled
 ) -> int:
-    """Write the next batch to ``batch`` and return how many it has.
+    """Write the next batch to ``batch`` and return its number of requests.
 
     Parameters
     ----------
     limits, there
-        The limits, and who is there once all have gone that must.
+        The limits, and the present requests after evictions.
     tokens : int
-        What those that hold something count at their next stages.
+        Tokens that held requests need for their next stages.
     has_evicted : bool
-        Whether somebody had to go.
+        Whether a request was evicted.
     batch : IntArray or list of int
-        Overwritten; with room for everyone.
+        Overwritten; has room for all present requests.
     """
     held = len(there.held)
     if not limits.new_first:
@@ -142,6 +143,7 @@ def choose(
             starts = num_starts(limits, there, tokens)
             count, _ = fill(limits, there, there.waiting, starts, (count, total), batch)
         return count
+    # No starts after an eviction: starts and evictions could alternate forever.
     starts = 0 if has_evicted else num_starts(limits, there, tokens)
     count, total = fill(limits, there, there.waiting, starts, (0, 0), batch)
     if count == starts and (limits.mixed or starts == 0):
@@ -158,19 +160,20 @@ def fill(
     begun: tuple[int, int],
     batch: Filled,
 ) -> tuple[int, int]:
-    """Add the first of some requests, ``most`` or as many as the limits allow, to the batch.
+    """Add up to ``most`` of the given requests to the batch, as far as the limits allow.
 
-    A batch has one prompt at least, whatever its tokens.
+    A batch has at least one prompt, even if it exceeds the limit of tokens.
 
     Returns
     -------
     tuple of int
-        Prompts and tokens of the batch; ``begun`` are those before.
+        Prompts and tokens of the batch; ``begun`` are those before the call.
     """
     count, tokens = begun
     for k in range(most):
         tokens += there.prompt[some[k]] + there.stage[some[k]]
         is_full = limits.prompts > 0 and count >= limits.prompts
+        # The first prompt is accepted even if it exceeds the limit of tokens.
         if count > 0 and (is_full or (limits.tokens > 0 and tokens > limits.tokens)):
             break
         batch[count] = some[k]
@@ -180,7 +183,7 @@ def fill(
 
 @compilable
 def eligible(course: Course, presence: Presence) -> Eligible:
-    """Return who is there."""
+    """Return the present requests."""
     counters, line = course.counters, presence.line
     first, after = counters[COMPLETED], counters[COMPLETED] + counters[HOLDING]
     waiting = line[after : counters[REVEALED]]
@@ -189,7 +192,7 @@ def eligible(course: Course, presence: Presence) -> Eligible:
 
 @compilable
 def decide(course: Course, presence: Presence, limits: BatchLimits, batch: Filled) -> int:
-    """Evict who must go and write the next batch; return how many it has."""
+    """Evict requests that exceed the memory, and write the next batch; return its size."""
     there, counters = eligible(course, presence), course.counters
     kept, tokens = num_kept(limits, there, counters[HELD_TOKENS])
     evicted = len(there.held) - kept
@@ -201,7 +204,7 @@ def decide(course: Course, presence: Presence, limits: BatchLimits, batch: Fille
 def run_first_come(
     course: Course, presence: Presence, limits: BatchLimits, batch: IntArray
 ) -> int:
-    """Run until the end, and return how it ends, or until the tables need more rows: GO_ON.
+    """Run until the end and return how it ends, or GO_ON if a table needs more rows.
 
     ``batch`` has room for all requests.
     """
@@ -219,7 +222,7 @@ def run_first_come(
 
 
 class Favour(StrEnum):
-    """Whom the limits of a batch favour."""
+    """Requests with priority within the limits of a batch."""
 
     NEW = "new"
     ONGOING = "ongoing"
@@ -227,16 +230,16 @@ class Favour(StrEnum):
 
 @dataclass(frozen=True)
 class FirstComeFirstServed:
-    """FCFS with limits; see the module.
+    """FCFS with limits; see the module docstring.
 
     Parameters
     ----------
     favour : Favour
-        Who comes first within the limits.
+        Requests with priority within the limits.
     limit : int
-        Most prompts in a batch; 0 for any number.
+        Maximum prompts in a batch; 0 for no limit.
     token_limit : int
-        Most tokens in a batch; 0 for any number.
+        Maximum tokens in a batch; 0 for no limit.
     mixed : bool
         Whether prefills and other stages may share a batch.
     """
@@ -252,35 +255,35 @@ class FirstComeFirstServed:
         integer(self.token_limit, "token_limit")
         if not self.mixed and self.favour is Favour.ONGOING:
             raise InputError(
-                "mixed", "with ongoing first, prefills alone would never come", "favour new ones"
+                "mixed", "with ongoing first, prefills alone never occur", "favour new ones"
             )
 
     def check(self, instance: StageInstance) -> None:
-        """Refuse requests that do not fit into the memory alone.
+        """Raise an error for requests that exceed the memory alone.
 
         Raises
         ------
         InputError
-            If there are such.
+            If a request exceeds the memory alone.
         """
         refuse_oversized(
             instance.peaks > instance.memory, instance.memory, "raise memory or leave them out"
         )
 
     def limits(self, memory: int) -> BatchLimits:
-        """Return its limits on an engine."""
+        """Return the limits of the policy on an engine."""
         is_new_first = self.favour is Favour.NEW
         return BatchLimits(is_new_first, self.limit, self.token_limit, self.mixed, memory)
 
     def __call__(self, state: StageState) -> Decision:
-        """Return the next batch and whom to evict before it."""
+        """Return the next batch and the evictions before it."""
         there = Eligible(state.held, state.waiting, state.instance.prompt, state.stage)
         limits = self.limits(state.instance.memory)
         tokens = sum(int(there.prompt[i] + there.stage[i]) for i in state.held)
         kept, tokens = num_kept(limits, there, tokens)
         evicted = state.held[kept:]
         if evicted:
-            # Who has just lost everything waits again, before all later arrivals.
+            # Evicted requests wait again, before all later arrivals.
             stage = state.stage.copy()
             stage[evicted] = 0
             there = Eligible(state.held[:kept], [*evicted, *state.waiting], there.prompt, stage)

@@ -1,4 +1,4 @@
-"""Memory and queue of runs over time."""
+"""Figure of the memory and the queue of runs over time."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,18 +14,18 @@ from formulations.arrays import FloatArray, IntArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Most points drawn along a line; more cannot be seen.
+#: Maximum number of points per line; more are not visible.
 _MAX_POINTS = 1000
 
 
 def run_figure(runs: Sequence[StageRun]) -> Figure:
-    """Draw the memory that batches take, and who waits for stage 0 when they start.
+    """Draw the memory of each batch, and the requests waiting for stage 0 at its start.
 
-    While the engine is idle the memory is drawn as 0 and the queue not at all.
+    While the engine is idle, the memory is drawn as 0 and the queue is not drawn.
 
     Parameters
     ----------
-    runs : sequence of StageRun
+    At least one run; all of the same instance, with one line each.
         At least one, all of the same instance; one line each.
     """
     with mpl.rc_context(STYLE):
@@ -46,7 +46,7 @@ def run_figure(runs: Sequence[StageRun]) -> Figure:
         queue.set_xlabel("time [s]")
         for axes in (memory, queue):
             axes.set_ylim(bottom=0)
-        # Below both panels, where it covers no line.
+        # Below both panels, so that it covers no line.
         lines = queue.get_lines()
         figure.legend(handles=lines, loc="outside lower center", ncols=min(3, len(lines)))
     return figure
@@ -58,9 +58,10 @@ def _draw(axes: "Axes", run: StageRun, values: IntArray, idle: float) -> None:
 
 
 def line_of(run: StageRun, values: IntArray, idle: float) -> tuple[FloatArray, FloatArray]:
-    """Return when a line changes [s] and to what: each batch's value while it runs, or idle."""
+    """Return the times of changes [s] and the values: of a batch while it runs, else ``idle``."""
     batches = run.batches
-    # A value at each start and at each end; where the next batch starts at once, its own counts.
+    # One value at each start and each end; if a batch starts at the end of another, its value
+    # counts.
     clock = np.concatenate(([0], np.stack((batches.start, batches.end), axis=1).ravel()))
     levels = np.full(len(clock), idle)
     levels[1::2] = values
@@ -70,11 +71,11 @@ def line_of(run: StageRun, values: IntArray, idle: float) -> tuple[FloatArray, F
 
 
 def thinned(seconds: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the largest value in each of equal parts of the time: peaks are not to be missed."""
+    """Return the maximum in each of equal time intervals, so that peaks stay visible."""
     if len(values) <= 2 * _MAX_POINTS:
         return seconds, values
     edges = np.linspace(seconds[0], seconds[-1], _MAX_POINTS, endpoint=False)
-    # A part begins with what holds then.
+    # An interval starts with the value that holds at its left edge.
     held = values[np.searchsorted(seconds, edges, side="right") - 1]
     order = np.argsort(np.concatenate((edges, seconds)), kind="stable")
     first = np.flatnonzero(order < _MAX_POINTS)

@@ -1,4 +1,4 @@
-"""What one engine serves: requests that pass through stages, on an integer clock."""
+"""The instance of one engine: requests that pass through stages, on an integer clock."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,29 +10,29 @@ from formulations.arrays import IntArray, integer, integer_vector
 from formulations.errors import InputError
 from formulations.fluid import FluidWorker
 
-#: Latest time of a run [clock units]; sums of two such times stay within 64 bits.
+#: Maximum time of a run [clock units]; the sum of two times fits into 64 bits.
 MAX_CLOCK = 2**61
 _MAX_LENGTH = 10**9
-#: The fixed time of a batch has at least so many clock units: arrivals are rounded to these.
+#: Minimum clock units in the fixed time of a batch; arrivals are rounded to clock units.
 _RESOLUTION = 10**6
 
 
 @dataclass(frozen=True)
 class StageClock:
-    """The clock of an engine on which every batch lasts a whole number of units.
+    """A clock on which the duration of every batch is an integer.
 
     Parameters
     ----------
     units_per_second : int
         ``u >= 1``.
     fixed, per_token : int
-        ``d0·u >= 1`` and ``d1·u >= 0``: a batch of X tokens lasts ``fixed + per_token·X`` units,
+        ``d0·u >= 1`` and ``d1·u >= 0``: a batch of X tokens takes ``fixed + per_token·X`` units,
         equation (1) of the paper.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     units_per_second: int
@@ -47,14 +47,14 @@ class StageClock:
 
     @staticmethod
     def of(worker: FluidWorker) -> "StageClock":
-        """Return a clock that counts the times of a worker exactly.
+        """Return a clock that represents the times of a worker exactly.
 
-        Its unit divides d0 and d1, and is at most a millionth of d0.
+        Its unit divides d0 and d1, and is at most 10^-6 of d0.
 
         Raises
         ------
         InputError
-            If d0 and d1 have no common unit that leaves room for a run.
+            If no common unit of d0 and d1 leaves enough range for a run.
         """
         units = lcm(worker.d0.denominator, worker.d1.denominator)
         units *= max(1, ceil(_RESOLUTION / (worker.d0 * units)))
@@ -65,7 +65,7 @@ class StageClock:
         return StageClock(units, int(worker.d0 * units), int(worker.d1 * units))
 
     def duration(self, tokens: int) -> int:
-        """Return how long a batch of so many tokens lasts [clock units]."""
+        """Return the duration of a batch with the given tokens [clock units]."""
         return self.fixed + self.per_token * tokens
 
     def seconds(self, clock: float) -> float:
@@ -79,19 +79,18 @@ class StageClock:
 
 @dataclass(frozen=True)
 class StageInstance:
-    """Requests for one engine.
+    """Requests of one engine.
 
-    A request needs ``output + 1`` iterations: stage 0, its prefill, then one stage for each output
-    token. Stage k counts ``prompt + k`` tokens, in the time of its batch and in the memory. A
-    request that waits between stages k − 1 and k holds ``prompt + k − 1`` tokens; before stage 0
-    it holds none.
+    A request passes ``output + 1`` stages: stage 0, its prefill, and one stage per output token.
+    Stage k counts ``prompt + k`` tokens in the time of its batch and in the memory. A request that
+    waits between stages k − 1 and k holds ``prompt + k − 1`` tokens; before stage 0 it holds none.
 
     Parameters
     ----------
     memory : int
         ``C >= 1`` [tokens].
     clock : StageClock
-        How long batches last.
+        Clock with the duration of batches.
     arrival : IntArray
         Shape (n,), non-decreasing clock values.
     prompt : IntArray
@@ -101,8 +100,8 @@ class StageInstance:
 
     Raises
     ------
-    InputError
-        If a value breaks its rule.
+    If a value is invalid.
+        If a value is invalid.
     """
 
     memory: int
@@ -132,17 +131,17 @@ class StageInstance:
 
     @property
     def iterations(self) -> IntArray:
-        """``l' + 1``, stages of each request, shape (n,)."""
+        """``l' + 1``, the number of stages of each request, shape (n,)."""
         return self.output + 1
 
     @property
     def work(self) -> IntArray:
-        """Tokens of each request summed over its stages, shape (n,)."""
+        """Sum of the tokens of each request over its stages, shape (n,)."""
         return self.iterations * (2 * self.prompt + self.output) // 2
 
     @property
     def peaks(self) -> IntArray:
-        """Most tokens that each request ever holds, shape (n,)."""
+        """Maximum tokens held by each request, shape (n,)."""
         return self.prompt + self.output
 
     def _check_order(self) -> None:
@@ -151,7 +150,7 @@ class StageInstance:
             raise InputError(f"arrival[{i}]", "before the one before it", "sort by arrival")
 
     def _check_durations(self) -> None:
-        """Refuse what could leave 64 bits: a batch of everything, at its largest."""
+        """Check that a batch of all requests at their peaks stays within 64 bits."""
         everything = sum(self.peaks.tolist())
         if self.clock.duration(everything) > MAX_CLOCK:
             raise InputError("d1", "a batch of all requests lasts too long", "use smaller times")

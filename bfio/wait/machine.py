@@ -1,4 +1,4 @@
-"""The machine of one engine: its state, and the phases of a batch, stated for both engines."""
+"""The machine of one engine: its state and the phases of a batch, shared by both engines."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -9,9 +9,9 @@ from bfio.common.compilable import compilable
 from bfio.wait.instance import MAX_CLOCK, StageInstance
 from formulations.arrays import IntArray
 
-#: Integers, one after the other: compiled runs have arrays, others may have lists.
+#: A sequence of integers: an array in compiled runs, possibly a list in interpreted ones.
 Row: TypeAlias = IntArray | Sequence[int]
-#: The same, to be written to.
+#: A writable sequence of integers.
 Filled: TypeAlias = IntArray | list[int]
 
 
@@ -24,9 +24,9 @@ def _move(line: IntArray, source: int, target: int) -> None:
 
 @compilable(compiled_as=_move)
 def move(line: IntArray, source: int, target: int) -> None:
-    """Put the entry at one place to another, and those in between one place towards the first.
+    """Move the entry at ``source`` to ``target`` and shift the entries in between by one place.
 
-    It is stated in numpy and as a loop to be compiled: slices take Numba seconds.
+    The compiled version is a loop, because slices take Numba seconds to compile.
     """
     item = line[source]
     if source < target:
@@ -38,7 +38,7 @@ def move(line: IntArray, source: int, target: int) -> None:
 
 @compilable
 def place_of(line: IntArray, first: int, last: int, request: int) -> int:
-    """Return where a request stands, or would stand, in the increasing ``line[first:last]``."""
+    """Return the place of a request in the increasing ``line[first:last]`` by binary search."""
     while first < last:
         middle = (first + last) // 2
         if line[middle] < request:
@@ -50,7 +50,7 @@ def place_of(line: IntArray, first: int, last: int, request: int) -> int:
 
 @compilable
 def close_gaps(line: IntArray, first: int, last: int, completion: IntArray) -> None:
-    """Move those of ``line[first:last]`` that have not completed together, towards its end."""
+    """Move the entries of ``line[first:last]`` that have not completed to the end of the range."""
     free = last
     for k in range(last - 1, first - 1, -1):
         if completion[line[k]] < 0:
@@ -58,30 +58,30 @@ def close_gaps(line: IntArray, first: int, last: int, completion: IntArray) -> N
             line[free] = line[k]
 
 
-# Entries of `Course.counters`: batches run; the time; requests revealed, that hold something, and
-# completed; tokens that those who hold something count at their next stages; rows filled of the
-# tables of spans or entries, and of evictions.
+# Entries of `Course.counters`: batches run; clock; requests arrived, requests with tokens in
+# memory, requests completed; tokens that requests in memory need for their next stages; filled
+# rows of the table of spans or entries, and of the table of evictions.
 (BATCH, CLOCK, REVEALED, HOLDING, COMPLETED, HELD_TOKENS, ROWS, EVICTED, NUM_COUNTERS) = range(9)
 
-#: How a run ended, as numbered by `bfio.wait.run.StageVerdict`; GO_ON: it has not.
+#: End of a run, in the order of `bfio.wait.run.StageVerdict`; GO_ON: not ended.
 GO_ON, FINISHED, AT_HORIZON, STUCK, STOPPED = range(5)
-#: No time, no request, no batch.
+#: No time, request or batch.
 NONE = -1
 #: Rows of a new table.
 _FIRST_ROWS = 1024
 
 
 class Ending(NamedTuple):
-    """When a run ends.
+    """End of a run.
 
     Parameters
     ----------
     duration : int
-        Clock value from which on no batch starts; -1: when nothing is left to do.
+        Clock value from which no batch starts; -1: the run ends when no work is left.
     drain : bool
-        Whether policies are told, after the last arrival, to serve what is left.
+        Whether policies serve all remaining requests after the last arrival, without thresholds.
     batches : int
-        Most batches; then the run is given up.
+        Maximum number of batches; then the run stops.
     """
 
     duration: int = NONE
@@ -90,18 +90,18 @@ class Ending(NamedTuple):
 
 
 class Course(NamedTuple):
-    """What every run has: its constants, how far it has got, the times of requests, its batches.
+    """State of a run shared by all engines: constants, counters, times of requests, and batches.
 
     Parameters
     ----------
     ending, fixed, per_token
-        When it ends, and how long batches last, as in `bfio.wait.instance.StageClock`.
+        End of the run, and duration of batches as in `bfio.wait.instance.StageClock`.
     counters : IntArray or list of int
-        See the names of their entries above. Interpreted runs have a list, which is much faster.
+        Entries as listed above. Interpreted runs use a list, which is much faster.
     arrival, prompt, output : IntArray
         Shape (n,), as in `bfio.wait.instance.StageInstance`.
     prefilled, first_token, completion : IntArray
-        Shape (n,), as in `bfio.wait.run.StageRun`; -1 where it has not happened.
+        Shape (n,), as in `bfio.wait.run.StageRun`; -1 if not yet reached.
     batches : IntArray
         Shape (K and more, 6): the columns of `bfio.wait.run.StageBatches`.
     """
@@ -120,21 +120,21 @@ class Course(NamedTuple):
 
 
 class Presence(NamedTuple):
-    """Who is there, request by request, and what has become of whom.
+    """Present requests, with the stage and the open span of each.
 
     Parameters
     ----------
     line : IntArray
-        Shape (n,). Those that hold something are ``line[COMPLETED : COMPLETED + HOLDING]``, those
-        that wait follow up to REVEALED; either are in order of arrival.
+        Shape (n,): completed requests, then ``HOLDING`` requests with tokens in memory, then the
+        waiting ones up to ``REVEALED``. The last two groups are in order of arrival.
     stage : IntArray
-        Shape (n,): which stage each passes next; 0 for those that wait.
+        Shape (n,): next stage of each request; 0 for waiting ones.
     first_batch, first_stage, last_batch : IntArray
-        Shape (n,): the *span* of each: batches without a pause in each of which it passed a stage.
+        Shape (n,): the *span* of each: consecutive batches in each of which it passed a stage.
     spans : IntArray
         Shape (J and more, 4): request, first batch, first stage, number of batches.
     evictions : IntArray
-        Shape (V and more, 2): request, and batch before which it happened.
+        Shape (V and more, 2): request, and the batch that follows the eviction.
     """
 
     line: IntArray
@@ -147,14 +147,14 @@ class Presence(NamedTuple):
 
 
 def new_course(instance: StageInstance, ending: Ending) -> Course:
-    """Return a run at its beginning, to be interpreted."""
+    """Return the initial state of a run, for the interpreted engine."""
     n = len(instance)
     return Course(
         ending=ending,
         fixed=instance.clock.fixed,
         per_token=instance.clock.per_token,
         counters=[0] * NUM_COUNTERS,
-        # Copies: contiguous and writeable, so that one machine code serves all.
+        # Copies are contiguous and writable, so that a single compiled version suffices.
         arrival=instance.arrival.copy(),
         prompt=instance.prompt.copy(),
         output=instance.output.copy(),
@@ -166,7 +166,7 @@ def new_course(instance: StageInstance, ending: Ending) -> Course:
 
 
 def new_presence(n: int) -> Presence:
-    """Return n requests none of which has started."""
+    """Return the initial state of n requests, none of them started."""
     return Presence(
         line=np.arange(n, dtype=np.int64),
         stage=filled(n),
@@ -179,7 +179,7 @@ def new_presence(n: int) -> Presence:
 
 
 def filled(length: int, value: int = 0) -> IntArray:
-    """Return so many equal integers."""
+    """Return an array of equal integers."""
     return np.full(length, value, dtype=np.int64)
 
 
@@ -189,7 +189,7 @@ def new_table(columns: int) -> IntArray:
 
 
 def with_rows(table: IntArray, rows: int) -> IntArray:
-    """Return the table itself if it has so many rows, or a copy with at least twice its own."""
+    """Return the table if it has enough rows, else a copy with at least twice its rows."""
     if rows <= len(table):
         return table
     larger = np.empty((max(rows, 2 * len(table)), table.shape[1]), dtype=np.int64)
@@ -199,7 +199,7 @@ def with_rows(table: IntArray, rows: int) -> IntArray:
 
 @compilable
 def reveal(course: Course) -> None:
-    """Let everything arrive that has by now."""
+    """Count the requests that have arrived by now."""
     counters, arrival = course.counters, course.arrival
     revealed = counters[REVEALED]
     while revealed < len(arrival) and arrival[revealed] <= counters[CLOCK]:
@@ -209,7 +209,7 @@ def reveal(course: Course) -> None:
 
 @compilable
 def how_it_ends(course: Course) -> int:
-    """Return how the run ends before the next decision, GO_ON if it does not."""
+    """Return how the run ends before the next decision, or GO_ON."""
     counters, ending = course.counters, course.ending
     if ending.duration != NONE and counters[CLOCK] >= ending.duration:
         return AT_HORIZON
@@ -229,7 +229,7 @@ def num_waiting(course: Course) -> int:
 
 @compilable
 def wait_for_arrival(course: Course) -> bool:
-    """Let the clock jump to the next arrival; False if there is none."""
+    """Advance the clock to the next arrival; return False if there is none."""
     upcoming = course.counters[REVEALED]
     if upcoming >= len(course.arrival):
         return False
@@ -239,7 +239,7 @@ def wait_for_arrival(course: Course) -> bool:
 
 @compilable
 def record_batch(course: Course, tokens: int, memory: int, prompts: int, waiting: int) -> None:
-    """Write a batch down, and let its time pass."""
+    """Record a batch and advance the clock by its duration."""
     counters, duration = course.counters, course.fixed + course.per_token * tokens
     row = course.batches[counters[BATCH]]
     row[0], row[1], row[2] = counters[CLOCK], duration, tokens
@@ -250,9 +250,9 @@ def record_batch(course: Course, tokens: int, memory: int, prompts: int, waiting
 
 @compilable
 def note_given(course: Course, request: int, stage: int) -> None:
-    """Note the end of a stage that gives a request its prefill or its first token.
+    """Record the end of a prefill or of a first token, if it is the first.
 
-    What a user has been given stays given: a restart moves neither of the two times.
+    A user keeps a token that was delivered, so a restart does not change these times.
     """
     if stage == 0 and course.prefilled[request] == NONE:
         course.prefilled[request] = course.counters[CLOCK]
@@ -262,7 +262,7 @@ def note_given(course: Course, request: int, stage: int) -> None:
 
 @compilable
 def complete(course: Course, request: int) -> None:
-    """Let a request leave whose last stage has ended."""
+    """Complete a request whose last stage has ended."""
     course.completion[request] = course.counters[CLOCK]
     course.counters[COMPLETED] += 1
     course.counters[HOLDING] -= 1
@@ -270,7 +270,7 @@ def complete(course: Course, request: int) -> None:
 
 @compilable
 def evict(course: Course, there: Presence, request: int) -> None:
-    """Take away what a request holds; it waits again at its place in order of arrival."""
+    """Evict a request: it loses its tokens and waits again, in order of arrival."""
     counters, first = course.counters, course.counters[COMPLETED]
     after = first + counters[HOLDING]
     source = place_of(there.line, first, after, request)
@@ -285,7 +285,7 @@ def evict(course: Course, there: Presence, request: int) -> None:
 
 @compilable
 def start(course: Course, there: Presence, request: int) -> None:
-    """Put a waiting request among those that hold something."""
+    """Move a waiting request to the requests with tokens in memory."""
     counters, first = course.counters, course.counters[COMPLETED]
     after = first + counters[HOLDING]
     source = place_of(there.line, after, counters[REVEALED], request)
@@ -303,7 +303,7 @@ def run_batch(course: Course, there: Presence, batch: Row, count: int) -> None:
         tokens += int(course.prompt[batch[k]] + there.stage[batch[k]])
         if there.stage[batch[k]] == 0:
             start(course, there, batch[k])
-    # Who pauses holds one token less than the next stage counts.
+    # A paused request holds one token less than its next stage needs.
     memory = counters[HELD_TOKENS] - (counters[HOLDING] - count)
     record_batch(course, tokens, memory, count, waiting)
     counters[HELD_TOKENS] += count
@@ -317,7 +317,7 @@ def run_batch(course: Course, there: Presence, batch: Row, count: int) -> None:
 
 @compilable
 def pass_stage(course: Course, there: Presence, request: int) -> None:
-    """Note that a request has passed a stage in the batch that has just run."""
+    """Update the stage and the span of a request after a batch."""
     batch, stage = course.counters[BATCH] - 1, int(there.stage[request])
     last = there.last_batch[request]
     if last != batch - 1 or stage == 0:
@@ -334,7 +334,7 @@ def pass_stage(course: Course, there: Presence, request: int) -> None:
 
 @compilable
 def close_span(course: Course, there: Presence, request: int) -> None:
-    """Write the span of a request that has ended."""
+    """Write the ended span of a request to the table."""
     row, first = there.spans[course.counters[ROWS]], there.first_batch[request]
     row[0], row[1], row[2] = request, first, there.first_stage[request]
     row[3] = there.last_batch[request] - first + 1
@@ -343,7 +343,7 @@ def close_span(course: Course, there: Presence, request: int) -> None:
 
 @compilable
 def has_room(course: Course, there: Presence) -> bool:
-    """Whether the tables have room for a batch before which all that are there are evicted."""
+    """Whether the tables have rows for a batch in the worst case, evicting all requests."""
     counters = course.counters
     present = counters[REVEALED] - counters[COMPLETED]
     return bool(

@@ -1,4 +1,4 @@
-"""When a run ends: keywords of `bfio.wait.simulation.serve`, and arguments of studies."""
+"""Options for the end of a run, as keywords of `bfio.wait.simulation.serve` and of studies."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from formulations.scalars import integer
 if TYPE_CHECKING:
     from fractions import Fraction
 
-#: Most batches that can be asked for.
+#: Maximum value of the option.
 _MAX_BATCHES = 2**62
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """When a run ends, checked.
+    """End of a run, validated.
 
     Parameters
     ----------
     horizon_s : Fraction or int, optional
-        End of the observation [s]: what completes later does not count. By default the run goes
-        on until nothing is left to do.
+        End of the observation [s]: later completions do not count. By default the run ends when no
+        work is left.
     drain : bool, optional
-        Whether the run goes on past its duration until all is served, thresholds ignored after the
-        last arrival; by default if there is no limit.
+        Whether the run continues after the observation until all requests are served; after the
+        last arrival thresholds are ignored. By default true if ``horizon_s`` is not given.
     batches : int
-        Most batches; then the run is given up with the verdict ``stopped``.
+        Maximum number of batches; then the run stops with the verdict ``stopped``.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     horizon_s: Fraction | int | None = option(
@@ -56,7 +56,7 @@ class ServeOptions:
     )
 
     def __post_init__(self) -> None:
-        """Validate, and read a text exactly."""
+        """Validate, and convert a text exactly."""
         integer(self.batches, "batches", maximum=_MAX_BATCHES)
         if isinstance(self.horizon_s, str):
             duration = exact_number(self.horizon_s, "horizon_s", positive=True)
@@ -64,10 +64,10 @@ class ServeOptions:
 
     @property
     def end_s(self) -> Fraction | int | None:
-        """When the run ends whatever is left [s]; None if it goes on."""
+        """Time at which the run ends with work left [s]; None if it continues."""
         return None if self.drain else self.horizon_s
 
     @property
     def drains(self) -> bool:
-        """Whether policies are told, after the last arrival, to serve what is left."""
+        """Whether policies serve all remaining requests after the last arrival."""
         return self.horizon_s is None if self.drain is None else bool(self.drain)

@@ -1,20 +1,21 @@
-"""What a policy of one engine is: a callable from the state before a batch to the batch.
+"""Policies of one engine: callables that map the state before a batch to the batch.
 
-The least a user writes is a function::
+A minimal policy is a function::
 
     def ongoing_before_new(state):
         return state.held or state.waiting[:8]
 
-It returns the requests of the next batch, each of which passes its next stage. An empty answer
-lets the engine idle until the next arrival. A policy that drops requests returns a `Decision`; if
-nobody is in its batch, it is asked again at once. Attributes, optional:
+It returns the requests of the next batch, each of which passes its next stage. After an empty
+answer the engine idles until the next arrival. A policy that evicts requests returns a `Decision`;
+if its batch is empty, the policy is called again immediately. Optional attributes:
 
 ``knows_lengths``
-    True if the policy may read output lengths; without it ``state.instance.output`` is refused.
+    True if the policy may read output lengths; otherwise ``state.instance.output`` raises an
+    error.
 ``check``
     Called with the instance before a run; raises `InputError` if the policy cannot serve it.
 ``statistics``
-    Called after a run; returns a mapping that is kept with it.
+    Called after a run; returns a mapping that is stored with the run.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from formulations.errors import InputError
 
 @dataclass(frozen=True)
 class KnownRequests:
-    """What a policy knows of the requests that have arrived.
+    """Data of the arrived requests that the policy may read.
 
     Parameters
     ----------
     memory : int
         ``C`` [tokens].
     clock : StageClock
-        How long batches last.
+        Clock with the duration of batches.
     prompt : IntArray
         Shape (n,) [tokens].
     lengths : IntArray or None
-        Shape (n,): outputs [tokens]; None if the policy does not know them.
+        Shape (n,): outputs [tokens]; None if the policy may not read them.
     """
 
     memory: int
@@ -51,7 +52,7 @@ class KnownRequests:
 
     @staticmethod
     def of(instance: StageInstance, revealed: int, policy: object) -> KnownRequests:
-        """Return what a policy knows once a number of requests have arrived."""
+        """Return the data that a policy may read after ``revealed`` requests have arrived."""
         knows = getattr(policy, "knows_lengths", False) is True
         lengths = instance.output[:revealed] if knows else None
         return KnownRequests(instance.memory, instance.clock, instance.prompt[:revealed], lengths)
@@ -63,7 +64,7 @@ class KnownRequests:
         Raises
         ------
         InputError
-            If the policy does not know them.
+            If the policy may not read them.
         """
         if self.lengths is None:
             raise InputError(
@@ -75,28 +76,28 @@ class KnownRequests:
 
     @property
     def peaks(self) -> IntArray:
-        """Most tokens that each request ever holds, shape (n,); refused as `output` is."""
+        """Maximum tokens held by each request, shape (n,); raises an error as `output` does."""
         return self.prompt + self.output
 
 
 @dataclass(frozen=True)
 class StageState:
-    """The engine before a batch, after all arrivals and completions up to now.
+    """State of the engine before a batch, after all arrivals and completions up to now.
 
     Parameters
     ----------
     instance : KnownRequests
         Data of the requests that have arrived.
     clock : int
-        Now [clock units].
+        Present time [clock units].
     waiting : list of int
-        Requests that wait for stage 0, in order of arrival.
+        Requests waiting for stage 0, in order of arrival.
     held : list of int
-        Requests that have passed stage 0 and wait for another, in order of arrival.
+        Requests that have passed stage 0 and wait for a later stage, in order of arrival.
     stage : IntArray
-        Shape (n,): the stage that each request passes next; read only.
+        Shape (n,): next stage of each request; read-only.
     is_draining : bool
-        Whether the run drains and nothing arrives any more: policies ignore thresholds then.
+        Whether the run drains after the last arrival; policies then ignore thresholds.
     """
 
     instance: KnownRequests
@@ -109,14 +110,14 @@ class StageState:
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do now.
+    """Decision of a policy.
 
     Parameters
     ----------
     batch : sequence of int
-        Requests of the next batch, without repetition.
+        Requests of the next batch, without repetitions.
     evict : sequence of int
-        Held requests that lose their tokens before it and wait again, from stage 0.
+        Held requests that lose their tokens before the batch and wait again at stage 0.
     """
 
     batch: Sequence[int]

@@ -1,4 +1,4 @@
-"""Built-in policies by name: their options, and thresholds that follow from classes."""
+"""Built-in policies by name, their options, and thresholds derived from the classes."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -31,43 +31,43 @@ _THRESHOLDS = "`strict`, `least`, `printed`, `balanced`, `corrected`, or a list 
 _LIMIT = (
     "prompts in a batch: what `printed`, `balanced` or `corrected` thresholds share, or the most"
 )
-#: Of an integer in a list: all such integers fit into 64 bits.
+#: Maximum digits of an integer in a list, so that it fits into 64 bits.
 _MAX_DIGITS = 18
 
 
 class NoThresholdsError(InputError):
-    """Classes whose rates are too high, or too close to the limit, for any thresholds."""
+    """The rates of the classes are too high, or too close to the limit, for any thresholds."""
 
 
 class Recipe(ABC):
-    """Options from which a policy is made."""
+    """Options of a policy."""
 
     @abstractmethod
     def policy(self, problem: FluidProblem) -> StagePolicy:
-        """Return the policy for these classes and their worker.
+        """Return the policy for the classes and the worker of a problem.
 
         Raises
         ------
         InputError
-            If options contradict each other or the classes, or no thresholds exist.
+            If options contradict each other or the classes, or no feasible thresholds exist.
         """
 
 
 @dataclass(frozen=True)
 class Thresholds(Recipe):
-    """What WAIT and Nested WAIT have in common: how thresholds are found.
+    """Options shared by WAIT and Nested WAIT: the choice of thresholds.
 
     Parameters
     ----------
     thresholds : str
-        The rule, or a list of them.
+        A rule, or a list of thresholds.
     limit : int, optional
-        Prompts of a batch that some rules share out.
+        Prompts of a batch, which some rules divide among the thresholds.
 
     Raises
     ------
     InputError
-        If an option breaks its rule.
+        If an option is invalid.
     """
 
     thresholds: str
@@ -79,29 +79,29 @@ class Thresholds(Recipe):
             integer(self.limit, "limit", minimum=1)
 
     def needed_limit(self) -> int:
-        """Return the limit of a rule that shares one out."""
+        """Return the limit of a rule that requires one."""
         if self.limit is None:
             what = f"thresholds={self.thresholds} share a limit"
             raise InputError("limit", what, "write limit=B as well")
         return self.limit
 
     def refuse_limit(self) -> None:
-        """Refuse a limit: the rule has none."""
+        """Raise an error if a limit is given: the rule has none."""
         if self.limit is not None:
             raise InputError("limit", f"thresholds={self.thresholds} have none", "leave it out")
 
     def is_list(self) -> bool:
-        """Whether thresholds are written out."""
+        """Whether thresholds are given as a list."""
         return self.thresholds[:1].isdigit()
 
     def unknown_rule(self, known: str) -> InputError:
-        """Return the error that the rule is none of those that are known."""
+        """Return the error for an unknown rule."""
         return InputError("thresholds", f"{self.thresholds!r} is unknown", f"use {known}")
 
 
 @dataclass(frozen=True)
 class Wait(Thresholds):
-    """WAIT: lengths known.
+    """WAIT, for known lengths.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Wait(Thresholds):
 
 @dataclass(frozen=True)
 class NestedWait(Thresholds):
-    """Nested WAIT: lengths unknown.
+    """Nested WAIT, for unknown lengths.
 
     Parameters
     ----------
@@ -137,9 +137,9 @@ class NestedWait(Thresholds):
     segments : str
         ``all``, a number of segments, or their last stages.
     slack : Fraction
-        By how much corrected thresholds exceed what drift needs.
+        Amount by which corrected thresholds exceed the requirement of the drift.
     groups : str
-        ``one`` chain of segments, or one for each of ``prompts``.
+        ``one`` chain for all requests, or a chain for each of the ``prompts``.
     """
 
     thresholds: str = option("least", TEXT, "RULE", _THRESHOLDS)
@@ -168,7 +168,7 @@ class NestedWait(Thresholds):
         if self.groups == "prompts":
             return self._grouped(problem)
         if self.is_list() and "," in self.segments:
-            # Nothing is to be derived: any requests will do.
+            # Thresholds and segments are both given, so the classes need not be known.
             self.refuse_limit()
             ends = _integers(self.segments, "segments")
             return nested_policy(ends, _integers(self.thresholds, "thresholds"))
@@ -220,7 +220,7 @@ class NestedWait(Thresholds):
 
 @dataclass(frozen=True)
 class FirstCome(Recipe):
-    """FCFS without limits."""
+    """FCFS without limits on a batch."""
 
     def policy(self, problem: FluidProblem) -> StagePolicy:
         """See `Recipe.policy`."""
@@ -229,7 +229,7 @@ class FirstCome(Recipe):
 
 @dataclass(frozen=True)
 class OngoingFirst(Recipe):
-    """FCFS whose limits favour those that have started.
+    """FCFS with limits; started requests have priority within them.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class OngoingFirst(Recipe):
 
 @dataclass(frozen=True)
 class NewFirst(OngoingFirst):
-    """FCFS whose limits favour those that start.
+    """FCFS with limits; new requests have priority within them.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ def _least(problem: ThresholdProblem) -> tuple[int, ...]:
     return result.thresholds
 
 
-#: The built-in policies: each is made of its options and of what arrives.
+#: Built-in policies, each derived from its options and the classes.
 BUILT_IN: dict[str, Named[Recipe]] = by_name(
     Named[Recipe](
         "wait",
@@ -329,32 +329,32 @@ BUILT_IN: dict[str, Named[Recipe]] = by_name(
 
 
 def check(text: str) -> None:
-    """Refuse a text that names no policy, or gives it options that it has not.
+    """Raise an error if a text names no policy, or an option is unknown.
 
     Raises
     ------
     InputError
-        As `build`, but for what depends on the requests.
+        See `build`, except for errors that depend on the requests.
     """
     if read_named(text, BUILT_IN, "policy") is None:
         load_callable(text, "policy")
 
 
 def build(text: str, problem: FluidProblem) -> StagePolicy:
-    """Return the policy that a text names for what arrives, with the options written behind it.
+    """Return the policy that a text names, with the options that follow the name.
 
     Parameters
     ----------
     text : str
-        The policy.
+        Name and options of the policy.
     problem : FluidProblem
-        Classes and worker, from which thresholds follow.
+        Classes and worker from which thresholds are derived.
 
     Raises
     ------
     InputError
-        If name or option are unknown, a value is unreadable, a module cannot be used, or no
-        thresholds exist.
+        If the name or an option is unknown, a value is invalid, a module cannot be loaded, or no
+        feasible thresholds exist.
     """
     recipe = read_named(text, BUILT_IN, "policy")
     if recipe is not None:

@@ -1,4 +1,4 @@
-"""The checker of runs: it rebuilds every batch from the stage events and knows no policy."""
+"""The checker of runs: it recomputes every batch from the stage events, without the policy."""
 
 import numpy as np
 
@@ -9,11 +9,12 @@ _EVICT, _PASS = 0, 1
 
 
 def violations(run: StageRun) -> dict[str, int]:
-    """Return every broken rule of a run and by how much; empty if all hold.
+    """Return the amount of each violated rule in a run; empty if all rules hold.
 
-    Whether the memory suffices is no rule: Nested WAIT may exceed it, see `StageRun.overflows`.
-    ``recorded_...[k]`` says by how much a recorded column of batch k differs from the rebuilt
-    one, ``clock[k]`` how much too early a batch starts. The other names count events or requests.
+    Exceeding the memory is not a violation, because Nested WAIT may do so; see
+    `StageRun.overflows`. ``recorded_...[k]`` is the difference between a recorded column and the
+    recomputed one at batch k. ``clock[k]`` is the time by which a batch starts too early. The
+    other names count events or requests.
     """
     events = run.log.events()
     found = _order(run, events)
@@ -23,10 +24,10 @@ def violations(run: StageRun) -> dict[str, int]:
 
 
 def held_memory(run: StageRun, events: Events) -> IntArray:
-    """Return the tokens of each batch and of those that pause in it, shape (K,).
+    """Return the tokens of each batch and of the requests that pause during it, shape (K,).
 
-    A request holds ``prompt + k`` from the batch of stage k to that of its next stage, to its
-    eviction, or, after its last stage, to the next batch.
+    A request holds ``prompt + k`` from the batch of stage k until the batch of its next stage, its
+    eviction, or, after its last stage, the next batch.
     """
     num = len(run.batches)
     batch, request, stage, kind = _histories(run, events)
@@ -45,9 +46,9 @@ def held_memory(run: StageRun, events: Events) -> IntArray:
 
 
 def _histories(run: StageRun, events: Events) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return batch, request, stage and kind of all that happened, request by request.
+    """Return batch, request, stage and kind of all events and evictions, request by request.
 
-    An eviction comes before what happens in the batch with its number; its stage is −1.
+    An eviction precedes the events of the batch with its number; its stage is −1.
     """
     evicted = run.evictions
     batch = np.concatenate((events.batch, evicted.batch))
@@ -59,7 +60,7 @@ def _histories(run: StageRun, events: Events) -> tuple[IntArray, IntArray, IntAr
 
 
 def _order(run: StageRun, events: Events) -> dict[str, int]:
-    """Check that each request passes its stages one after the other, one per batch at most."""
+    """Check that each request passes its stages in order, at most one per batch."""
     num, n = len(run.batches), len(run.instance)
     outside = (events.batch < 0) | (events.batch >= num)
     outside |= (events.request < 0) | (events.request >= n) | (events.stage < 0)
@@ -71,7 +72,7 @@ def _order(run: StageRun, events: Events) -> dict[str, int]:
     batch, request, stage, kind = _histories(run, events)
     same = request[1:] == request[:-1]
     both_pass = same & (kind[1:] == _PASS) & (kind[:-1] == _PASS)
-    # An eviction's stage is −1, so that the next one must be 0, as for a request's first.
+    # The stage of an eviction is −1, so the next stage must be 0, as at the start of a request.
     before = np.concatenate(([-1], np.where(same, stage[:-1], -1)))[: len(stage)]
     completed = np.concatenate(([False], same & (stage[:-1] == run.instance.output[request[:-1]])))
     return {
@@ -83,7 +84,7 @@ def _order(run: StageRun, events: Events) -> dict[str, int]:
 
 
 def _batches(run: StageRun, events: Events) -> dict[str, int]:
-    """Compare the recorded batches with those that the events make."""
+    """Compare the recorded batches with those recomputed from the events."""
     instance, batches, num = run.instance, run.batches, len(run.batches)
     tokens = np.zeros(num, dtype=np.int64)
     np.add.at(tokens, events.batch, instance.prompt[events.request] + events.stage)
@@ -103,7 +104,7 @@ def _batches(run: StageRun, events: Events) -> dict[str, int]:
 
 
 def _waiting(run: StageRun, events: Events) -> IntArray:
-    """Return the number of waiting requests when each batch starts, shape (K,)."""
+    """Return the number of waiting requests at the start of each batch, shape (K,)."""
     num = len(run.batches)
     arrived = np.searchsorted(run.instance.arrival, run.batches.start, side="right")
     started = np.bincount(events.batch[events.stage == 0], minlength=num)
@@ -112,7 +113,7 @@ def _waiting(run: StageRun, events: Events) -> IntArray:
 
 
 def _requests(run: StageRun, events: Events) -> dict[str, int]:
-    """Compare times with those of the events, and starts with the arrivals."""
+    """Compare recorded times with those of the events, and starts with arrivals."""
     output, end = run.instance.output[events.request], run.batches.end[events.batch]
     early = run.batches.start[events.batch] < run.instance.arrival[events.request]
     last = events.stage == output
@@ -131,7 +132,7 @@ def _requests(run: StageRun, events: Events) -> dict[str, int]:
 
 
 def _differ(recorded: IntArray, events: Events, which: BoolArray, end: IntArray) -> int:
-    """Count requests whose recorded time is not the first end of such an event."""
+    """Count requests whose recorded time differs from the first end of a selected event."""
     found = np.full(len(recorded), np.iinfo(np.int64).max)
     np.minimum.at(found, events.request[which], end[which])
     found[found == np.iinfo(np.int64).max] = -1

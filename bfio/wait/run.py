@@ -1,4 +1,4 @@
-"""What a run of one engine leaves: its batches, who was in them, and the figures of the paper."""
+"""The result of a run of one engine: its batches, stage events, times, and metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,15 +31,15 @@ class StageVerdict(StrEnum):
 
     #: All requests completed.
     FINISHED = "finished"
-    #: The end of its duration was reached.
+    #: The end of the observation was reached.
     HORIZON = "horizon"
-    #: The policy started nothing although nothing was to arrive any more.
+    #: The policy formed no batch although no further request arrives.
     STUCK = "stuck"
-    #: A limit struck.
+    #: The limit on batches or on the clock was reached.
     STOPPED = "stopped"
 
 
-#: What there is to say of an end.
+#: The verdicts in words.
 _REASONS = {
     StageVerdict.FINISHED: "",
     StageVerdict.HORIZON: "",
@@ -57,13 +57,13 @@ class StageBatches:
     start, duration : IntArray
         Shape (K,) [clock units].
     tokens : IntArray
-        Shape (K,): tokens of the batch, which its duration follows.
+        Shape (K,): tokens of the batch, which determine its duration.
     memory : IntArray
-        Shape (K,): the same and what paused requests hold.
+        Shape (K,): tokens of the batch and of paused requests.
     prompts : IntArray
         Shape (K,): requests in the batch.
     waiting : IntArray
-        Shape (K,): requests that wait when it starts: arrived, with no token in memory.
+        Shape (K,): requests that wait at its start: arrived, with no token in memory.
     """
 
     start: IntArray
@@ -78,13 +78,13 @@ class StageBatches:
 
     @property
     def end(self) -> IntArray:
-        """When each ended, shape (K,)."""
+        """End of each batch, shape (K,) [clock units]."""
         return self.start + self.duration
 
 
 @dataclass(frozen=True)
 class Events:
-    """Stage events, one prompt and one stage each: who was in which batch.
+    """Stage events: request i passed stage k in batch b.
 
     Parameters
     ----------
@@ -101,14 +101,14 @@ class Events:
 
     @staticmethod
     def sorted(batch: IntArray, request: IntArray, stage: IntArray) -> "Events":
-        """Return events in their order."""
+        """Return the events sorted by batch and then by request."""
         order = np.lexsort((request, batch))
         return Events(batch[order], request[order], stage[order])
 
 
 @dataclass(frozen=True)
 class SpanLog:
-    """Spans of consecutive batches in each of which a request passed a stage.
+    """Spans of consecutive batches: the request passes one stage in each batch of its span.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class SpanLog:
 
 
 def counting(counts: IntArray) -> IntArray:
-    """Return 0..c−1 for each count c, one after the other."""
+    """Return 0, ..., c−1 for each count c, concatenated."""
     before = np.cumsum(counts) - counts
     passed: IntArray = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(before, counts)
     return passed
@@ -140,14 +140,14 @@ def counting(counts: IntArray) -> IntArray:
 
 @dataclass(frozen=True)
 class Evictions:
-    """Requests that lost what they held and had to start again.
+    """Requests that lost their tokens and restarted at stage 0.
 
     Parameters
     ----------
     request : IntArray
-        Shape (V,), in the order in which it happened.
+        Shape (V,), in order of eviction.
     batch : IntArray
-        Shape (V,): the batch before which it happened; K after the last.
+        Shape (V,): the eviction precedes this batch; K for evictions after the last batch.
     """
 
     request: IntArray
@@ -158,10 +158,10 @@ class Evictions:
 
 
 class EventLog(Protocol):
-    """A record from which all stage events of a run follow."""
+    """A log from which all stage events of a run can be derived."""
 
     def events(self) -> Events:
-        """Return them."""
+        """Return all stage events."""
         ...
 
 
@@ -172,27 +172,27 @@ class StageRun:
     Parameters
     ----------
     instance : StageInstance
-        What was served.
+        Instance that was served.
     policy : str
         Name of the policy.
     verdict : StageVerdict
         How the run ended.
     duration : int or None
-        Clock value at which observation ends: no batch starts then or later, and what completes
-        later does not count. None: when the last batch ends.
+        End of the observation [clock units]: no batch starts then or later, and later completions
+        do not count. None: the end of the last batch.
     batches : StageBatches
-        What ran.
+        Batches of the run.
     prefilled, first_token, completion : IntArray
-        Shape (n,): when stage 0, stage 1 and the last stage first ended; -1 where they did not.
-        Without output, the first token is the prefill's.
+        Shape (n,): end of stage 0, of stage 1 and of the last stage, each for the first time; -1
+        if there is none. Without output, the prefill gives the first token.
     evictions : Evictions
-        Who was evicted when.
+        Evictions of requests.
     log : EventLog
-        Who was in which batch.
+        Log of the stage events.
     statistics : mapping
-        What the policy says of itself.
+        Statistics that the policy reports.
     engine : str
-        Which engine ran.
+        Engine that simulated the run.
     """
 
     instance: StageInstance
@@ -210,7 +210,7 @@ class StageRun:
 
     @property
     def reason(self) -> str:
-        """The verdict in words; empty if it needs none."""
+        """The verdict in words; empty for ``finished`` and ``horizon``."""
         return _REASONS[self.verdict]
 
     @property
@@ -220,18 +220,18 @@ class StageRun:
 
     @property
     def observed(self) -> int:
-        """Length of the observation [clock units]."""
+        """Duration of the observation [clock units]."""
         if self.duration is not None:
             return self.duration
         last = int(self.batches.end.max(initial=0))
         if self.verdict is StageVerdict.STUCK:
-            # Nothing more arrives: the engine has seen the last arrival, too.
+            # The run ended after the last arrival, so it counts as observed.
             return max(last, int(self.instance.arrival[-1]) + 1)
         return last
 
     @cached_property
     def is_completed(self) -> BoolArray:
-        """Which requests completed in time, shape (n,)."""
+        """Whether each request completed within the observation, shape (n,)."""
         return self._in_time(self.completion)
 
     def _in_time(self, clock: IntArray) -> BoolArray:
@@ -243,7 +243,7 @@ class StageRun:
         return self._delays(self.completion)
 
     def first_token_delays(self, stage: int = 1) -> FloatArray:
-        """Time from arrival to the first token of those that got it [s].
+        """Return the time from arrival to the first token, for requests that received it [s].
 
         Parameters
         ----------
@@ -259,11 +259,11 @@ class StageRun:
 
     @property
     def arrived(self) -> BoolArray:
-        """Which requests arrived during the observation, its end excluded, shape (n,)."""
+        """Whether each request arrived before the end of the observation, shape (n,)."""
         return np.asarray(self.instance.arrival < self.observed)
 
     def tokens(self, which: BoolArray, *, decode: bool = False) -> int:
-        """Return the stages, or the output tokens, of some requests."""
+        """Return the total stages, or output tokens, of the selected requests."""
         of_each = self.instance.output if decode else self.instance.iterations
         return int(of_each[which].sum())
 
@@ -272,10 +272,10 @@ class StageRun:
         return self._per_second(self.tokens(self.is_completed, decode=decode))
 
     def gap(self, *, decode: bool = False) -> float:
-        """Return tokens arrived and not completed, per second.
+        """Return the stages (or tokens) of requests that arrived but did not complete, per second.
 
-        Its mean is ``Thr* − E[Thr]``: arrivals bring ``Thr*`` a second, and subtracting what came
-        in rather than its mean leaves less noise.
+        Its mean is ``Thr* − E[Thr]``, where ``Thr*`` is the mean rate of arriving work. Using the
+        actual arrivals instead of their mean reduces the variance.
         """
         open_ = self.arrived & ~self.is_completed
         return self._per_second(self.tokens(open_, decode=decode))
@@ -286,20 +286,20 @@ class StageRun:
 
     @property
     def peak_memory(self) -> int:
-        """Most tokens held in any batch."""
+        """Maximum tokens held in a batch."""
         return int(self.batches.memory.max(initial=0))
 
     @property
     def overflows(self) -> int:
-        """Batches that needed more than the memory."""
+        """Number of batches that exceeded the memory."""
         return int(np.count_nonzero(self.batches.memory > self.instance.memory))
 
     def to_frame(self) -> Any:
-        """Return what it holds of each request as a data frame of pandas."""
+        """Return the fields with one entry per request as a pandas data frame."""
         return fields_frame(self)
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of the run; times in seconds, None where there are none."""
+        """Return the metrics of the run; times in seconds, None where a metric is undefined."""
         return {
             "policy": self.policy,
             "engine": self.engine,
@@ -311,7 +311,7 @@ class StageRun:
 
 
 def with_room(course: Course, there: Presence) -> tuple[Course, Presence]:
-    """Return the same with more rows where `bfio.wait.machine.has_room` misses some."""
+    """Return the tables with additional rows where `bfio.wait.machine.has_room` requires them."""
     counters = course.counters
     present = int(counters[REVEALED] - counters[COMPLETED])
     batches = with_rows(course.batches, int(counters[BATCH]) + 1)
@@ -321,7 +321,7 @@ def with_room(course: Course, there: Presence) -> tuple[Course, Presence]:
 
 
 def span_log(course: Course, there: Presence) -> SpanLog:
-    """Return all spans, those that were still open when the run ended included."""
+    """Return all spans, including those still open at the end of the run."""
     i = np.flatnonzero(there.last_batch != NONE)
     first, count = there.first_batch[i], there.last_batch[i] - there.first_batch[i] + 1
     still_open = np.column_stack((i, first, there.first_stage[i], count))
@@ -339,7 +339,7 @@ def finished_run(
     engine: Engine,
     statistics: Mapping[str, object] | None = None,
 ) -> StageRun:
-    """Freeze what happened into a `StageRun`."""
+    """Return the `StageRun` of a finished run, with read-only arrays."""
     verdict = list(StageVerdict)[ended - 1]
     duration = None if course.ending.duration == NONE else course.ending.duration
     if duration is not None and verdict is not StageVerdict.STOPPED:

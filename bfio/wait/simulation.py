@@ -1,4 +1,4 @@
-"""Serve an instance with a policy: the one call that users make."""
+"""Serve an instance with a policy: `serve` is the entry point for users."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -19,7 +19,7 @@ from bfio.wait.run import StageRun
 from formulations.errors import InputError
 
 Runner: TypeAlias = Callable[[StageInstance, StagePolicy, str, Ending], StageRun]
-#: What a compiled engine saves per stage event at least [s].
+#: Minimum time that a compiled engine saves per stage event [s].
 _SAVED_S = 2e-6
 
 
@@ -38,22 +38,22 @@ def serve(
     Parameters
     ----------
     instance : StageInstance
-        What to serve.
+        Instance to serve.
     policy : StagePolicy
-        From `bfio.wait.registry.build`, or any callable with a `StageState`.
+        Policy from `bfio.wait.registry.build`, or any callable with a `StageState`.
     name : str
-        Its name in results; by default that of its type.
+        Name in results; by default the name of the policy's type.
     engine : Engine
-        Which engine runs.
+        Engine to use.
     tell : callable, optional
-        Told before each decision how many requests have completed; compiled engines tell nothing.
+        Called before each decision with the number of completed requests; not by compiled engines.
     options : ServeOptions, optional
-        When the run ends. Each field may be given as a keyword of its own instead.
+        End of the run. Each field can be given as a keyword instead.
 
     Raises
     ------
     InputError
-        If a value breaks its rule, the policy refuses the instance or answers wrongly.
+        If a value is invalid, or the policy rejects the instance or returns an invalid answer.
     """
     name = name or type(policy).__name__
     call_check(policy, name, instance)
@@ -77,12 +77,12 @@ def _runner(
     instance: StageInstance,
     tell: Callable[[int], None] | None,
 ) -> Runner:
-    # No subclass: it may decide otherwise.
+    # Subclasses are excluded, because they may decide differently.
     able = type(policy) in (ThresholdPolicy, FirstComeFirstServed)
     saved_s = int(instance.iterations.sum()) * _SAVED_S
     if not takes_compiled(engine, able=able, kernels="wait", saved_s=saved_s):
         return partial(run_reference, tell=tell)
-    # Numba takes longer to load than a short run takes in Python.
+    # Loading Numba takes longer than a short interpreted run.
     from bfio.wait.compiled import run_compiled
 
     return run_compiled

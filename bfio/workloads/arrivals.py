@@ -1,7 +1,7 @@
-"""Arrival processes: exact times that start at 0 and never decrease.
+"""Arrival processes: exact, non-decreasing times from 0 on.
 
-A process is sampled in floats; the running time is then rounded to whole microseconds and kept
-exactly, so that nothing downstream depends on float rounding. Ties are possible.
+A process is sampled in floats. The cumulative times are then rounded to whole microseconds and
+kept exactly, so that later results do not depend on float rounding. Ties are possible.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from formulations.errors import InputError
 
 #: Resolution of generated times.
 TICKS_PER_SECOND = 1_000_000
-#: Most changes of state per arrival (on average) that will be simulated.
+#: Maximum mean number of state changes per arrival.
 MAX_SWITCHES_PER_ARRIVAL = 100.0
 
 _LOWEST_RATE = 1e-9
@@ -26,7 +26,7 @@ _HIGHEST_RATE = 1e9
 
 
 class ArrivalProcess(Protocol):
-    """A law of arrival times."""
+    """Random process of arrival times."""
 
     @property
     def rate(self) -> float:
@@ -68,7 +68,7 @@ class Poisson:
 class GammaRenewal:
     """Independent gamma gaps with mean ``1 / rate`` and coefficient of variation ``cv``.
 
-    ``cv = 1`` is Poisson, above it arrivals cluster, below it they are more regular.
+    ``cv = 1`` is Poisson; above 1 arrivals cluster, below 1 they are more regular.
     """
 
     rate: float
@@ -142,7 +142,7 @@ class OnOff:
         rates = np.array([self.rate_off, self.rate_on])
         times, expected = np.zeros(1), np.zeros(1)
         while expected[-1] <= duration:
-            # Twice as many states each time: the total work stays linear.
+            # The number of states doubles in each pass, so the total work stays linear.
             num_stays = max(256, len(times))
             state = (np.arange(num_stays) + len(times) - 1 + starts_on) % 2
             stays = rng.standard_exponential(num_stays) * means[state]
@@ -160,8 +160,8 @@ class MarkovModulated:
     rates : tuple of float
         Arrivals per second in each of at least two states, not all 0.
     mean_stays_s : tuple of float
-        Mean of the exponential time spent in each state [s]; after it any other state is as likely
-        as the next. The first state is drawn from the long-run shares.
+        Mean of the exponential time spent in each state [s]. The next state is uniform over the
+        other states. The first state is drawn from the long-run shares.
     """
 
     rates: tuple[float, ...]
@@ -200,7 +200,8 @@ class MarkovModulated:
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         count, means, rates = len(self.rates), np.array(self.mean_stays_s), np.array(self.rates)
-        # Jumps visit all states alike, so the long-run shares are as the mean stays.
+        # All states are visited equally often, so the long-run shares are proportional to the mean
+        # stays.
         state = int(rng.choice(count, p=means / means.sum()))
         times, expected = np.zeros(1), np.zeros(1)
         while expected[-1] <= duration:
@@ -216,17 +217,17 @@ class MarkovModulated:
 
 @dataclass(frozen=True)
 class Diurnal:
-    """Poisson arrivals whose rate goes up and down as a sine, over a day or any other period.
+    """Poisson arrivals with a sinusoidal rate, over a day or any other period.
 
-    At time t it is ``rate·(1 + amplitude·sin(2πt/period))``, drawn by thinning (P. Lewis,
-    G. Shedler, "Simulation of nonhomogeneous Poisson processes by thinning", 1979).
+    The rate at time t is ``rate·(1 + amplitude·sin(2πt/period))``; times are drawn by thinning (P.
+    Lewis, G. Shedler, "Simulation of nonhomogeneous Poisson processes by thinning", 1979).
 
     Parameters
     ----------
     rate : float
         Mean arrivals per second.
     amplitude : float
-        In [0, 1]: 0 is Poisson, with 1 nothing arrives at the lowest point.
+        In [0, 1]: with 0 the process is Poisson, with 1 the lowest rate is 0.
     period_s : float
         Length of a period [s].
     """
@@ -252,7 +253,7 @@ class Diurnal:
         missing = _count(num_requests)
         kept, now, highest = [np.zeros(0)], 0.0, 1.0 + self.amplitude
         while missing > 0:
-            # Of candidates at the highest rate as many are kept, on average, as are missing.
+            # Draw as many candidates at the highest rate as give the missing number on average.
             gaps = rng.standard_exponential(int(missing * highest) + 16) / (self.rate * highest)
             times = now + np.cumsum(gaps)
             level = 1.0 + self.amplitude * np.sin(2 * pi / self.period_s * times)
@@ -263,15 +264,15 @@ class Diurnal:
 
 @dataclass(frozen=True)
 class Surges:
-    """Poisson arrivals at a base rate, and at a higher one for a while at fixed intervals.
+    """Poisson arrivals with a base rate, and a higher rate during surges at fixed intervals.
 
     Parameters
     ----------
     rate_base, rate_surge : float
         Arrivals per second outside and within a surge; ``rate_base`` may be 0.
     every_s, length_s : float
-        A surge begins every so many seconds, first after ``every_s - length_s``, and lasts
-        ``length_s`` < ``every_s``.
+        Interval between the starts of surges, the first of which is at ``every_s - length_s``, and
+        their length ``length_s`` < ``every_s``.
     """
 
     rate_base: float
@@ -316,15 +317,15 @@ class Surges:
         return times * self.every_s, np.column_stack((whole, whole + calm)).ravel()
 
 
-#: Draws times, and the expected arrivals until each, up to so many arrivals.
+#: Return times and the expected arrivals until each, up to an expected number of arrivals.
 _Clock: TypeAlias = Callable[[float, np.random.Generator], tuple[FloatArray, FloatArray]]
 
 
 def _on_clock(count: int, rng: np.random.Generator, clock: _Clock) -> ArrivalTimes:
     """Draw a process whose rate is constant between the times of a clock.
 
-    A Poisson process of unit rate, run on the clock that counts expected arrivals, is the
-    process itself; so unit-rate points are mapped back through that piecewise linear clock.
+    Measured in expected arrivals instead of seconds, the process is Poisson with unit rate. So
+    unit-rate points are mapped back to times by linear interpolation.
     """
     points = np.cumsum(rng.standard_exponential(count))
     if len(points) == 0:

@@ -1,6 +1,7 @@
-"""Traces of no published format: columns that the user names, or whose names leave no doubt.
+"""Choice of the columns of a trace: by format, by their names, or as the user specifies.
 
-Which columns of a table hold a request: by its format, by its names, or as the user says.
+Files in no published format can be read if the user names the columns, or if the column names are
+unambiguous.
 """
 
 import csv
@@ -30,11 +31,11 @@ from formulations.errors import InputError, use_one_of
 
 #: What a column can be, and how many of its numbers make a second.
 ARRIVALS = {"arrival": 1, "arrival_ms": 10**3, "arrival_us": 10**6, "arrival_ns": 10**9}
-#: ``prefix``: tokens before those of the prompt column; the prompt of a request is their sum.
+#: Roles of time columns, with units per second.
 ROLES = (*ARRIVALS, "prefix", "prompt", "output")
 _EXAMPLE = "write arrival=NAME,prompt=NAME,output=NAME"
 
-# Names as they are in use, in lower case without anything but letters and digits.
+# Common column names, in lower case and reduced to letters and digits.
 _PROMPTS = frozenset((
     "prompt", "prompttokens", "promptlength", "promptlen", "promptsize", "numprompttokens",
     "nprompttokens", "input", "inputtokens", "inputlength", "inputlen", "inputsize",
@@ -52,7 +53,7 @@ _ARRIVALS = frozenset((
     "time", "ts", "requesttime", "requesttimestamp", "starttime", "startedat", "submittime",
     "submittedat", "createdat", "datetime", "date",
 ))  # fmt: skip
-# Words of names that look like a moment, a duration, a part of a prompt or a session.
+# Words in column names that indicate a time, a duration, a part of a prompt or a session.
 _WORDS_OF_MOMENTS = frozenset((
     "at", "clock", "date", "datetime", "epoch", "launch", "sent", "started", "submitted", "ts",
 ))  # fmt: skip
@@ -67,7 +68,7 @@ _WORDS_OF_PARTS = frozenset((
 _WORDS_OF_SESSIONS = frozenset((
     "chat", "conversation", "dialog", "dialogue", "parent", "round", "session", "thread", "turn",
 ))  # fmt: skip
-# Words of names that say one row tells of many requests.
+# Words in column names that indicate aggregates over many requests per row.
 _WORDS_OF_MANY = frozenset((
     "average", "avg", "mean", "median", "metric", "percentile", "qps", "rps", "samples", "std",
 ))  # fmt: skip
@@ -78,14 +79,14 @@ _ROLE_OF_UNIT = {"s": "arrival", "m": "arrival_ms", "u": "arrival_us", "n": "arr
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """Return the columns that ``role=name,role=name`` gives, as a row of CSV is written.
+    """Parse columns given as ``role=name,role=name``, in the syntax of a CSV row.
 
-    A name with a comma stands in quotes: ``"arrival=time, s",prompt=in``.
+    A name with a comma must be quoted: ``"arrival=time, s",prompt=in``.
 
     Raises
     ------
     InputError
-        If that is not how it is written.
+        If the text does not follow this syntax.
     """
     found: dict[str, str] = {}
     for part in _parts(text):
@@ -108,14 +109,14 @@ def _parts(text: str) -> list[str]:
 def named_format(
     columns: Mapping[str, str], layout: Layout, header: Sequence[str], first_row: Row
 ) -> TraceFormat:
-    """Return the format of a table with the columns that a user names.
+    """Return the format of a table whose columns the user names.
 
     Parameters
     ----------
     columns : mapping
         Name of the column of each role in `ROLES`; ``arrival`` is in seconds if it holds numbers.
     layout, header, first_row
-        Of the table; the first row tells how dates are written.
+        Layout, header and first row of the table; the first row determines the format of dates.
 
     Raises
     ------
@@ -152,9 +153,9 @@ def named_format(
 
 
 def guessed_columns(header: Sequence[str], first_row: Row) -> dict[str, str]:
-    """Return the columns that names in use suggest, as far as there is one for a role.
+    """Return the columns whose names indicate a role, where they are unique.
 
-    An arrival time or a prefix is among them even if it is a guess; see `doubt`.
+    Arrival times and prefixes are included even if uncertain; see `doubt`.
     """
     guessed: dict[str, str] = {}
     for role, names in (("arrival", _ARRIVALS), ("prompt", _PROMPTS), ("output", _OUTPUTS)):
@@ -174,7 +175,7 @@ def guessed_columns(header: Sequence[str], first_row: Row) -> dict[str, str]:
 
 
 def doubt(guessed: Mapping[str, str], header: Sequence[str], first_row: Row) -> str | None:
-    """Return why guessed columns may not be what they seem; None if names leave no doubt."""
+    """Return why guessed columns may be wrong; None if the names are unambiguous."""
     if "prompt" not in guessed or "output" not in guessed:
         return "no names of a prompt and an output length"
     for name in header:
@@ -194,7 +195,7 @@ def doubt(guessed: Mapping[str, str], header: Sequence[str], first_row: Row) -> 
 
 
 def unused_columns(header: Sequence[str], used: Sequence[str]) -> list[str]:
-    """Return the columns not read that look like a time, a part of a prompt or a session."""
+    """Return unread columns that look like a time, a part of a prompt or a session."""
     words = _WORDS_OF_DURATIONS | _WORDS_OF_PARTS | _WORDS_OF_SESSIONS
     return [
         name
@@ -205,7 +206,7 @@ def unused_columns(header: Sequence[str], used: Sequence[str]) -> list[str]:
 
 
 def is_moment(name: str) -> bool:
-    """Whether a name looks like a time at which something happens."""
+    """Return whether a name looks like the time of an event."""
     words = _words(name)
     if words & _WORDS_OF_DURATIONS:
         return False
@@ -217,7 +218,7 @@ def is_moment(name: str) -> bool:
 
 
 def _is_one_of(name: str, names: frozenset[str]) -> bool:
-    """Whether a name is among those in use, its unit left out."""
+    """Return whether a name without its unit is one of the given common names."""
     return _plain(_UNIT.sub("", name.lower())) in names
 
 
@@ -227,12 +228,12 @@ def _is_a_length_of_prefixes(name: str) -> bool:
 
 
 def _words(name: str) -> set[str]:
-    """Return the words of a name in lower case: of NumImages num and images."""
+    """Return the words of a name in lower case; NumImages gives num and images."""
     return {word.lower() for word in _WORD.findall(name)}
 
 
 def suggested_columns(guessed: Mapping[str, str]) -> str:
-    """Return what to write for ``columns``, with NAME for what is not guessed."""
+    """Return a value for ``columns``, with NAME for roles without a guess."""
     named = {"prompt": "NAME", "output": "NAME"} | dict(guessed)
     return _written({role: named[role] for role in ROLES if role in named})
 
@@ -267,18 +268,18 @@ def detected_format(
     Parameters
     ----------
     table : Table
-        Its layout, header and first row.
+        Table with its layout, header and first row.
     source : str
-        Name of the file or frame, for errors.
+        Name of the file or frame in error messages.
     columns : mapping or str, optional
-        Columns that the user names; see `bfio.workloads.column_choice`.
+        Columns given by the user; see `bfio.workloads.column_choice`.
     is_file : bool
-        Whether a command can read it.
+        Whether the table is a file, so that the remedy can be a command.
 
     Raises
     ------
     InputError
-        If no known format has its columns and their names leave doubts, with what to write.
+        If no known format matches and the column names are ambiguous; the message gives a remedy.
     """
     if isinstance(columns, str):
         columns = parse_columns(columns)
@@ -290,7 +291,7 @@ def detected_format(
         return named_format(columns, table.layout, table.header, table.first_row)
     matching = [f for f in formats() if f.matches(table.layout, table.header, table.first_row)]
     if matching:
-        # The format that accounts for most columns: BurstGPT 3 has all those of BurstGPT 1.
+        # Prefer the format with most columns: BurstGPT 3 has all those of BurstGPT 1.
         return max(matching, key=lambda f: len(f.columns))
     guessed = guessed_columns(table.header, table.first_row)
     why = doubt(guessed, table.header, table.first_row)
@@ -301,7 +302,7 @@ def detected_format(
 
 
 def _refuse_comment(table: Table, source: str, columns: Mapping[str, str]) -> None:
-    """Refuse a first line that is a comment; one that names the columns asked for is a header."""
+    """Raise an error if the first line is a comment, unless it contains the columns named."""
     is_comment = (
         table.layout is Layout.CSV and table.header[:1] and table.header[0].startswith("#")
     )

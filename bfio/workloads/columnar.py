@@ -1,10 +1,10 @@
-"""Whole columns at once: the fast reader of CSV traces that have nothing wrong in them.
+"""Fast reader of CSV traces by whole columns, and reader of data frames.
 
-It takes what it can read exactly as the reader of rows does. All else, such as a quoted cell, a
-number with an exponent or a damaged row, is `Irregular`: then the reader of rows reads the file,
-or says what is wrong and where.
+It reads regular files with the same result as the reader of rows. For anything else, for example
+quoted cells, exponents or damaged rows, it raises `Irregular`. The reader of rows then reads the
+file, or locates the error.
 
-Requests of data frames: tables of texts, which both readers of traces take.
+Data frames are converted to tables of texts, which both readers accept.
 """
 
 import codecs
@@ -39,10 +39,10 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Bytes read at once; half of the longest line that the reader of rows accepts.
+#: Bytes read at a time; half of the longest line that the reader of rows accepts.
 _BLOCK = 2_000_000
 _WHOLE = r"^[0-9]{1,18}$"
-# Not with three zeros, which the reader of rows takes for thousands.
+# Exactly three zeros are excluded, because the reader of rows takes them for thousands.
 _WHOLE_FLOAT = r"^[0-9]{1,15}(\.(0{0,2}|0{4,}))?$"
 _NUMBER = r"^[0-9]{1,18}(\.[0-9]{1,15})?$"
 _TIMESTAMP = (
@@ -50,12 +50,12 @@ _TIMESTAMP = (
     r"(Z|[+-][0-9]{2}:[0-9]{2})?$"
 )
 _ZONE = r"(Z|[+-][0-9]{2}:[0-9]{2})$"
-#: Seconds from the first day of year 1 to that of 1970, where clocks of computers begin.
+#: Seconds from the start of year 1 to the start of 1970, the epoch of computer clocks.
 _EPOCH_S = 719_163 * 86_400
 
 
 class Irregular(Exception):  # noqa: N818 — not an error: another reader goes on
-    """Not to be read column by column."""
+    """The data cannot be read by columns."""
 
 
 def read_columns(
@@ -70,20 +70,20 @@ def read_columns(
     Parameters
     ----------
     content : BinaryIO
-        The file, behind its header.
+        The file, positioned after its header.
     delimiter : str
-        What stands between cells.
+        Separator of cells.
     header : sequence of str
-        The names of all columns.
+        Names of all columns.
     columns : RequestColumns
-        Those that are read.
+        Columns to read.
     limit : int, optional
-        Stop once there are so many requests with output.
+        Stop after this many requests with output.
 
     Raises
     ------
     Irregular
-        If the file is to be read row by row.
+        If the file must be read row by row.
     """
     _check_no_hashes(columns, header)
     read = csv.ReadOptions(use_threads=False, column_names=list(header), block_size=2 * _BLOCK)
@@ -110,12 +110,12 @@ def read_columns(
 
 
 def from_texts(table: pa.Table, columns: RequestColumns) -> Columns:
-    """Return the requests of a table of texts.
+    """Return the requests in a table of texts.
 
     Raises
     ------
     Irregular
-        If some cell is not written in the plainest way.
+        If a cell is not in the plainest form.
     """
     _check_no_hashes(columns, table.column_names)
     key = columns.key_name(table.column_names)
@@ -124,7 +124,7 @@ def from_texts(table: pa.Table, columns: RequestColumns) -> Columns:
 
 
 def _check_no_hashes(columns: RequestColumns, header: "Sequence[str]") -> None:
-    """Leave lists of hashes, whose number is that of a prompt's blocks, to the reader of rows."""
+    """Leave tables with block hashes to the reader of rows, which checks their number."""
     if columns.has_hashes(header):
         raise Irregular
 
@@ -143,14 +143,14 @@ def _without_keys(table: pa.Table, columns: RequestColumns) -> Columns:
 
 
 def _blocks(content: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines, with only what both readers take for the same cells."""
+    """Yield whole lines whose cells both readers interpret in the same way."""
     while block := content.read(_BLOCK):
         if len(block) == _BLOCK and b"\n" not in block:
             raise Irregular
         lines = block + content.readline(2 * _BLOCK)
         if b'"' in lines or b"\0" in lines or lines.count(b"\r") != lines.count(b"\r\n"):
             raise Irregular
-        # The reader of blocks would take such a mark for the beginning of a file.
+        # pyarrow would take the mark for the start of a file.
         if lines.startswith(codecs.BOM_UTF8):
             raise Irregular
         if not lines.isascii():
@@ -167,11 +167,11 @@ def _check_utf8(lines: bytes) -> None:
 
 
 def _matching(texts: pa.ChunkedArray, *patterns: str) -> tuple[pa.ChunkedArray, int]:
-    """Return the texts, maybe without white space around, and which pattern all of them match."""
+    """Return the texts, stripped if necessary, and the index of a pattern that matches all."""
     for cells in (texts, None):
         found = pc.ascii_trim_whitespace(texts) if cells is None else cells
         for which, pattern in enumerate(patterns):
-            # Without a missing cell, and without an entry that does not match.
+            # Missing cells and non-matching cells both fail the test.
             if pc.all(pc.match_substring_regex(found, pattern), skip_nulls=False).as_py():
                 return found, which
     raise Irregular
@@ -188,7 +188,7 @@ def _lengths(texts: pa.ChunkedArray) -> IntArray:
 
 
 def _keys(parts: "Sequence[pa.Array]") -> IntArray | None:
-    """Return keys of prompts as integers, as `numbered` does."""
+    """Return prompt keys as integers, as `numbered` does."""
     if not parts:
         return None
     cells = pc.ascii_trim(pa.chunked_array(parts), WHITE_SPACE).combine_chunks()
@@ -196,7 +196,7 @@ def _keys(parts: "Sequence[pa.Array]") -> IntArray | None:
     if missing.all():
         return None
     numbers = np.array(cells.dictionary_encode().indices.to_numpy(), dtype=np.int64)
-    # Above those of the others, and each its own.
+    # Missing keys get distinct numbers above all others.
     numbers[missing] = len(numbers) + np.arange(np.count_nonzero(missing))
     return numbers
 
@@ -225,7 +225,7 @@ def _numbers(texts: pa.ChunkedArray) -> ArrivalTimes:
     exact = pc.cast(found, pa.decimal128(38, most)).combine_chunks()
     words = np.frombuffer(exact.buffers()[1], dtype="<i8").reshape(-1, 2)
     words = words[exact.offset : exact.offset + len(exact)]
-    # The upper half of each number, and the highest bit of the lower one.
+    # The upper 64 bits and the highest bit of the lower ones must be 0.
     if np.any(words[:, 1] != 0) or np.any(words[:, 0] < 0):
         raise Irregular
     return ArrivalTimes(words[:, 0].copy(), 10**most)
@@ -268,7 +268,7 @@ def frame_fields(
     name: str,
     skip_bad_rows: bool,
 ) -> dict[str, Any]:
-    """Return what the workload of a frame is made of; see `Workload.from_frame`."""
+    """Return the fields of the workload of a data frame; see `Workload.from_frame`."""
     texts = _frame_texts(frame, name)
     table = _frame_table(texts)
     trace_format = detected_format(table, name, columns, is_file=False)
@@ -283,12 +283,12 @@ def frame_fields(
 
 
 def _frame_texts(frame: Any, name: str) -> pa.Table:
-    """Return the cells of a frame as texts; missing ones are empty.
+    """Return the cells of a frame as texts; missing cells become empty.
 
     Raises
     ------
     InputError
-        If it cannot be understood as a table.
+        If the frame cannot be interpreted as a table.
     """
     if isinstance(frame, list) and frame and all(isinstance(row, Mapping) for row in frame):
         frame = pa.Table.from_pylist(frame)
@@ -310,7 +310,7 @@ def _frame_texts(frame: Any, name: str) -> pa.Table:
 
 
 def _check_one_convention(cells: object, where: str) -> None:
-    """Refuse dates of which some have a UTC offset and some have none: they cannot be compared."""
+    """Raise an error if only some dates have a UTC offset: they cannot be compared."""
     if isinstance(cells, list | tuple):
         aware = {cell.tzinfo is not None for cell in cells if isinstance(cell, datetime)}
         if len(aware) > 1:
@@ -319,29 +319,29 @@ def _check_one_convention(cells: object, where: str) -> None:
 
 
 def _frame_table(texts: pa.Table) -> Table:
-    """Return a table of texts as rows."""
+    """Return a table of texts as a `Table` of rows."""
     first: Row = texts.slice(0, 1).to_pylist()[0] if texts.num_rows else {}
     return Table(Layout.CSV, ",", tuple(texts.column_names), first, _rows(texts))
 
 
 def _rows(texts: pa.Table) -> Iterator[Record]:
-    """Yield the rows, numbered from 1."""
+    """Yield numbered rows, from 1."""
     yield from enumerate(texts.to_pylist(), start=1)
 
 
 def _texts(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_duration(kind):
-        # As texts they would be bare numbers of whatever unit they are kept in.
+        # As texts, durations would be bare numbers in an unknown unit.
         raise InputError(where, f"durations ({kind})", "give numbers of seconds, or dates")
     if pa.types.is_timestamp(kind):
-        # Written in universal time if it has a zone, and without one otherwise.
+        # Written in universal time if the column has a time zone, else as local time.
         column = pc.cast(column, pa.timestamp(kind.unit, "UTC" if kind.tz else None))
     try:
         texts = pc.cast(column, pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         texts = pa.chunked_array([pa.array([str(cell) for cell in column.to_pylist()])])
     if pa.types.is_decimal(kind):
-        # They are numbers: 1.000 of three decimals is one.
+        # Decimals are numbers: 1.000 with three decimals is one.
         texts = pc.replace_substring_regex(texts, r"\.0+$", "")
     return pc.fill_null(texts, "")

@@ -1,4 +1,4 @@
-"""Fetching published traces, at a stated commit, from the repositories that publish them."""
+"""Download of published traces, at a fixed commit, from the repositories of their publishers."""
 
 import hashlib
 import http.client
@@ -13,9 +13,9 @@ from bfio.workloads.reader import detect_format
 from bfio.workloads.tables import atomic_file
 from formulations.errors import InputError
 
-#: Most bytes fetched unless the caller allows more.
+#: Default maximum of bytes to download.
 MAX_BYTES = 1 << 30
-#: Longest silence of the server [s].
+#: Maximum time without data from the server [s].
 TIMEOUT_S = 30.0
 
 _CHUNK = 1 << 16
@@ -30,12 +30,12 @@ _RETRY = "check the network, or fetch the file by other means and pass its path 
 
 @dataclass(frozen=True)
 class PublicTrace:
-    """A trace that its authors publish, with what its licence asks to be named.
+    """A trace published by its authors, with the attribution that its licence requires.
 
     Parameters
     ----------
     name, description, url, licence, attribution : str
-        All for listings; ``url`` is where it is fetched from.
+        Texts for listings; ``url`` is the address of the file.
     """
 
     name: str
@@ -52,7 +52,7 @@ class PublicTrace:
 
 @dataclass(frozen=True)
 class FetchedTrace:
-    """A fetched file: where it is, what it is, and its SHA-256."""
+    """A downloaded file: path, URL, format, size and SHA-256."""
 
     path: Path
     url: str
@@ -104,7 +104,7 @@ _PUBLIC = (
 
 
 def public_traces() -> tuple[PublicTrace, ...]:
-    """Return the traces that `fetch_trace` knows by name."""
+    """Return the traces that `fetch_trace` can download."""
     return _PUBLIC
 
 
@@ -117,28 +117,28 @@ def fetch_trace(
     timeout_s: float = TIMEOUT_S,
     max_bytes: int = MAX_BYTES,
 ) -> FetchedTrace:
-    """Fetch a published trace; the file appears only if it is complete and readable as a trace.
+    """Download a published trace; the file only appears if it is complete and a readable trace.
 
     Parameters
     ----------
     name : str
         One of `public_traces`.
     destination : str or Path
-        A file name, or a folder that receives the published file name.
+        A file name, or a folder in which the published file name is used.
     url : str, optional
-        Another place to fetch the same file from (a mirror); http or https.
+        Alternative address of the same file (a mirror); http or https.
     overwrite : bool
         Replace an existing file.
     timeout_s : float
-        Longest silence of the server [s].
+        Maximum time without data from the server [s].
     max_bytes : int
-        Refuse a longer file.
+        Maximum size of the file; larger files are rejected.
 
     Raises
     ------
     InputError
-        If the name is unknown, the server cannot be reached or breaks off, the file is too long
-        or not a trace, or the place cannot be written.
+        If the name is unknown, the server cannot be reached or interrupts the transfer, the file
+        is too long or not a trace, or the destination cannot be written.
     """
     trace = _named(name)
     source = url if url is not None else trace.url
@@ -186,7 +186,7 @@ def _copy(
             raise InputError(source, f"longer than {max_bytes} bytes", "allow more bytes")
         digest.update(chunk)
         stream.write(chunk)
-    # Reading in pieces does not notice a connection that closes early.
+    # Reading in chunks does not detect a connection that closes early.
     announced = response.headers.get("Content-Length")
     if announced is not None and announced.isdigit() and int(announced) != num_bytes:
         raise InputError(source, f"{num_bytes} of {announced} bytes arrived", _RETRY)

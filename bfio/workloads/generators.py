@@ -1,4 +1,4 @@
-"""Workloads drawn from laws of lengths and arrivals, or redrawn from another workload."""
+"""Workloads drawn from distributions of lengths and arrivals, or resampled from another one."""
 
 from dataclasses import replace
 
@@ -11,10 +11,10 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, frozen, integer
 from formulations.errors import InputError
 
-#: Memory of a request while it is drawn and checked, its arrival time included [bytes].
+#: Memory per request for drawing and checking, including its arrival time [bytes].
 _REQUEST_BYTES = 200
 
-#: Number of the random stream of arrival times that are drawn for given requests.
+#: Number of the random stream for arrival times drawn for given requests.
 _ARRIVAL_STREAM = 0x6172726976616C
 
 
@@ -29,7 +29,7 @@ def generate(
 ) -> Workload:
     """Draw independent prompts, outputs and arrival times, in this order.
 
-    The lengths come first, so that the same seed gives the same requests whatever the arrivals.
+    Lengths are drawn first, so that the same seed gives the same requests for any arrivals.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def generate(
     prompts, outputs : LengthDistribution
         Laws of ``s_i`` and ``o_i`` [tokens].
     arrivals : ArrivalProcess, optional
-        Law of the arrival times; without it the workload has none.
+        Process of the arrival times; without it the workload has none.
     rng : numpy.random.Generator
-        The only source of randomness.
+        Source of all randomness.
     name : str
         Name of the workload.
     """
@@ -68,12 +68,12 @@ def resample(
     *,
     rng: np.random.Generator,
 ) -> Workload:
-    """Draw requests of ``workload`` with replacement, each prompt with its own output.
+    """Draw requests of ``workload`` with replacement, keeping each prompt with its output.
 
-    Unlike two `Empirical` laws this keeps the dependence between prompt and output. Arrival times
-    are those of ``arrivals``; the ones of ``workload`` are not reused. Nor are its prompt keys: of
-    a request that is drawn twice they would tell the very length to whoever has seen it before.
-    Its history stays.
+    Unlike two `Empirical` laws this preserves the dependence between prompt and output. Arrival
+    times come from ``arrivals``; those of ``workload`` are not used. Prompt keys are dropped,
+    because for a request drawn twice a predictor would know its exact length from the first draw.
+    The history is kept.
     """
     _check_count(num_requests)
     if len(workload) == 0:
@@ -94,9 +94,9 @@ def resample(
 
 
 def with_arrivals(workload: Workload, arrivals: ArrivalProcess, seed: int) -> Workload:
-    """Return the same requests in the same order at newly drawn arrival times.
+    """Return the same requests in the same order with newly drawn arrival times.
 
-    The stream is apart from those that requests and policies are drawn from with the same seed.
+    The random stream differs from those of requests and policies with the same seed.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_ARRIVAL_STREAM,)))
     return replace(
@@ -107,7 +107,7 @@ def with_arrivals(workload: Workload, arrivals: ArrivalProcess, seed: int) -> Wo
 
 
 def with_shuffled_outputs(workload: Workload, rng: np.random.Generator) -> Workload:
-    """Return the requests with permuted outputs: prompts and times tell nothing of them."""
+    """Return the requests with permuted outputs, which are independent of prompts and times."""
     return replace(
         workload,
         output_tokens=rng.permutation(workload.output_tokens),
@@ -125,14 +125,14 @@ def _check_count(num_requests: int) -> None:
 def rescaled_outputs(outputs: IntArray, mean: int) -> IntArray:
     """Scale output lengths to a mean, in integers.
 
-    ``o' = max(1, round(o·mean·n / Σo))``, halves up: exact for any machine and library.
+    ``o' = max(1, round(o·mean·n / Σo))``, halves up: the same on all machines and libraries.
 
     Parameters
     ----------
     outputs : IntArray
         Shape (n,), each >= 1 [tokens].
     mean : int
-        Wanted mean [tokens]; rounding and the least length 1 may move it a little.
+        Target mean [tokens]; rounding and the minimum length 1 may change it slightly.
     """
     count, total = len(outputs), int(outputs.sum())
     scaled = [
@@ -147,7 +147,7 @@ def with_output_mean(workload: Workload, mean: int) -> Workload:
     Raises
     ------
     InputError
-        If the mean is below 1 or there is no request.
+        If the mean is below 1 or there are no requests.
     """
     integer(mean, "output_mean", minimum=1)
     if len(workload) == 0:
@@ -168,9 +168,9 @@ def window(workload: Workload, index: int, count: int) -> Workload:
 
     Parameters
     ----------
-    workload : Workload
+    All n requests.
         The whole, n requests.
-    index : int
+    Index of the window, from 0.
         Which window, from 0.
     count : int
         Number of windows, >= 1.
@@ -178,7 +178,7 @@ def window(workload: Workload, index: int, count: int) -> Workload:
     Raises
     ------
     InputError
-        If there is no such window, or no request in it.
+        If the index is out of range, or the window is empty.
     """
     integer(count, "windows", minimum=1)
     integer(index, "window", minimum=0)

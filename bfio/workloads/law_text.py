@@ -44,22 +44,22 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 _NUMBERS = OptionKind("list a/b/c of numbers", _numbers, (str,), str)
-#: How parameters are written, by their types.
+#: Kinds of values by the types of parameters.
 _KINDS: MappingProxyType[Any, OptionKind] = MappingProxyType(
     {int: WHOLE, float: NUMBER, tuple[float, ...]: _NUMBERS}
 )
 
 
 def parse_law(text: str, where: str) -> LengthDistribution:
-    """Return the law that ``name:parameter=value:...`` names.
+    """Return the length law given as ``name:parameter=value:...``.
 
     Parameters
     ----------
     text : str
         ``geometric:mean=200``, ``homogeneous:value=200``, ``uniform:lowest=1:highest=1000`` or
-        ``lognormal:median=800:sigma=1.1:maximum=32768`` (the maximum may be left out).
+        ``lognormal:median=800:sigma=1.1:maximum=32768`` (the maximum is optional).
     where : str
-        What an error names.
+        Place named in errors.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def parse_law(text: str, where: str) -> LengthDistribution:
 
 
 def parse_arrivals(text: str, where: str) -> ArrivalProcess:
-    """Return the arrival process that ``name:parameter=value:...`` names.
+    """Return the arrival process given as ``name:parameter=value:...``.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def parse_arrivals(text: str, where: str) -> ArrivalProcess:
         ``diurnal:rate=300:amplitude=0.8:period_s=86400`` or
         ``surges:rate_base=100:rate_surge=900:every_s=60:length_s=5``.
     where : str
-        What an error names.
+        Place named in errors.
 
     Raises
     ------

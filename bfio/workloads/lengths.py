@@ -1,6 +1,6 @@
-"""Laws of prompt and output lengths: integers >= 1, drawn from an explicit generator.
+"""Distributions of prompt and output lengths: integers >= 1.
 
-Published histograms of lengths (``tokens,probability``), as `Empirical` laws.
+`read_pmf` reads published histograms (``tokens,probability``) as `Empirical` laws.
 """
 
 import math
@@ -17,11 +17,11 @@ from bfio.workloads.trace_format import Row, bad_cell, parse_decimal, token_coun
 from formulations.arrays import MAX_TOKENS, FloatArray, IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
 
-#: Largest mean of a geometric law; its samples then stay far below `MAX_TOKENS`.
+#: Maximum mean of a geometric law; samples then stay far below `MAX_TOKENS`.
 MAX_GEOMETRIC_MEAN = 10**9
-#: Largest cut-off of a lognormal law; its mean is a sum of that many terms.
+#: Maximum cut-off of a lognormal law; its mean is a sum of that many terms.
 MAX_LOGNORMAL = 10**7
-#: How far published probabilities may be from summing to 1 (they are rounded).
+#: Allowed deviation of the sum of published (rounded) probabilities from 1.
 PROBABILITY_TOLERANCE = 1e-3
 
 
@@ -47,7 +47,7 @@ class LengthDistribution(Protocol):
 class Geometric:
     """``P(o = k) = p (1 - p)^(k - 1)``, k = 1, 2, ..., with ``p = 1 / mean``.
 
-    The output law of BF-IO, section 5: at every step a request ends with probability p.
+    The output law of BF-IO, section 5: a request ends with probability p at each step.
     """
 
     mean: float
@@ -77,7 +77,7 @@ class Lognormal:
     sigma : float
         Standard deviation of ``log Y``.
     maximum : int
-        Cut-off [tokens], as context windows set one; longer samples count as exactly this long.
+        Cut-off [tokens], like a context window; longer samples are set to it.
     """
 
     median: float
@@ -92,7 +92,7 @@ class Lognormal:
 
     @classmethod
     def with_mean(cls, mean: float, sigma: float, maximum: int = 1_000_000) -> "Lognormal":
-        """Return the law whose Y, before rounding up and cutting off, has the given mean."""
+        """Return the law for which Y has the given mean, before rounding up and cutting off."""
         _finite("mean", mean, lowest=1e-3, highest=MAX_LOGNORMAL)
         _finite("sigma", sigma, lowest=0.0, highest=10.0)
         return cls(mean * math.exp(-(sigma**2) / 2), sigma, maximum)
@@ -128,7 +128,7 @@ class Lognormal:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Every integer of ``[lowest, highest]`` equally likely."""
+    """Uniform distribution on the integers of ``[lowest, highest]``."""
 
     lowest: int
     highest: int
@@ -155,7 +155,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Homogeneous:
-    """Every request equally long: the warm-up setting of BF-IO (Theorem 1)."""
+    """Constant length: the warm-up setting of BF-IO (Theorem 1)."""
 
     value: int
 
@@ -174,14 +174,14 @@ class Homogeneous:
         return f"homogeneous({self.value})"
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
-        """See `LengthDistribution`; draws nothing from ``rng``."""
+        """See `LengthDistribution`; does not use ``rng``."""
         del rng
         return np.full(_count(num_samples), self.value, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Empirical:
-    """A finite law: values with probabilities, such as a published histogram.
+    """A finite distribution of values, for example a published histogram.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class Empirical:
 
     @classmethod
     def of(cls, lengths: IntArray) -> "Empirical":
-        """Return the law that draws one of ``lengths``, such as ``workload.prompt_tokens``."""
+        """Return the empirical distribution of ``lengths``."""
         checked = integer_vector(lengths, "lengths", minimum=1)
         if len(checked) == 0:
             raise InputError("lengths", "no lengths", "give at least one")
@@ -230,7 +230,7 @@ class Empirical:
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """See `LengthDistribution`; one uniform number per sample, by inversion."""
         uniform = rng.random(_count(num_samples))
-        # side="right" skips values of probability 0, whose step has no width.
+        # side="right" skips values of probability 0, whose interval is empty.
         chosen: IntArray = self.values[np.searchsorted(self._cumulative, uniform, side="right")]
         return chosen
 
@@ -265,7 +265,7 @@ _COLUMNS = ("tokens", "probability")
 
 
 def read_pmf(path: str | Path) -> Empirical:
-    """Read a CSV with the columns ``tokens,probability``, plain or gzip.
+    """Read a CSV file with the columns ``tokens,probability``, plain or gzip.
 
     Raises
     ------

@@ -1,29 +1,31 @@
-"""Instances that are made to be hard: bad for common rules, or overloaded for certain.
+"""Worst-case workloads: bad for common routing rules, or provably overloaded.
 
-Instances on which common routing rules fail (BF-IO, appendix A.1.1).
+`round_robin_bad` and `jsq_bad` are instances on which common routing rules fail (BF-IO, appendix
+A.1.1).
 
-Both put all heavy requests on worker 0, so that the slowest worker of every step holds k heavy
-requests where an even spread would leave ``ceil(k / G)`` on each. [The paper prints the ratio
-``H / ceil(H / G)`` of round-robin as ``>= G``; it is at most G, and G exactly when G divides H.]
+Both send all heavy requests to worker 0, so that the slowest worker of each step has k heavy
+requests, where an even distribution gives ``ceil(k / G)`` to each. [The paper states the ratio
+``H / ceil(H / G)`` of round-robin as ``>= G``; it is at most G, and equals G if G divides H.]
 
-The overloaded family of BF-IO, Definition 1: a generator that guarantees it and a checker.
+`overloaded` generates the overloaded family of BF-IO, Definition 1; `overload_violations` checks
+it.
 
 An instance is overloaded if at every step k, for every prompt length l, the pool without the
 requests of length l still holds at least as many requests as there are free slots:
 
     min over l of |R_k minus R_k(l)| >= C_k.                                            (D1)
 
-Whether (D1) holds at step k depends on what the policy has taken before. The generator makes it
-hold whatever the policy does, for a stated number of steps K, by putting enough requests into the
-pool at the start. Let n be the number of requests, n_l that of length l, and suppose a policy has
-admitted A_k requests before step k. Then |R_k minus R_k(l)| >= n - n_l - A_k, so (D1) follows
-from n - max_l n_l >= A_k + C_k. A slot that is busy at step k holds one request, and all others
-that it had are finished and have used up k steps at most; so A_k + C_k is at most G·B plus the
-number of finished requests, whose outputs sum to at most G·B·k. With the outputs sorted, that is
+Whether (D1) holds at step k depends on the earlier decisions of the policy. The generator
+guarantees it for any policy and a given number of steps K, by putting enough requests into the
+pool at the start. Let n be the number of requests and n_l those of length l, and suppose a policy
+has admitted A_k requests before step k. Then |R_k minus R_k(l)| >= n - n_l - A_k, so (D1) follows
+from n - max_l n_l >= A_k + C_k. A slot that is busy at step k holds one request; its earlier
+requests have finished and used at most k steps. So A_k + C_k is at most G·B plus the number of
+finished requests, whose outputs sum to at most G·B·k. With sorted outputs this gives
 
     A_k + C_k <= G·B + max {m : the m smallest outputs sum to at most G·B·(K - 1)},    (bound)
 
-for k < K. The right-hand side is computed, not estimated.
+for k < K. The right-hand side is computed exactly.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +43,7 @@ from formulations.errors import InputError
 
 @dataclass(frozen=True)
 class Lengths:
-    """Prompt and output length of a kind of request [tokens]."""
+    """Prompt and output length of a type of request [tokens]."""
 
     prompt_tokens: int
     output_tokens: int
@@ -61,11 +63,11 @@ def round_robin_bad(
 ) -> Workload:
     """Return ``heavies`` groups of one heavy request and G - 1 short ones, all at time 0.
 
-    Round-robin from worker 0 sends every heavy request there. With at least H slots per worker
-    all are admitted at step 0, and while the heavy ones run the largest load is
-    ``H·(s + age)`` against at most ``ceil(H / G)·(s + age)`` plus the short requests for an even
-    spread: per-step loads differ by a factor up to ``H / ceil(H / G)``. The factor in step time
-    is that of ``C + t_l·load``; it approaches the same number as ``t_l·s`` outgrows C.
+    Round-robin from worker 0 sends every heavy request there. With at least H slots per worker all
+    requests are admitted at step 0. While the heavy ones run, the largest load is ``H·(s + age)``,
+    against at most ``ceil(H / G)·(s + age)`` plus the short requests for an even distribution. So
+    loads per step differ by a factor up to ``H / ceil(H / G)``. The factor in step time is that of
+    ``C + t_l·load``; it approaches the same limit as ``t_l·s`` becomes large relative to C.
 
     Parameters
     ----------
@@ -74,7 +76,7 @@ def round_robin_bad(
     heavies : int
         ``H >= 1``.
     heavy, short : Lengths
-        The two kinds of request.
+        The two types of request.
     """
     _check(workers, heavies)
     kinds = ([heavy] + [short] * (workers - 1)) * heavies
@@ -90,21 +92,21 @@ def jsq_bad(
     short: Lengths = Lengths(1, 1),
     spacing_s: Fraction = Fraction(4),
 ) -> Workload:
-    """Return ``heavies`` rounds that make join-shortest-queue pile up on worker 0.
+    """Return ``heavies`` rounds for which join-shortest-queue overloads worker 0.
 
-    Round r = 0, 1, ..., at time ``r·spacing_s``, is a burst of ``r·(G - 1)`` short requests and
-    then one heavy one. Worker 0 holds r heavy requests and the short ones of earlier rounds are
-    gone, so the burst goes to the other workers until all hold r requests; the tie for the heavy
+    Round r = 0, 1, ..., at time ``r·spacing_s``, has ``r·(G - 1)`` short requests and then a heavy
+    one. Worker 0 holds r heavy requests and the short ones of earlier rounds have finished, so the
+    short requests go to the other workers until all workers hold r requests. The tie for the heavy
     request goes to the lowest worker, which is worker 0 again. After k rounds the largest load is
-    at least ``k·s`` against ``ceil(k / G)·(s + age)`` plus the short requests for an even spread:
-    a ratio of order G when k is a multiple of G.
+    at least ``k·s``, against ``ceil(k / G)·(s + age)`` plus the short requests for an even
+    distribution: a ratio of order G when k is a multiple of G.
 
-    It needs arrival times (``--arrivals timed``), at least ``heavies`` slots per worker, ties to
-    the lowest worker, and two things of the lengths: short requests end between rounds
-    (``spacing_s`` over ``short.output_tokens + 1`` steps) and heavy ones outlive the rounds
-    (``heavy.output_tokens`` over the number of steps in ``heavies·spacing_s``). The defaults do
-    so for up to 16 heavy requests and the default step time, where a step with one heavy request
-    takes 0.1 s and one with 16 takes 1.7 s.
+    It requires arrival times (``--arrivals timed``), at least ``heavies`` slots per worker, and
+    ties to the lowest worker. Short requests must end between rounds (``spacing_s`` covers
+    ``short.output_tokens + 1`` steps), and heavy ones must outlast the rounds
+    (``heavy.output_tokens`` exceeds the number of steps in ``heavies·spacing_s``). The defaults
+    satisfy this for up to 16 heavy requests and the default step time, where a step with one heavy
+    request takes 0.1 s and one with 16 takes 1.7 s.
 
     Parameters
     ----------
@@ -113,7 +115,7 @@ def jsq_bad(
     heavies : int
         Number of rounds ``k >= 1``.
     heavy, short : Lengths
-        The two kinds of request.
+        The two types of request.
     spacing_s : Fraction
         Time between rounds [s].
     """
@@ -152,9 +154,9 @@ def _check(workers: int, heavies: int) -> None:
     integer(heavies, "heavies", minimum=1)
 
 
-#: The generator gives up when this many times the worst-case number of admissions do not help.
+#: Factor on the worst-case number of admissions at which the generator gives up.
 _MAX_OVERSIZE = 64
-#: Most admissions the generator plans for; beyond it an instance would not fit in memory.
+#: Maximum admissions the generator supports; larger instances would not fit in memory.
 MAX_ADMISSIONS = 10_000_000
 
 
@@ -168,24 +170,24 @@ def overloaded(
 ) -> Workload:
     """Draw a workload that is overloaded for ``steps`` steps under every policy.
 
-    Lengths are independent draws; only how many there are is chosen, as the definition lets the
-    adversary do. Run it with the whole workload in the pool (``pool >= len(workload)``).
+    Lengths are independent draws; only the number of requests is chosen, which the definition
+    allows. Run it with the whole workload in the pool (``pool >= len(workload)``).
 
     Parameters
     ----------
     steps : int
-        ``K``, steps 0..K-1 are guaranteed.
+        ``K``: steps 0..K-1 are guaranteed to be overloaded.
     total_slots : int
         ``G·B``.
     prompts, outputs : LengthDistribution
         Laws of the lengths.
     rng : numpy.random.Generator
-        The only source of randomness.
+        Source of all randomness.
 
     Raises
     ------
     InputError
-        If one prompt length makes up nearly all of the law, so that no size would do.
+        If one prompt length has nearly all the probability, so that no size suffices.
     """
     integer(steps, "steps", minimum=1)
     integer(total_slots, "total_slots", minimum=1)
@@ -212,16 +214,16 @@ def overloaded(
 
 
 def overloaded_steps(workload: Workload, total_slots: int) -> int:
-    """Return how many steps a workload is certified overloaded for, whatever the policy does.
+    """Return the number of steps for which a workload is provably overloaded under any policy.
 
-    The certificate is the (bound) of this module, for the whole workload in the pool from the
-    start. 0 means that not even the first step is certified.
+    The proof is the (bound) of this module, with the whole workload in the pool from the start. 0
+    means that not even the first step is certified.
     """
     integer(total_slots, "total_slots", minimum=1)
     spare: int = _outside_largest_class(workload.prompt_tokens) - total_slots
     if spare < 0:
         return 0
-    # K steps are certified iff the (spare + 1) smallest outputs do not fit into G·B·(K - 1).
+    # K steps are certified iff the (spare + 1) smallest outputs exceed G·B·(K - 1).
     shortest = np.sort(workload.output_tokens)[: spare + 1]
     return (int(sum(shortest.tolist())) - 1) // total_slots + 1
 
@@ -229,7 +231,7 @@ def overloaded_steps(workload: Workload, total_slots: int) -> int:
 def overload_violations(
     pending: Iterable[Sequence[int] | IntArray], free_slots: Iterable[int]
 ) -> dict[int, int]:
-    """Check Definition 1 on a recorded run: step to number of requests missing.
+    """Check Definition 1 on a recorded run; return the number of missing requests by step.
 
     Parameters
     ----------
@@ -241,7 +243,8 @@ def overload_violations(
     Returns
     -------
     dict
-        Step k to ``C_k - min_l |R_k minus R_k(l)|`` where that is positive; empty if overloaded.
+        ``C_k - min_l |R_k minus R_k(l)|`` for each step k where it is positive; empty if
+        overloaded.
     """
     violations = {}
     for step, (prompts, free) in enumerate(zip(pending, free_slots, strict=True)):
@@ -253,12 +256,12 @@ def overload_violations(
 
 
 def is_overloaded(pending: Iterable[Sequence[int] | IntArray], free_slots: Iterable[int]) -> bool:
-    """Tell whether a recorded run is overloaded at every step; see `overload_violations`."""
+    """Return whether a recorded run is overloaded at every step; see `overload_violations`."""
     return not overload_violations(pending, free_slots)
 
 
 def _outside_largest_class(prompts: IntArray) -> int:
-    # Leaving out the largest class attains the minimum over l; an absent length leaves out none.
+    # Removing the largest class attains the minimum over l; an absent length removes no request.
     if len(prompts) == 0:
         return 0
     _, counts = np.unique(prompts, return_counts=True)

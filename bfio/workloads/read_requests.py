@@ -1,4 +1,4 @@
-"""Requests as they are read, and how they become a workload: cleaned, ordered, counted."""
+"""Requests as read from a source, and their conversion to a workload."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from formulations.errors import InputError
 
 @dataclass(frozen=True)
 class Columns:
-    """Requests as columns, in the order of the file.
+    """Requests as columns, in the order of the source.
 
     Parameters
     ----------
@@ -26,13 +26,13 @@ class Columns:
     times : ArrivalTimes or None
         Arrival times.
     keys : IntArray or None
-        Shape (n,): equal for equal prompts.
+        Shape (n,): equal keys for equal prompts.
     hashes : BlockHashes or None
-        Of the prompts' blocks.
+        Hashes of the prompts' blocks.
     num_skipped : int
-        Rows that could not be read.
+        Number of unreadable rows.
     first_bad_row : str or None
-        What was wrong with the first of them.
+        Error message of the first unreadable row.
     """
 
     prompt: IntArray
@@ -44,7 +44,7 @@ class Columns:
     first_bad_row: str | None = None
 
     def rows(self, which: IntArray) -> "Columns":
-        """Return some requests, by their indices in the order wanted."""
+        """Return the requests with the given indices, in that order."""
         return replace(
             self,
             prompt=self.prompt[which],
@@ -57,7 +57,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class ReadRequests:
-    """What was read of a file: requests with output in its order, and an account of the rest."""
+    """Requests with output in the order of the source, and counts of the other rows."""
 
     requests: Columns
     earliest: Fraction | None
@@ -66,7 +66,7 @@ class ReadRequests:
 
 
 def with_output(found: Columns, limit: int | None = None) -> ReadRequests:
-    """Leave out requests without output, and what comes after the last that is wanted."""
+    """Drop requests without output, and those after the first ``limit`` with output."""
     kept = np.flatnonzero(found.output)
     num_read = len(found.output)
     if limit is not None and len(kept) >= limit:
@@ -80,20 +80,21 @@ def with_output(found: Columns, limit: int | None = None) -> ReadRequests:
 
 
 def numbered(keys: Sequence[Hashable]) -> IntArray | None:
-    """Return integers, shape (n,), equal for equal keys and for nothing else.
+    """Return integers, shape (n,), that are equal exactly for equal keys.
 
-    A prompt without a key, None, is not known to equal any. None if no prompt has a key.
+    None is a missing key, which is unequal to every other one. Returns None if all keys are
+    missing.
     """
     if all(key is None for key in keys):
         return None
     numbers: dict[Hashable, int] = {}
-    # An object of its own stands for a missing key.
+    # A new object represents a missing key.
     found = [numbers.setdefault(object() if k is None else k, len(numbers)) for k in keys]
     return np.array(found, dtype=np.int64)
 
 
 def _renumbered(keys: IntArray) -> IntArray:
-    """Return keys as numbers 0, 1, ... in the order in which they first occur."""
+    """Renumber keys as 0, 1, ... by first occurrence."""
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -107,7 +108,7 @@ def _read_columns(trace_format: TraceFormat) -> Sequence[str]:
 
 @dataclass
 class RowReader:
-    """Reads requests row by row, those without output included, and says what is wrong where."""
+    """Reads requests row by row, including those without output, and locates errors."""
 
     source: str
     format: TraceFormat
@@ -117,7 +118,7 @@ class RowReader:
     first_bad_row: str | None = None
 
     def read(self, records: Iterator[Record], limit: int | None) -> Columns:
-        """Read rows until they end, or until ``limit`` of them have output."""
+        """Read rows until the end, or until ``limit`` of them have output."""
         found: list[RequestRow] = []
         left = limit
         for line, row in records:
@@ -129,7 +130,7 @@ class RowReader:
                 self._reject(line, error)
                 continue
             if (found[-1].arrival is None) != (found[0].arrival is None):
-                # Not a bad row to skip: there is no telling which rows of such a file are right.
+                # This error cannot be skipped: it is unknown which rows of the file are correct.
                 raise InputError(
                     f"{self.source} {self.unit} {line}",
                     "some rows have an arrival time and some have none",
@@ -154,7 +155,7 @@ class RowReader:
 
     def _reject(self, line: int, error: InputError) -> None:
         where = f"{self.source} {self.unit} {line} {error.where}".rstrip()
-        # Rows of frames are read from Python only, which has keywords and no flags.
+        # Data frames are only read from Python, so the remedy names a keyword instead of a flag.
         is_frame = self.unit == "row"
         remedy = error.remedy.replace("--skip-bad-rows", "skip_bad_rows=True")
         located = InputError(where, error.what, remedy if is_frame else error.remedy)
@@ -165,7 +166,7 @@ class RowReader:
 
 
 def _joined_hashes(rows: Sequence[IntArray | None]) -> BlockHashes | None:
-    """Return the hashes of all prompts' blocks; None if no row has any."""
+    """Return the hashes of the blocks of all prompts; None if no row has any."""
     if all(row is None for row in rows):
         return None
     nothing = np.zeros(0, dtype=np.int64)
@@ -179,14 +180,14 @@ def workload_fields(
     found: ReadRequests,
     header: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return what a `bfio.workloads.workload.Workload` is made of, in order of arrival.
+    """Return the fields of a `bfio.workloads.workload.Workload`, in order of arrival.
 
-    Of ``header`` the columns that are not read but look as if they told of requests are named.
+    ``provenance`` lists the columns of ``header`` that are not read but look relevant.
 
     Raises
     ------
     InputError
-        If there is no request.
+        If there are no requests.
     """
     requests = found.requests
     if not len(requests.output):

@@ -1,4 +1,4 @@
-"""From a trace file to a workload: detection, cleaning, ordering, and an account of all of it."""
+"""Reading of trace files: detection, cleaning, ordering, and counts of all changes."""
 
 import codecs
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from formulations.errors import InputError
 from formulations.keywords import known_keywords
 
 _SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".txt")
-#: Bytes from which on loading the reader of columns takes less time than it saves.
+#: File size from which the reader of columns saves more time than it takes to load.
 COLUMNAR_FROM_BYTES = 300_000
 
 
@@ -32,23 +32,23 @@ def read_trace(
     skip_bad_rows: bool = False,
     limit: int | None = None,
 ) -> Workload:
-    """Read a trace, plain or gzip: in any known format (see `formats`), or by its columns.
+    """Read a trace, plain or gzip, in any known format (see `formats`) or by named columns.
 
-    Requests without output are dropped and counted. Times count from the earliest row, dropped
-    ones included, except in formats that state their own origin. Requests out of order are sorted
-    by time, equal times keeping the order of the file.
+    Requests without output are dropped and counted. Times are relative to the earliest row,
+    including dropped ones, except in formats with a defined origin. Requests are sorted by time;
+    ties keep the order of the file.
 
     Parameters
     ----------
     path : str or Path
-        CSV (cells separated by comma, semicolon, tab or bar) or JSON Lines; the format is
-        detected from the header and the first row.
+        CSV (cells separated by comma, semicolon, tab or bar) or JSON Lines. The format is detected
+        from the header and the first row.
     columns : mapping or str, optional
-        Columns of a table in no known format, such as ``{"arrival": "ts", "prompt": "in",
-        "output": "out"}`` or ``"arrival_ms=ts,prompt=in,output=out"``; without arrival times
-        leave those out.
+        Columns of a table in no known format, for example
+        ``{"arrival": "ts", "prompt": "in", "output": "out"}`` or
+        ``"arrival_ms=ts,prompt=in,output=out"``; omit the arrival if there are no times.
     skip_bad_rows : bool
-        Count damaged rows and go on, instead of stopping at the first one.
+        Whether damaged rows are skipped and counted, instead of raising an error.
     limit : int, optional
         Stop after this many requests.
 
@@ -56,14 +56,15 @@ def read_trace(
     -------
     Workload
         ``provenance`` holds file, format, rows, dropped_zero_output, skipped_bad_rows,
-        first_bad_row (its message, or None), out_of_order_rows (requests earlier than one before
-        them in the file), time_origin_s (what was subtracted from every time, as text) and
-        unused_columns (not read, but named like a time, a part of a prompt or a session).
+        first_bad_row (its message, or None), out_of_order_rows (requests earlier than a preceding
+        one in the file), time_origin_s (the offset subtracted from all times, as text) and
+        unused_columns (unread columns whose names suggest a time, a part of a prompt or a
+        session).
 
     Raises
     ------
     InputError
-        Naming file, line and column.
+        If the file cannot be read; the message names file, line and column.
     """
     if not isinstance(path, str | PathLike):
         what = f"a {type(path).__name__} is no name of a file"
@@ -96,11 +97,11 @@ def detect_format(path: str | Path) -> TraceFormat:
 def _by_columns(
     path: Path, table: Table, trace_format: TraceFormat, limit: int | None
 ) -> ReadRequests | None:
-    """Read a regular file column by column; None if it is to be read row by row."""
+    """Read a regular file by columns; return None if it must be read row by row."""
     parse = trace_format.parse
     if not table.delimiter or not isinstance(parse, RequestColumns) or not _is_large(path):
         return None
-    # Loading it takes longer than a short trace.
+    # Loading pyarrow takes longer than reading a short trace.
     from bfio.workloads.columnar import Irregular, read_columns
 
     with open_content(path) as content:

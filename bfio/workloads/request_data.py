@@ -1,4 +1,4 @@
-"""Columns of requests in little room: exact arrival times, and hashes of prompts' blocks."""
+"""Compact columns of requests: exact arrival times, and hashes of prompt blocks."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ from formulations.arrays import (
 from formulations.documents import shown
 from formulations.errors import InputError
 
-#: Integers up to it are exact as floats, and so is the nearest float to their quotient.
+#: Integers up to this bound are exact in float64, so that their quotient is correctly rounded.
 _EXACT_FLOAT = 2**53
 _MAX_INT64 = 2**63 - 1
 
 
 class ArrivalTimes(Sequence[Fraction]):
-    """Exact times as a sequence of Fractions, kept as ``ticks / per_second`` in lowest terms.
+    """Exact times as a sequence of Fractions, stored as ``ticks / per_second`` in lowest terms.
 
     Parameters
     ----------
     ticks : IntArray
-        Shape (n,), whole numbers: int64, or Python integers where these do not fit.
+        Shape (n,), integers: int64, or Python integers if they do not fit.
     per_second : int
-        Ticks of one second, >= 1.
+        Ticks per second, >= 1.
     """
 
     __slots__ = ("per_second", "ticks")
@@ -44,12 +44,12 @@ class ArrivalTimes(Sequence[Fraction]):
 
     @classmethod
     def of(cls, times: Iterable[Fraction]) -> Self:
-        """Return times given one by one [s].
+        """Return the times of an iterable [s].
 
         Raises
         ------
         InputError
-            Naming the index of what is no number of seconds.
+            If an entry is not a number of seconds; the message gives its index.
         """
         if isinstance(times, cls):
             return times
@@ -95,12 +95,12 @@ class ArrivalTimes(Sequence[Fraction]):
 
     @classmethod
     def joined(cls, parts: Sequence["ArrivalTimes"]) -> "ArrivalTimes":
-        """Return the times of all parts, one part after the other."""
+        """Return the concatenated times of all parts."""
         per_second = lcm(*(part.per_second for part in parts))
         return cls(np.concatenate([part.ticks_of(per_second) for part in parts]), per_second)
 
     def plus(self, seconds: Fraction) -> "ArrivalTimes":
-        """Return all times later by so many seconds, or earlier."""
+        """Return all times shifted by a number of seconds, which may be negative."""
         per_second = lcm(self.per_second, seconds.denominator)
         ticks, more = self.ticks_of(per_second), int(seconds * per_second)
         if _largest(ticks) + abs(more) > _MAX_INT64:
@@ -108,7 +108,7 @@ class ArrivalTimes(Sequence[Fraction]):
         return ArrivalTimes(ticks + more, per_second)
 
     def repeated(self, times: int) -> "ArrivalTimes":
-        """Return the times of several passes, the mean gap (in whole ticks) between two passes."""
+        """Return the times of repeated passes, with the mean gap in whole ticks between passes."""
         ticks = self.ticks
         if not len(ticks):
             return self
@@ -120,18 +120,18 @@ class ArrivalTimes(Sequence[Fraction]):
         return ArrivalTimes(np.tile(ticks, times) + shifts, self.per_second)
 
     def since_first(self) -> "ArrivalTimes":
-        """Return the times as they pass from the first one on."""
+        """Return the times relative to the first one."""
         return self.plus(-self[0]) if len(self) else self
 
     def at(self, indices: IntArray | BoolArray) -> "ArrivalTimes":
-        """Return some of the times, as an index or a mask of an array picks them."""
+        """Return the times selected by an index array or a mask."""
         return ArrivalTimes(self.ticks[indices], self.per_second)
 
     def scaled(self, factor: Fraction) -> "ArrivalTimes":
         """Return all times multiplied by a factor > 0."""
         ticks = self.ticks
         if factor.numerator != 1:
-            # The product may be longer than 64 bits.
+            # The product may exceed 64 bits.
             ticks = ticks.astype(object) * factor.numerator
         return ArrivalTimes(ticks, self.per_second * factor.denominator)
 
@@ -140,9 +140,9 @@ class ArrivalTimes(Sequence[Fraction]):
         return self._nearest(self.ticks)
 
     def rounded_up(self, units_per_second: Fraction) -> IntArray:
-        """Return the first whole unit of a clock at or after each time, shape (n,).
+        """Return the first whole clock unit at or after each time, shape (n,).
 
-        As ``ticks``, they are Python integers where int64 does not hold them.
+        Like ``ticks``, they are Python integers if they exceed int64.
         """
         ratio = units_per_second / self.per_second
         ticks = self.ticks
@@ -152,11 +152,11 @@ class ArrivalTimes(Sequence[Fraction]):
 
     def gaps(self) -> FloatArray:
         """Return the float64 nearest to each difference of neighbours, shape (n-1,) [s]."""
-        # Exact differences first: large origins would cost the gaps their digits in floats.
+        # Exact differences first: with a large origin, floats would lose digits of the gaps.
         return self._nearest(np.diff(self.ticks))
 
     def ticks_of(self, per_second: int) -> IntArray:
-        """Return the times in shorter ticks, a multiple of its own in a second."""
+        """Return the times in ticks of a finer resolution, a multiple of the present one."""
         factor = per_second // self.per_second
         longer = _largest(self.ticks) * factor > _MAX_INT64
         return (self.ticks.astype(object) if longer else self.ticks) * factor
@@ -164,7 +164,7 @@ class ArrivalTimes(Sequence[Fraction]):
     def _nearest(self, ticks: IntArray) -> FloatArray:
         if max(_largest(ticks), self.per_second) <= _EXACT_FLOAT:
             return np.asarray(ticks.astype(np.int64) / self.per_second, dtype=np.float64)
-        # The quotient of Python integers is the nearest float, whatever their length.
+        # Division of Python integers is correctly rounded for any size.
         return np.array([tick / self.per_second for tick in ticks.tolist()], dtype=np.float64)
 
 
@@ -183,28 +183,28 @@ def _largest(ticks: IntArray) -> int:
 
 
 def _shortest(ticks: IntArray) -> IntArray:
-    """Return Python integers as int64, if these are long enough."""
+    """Return the ticks as int64 if they fit."""
     return ticks.astype(np.int64) if _largest(ticks) <= _MAX_INT64 else ticks
 
 
-#: Tokens of a block; that of Mooncake's traces, the only public ones with hashes.
+#: Tokens per block; the value of Mooncake's traces, the only public ones with hashes.
 BLOCK_TOKENS = 512
 
 
 @dataclass(frozen=True, eq=False)
 class BlockHashes:
-    """The hashes of the blocks of each prompt, as arrays.
+    """Hashes of the blocks of each prompt, as arrays.
 
-    A hash stands for its block and all before it, as serving engines take them: equal hashes at
-    some block are equal prompts up to its end.
+    As in serving engines, a hash covers its block and all blocks before it: equal hashes mean
+    equal prompts up to the end of that block.
 
     Parameters
     ----------
     ids : IntArray
-        Shape (m,): the hashes of all requests, one request after the other.
+        Shape (m,): hashes of all requests, concatenated.
     first : IntArray
-        Shape (n + 1,): those of request i are ``ids[first[i]:first[i + 1]]``, none if its source
-        does not tell.
+        Shape (n + 1,): the hashes of request i are ``ids[first[i]:first[i + 1]]``, empty if
+        unknown.
     """
 
     ids: IntArray
@@ -212,12 +212,12 @@ class BlockHashes:
 
     @classmethod
     def of(cls, value: "Sequence[Sequence[int]] | BlockHashes", where: str) -> "BlockHashes":
-        """Return hashes from a list for each request.
+        """Return hashes from one list per request.
 
         Raises
         ------
         InputError
-            If some are no integers, naming the request.
+            If a hash is not an integer; the message names the request.
         """
         if isinstance(value, BlockHashes):
             return value
@@ -226,7 +226,7 @@ class BlockHashes:
 
     @classmethod
     def joined(cls, rows: Sequence[IntArray]) -> Self:
-        """Return hashes from an array for each request."""
+        """Return hashes from one array per request."""
         first = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=first[1:])
         return cls(np.concatenate([np.zeros(0, dtype=np.int64), *rows]), first)
@@ -239,24 +239,24 @@ class BlockHashes:
         return self.ids[self.first[request] : self.first[request + 1]]
 
     def part(self, which: IntArray | BoolArray | slice) -> "BlockHashes":
-        """Return those of some requests: their indices in the order wanted, a mask or a slice."""
+        """Return the hashes of selected requests, by indices in order, a mask or a slice."""
         order = np.arange(len(self))[which]
         return BlockHashes.joined([self[request] for request in order.tolist()])
 
     def repeated(self, times: int) -> "BlockHashes":
-        """Return those of the same requests several times over; passes share no block."""
+        """Return the hashes of the requests repeated in several passes; passes share no block."""
         counts = np.tile(np.diff(self.first), times)
         first = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         return BlockHashes(apart(self.ids, times), first)
 
     def check(self, prompt_tokens: IntArray, where: str) -> None:
-        """Refuse hashes that do not fit the prompts.
+        """Check that the hashes match the prompts.
 
         Raises
         ------
         InputError
-            If there are not as many lists as prompts, or a list is neither empty nor as long as
-            its prompt has blocks.
+            If the number of lists differs from that of prompts, or a non-empty list does not have
+            one hash per block.
         """
         if len(self) != len(prompt_tokens):
             what = f"{len(self)} lists for {len(prompt_tokens)} prompts"
@@ -270,18 +270,18 @@ class BlockHashes:
 
 
 def apart(names: IntArray, times: int) -> IntArray:
-    """Return names several times over, shape (times·n,), so that no two passes share one."""
+    """Return the names repeated, shape (times·n,), with different names in each pass."""
     kinds, numbered = np.unique(names, return_inverse=True)
     passes = np.repeat(np.arange(times, dtype=np.int64), len(names))
     return np.tile(numbered.reshape(-1), times) + passes * len(kinds)
 
 
 def num_blocks(prompt_tokens: IntArray) -> IntArray:
-    """Return how many blocks prompts have; the last one may be shorter."""
+    """Return the number of blocks of prompts; the last block may be shorter."""
     return -(-prompt_tokens // BLOCK_TOKENS)
 
 
 def wrong_length(count: int, prompt: int) -> str:
-    """Return what is wrong with so many hashes of a prompt of that length [tokens]."""
+    """Return the error text for a wrong number of hashes of a prompt [tokens]."""
     blocks = -(-prompt // BLOCK_TOKENS)
     return f"{count} hashes for the {blocks} blocks of {BLOCK_TOKENS} of {prompt} prompt tokens"

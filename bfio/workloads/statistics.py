@@ -1,6 +1,6 @@
 """Statistics of a workload, as plain numbers for tables and JSON.
 
-How many requests a workload has, from where, and how many rows of a trace are none.
+`requests_used` summarizes the source of a workload and the rows that were left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 
-# What is None when there is nothing to describe, and what is 0.
+# Statistics that are None for an empty workload, and counts that are 0.
 _LENGTH_STATISTICS = (
     "mean", "median", "std", "p95", "p99", "min", "max", "cv", "ks_to_geometric",
 )  # fmt: skip
@@ -30,9 +30,9 @@ def describe(workload: Workload) -> dict[str, object]:
     dict
         ``name``, ``requests``; ``prompt_tokens`` and ``output_tokens`` with total, mean, median,
         std (over n), p95, p99 (linear interpolation), min, max, cv and ``ks_to_geometric``;
-        ``correlation`` (Pearson); ``distinct_prompts``, None if the source does not tell prompts
-        apart; ``arrivals`` (see `describe_arrivals`) or None; ``provenance``.
-        What is undefined, such as the correlation of a constant, is None.
+        ``correlation`` (Pearson); ``distinct_prompts``, None if the source does not identify
+        prompts; ``arrivals`` (see `describe_arrivals`) or None; ``provenance``. Undefined
+        statistics, for example the correlation of a constant, are None.
     """
     times, keys = workload.arrival_times, workload.prompt_keys
     return {
@@ -68,7 +68,7 @@ def describe_lengths(lengths: IntArray) -> Mapping[str, float | int | None]:
 
 
 def ks_to_geometric(lengths: IntArray) -> float:
-    """Return the distance between the lengths and the geometric law of the same mean.
+    """Return the Kolmogorov distance of the lengths to the geometric law of the same mean.
 
     The supremum over integers k >= 0 of ``|F_n(k) - (1 - (1 - p)^k)|`` with ``p = 1 / mean``, the
     maximum-likelihood fit. Between two observed values ``F_n`` is flat and the law increases, so
@@ -87,7 +87,7 @@ def ks_to_geometric(lengths: IntArray) -> float:
 
 
 def correlation(first: IntArray, second: IntArray) -> float | None:
-    """Return the Pearson correlation of two columns, None if one of them is constant."""
+    """Return the Pearson correlation of two columns, None if one is constant."""
     if len(first) < 2:
         return None
     x, y = first - first.mean(), second - second.mean()
@@ -102,8 +102,8 @@ def describe_arrivals(times: Sequence[Fraction]) -> Mapping[str, float | int | N
     -------
     dict
         ``first_s``, ``last_s``, ``span_s``; ``requests_per_s`` (requests over span);
-        ``inter_arrival_cv``; ``longest_gap_s``; ``distinct_times``; ``ties`` (requests at the
-        time of the one before); ``most_at_one_time``. None where undefined.
+        ``inter_arrival_cv``; ``longest_gap_s``; ``distinct_times``; ``ties`` (requests at the same
+        time as the previous one); ``most_at_one_time``. None where undefined.
     """
     if not len(times):
         return {**dict.fromkeys(_ARRIVAL_STATISTICS), **dict.fromkeys(_ARRIVAL_COUNTS, 0)}
@@ -123,15 +123,15 @@ def describe_arrivals(times: Sequence[Fraction]) -> Mapping[str, float | int | N
     }
 
 
-#: Rows of a trace that are no requests of a run, and what is said of them.
+#: Keys of provenance that count omitted rows, with their texts.
 _LEFT_OUT = {"dropped_zero_output": "without output dropped", "skipped_bad_rows": "bad skipped"}
 
-#: Most columns named; documents have all.
+#: Maximum number of columns shown; JSON documents list all.
 _SHOWN = 5
 
 
 def requests_used(workload: Workload) -> str:
-    """Return how many requests there are, from where, and how many rows of a trace are none."""
+    """Return a sentence on the requests, their source, and the rows that were left out."""
     text = f"{workload.name}: {len(workload):,} requests"
     left_out = [
         f"{count:,} {words}"

@@ -1,6 +1,6 @@
-"""Named synthetic workloads: what ``--synthetic NAME`` draws.
+"""Named synthetic workloads, as drawn by ``--synthetic NAME``.
 
-Chat sessions: prompts that repeat what was said before, so that prefixes are shared.
+`sessions` draws chat sessions, whose prompts repeat earlier messages and so share prefixes.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,25 +20,25 @@ from formulations.arrays import FloatArray, IntArray, integer
 from formulations.errors import InputError, use_one_of
 from formulations.keywords import known_keywords
 
-#: System prompts, each of so many blocks, and how often the k-th is used: as 1/k.
+#: Number of system prompts and blocks in each; the k-th is used with frequency ~ 1/k.
 _SYSTEM_PROMPTS, _SYSTEM_BLOCKS = 8, 2
-#: Mean turns of a session, and what a user adds at each turn and gets for it [tokens].
+#: Mean turns of a session, and lengths of the user message and the answer per turn [tokens].
 _MEAN_TURNS = 5
 _MESSAGES, _ANSWERS = Lognormal(median=250, sigma=1.0, maximum=8_192), Geometric(200)
-#: Mean time between turns [s], and sessions that begin per second: 300 requests/s in the long run.
+#: Mean time between turns [s], and new sessions per second: 300 requests/s in the long run.
 _THINKING_S, _SESSIONS_PER_S = 2.0, 60.0
 
 
 @dataclass(frozen=True)
 class _Turns:
-    """All turns of all sessions, session after session; arrays of shape (n,)."""
+    """All turns, session after session; arrays of shape (n,)."""
 
     session: IntArray
     first: IntArray
     system: IntArray
 
     def sums_within(self, increments: IntArray) -> IntArray:
-        """Return the sums of the increments of a session up to each turn, its own included."""
+        """Return cumulative sums of increments within each session, including each turn's own."""
         sums = np.cumsum(increments)
         before = sums[self.first] - increments[self.first]
         within: IntArray = sums - before
@@ -46,11 +46,12 @@ class _Turns:
 
 
 def sessions(num_requests: int, rng: np.random.Generator) -> Workload:
-    """Return the first requests that chat sessions send, with the hashes of their blocks.
+    """Return the first requests of chat sessions, with the hashes of their blocks.
 
-    The prompt of a turn is the system prompt, then all messages and answers of the session before
-    it, then the message of the turn. Sessions begin as a Poisson process and have a geometric
-    number of turns; the time between two is exponential, whatever serving takes (an open loop).
+    The prompt of a turn consists of the system prompt, all earlier messages and answers of the
+    session, and the message of the turn. Sessions start as a Poisson process and have a geometric
+    number of turns. The time between turns is exponential and does not depend on the service time
+    (an open loop).
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def sessions(num_requests: int, rng: np.random.Generator) -> Workload:
     rng : numpy.random.Generator
         Source of randomness.
     """
-    # No later session can be among the first requests, as each sends one when it begins.
+    # Each session sends a request at its start, so the first requests need no later sessions.
     turns = _draw_turns(num_requests, rng)
     answers = _ANSWERS.sample(len(turns.session), rng)
     said = turns.sums_within(_MESSAGES.sample(len(answers), rng) + answers)
@@ -93,10 +94,10 @@ def _draw_turns(num_sessions: int, rng: np.random.Generator) -> _Turns:
 
 
 def _hashes(turns: _Turns, prompts: IntArray) -> BlockHashes:
-    """Return the hashes: of a system prompt, of a full block of a session, or of one turn alone.
+    """Return the hashes of blocks: shared by a system prompt, by a session, or by one turn.
 
-    The block at the end of a prompt is filled further at the next turn, so that it is another one
-    then.
+    The last block of a prompt is incomplete and is extended in the next turn, so its hash is
+    unique.
     """
     blocks = num_blocks(prompts)
     own = _SYSTEM_PROMPTS * _SYSTEM_BLOCKS
@@ -113,17 +114,17 @@ def _hashes(turns: _Turns, prompts: IntArray) -> BlockHashes:
     return BlockHashes.joined(rows)
 
 
-#: The defaults of `bfio simulate`: workers and slots that the adversarial names aim at.
+#: Defaults of `bfio simulate`: workers and slots assumed by the adversarial workloads.
 _WORKERS = 16
 _SLOTS = 72
-#: Most heavy requests of ``jsq-bad``: those its default lengths outlive.
+#: Maximum heavy requests of ``jsq-bad`` that its default lengths support.
 _JSQ_ROUNDS = 16
-#: Sides of tiles, work of a quantum of a tile of the smallest side (in the place of tokens), and
-#: the spread of what contention does to the time of a job.
+#: Sides of tiles; work per quantum of a tile of the smallest side (in place of tokens); spread of
+#: the factor by which contention stretches the time of a job.
 _TILE_SIDES, _TILE_WORK, _CONTENTION = (128, 256, 512), 100, 0.3
-#: Cells of a block that is not refined, most refinements, and median steps that it stays.
+#: Cells of an unrefined block, maximum refinements, and median lifetime [steps].
 _BLOCK_CELLS, _MOST_REFINED, _BLOCK_LIFE = 256, 4, 60
-#: Longest life of a job [steps], and jobs that arrive per second.
+#: Maximum lifetime of a job [steps], and job arrivals per second.
 _LONGEST_LIFE, _JOBS_PER_S = 100_000, 300
 
 _Draw: TypeAlias = Callable[[int, np.random.Generator], Workload]
@@ -163,7 +164,7 @@ def synthetic(name: str, num_requests: int, seed: int) -> Workload:
 
 
 def synthetic_names() -> Mapping[str, str]:
-    """Return the names `synthetic` accepts, each with a one-line description."""
+    """Return the names that `synthetic` accepts, each with a one-line description."""
     return MappingProxyType({name: recipe.description for name, recipe in _RECIPES.items()})
 
 
@@ -198,9 +199,9 @@ def _round_robin_bad(num_requests: int, rng: np.random.Generator) -> Workload:
 def _tiles(num_requests: int, rng: np.random.Generator) -> Workload:
     """Panels of blocked Cholesky factorisations: BF-IO, section 7.2, first example.
 
-    A job is one panel k of a matrix of T x T tiles; it keeps its worker for a quantum per tile of
-    its column, T - k + 1 by design, stretched by contention and cache effects that are not known
-    before (a lognormal factor of median 1). Its load is the work of a quantum, which is stable:
+    A job is a panel k of a matrix of T x T tiles. It occupies its worker for a quantum per tile of
+    its column, T - k + 1 by design, stretched by contention and cache effects that are unknown in
+    advance (a lognormal factor of median 1). Its load is the constant work per quantum,
     proportional to the cube of the tile's side. T and side are drawn anew for each matrix.
     """
     columns: list[IntArray] = []
@@ -217,9 +218,10 @@ def _tiles(num_requests: int, rng: np.random.Generator) -> Workload:
 def _mesh(num_requests: int, rng: np.random.Generator) -> Workload:
     """Blocks of an adaptive mesh: BF-IO, section 7.2, second example.
 
-    A block of 16 x 16 cells is refined l = 0..4 times when it begins, half as often each time,
-    and then has 4^l as many. How long it stays is heavy-tailed, as it hangs on the solution that
-    evolves. Refining and coarsening while it runs is the drift, such as ``age:32*8,32*-8``.
+    A block of 16 x 16 cells is refined l = 0..4 times at its start, each level half as likely as
+    the one before, and then has 4^l as many cells. Its lifetime is heavy-tailed, because it
+    depends on the evolving solution. Refinement and coarsening during the run are modelled by the
+    drift, for example ``age:32*8,32*-8``.
     """
     level = np.minimum(rng.geometric(0.5, num_requests) - 1, _MOST_REFINED)
     lifetimes = rng.lognormal(np.log(_BLOCK_LIFE), 1.2, num_requests)

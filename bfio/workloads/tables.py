@@ -1,4 +1,4 @@
-"""Files of rows: opened and read with the place of every damage, written whole or not at all."""
+"""Reading and writing of row files: errors are located, and output files appear atomically."""
 
 import csv
 import gzip
@@ -22,16 +22,16 @@ from formulations.errors import InputError
 
 @contextmanager
 def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path]]:
-    """Yield a new file beside ``path`` and its name; rename it to ``path`` on success.
+    """Yield a new file next to ``path`` and its name; rename it to ``path`` on success.
 
-    If the block raises, nothing is left behind and ``path`` is as it was.
+    If the block raises, the new file is removed and ``path`` is unchanged.
 
     Raises
     ------
     InputError
-        If ``path`` exists and ``overwrite`` is False, or the place cannot be written.
+        If ``path`` exists and ``overwrite`` is False, or the file cannot be written.
     """
-    # lexists: a link to nowhere, or to itself, is in the way too.
+    # lexists: a broken or circular link also blocks the name.
     if path.is_dir() or (os.path.lexists(path) and not overwrite):
         what = "is a directory" if path.is_dir() else "the file exists"
         raise InputError(str(path), what, "choose another name or pass --overwrite")
@@ -40,7 +40,7 @@ def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path
         with partial.open("xb") as stream:
             yield stream, partial
             stream.flush()
-            # Without this the rename may survive a power failure that the content does not.
+            # Without fsync a power failure could preserve the rename but lose the content.
             os.fsync(stream.fileno())
         partial.replace(path)
     except OSError as error:
@@ -51,7 +51,7 @@ def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path
         partial.unlink(missing_ok=True)
 
 
-#: Longest line read [characters]; the block hashes of a Mooncake row take thousands.
+#: Maximum characters of a line; the block hashes of a Mooncake row take thousands.
 MAX_LINE = 4_000_000
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -61,10 +61,10 @@ _NOT_TEXT = "give a CSV or JSON Lines file in UTF-8, plain or gzip"
 
 @contextmanager
 def open_content(path: Path) -> Iterator[BinaryIO]:
-    """Open a text file and yield its bytes, unpacked.
+    """Open a text file and yield its bytes, decompressed.
 
-    Gzip is recognised by its first two bytes, whatever the name. Failures while reading inside
-    the ``with`` block are translated as well.
+    Gzip is recognised by the first two bytes, not by the name. Errors while reading inside the
+    ``with`` block are converted too.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
     """
     with open_content(path) as content:
         try:
-            # newline="" leaves line ends to the csv module, as it asks for.
+            # newline="" preserves line ends, as the csv module requires.
             text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
             yield _lines(text, path)
         except UnicodeDecodeError as error:
@@ -135,11 +135,11 @@ def _lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
         yield line
 
 
-#: Line number, and the row or the error of a row that cannot be read. Errors are handed over and
-#: not raised, so that the reader can skip the row and go on.
+#: Line number, and the row or the error for an unreadable row. Errors are returned, not raised, so
+#: that the reader can skip the row.
 Record: TypeAlias = tuple[int, Row | InputError]
 
-#: In order of preference where a header has equally many of them.
+#: The first one is preferred if several occur equally often in the header.
 _DELIMITERS = (",", ";", "\t", "|")
 _JSON_ARRAY = re.compile(r"\s*\[\s*(\{|\]|$)")
 _REPAIR = "correct the row or pass --skip-bad-rows"
@@ -147,20 +147,20 @@ _REPAIR = "correct the row or pass --skip-bad-rows"
 
 @dataclass(frozen=True)
 class Table:
-    """An open file: how it is written, its header, its first row, and all its rows.
+    """An open file: its layout, its header, its first row, and an iterator over all rows.
 
     Parameters
     ----------
     layout : Layout
         CSV or JSON Lines.
     delimiter : str
-        What stands between the cells of a CSV row.
+        Separator of the cells of a CSV row.
     header : tuple of str
         Column names, or the keys of the first object.
     first_row : Row
-        The first row; empty if there is none or if it is damaged.
+        The first row; empty if there is none or it is damaged.
     records : iterator of Record
-        All rows from the first on, once.
+        All rows including the first; can be iterated once.
     """
 
     layout: Layout
@@ -172,12 +172,12 @@ class Table:
 
 @contextmanager
 def open_table(path: Path) -> Iterator[Table]:
-    """Open a trace file as a `Table`; see `open_lines` for what can go wrong.
+    """Open a trace file as a `Table`; see `open_lines` for further errors.
 
     Raises
     ------
     InputError
-        Also if the file is empty or its header repeats a column.
+        If the file is empty or its header repeats a column.
     """
     with open_lines(path) as lines:
         first, rest = _first_line(lines, path)
@@ -191,7 +191,7 @@ def open_table(path: Path) -> Iterator[Table]:
 
 
 def delimiter_of(header: str) -> str:
-    """Return what stands between the names of a header line; a comma if nothing does."""
+    """Return the most frequent separator in a header line; a comma if there is none."""
     return max(_DELIMITERS, key=header.count)
 
 
@@ -200,7 +200,7 @@ def _first_line(lines: Iterator[str], path: Path) -> tuple[str, Iterator[str]]:
     for line in lines:
         if line.strip():
             return line, itertools.chain(skipped, (line,), lines)
-        # Blank lines are given back to keep the line numbers right.
+        # Blank lines are kept, so that line numbers stay correct.
         skipped.append(line)
     raise InputError(str(path), "the file is empty", "give a trace with a header and rows")
 
@@ -245,7 +245,7 @@ def _json_table(lines: Iterator[str], path: Path, *, is_open: bool) -> Table:
     )
     number, row = next(records)
     if isinstance(row, InputError):
-        # Without a first object there is no telling what the file is, so it cannot be skipped.
+        # Without a valid first object the format is unknown, so the row cannot be skipped.
         where = f"{path} line {number}"
         if is_open:
             what = "not valid JSON Lines: its first object does not end on the line"
@@ -257,10 +257,11 @@ def _json_table(lines: Iterator[str], path: Path, *, is_open: bool) -> Table:
 
 def _json_row(line: str) -> Row | InputError:
     try:
-        # Without its line end, the end of a line is column n and not line 2.
+        # Strip the line end, so that an error at the end is reported in column n and not in line
+        # 2.
         value = parse_json(line.rstrip())
     except InputError as error:
-        # A repeated key is named as it stands in the file, line breaks and all.
+        # The error quotes a repeated key literally, including line breaks.
         place = " ".join(error.where.split())[:60]
         place = place.removeprefix("line 1 ").removeprefix("document")
         return InputError(place, error.what, _REPAIR)

@@ -1,15 +1,12 @@
-"""What a trace format is: its columns, and how the cells of a row become a request.
+"""Trace formats: their columns, and the conversion of a row to a request.
 
-Cells of a trace row: what the parse function of a format is made of.
+The first part converts single cells. A row maps column names to cells; a cell is text (CSV) or a
+parsed JSON value (JSON Lines). Every function raises `InputError` with
+``where = "column 'NAME'"``; the reader adds file and line.
 
-A row maps column names to cells; a cell is text (CSV) or a parsed JSON value (JSON Lines). Every
-function raises `InputError` with ``where = "column 'NAME'"``; the reader adds file and line.
-
-Which columns hold a request, as data: one statement for both readers.
-
-The reader of rows parses with it cell by cell and says what is wrong where
-(`RequestColumns.__call__`); the reader of columns (`bfio.workloads.columnar`) takes whole columns
-that have nothing wrong in them.
+The second part describes the columns of a request as data that both readers use. The reader of
+rows converts cell by cell and locates errors (`RequestColumns.__call__`). The reader of columns
+(`bfio.workloads.columnar`) converts whole columns that contain no errors.
 """
 
 import datetime
@@ -28,11 +25,11 @@ from bfio.workloads.request_data import BLOCK_TOKENS, wrong_length
 from formulations.arrays import MAX_TOKENS, IntArray
 from formulations.errors import InputError
 
-#: Longest decimal number read or written; a longer one is damage, not data.
+#: Maximum characters of a decimal number; longer ones are treated as damaged data.
 MAX_CHARACTERS = 100
-#: Largest exponent read. ``Fraction("1e999999999")`` would try to build that integer.
+#: Maximum exponent; ``Fraction("1e999999999")`` would compute that integer.
 MAX_EXPONENT = 100
-#: Largest time accepted anywhere [s], about 32,000 years.
+#: Maximum time [s], about 32,000 years.
 MAX_SECONDS = 10**12
 
 _DECIMAL = re.compile(r"(-?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?")
@@ -42,13 +39,13 @@ _REMEDY = "write a decimal number such as 12.5"
 def parse_decimal(text: str, where: str) -> Fraction:
     """Return the exact value of a decimal number such as ``"12.50"``, ``".5"`` or ``"5.2e-05"``.
 
-    Only ASCII digits, one point, one sign and one exponent are understood; ``nan``, ``inf``,
+    Only ASCII digits, one point, one sign and one exponent are accepted; ``nan``, ``inf``,
     ``1_000`` and digits of other scripts are not.
 
     Raises
     ------
     InputError
-        If the text is anything else, or longer than any real datum.
+        If the text is not such a number, or longer than `MAX_CHARACTERS`.
     """
     match = _DECIMAL.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
     if match is None or not (match[2] or match[3]):
@@ -85,7 +82,7 @@ def format_decimal(value: Fraction, where: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return ``repr(value)`` cut to a length that fits an error message."""
+    """Return ``repr(value)``, shortened for an error message."""
     text = repr(value[:60] if isinstance(value, str) else value)
     return text if len(text) <= 40 else text[:37] + "..."
 
@@ -107,7 +104,7 @@ Row: TypeAlias = Mapping[str, object]
 
 
 class Layout(StrEnum):
-    """How rows are written down."""
+    """File format of the rows."""
 
     CSV = "csv"
     JSON_LINES = "jsonl"
@@ -116,8 +113,8 @@ class Layout(StrEnum):
 class RequestRow(NamedTuple):
     """One row of a trace.
 
-    Arrival time [s] or None, prompt and output length [tokens], what tells its prompt from others
-    and the hashes of its blocks, each None if nothing does.
+    Arrival time [s] or None, prompt and output length [tokens], a key that is equal for equal
+    prompts, and the hashes of the prompt's blocks; key and hashes are None if unknown.
     """
 
     arrival: Fraction | None
@@ -143,18 +140,18 @@ class TraceFormat:
     description : str
         One line for listings.
     source : str
-        Who publishes it, or where it is defined.
+        Publisher, or place of the definition.
     columns : tuple of str
-        Columns (keys, in JSON Lines) that must be there; further ones are ignored.
+        Required columns (keys, in JSON Lines); additional ones are ignored.
     parse : callable
         Row to `RequestRow`; raises `InputError` (see `bfio.workloads.trace_format`).
     layout : Layout
         CSV with a header line (default) or one JSON object per line.
     accepts : callable
-        Decides on the first row between formats with the same columns.
+        Whether a first row is of this format, to distinguish formats with the same columns.
     keeps_times : bool
-        True if times already count from a stated origin; otherwise the reader counts them from
-        the earliest row.
+        Whether times count from a defined origin; otherwise the reader subtracts the earliest
+        time.
     """
 
     name: str
@@ -167,7 +164,7 @@ class TraceFormat:
     keeps_times: bool = False
 
     def matches(self, layout: Layout, header: Sequence[str], first_row: Row) -> bool:
-        """Tell whether a file with this header and first row (maybe empty) is of this format."""
+        """Return whether a file with this header and first row (may be empty) has this format."""
         return (
             layout == self.layout
             and set(self.columns) <= set(header)
@@ -182,20 +179,20 @@ _TIMESTAMP = re.compile(
 _DECIMAL_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{2,4}")
 _WHOLE_FLOAT = re.compile(r"(?<=[0-9])\.0*$")
-#: One thousand or one, depending on the country: no program writes a whole float so.
+#: Ambiguous between countries: thousands or one. No program writes whole floats like this.
 _GROUPED = re.compile(r"-?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 _SKIP = "correct the row or pass --skip-bad-rows"
-#: Digits of `MAX_TOKENS` and some leading zeros; ``int`` is never given a longer text.
+#: Digits of `MAX_TOKENS` plus some leading zeros; limits the texts given to ``int``.
 _MAX_DIGITS = 24
 
 
 def token_lengths(
     row: Row, prompt_column: str, output_column: str, prefix_column: str | None = None
 ) -> tuple[int, int]:
-    """Return (prompt, output) tokens of a row; the prompt with its prefix, if that has a column.
+    """Return (prompt, output) tokens of a row; the prompt includes its prefix, if any.
 
-    Zero output is let through: such a row is a failed request, and the reader drops and counts
-    it. A request with output but no prompt is an error.
+    Zero output is accepted: such a row is a failed request, which the reader drops and counts.
+    Output without a prompt is an error.
     """
     prompt = token_count(row, prompt_column)
     if prefix_column is not None:
@@ -208,7 +205,7 @@ def token_lengths(
 
 
 def token_count(row: Row, column: str) -> int:
-    """Return a whole number of tokens, 0 to `MAX_TOKENS`; ``721.0`` is one."""
+    """Return an integer number of tokens, 0 to `MAX_TOKENS`; ``721.0`` is accepted."""
     cell = _cell(row, column)
     if isinstance(cell, str):
         value = _whole_number(cell.strip(), column)
@@ -229,11 +226,11 @@ def _check_tokens(value: int, cell: object, column: str) -> None:
 
 
 def seconds(row: Row, column: str, *, per_second: int = 1) -> Fraction:
-    """Return a time written as a decimal number of 1/``per_second`` seconds, exactly [s]."""
+    """Return the exact time of a cell in units of 1/``per_second`` seconds [s]."""
     cell = _cell(row, column)
     if isinstance(cell, bool) or not isinstance(cell, str | int | float):
         raise bad_cell(column, f"expected a number, found {shown(cell)}")
-    # The repr of a JSON float is its shortest decimal, which is what the file most likely says.
+    # The repr of a JSON float is its shortest decimal, most likely the text in the file.
     text = cell.strip() if isinstance(cell, str) else repr(cell)
     try:
         value = parse_decimal(text, _where(column))
@@ -254,8 +251,8 @@ def timestamp(row: Row, column: str, *, offset: bool) -> Fraction:
     Parameters
     ----------
     offset : bool
-        Whether the time must carry a UTC offset (True) or must not (False): mixing both in one
-        file would compare local with universal time.
+        Whether the time must have a UTC offset (True) or must not (False). A file with both would
+        mix local and universal times.
     """
     cell = _cell(row, column)
     match = _TIMESTAMP.fullmatch(cell.strip()) if isinstance(cell, str) else None
@@ -276,26 +273,26 @@ def timestamp(row: Row, column: str, *, offset: bool) -> Fraction:
 
 
 def has_offset(row: Row, column: str) -> bool:
-    """Tell whether the cell is a date and time with a UTC offset."""
+    """Return whether the cell is a date and time with a UTC offset."""
     cell = row.get(column)
     match = _TIMESTAMP.fullmatch(cell.strip()) if isinstance(cell, str) else None
     return match is not None and match[6] is not None
 
 
 def is_timestamp(row: Row, column: str) -> bool:
-    """Tell whether the cell is a date and time, with or without a UTC offset."""
+    """Return whether the cell is a date and time, with or without a UTC offset."""
     cell = row.get(column)
     return isinstance(cell, str) and _TIMESTAMP.fullmatch(cell.strip()) is not None
 
 
 def is_blank(row: Row, column: str) -> bool:
-    """Tell whether the cell is present and empty."""
+    """Return whether the cell is present and empty."""
     cell = row.get(column)
     return isinstance(cell, str) and not cell.strip()
 
 
 def is_number(row: Row, column: str) -> bool:
-    """Tell whether the cell is a decimal number."""
+    """Return whether the cell is a decimal number."""
     cell = row.get(column)
     if isinstance(cell, int | float):
         return True
@@ -307,7 +304,7 @@ def is_number(row: Row, column: str) -> bool:
 
 
 def role_of_number(value: Fraction) -> str:
-    """Return the role of a column of times that holds such a number, if it counts from 1970."""
+    """Return the role of a time column with this value, assuming that times count from 1970."""
     for least, role in ((10**17, "arrival_ns"), (10**14, "arrival_us"), (10**11, "arrival_ms")):
         if value >= least:
             return role
@@ -315,7 +312,7 @@ def role_of_number(value: Fraction) -> str:
 
 
 def _meant(text: str) -> str:
-    """Return what a text might mean that is no number and no time."""
+    """Return a hint on the likely meaning of a text that is neither a number nor a time."""
     if _DECIMAL_COMMA.fullmatch(text.strip()):
         return " (a decimal comma? write a point)"
     if _DATE.match(text.strip()):
@@ -324,7 +321,7 @@ def _meant(text: str) -> str:
 
 
 def bad_cell(column: str, what: str) -> InputError:
-    """Return the error of a cell, with the remedy that every reader shares."""
+    """Return the error for a cell, with the remedy common to all readers."""
     return InputError(_where(column), what, _SKIP)
 
 
@@ -332,7 +329,7 @@ def _whole_number(text: str, column: str) -> int:
     if _GROUPED.fullmatch(text):
         what = f"{shown(text)} may be {text.replace('.', '')} or {text.partition('.')[0]}"
         raise bad_cell(column, f"{what} (points between thousands? write whole numbers)")
-    # 721.0 is how a table of floats writes 721.
+    # A table of floats writes 721 as 721.0.
     digits = _WHOLE_FLOAT.sub("", text.removeprefix("-"))
     # isdigit alone would accept superscripts and the digits of other scripts.
     if not (digits.isascii() and digits.isdigit()):
@@ -371,15 +368,15 @@ def _where(column: str) -> str:
 
 
 class TimeText(StrEnum):
-    """How a column of times is written."""
+    """Text format of a column of times."""
 
-    #: Decimal numbers of a unit.
+    #: Decimal numbers in a fixed unit.
     NUMBER = "number"
-    #: Whole numbers of a unit; a fraction would be a time of another unit.
+    #: Integers in a fixed unit; a fraction would indicate another unit.
     WHOLE = "whole"
     #: Dates and times without a UTC offset.
     LOCAL = "local"
-    #: Dates and times with one.
+    #: Dates and times with a UTC offset.
     OFFSET = "offset"
 
 
@@ -390,13 +387,13 @@ class TimeColumn:
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the column.
     text : TimeText
-        How it is written.
+        Text format.
     per_second : int
-        Of numbers: how many make a second.
+        Units per second, for numbers.
     may_be_blank : bool
-        Whether a blank column means that there are no times.
+        Whether a blank column is allowed and means that there are no times.
     """
 
     name: str
@@ -405,54 +402,54 @@ class TimeColumn:
     may_be_blank: bool = False
 
     def __call__(self, row: Row) -> Fraction | None:
-        """Return the time of a row [s], exactly."""
+        """Return the exact time of a row [s]."""
         if self.may_be_blank and is_blank(row, self.name):
             return None
         if self.text in (TimeText.NUMBER, TimeText.WHOLE):
             time = seconds(row, self.name, per_second=self.per_second)
             if self.text == TimeText.WHOLE and (time * self.per_second).denominator != 1:
                 what = f"{shown(row[self.name])} is no whole number of 1/{self.per_second} s"
-                raise bad_cell(self.name, f"{what} (name the columns where these are seconds)")
+                raise bad_cell(self.name, f"{what} (if these are seconds, name the columns)")
             return time
         return timestamp(row, self.name, offset=self.text == TimeText.OFFSET)
 
     def accepts(self, row: Row) -> bool:
-        """Tell whether the cell of a first row carries a UTC offset if the others are to."""
+        """Return whether the UTC offset of a first row is as the format requires."""
         return has_offset(row, self.name) == (self.text == TimeText.OFFSET)
 
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A column of texts that tell prompts apart; it may be missing, as may cells of it.
+    """An optional column of texts that identify equal prompts; cells may be missing.
 
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the column.
     """
 
     name: str
 
     def __call__(self, row: Row) -> str | None:
-        """Return the text of a row without white space around, None if there is none."""
+        """Return the text of a row without surrounding white space, None if there is none."""
         cell = row.get(self.name)
         return str(cell).strip(WHITE_SPACE) or None if cell is not None else None
 
 
 @dataclass(frozen=True)
 class HashColumn:
-    """A column of hashes of blocks; it may be missing, as may cells of it.
+    """An optional column of block hashes; cells may be missing.
 
     Parameters
     ----------
     name : str
-        Its name. Cells are lists of integers, or texts of integers with spaces between them.
+        Name of the column. Cells are lists of integers, or texts of integers separated by spaces.
     """
 
     name: str
 
     def __call__(self, row: Row, prompt: int) -> IntArray | None:
-        """Return the hashes of a row whose prompt has that length [tokens], None without any."""
+        """Return the hashes of a row with the given prompt length [tokens], or None."""
         cell = row.get(self.name)
         if cell is None or is_blank(row, self.name):
             return None
@@ -468,7 +465,7 @@ class HashColumn:
         return hashes
 
 
-#: What both readers take off keys.
+#: White space that both readers strip from keys.
 WHITE_SPACE = " \t\n\v\f\r"
 
 
@@ -483,12 +480,12 @@ class RequestColumns:
     arrival : TimeColumn, optional
         Column of arrival times.
     key : callable, optional
-        Returns what tells the prompt of a row from others, or None; a `KeyColumn` where columns
-        are to be read as a whole.
+        Returns a key of a row that is equal for equal prompts, or None; must be a `KeyColumn` for
+        reading by columns.
     hashes : HashColumn, optional
-        The hashes of a prompt's blocks; a table that has them is read row by row.
+        Hashes of the prompt's blocks; a table with this column is read row by row.
     prefix : str, optional
-        Column of tokens that come before those of ``prompt``; a prompt is both.
+        Column of tokens that precede those of ``prompt``; the prompt length is the sum of both.
     """
 
     prompt: str
@@ -499,12 +496,12 @@ class RequestColumns:
     prefix: str | None = None
 
     def __call__(self, row: Row) -> RequestRow:
-        """Turn one row into a request.
+        """Convert a row to a request.
 
         Raises
         ------
         InputError
-            Naming the column.
+            If a cell is invalid; the message names the column.
         """
         lengths = token_lengths(row, self.prompt, self.output, self.prefix)
         arrival = self.arrival(row) if self.arrival else None
@@ -524,7 +521,7 @@ class RequestColumns:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """All columns that are read where a table has them."""
+        """All columns that are read if the table has them."""
         optional = (self.hashes, self.key)
         return (*self.names, *(c.name for c in optional if isinstance(c, HashColumn | KeyColumn)))
 
@@ -533,7 +530,7 @@ class RequestColumns:
         return self.hashes is not None and self.hashes.name in header
 
     def key_name(self, header: Sequence[str]) -> str | None:
-        """Return the column of keys if a table has it."""
+        """Return the name of the key column if the table has one."""
         if isinstance(self.key, KeyColumn) and self.key.name in header:
             return self.key.name
         return None

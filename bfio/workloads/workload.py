@@ -1,4 +1,4 @@
-"""The one thing every trace reader and every generator returns."""
+"""`Workload`, the common result of trace readers and generators."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.rationals import exact_rational
 
-#: Most requests that a repeated workload may have.
+#: Maximum number of requests of a repeated workload.
 MAX_REQUESTS = 10**8
 
 
@@ -27,21 +27,19 @@ class Workload:
         Shape (n,), prompt length ``s_i >= 1`` of each request [tokens].
     output_tokens : IntArray
         Shape (n,), output length ``o_i >= 1`` [tokens = decode steps].
-    arrival_times : sequence of Fraction, optional
-        Exact, non-decreasing arrival times [s]; None if the source has none. Kept as
-        `ArrivalTimes`.
+    Exact, non-decreasing arrival times [s]; None if the source has none. Stored as `ArrivalTimes`.
     name : str
         Short name shown in tables.
     provenance : mapping
-        Where the requests come from: file and format or generator and seed, and how many rows
-        were dropped and why.
+        Origin of the requests: file and format, or generator and seed; and dropped rows with
+        reasons.
     prompt_keys : IntArray, optional
-        Shape (n,): equal prompts have equal keys; None if the source does not tell.
+        Shape (n,): equal keys for equal prompts; None if the source does not identify prompts.
     history : Workload, optional
-        Requests of the past, with their outputs, for predictors that learn.
+        Earlier requests with their outputs, for predictors with training.
     block_hashes : BlockHashes or sequence of sequences of int, optional
-        For each request the hashes of its prompt's blocks of 512 tokens, the last one maybe
-        shorter; each stands for its block and all before it. An empty list does not tell.
+        Hashes of each prompt's blocks of 512 tokens, the last of which may be shorter. A hash
+        covers its block and all blocks before it. An empty list means unknown.
 
     Raises
     ------
@@ -103,18 +101,19 @@ class Workload:
             A frame of pandas or polars, a pyarrow table, a mapping of columns, or a list of
             rows as mappings.
         columns : mapping or str, optional
-            Which columns are meant, as in `read_trace`; needless where names leave no doubt.
+            Columns as in `read_trace`; not needed if the names are unambiguous.
         name : str
             Name of the workload.
         skip_bad_rows : bool
-            Count damaged rows and go on, instead of stopping at the first one.
+            Whether damaged rows are skipped and counted, instead of raising an error.
 
         Raises
         ------
         InputError
-            If it is no frame, or naming row (from 1) and column.
+            If the argument is not a frame, or a cell is invalid; the message names row (from 1)
+            and column.
         """
-        # It loads pyarrow, which nothing else here needs.
+        # Imported here, because it loads pyarrow.
         from bfio.workloads.columnar import frame_fields
 
         return cls(**frame_fields(frame, columns, name, skip_bad_rows))
@@ -128,12 +127,12 @@ class Workload:
 
     @property
     def total_output_tokens(self) -> int:
-        """Tokens that serving every request emits."""
+        """Total output tokens of all requests."""
         return int(self.output_tokens.sum())
 
     @property
     def prompt_blocks(self) -> BlockHashes | None:
-        """The hashes of the prompts' blocks; None if the source does not tell."""
+        """Hashes of the prompts' blocks; None if the source has none."""
         hashes = self.block_hashes
         return None if hashes is None else BlockHashes.of(hashes, "block_hashes")
 
@@ -143,7 +142,7 @@ class Workload:
         Raises
         ------
         InputError
-            If the workload has none; ``remedy`` says what else to do.
+            If the workload has none; ``remedy`` is the advice in the message.
         """
         if self.arrival_times is None:
             raise InputError(self.name, "the requests have no arrival times", remedy)
@@ -159,21 +158,21 @@ class Workload:
         return self._some(slice(num_requests), times)
 
     def repeated(self, times: int) -> "Workload":
-        """Return the requests several times over, one pass after the other, in their order.
+        """Return the requests repeated in several passes.
 
-        Prompts of different passes are different prompts: what a predictor or a prefix cache keeps
-        of one pass tells nothing of the next. Between passes of timed requests lies the mean time
-        between arrivals.
+        Prompts of different passes are different, so predictors and prefix caches gain nothing
+        from earlier passes. The gap between passes of timed requests is the mean time between
+        arrivals.
 
         Parameters
         ----------
         times : int
-            Passes; 1 returns the requests as they are.
+            Number of passes; 1 returns the requests unchanged.
 
         Raises
         ------
         InputError
-            If it is below 1, or makes more than `MAX_REQUESTS` requests.
+            If the number is below 1, or gives more than `MAX_REQUESTS` requests.
         """
         integer(times, "repeat", minimum=1)
         if times == 1:
@@ -196,12 +195,12 @@ class Workload:
         )
 
     def part(self, which: IntArray | BoolArray) -> "Workload":
-        """Return some of the requests, their times counted from the first of them.
+        """Return some of the requests, with times relative to the first of them.
 
         Parameters
         ----------
         which : IntArray or BoolArray
-            Their indices in increasing order, or a mask of shape (n,).
+            Indices in increasing order, or a mask of shape (n,).
         """
         times = None
         if self.arrival_times is not None:
@@ -209,17 +208,17 @@ class Workload:
         return self._some(which, times)
 
     def after(self, share: Fraction | str) -> "Workload":
-        """Return the requests after the first ``share`` of them, which become its `history`.
+        """Return the requests after the first ``share``, which become their `history`.
 
         Parameters
         ----------
         share : Fraction or str
-            Within (0, 1), such as ``"1/3"``.
+            Between 0 and 1, exclusive, for example ``"1/3"``.
 
         Raises
         ------
         InputError
-            If the share is not within (0, 1), or leaves no request on either side.
+            If the share is not in (0, 1), or one part would be empty.
         """
         share = training_share(share)
         first = int(share * len(self))
@@ -267,12 +266,12 @@ class Workload:
 
 
 def training_share(value: Fraction | str, where: str = "train_share") -> Fraction:
-    """Return the share of the requests that predictors learn from.
+    """Return the share of the requests used to train predictors.
 
     Raises
     ------
     InputError
-        If it is no rational within (0, 1), naming ``where``.
+        If the value is not a rational in (0, 1); the message names ``where``.
     """
     share = exact_rational(value, where)
     if not 0 < share < 1:

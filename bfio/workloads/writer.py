@@ -14,18 +14,18 @@ _ROWS_PER_CHUNK = 10_000
 
 
 def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write ``arrival_time_s,prompt_tokens,output_tokens``; `read_trace` gives it back exactly.
+    """Write ``arrival_time_s,prompt_tokens,output_tokens``; `read_trace` restores it exactly.
 
-    A fourth column, ``prompt_key``, is there if the workload has such keys; read back they are
-    numbered by first occurrence, equal ones staying equal. So is ``block_hashes`` if it has these.
-    Times are exact decimals; the column is blank if there are none. A path that ends in ``.gz``
-    is compressed, with the same bytes every time. The file appears whole or not at all.
+    The optional columns ``prompt_key`` and ``block_hashes`` are written if the workload has them.
+    When read back, keys are renumbered by first occurrence; equal keys stay equal. Times are exact
+    decimals; the column is blank if there are none. A path that ends in ``.gz`` is compressed
+    reproducibly. The file only appears when it is complete.
 
     Raises
     ------
     InputError
         If the workload is empty, a time has no finite decimal expansion (1/3 s), the file exists
-        and ``overwrite`` is False, or the place cannot be written.
+        and ``overwrite`` is False, or the file cannot be written.
     """
     path = Path(path)
     if len(workload) == 0:
@@ -36,7 +36,7 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
             for chunk in _chunks(rows):
                 stream.write(chunk)
             return
-        # No name and no time in the gzip header: equal workloads give equal bytes.
+        # The gzip header has no name and no time, so equal workloads give equal bytes.
         with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as compressed:
             for chunk in _chunks(rows):
                 compressed.write(chunk)

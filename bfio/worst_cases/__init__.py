@@ -1,1 +1,1 @@
-"""Instances on which a policy is worst beside the optimum, found by search, with certificates."""
+"""Search for instances with the largest ratio of a policy to the optimum, with certificates."""

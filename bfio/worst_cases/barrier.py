@@ -1,11 +1,10 @@
-"""Barrier-synchronised workers: small instances, and the policies of `bfio.decode` on them.
+"""Worst cases for barrier-synchronised workers: small instances, and policies of `bfio.decode`.
 
-Against policies that do not know output lengths: the next long request starts when one ends.
-
-All prompts are one token, so requests look alike until they end. Whenever no long request runs,
-the next to start turns out to be long; all others end at once. G long requests then never run
-together, whatever the policy does, while the optimum runs them side by side: for the sum of peaks
-its ratio tends to G as they get longer (docs/worst-cases.md).
+`adversary` is a worst case for policies that do not know output lengths. All prompts are one
+token, so requests are indistinguishable until they end. Whenever no long request runs, the next
+request to start is made long; all others end after one step. So G long requests never run at the
+same time under any policy, while the optimum runs them in parallel. For the sum of peaks the ratio
+tends to G as they become longer (docs/worst-cases.md).
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,18 +36,18 @@ from formulations.problem_data import member
 Request: TypeAlias = tuple[int, int]
 #: Starts and workers.
 Schedule: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-#: Policies that start the oldest requests; with one slot each all of them do the same.
+#: Policies that start the oldest requests; with one slot per worker all of them are equivalent.
 _OLDEST_FIRST = ("fcfs", "fcfs-by-index", "jsq", "round-robin")
 
 
 class Criterion(StrEnum):
-    """What the hindsight optimum makes least; all requests are there at step 0."""
+    """Objective of the hindsight optimum; all requests arrive at step 0."""
 
-    #: Σ over steps of the largest load: the time of all steps if C = 0 and t_l = 1.
+    #: Sum over steps of the maximum load: the total time of steps with C = 0 and t_l = 1.
     PEAKS = "peaks"
-    #: The number of busy steps: the time of all steps if C = 1 and t_l = 0.
+    #: Number of busy steps: the total time of steps with C = 1 and t_l = 0.
     STEPS = "steps"
-    #: Total imbalance, work conserved.
+    #: Total imbalance of work-conserving schedules.
     IMBALANCE = "imbalance"
     #: Total latency in steps.
     LATENCY = "latency"
@@ -67,7 +66,7 @@ class Criterion(StrEnum):
 
 
 class Known(StrEnum):
-    """What a policy with a window knows of output lengths."""
+    """Output lengths that a policy with a look-ahead window can read."""
 
     NOTHING = "nothing"
     ACTIVE = "active"
@@ -76,26 +75,25 @@ class Known(StrEnum):
 
 @dataclass(frozen=True)
 class BarrierSpace:
-    """Requests in an order, all there at step 0, for G workers of B slots.
+    """Ordered lists of requests that arrive at step 0, for G workers with B slots.
 
-    The order counts: it is what first come, first served goes by, and what breaks ties elsewhere.
-    Where all slots are filled with the oldest requests and each worker has one slot, costs do not
-    depend on which worker a request is on, so the G requests that start first are listed in one
-    order only.
+    The order matters: first come, first served depends on it, and other policies use it for ties.
+    If slots are filled with the oldest requests and each worker has one slot, costs do not depend
+    on the worker of a request. Then the G requests that start first are listed in one order only.
 
     Parameters
     ----------
     requests, workers, slots : int
         ``n``, ``G`` and ``B``.
     prompt, output : int
-        Largest prompt [tokens] and output [steps]; both begin at 1.
+        Maximum prompt [tokens] and output [steps]; both start at 1.
     criterion : Criterion
-        What is to be least.
+        Objective of the optimum.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     requests: int
@@ -106,12 +104,12 @@ class BarrierSpace:
     criterion: Criterion = Criterion.PEAKS
 
     def __post_init__(self) -> None:
-        """Validate, and turn texts into what they name."""
+        """Validate, and convert texts to their values."""
         check_counts(self, ("requests", "workers", "slots", "prompt", "output"))
         object.__setattr__(self, "criterion", member(Criterion, self.criterion, "criterion"))
 
     def __str__(self) -> str:
-        """Say what is in it."""
+        """Return a description of the instances."""
         return (
             f"{self.requests} requests at step 0 in every order, prompts up to {self.prompt}, "
             f"outputs up to {self.output}, {self.workers} workers of {self.slots} slots, "
@@ -119,7 +117,7 @@ class BarrierSpace:
         )
 
     def size(self, target: "BarrierTarget") -> int:
-        """Return how many lists of requests there are, before those alike are left out."""
+        """Return the number of lists of requests, including equivalent ones."""
         del target
         size: int = (self.prompt * self.output) ** self.requests
         return size
@@ -134,7 +132,7 @@ class BarrierSpace:
                 yield self.problem(requests)
 
     def problem(self, requests: Sequence[Request]) -> MakespanProblem:
-        """Return the instance of rows of prompt and output."""
+        """Return the instance with rows of prompt and output."""
         prompt, output = (
             np.array(column, dtype=np.int64) for column in zip(*requests, strict=True)
         )
@@ -151,14 +149,14 @@ class BarrierSpace:
         )
 
     def draw(self, rng: np.random.Generator) -> MakespanProblem:
-        """Return a random instance, its requests of a few kinds."""
+        """Return a random instance with a few distinct requests."""
         most = (self.prompt, self.output)
         kinds = [tuple(int(rng.integers(1, m + 1)) for m in most) for _ in range(3)]
         chosen = rng.integers(0, len(kinds), self.requests).tolist()
         return self.problem([(kinds[k][0], kinds[k][1]) for k in chosen])
 
     def neighbour(self, problem: MakespanProblem, rng: np.random.Generator) -> MakespanProblem:
-        """Change a prompt or an output, copy a request, or move it in the order."""
+        """Return an instance with a changed prompt, output or order, or a copied request."""
         rows = list(zip(problem.prompt.tolist(), problem.output.tolist(), strict=True))
         move, i, j = (int(rng.integers(most)) for most in (4, self.requests, self.requests))
         if move == 0:
@@ -173,22 +171,22 @@ class BarrierSpace:
 
 
 class BarrierTarget:
-    """A policy of the decode engine that sees all requests at step 0.
+    """A policy of the decode engine with all requests visible at step 0.
 
     Parameters
     ----------
     policy : str
-        Name, with options, such as ``"br-h:gamma=1"``.
+        Name with options, for example ``"br-h:gamma=1"``.
     known : Known
-        What a window shows of output lengths (predictor ``oracle``).
+        Output lengths visible in a look-ahead window (predictor ``oracle``).
     dispatch : Dispatch
-        Whether requests are bound to workers when they start, or all at once at step 0.
+        Whether requests are assigned to workers when they start, or all at step 0.
 
     Raises
     ------
     InputError
-        If the policy draws, or lets requests rest, which a schedule of starts does not tell; or
-        lengths are known to one that does not look ahead.
+        If the policy is random or pauses requests, so that starts do not determine the schedule,
+        or lengths are given to a policy without look-ahead.
     """
 
     def __init__(
@@ -204,7 +202,7 @@ class BarrierTarget:
         name = chosen.name
         _check(policy, chosen.spec)
         if self._known is not Known.NOTHING and chosen.look_ahead() == 0:
-            what = f"{policy} does not look ahead, and is told no lengths"
+            what = f"{policy} does not look ahead, so it reads no lengths"
             raise InputError("known", what, "use nothing, or a policy that looks ahead")
         said = [policy]
         if self._known is not Known.NOTHING:
@@ -212,7 +210,7 @@ class BarrierTarget:
         if self._dispatch is Dispatch.IMMEDIATE:
             said.append("bound at arrival")
         self.name = ", ".join(said)
-        #: Whether free slots go to the oldest requests, whatever is known of them.
+        #: Whether free slots go to the oldest requests, independent of known lengths.
         self.is_oldest_first = name in _OLDEST_FIRST and self._dispatch is Dispatch.POOLED
         self._optima: dict[tuple[object, ...], Schedule] = {}
 
@@ -221,7 +219,7 @@ class BarrierTarget:
         return MakespanProgram(problem)
 
     def schedule(self, problem: MakespanProblem) -> Schedule:
-        """Return starts and workers of the policy's run."""
+        """Return starts and workers in the run of the policy."""
         options = RunOptions(
             pool=max(problem.num_requests, 1),
             dispatch=self._dispatch,
@@ -239,7 +237,7 @@ class BarrierTarget:
         return tuple(run.start_step.tolist()), tuple(run.worker.tolist())
 
     def optimum(self, problem: MakespanProblem, most: int = 0) -> Schedule:
-        """Return an optimal schedule; instances with the same requests share one solve."""
+        """Return an optimal schedule; instances with the same requests share a solve."""
         del most
         rows = list(zip(problem.prompt.tolist(), problem.output.tolist(), strict=True))
         order = sorted(range(len(rows)), key=rows.__getitem__)
@@ -251,12 +249,12 @@ class BarrierTarget:
         return tuple(schedule[0][k] for k in places), tuple(schedule[1][k] for k in places)
 
     def better(self, problem: MakespanProblem) -> Schedule:
-        """Return the same: small instances are solved at once."""
+        """Return `optimum`: small instances are solved immediately."""
         return self.optimum(problem)
 
 
 def _check(policy: str, spec: PolicySpec) -> None:
-    """Refuse a policy whose runs differ, or are more than starts and workers."""
+    """Raise an error for policies with random runs or with pauses."""
     if spec.draws:
         what = f"{policy} draws, and has another worst case with each seed"
         raise InputError("policy", what, "use one that draws nothing")
@@ -266,7 +264,7 @@ def _check(policy: str, spec: PolicySpec) -> None:
 
 def _optimum(problem: MakespanProblem, order: Sequence[int]) -> Schedule:
     """Solve the same requests in another order."""
-    # Loads compiled kernels.
+    # Imported here, because it loads compiled kernels.
     from bfio.hindsight.makespan import solve_makespan
 
     chosen = list(order)
@@ -278,23 +276,23 @@ def _optimum(problem: MakespanProblem, order: Sequence[int]) -> Schedule:
 
 
 def adversary(target: BarrierTarget, space: BarrierSpace) -> Found:
-    """Return the instance of a policy, with a schedule that runs the long requests together.
+    """Return the adversarial instance of a policy, and a schedule with parallel long requests.
 
     Parameters
     ----------
     target : BarrierTarget
         A policy that does not know lengths.
     space : BarrierSpace
-        Workers, slots and criterion; ``output`` is the length of long requests. There are as many
-        requests as it takes.
+        Workers, slots and criterion; ``output`` is the length of long requests. The number of
+        requests follows from these.
 
     Raises
     ------
     InputError
-        If there would be too many requests, or another criterion than peaks.
+        If there would be too many requests, or the criterion is not ``peaks``.
     """
     if space.criterion is not Criterion.PEAKS:
-        raise InputError("criterion", f"the adversary raises no {space.criterion}", "use peaks")
+        raise InputError("criterion", f"no adversary for {space.criterion}", "use peaks")
     problem = _instance(target, space)
     longest_first = np.argsort(-problem.output, kind="stable").tolist()
     case = against(target, problem, list_schedule(problem, longest_first))
@@ -306,9 +304,9 @@ def adversary(target: BarrierTarget, space: BarrierSpace) -> Found:
 
 
 def _instance(target: BarrierTarget, space: BarrierSpace) -> MakespanProblem:
-    """Let the policy run, and make the first to start long whenever no long request runs."""
+    """Run the policy repeatedly; the first request to start while none is long is made long."""
     length, lanes = space.output, space.workers * space.slots
-    # While a long request runs all other slots can start a short one at every step.
+    # While a long request runs, every other slot can start a short one in each step.
     count = space.workers * ((lanes - 1) * length + 1)
     if count > MAX_REQUESTS:
         raise InputError("space", f"{count:,} requests", "lower output, workers or slots")
@@ -318,7 +316,7 @@ def _instance(target: BarrierTarget, space: BarrierSpace) -> MakespanProblem:
         starts, _ = target.schedule(problem)
         coming = [i for i, start in enumerate(starts) if start >= free_from and outputs[i] == 1]
         if not coming:
-            # Only a policy that knows lengths leaves none to start later.
+            # Only a policy that knows lengths can leave no request to start later.
             break
         chosen = min(coming, key=lambda i: starts[i])
         outputs[chosen], free_from = length, starts[chosen] + length

@@ -1,4 +1,4 @@
-"""The worst instance by integer programs that hold the policy's run and the optimum together."""
+"""The worst instance by integer programs that contain the policy's run and the optimum."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,20 +14,20 @@ from formulations.results import BoundKind, Termination
 
 
 def bilevel(target: Target, space: object, *, time_limit: float | None = None) -> Found:
-    """Find the largest ratio of Algorithm 1 by asking for more until there is none.
+    """Find the maximum ratio of Algorithm 1 by a sequence of integer programs.
 
-    For every memory CP-SAT is asked for an instance and a schedule whose ratio exceeds the best
-    so far (`shortest_first_program`), until it proves that there is none. Each answer is judged
-    anew: the policy runs on the instance, and the checker judges both schedules.
+    For every memory CP-SAT searches for an instance and a schedule whose ratio exceeds the best so
+    far (`shortest_first_program`), until it proves that there is none. Each solution is verified:
+    the policy runs on the instance, and the checker evaluates both schedules.
 
     Parameters
     ----------
     target : Target
-        Algorithm 1, or MC-SF where everything is there at 0.
+        Algorithm 1, or MC-SF with all requests at 0.
     space : CacheSpace
-        The instances, all requests at 0.
+        The space of instances, with all requests at 0.
     time_limit : float, optional
-        Seconds for each program; where it strikes nothing is proven.
+        Time limit of each program [s]; if it is reached, nothing is proven.
 
     Raises
     ------
@@ -35,9 +35,9 @@ def bilevel(target: Target, space: object, *, time_limit: float | None = None) -
         If the program does not describe this policy or these arrivals.
     """
     if not isinstance(space, CacheSpace) or not isinstance(target, CacheTarget):
-        raise InputError("method", "bilevel knows one KV cache", "use --method exhaustive")
+        raise InputError("method", "bilevel supports only one KV cache", "use --method exhaustive")
     if space.last_arrival or not target.ignores_order:
-        what = "bilevel knows shortest first with all requests at 0"
+        what = "bilevel supports only shortest first with all requests at 0"
         raise InputError("method", what, "use --method exhaustive")
     search = _Search(target, space, time_limit)
     for memory in space.memories:
@@ -49,7 +49,7 @@ def bilevel(target: Target, space: object, *, time_limit: float | None = None) -
 
 
 class _Search:
-    """The best instance so far, and whether it is proven."""
+    """The best instance so far, and whether its maximality is proven."""
 
     def __init__(self, target: CacheTarget, space: CacheSpace, time_limit: float | None) -> None:
         self._target, self._space, self._time_limit = target, space, time_limit
@@ -58,9 +58,9 @@ class _Search:
         self._ratio: Ratio = (1, 1)
 
     def close(self, memory: int) -> None:
-        """Ask for larger ratios with one memory until there are none, or time is up."""
+        """Search for larger ratios with one memory until there are none, or the time is up."""
         if self.best is None:
-            # Any instance will do to begin with.
+            # Any instance can be the first one.
             problem = self._space.problem(memory, [(0, 1)] * self._space.requests)
             self._take(Case(self._target, problem, *self._judged(problem), proven=True))
         while True:
@@ -80,14 +80,14 @@ class _Search:
         self._ratio = case.cost // divisor, case.least // divisor
 
     def _judged(self, problem: LatencyProblem) -> tuple[object, object]:
-        """Return what the policy does, and an optimum."""
+        """Return the policy's schedule, and an optimum."""
         schedule = self._target.schedule(problem)
         cost = self._target.program(problem).objective_value(schedule)
         return schedule, self._target.optimum(problem, cost)
 
     def _solved(self, memory: int) -> tuple[Mapping[str, float] | None, bool]:
-        """Return a point whose ratio is larger, or None and whether it is proven that none is."""
-        # Pyomo is loaded by those who ask for it.
+        """Return a point with a larger ratio, or None and whether its absence is proven."""
+        # Imported here, so that Pyomo is only loaded when needed.
         from bfio.worst_cases.shortest_first_program import build
 
         space, longest = self._space, self._space.outputs(memory)[-1]
@@ -114,7 +114,7 @@ class _Search:
 
 
 def _outputs(point: Mapping[str, float]) -> list[int]:
-    """Read the outputs off a point, shortest first."""
+    """Return the outputs in a point, shortest first."""
     chosen = []
     for name, value in point.items():
         if name.startswith("x[") and value > 0.5:

@@ -1,8 +1,9 @@
-"""One worker with a KV cache: its small instances, and the policies of `bfio.kvcache` on them.
+"""Worst cases for one worker with a KV cache: small instances, and policies of `bfio.kvcache`.
 
-The least total latency of a few requests, if it is within a limit.
+`least_within` computes the minimum total latency of a few requests within a limit.
 
-Equal requests in a long queue: as many as fit at once, against a few in every round.
+`steady` is an instance of equal requests in a long queue: a policy that starts as many as fit at
+once is compared with a schedule that starts a few in every round.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,18 +28,18 @@ from formulations.problem_data import member
 
 
 def least_within(problem: LatencyProblem, most: int) -> tuple[int, ...] | None:
-    """Return starts of least total latency; None if no schedule has at most ``most``.
+    """Return starts of minimum total latency; None if no schedule has at most ``most``.
 
     Requests are placed one after the other, the longest first, at every start that the limit
-    leaves; those alike start in order. The delays of all requests add up to little if the limit
-    is close to the sum of outputs, and then there are few vectors to try.
+    allows; identical requests start in order. If the limit is close to the sum of outputs, the
+    total delay is small and there are few vectors to enumerate.
 
     Parameters
     ----------
     problem : LatencyProblem
-        A few requests.
+        A problem with few requests.
     most : int
-        Largest total latency of interest [rounds].
+        Upper limit on the total latency [rounds].
     """
     search = _Search(problem, most - total_latency(problem, problem.arrival.tolist()))
     search.extend(0, 0)
@@ -46,7 +47,7 @@ def least_within(problem: LatencyProblem, most: int) -> tuple[int, ...] | None:
 
 
 class _Search:
-    """Depth first over delays of requests, cut where they add up to more than the limit."""
+    """Depth-first search over delays of requests, pruned where their sum exceeds the limit."""
 
     def __init__(self, problem: LatencyProblem, most: int) -> None:
         self.best: tuple[int, ...] | None = None
@@ -72,7 +73,7 @@ class _Search:
         self._starts = [0] * len(rows)
 
     def extend(self, place: int, delayed: int) -> None:
-        """Try every start of the request at ``place``; the delays so far add up to ``delayed``."""
+        """Try all starts of the request at ``place``, with a total delay of ``delayed`` so far."""
         if delayed > self._most:
             return
         if place == len(self._order):
@@ -105,7 +106,7 @@ class _Search:
 
 
 def _profile(problem: LatencyProblem, row: tuple[int, int, int]) -> list[int]:
-    """Return the tokens that a request holds, round by round from its first one."""
+    """Return the tokens that a request holds in each round from its start."""
     _, prompt, output = row
     convention = problem.convention
     return [prompt + a for a in range(convention.first_age, convention.last_age(output) + 1)]
@@ -113,36 +114,36 @@ def _profile(problem: LatencyProblem, row: tuple[int, int, int]) -> list[int]:
 
 #: Arrival and output of a request.
 Request: TypeAlias = tuple[int, int]
-#: Orders that the quick schedule tries.
+#: Number of orders that the quick schedule tries.
 _DECODES = 400
 
 
 @dataclass(frozen=True)
 class CacheSpace:
-    """Requests of a common prompt for one worker.
+    """Instances with requests of a common prompt for one worker.
 
-    The order in which requests are listed is no part of an instance for a policy that does not
-    look at it, and neither is the round from which time is counted: the first arrival is 0.
+    For policies that ignore the listing order of requests, an instance is a multiset of requests.
+    Time is counted from the first arrival, which is 0.
 
     Parameters
     ----------
     requests : int
         ``n >= 1``.
     memory, least_memory : int
-        Largest and least ``M`` [tokens]; by default every M in which one token of output fits.
+        Maximum and minimum ``M`` [tokens]; by default every M that fits one output token.
     prompt : int
         Common prompt ``s`` [tokens].
     last_arrival : int
-        Latest arrival [rounds]; at 0 everything is there at the start.
+        Latest arrival [rounds]; if 0, all requests arrive at the start.
     longest : int, optional
-        Largest output [tokens]; by default what fits alone.
+        Maximum output [tokens]; by default the maximum that fits alone.
     convention : Convention
-        Which rounds a request occupies.
+        Definition of the occupied rounds.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     requests: int
@@ -154,7 +155,7 @@ class CacheSpace:
     convention: Convention = Convention.HALF_OPEN
 
     def __post_init__(self) -> None:
-        """Validate, and turn texts into what they name."""
+        """Validate, and convert texts to their values."""
         check_counts(self, ("requests", "memory", "prompt"), ("last_arrival",))
         check_counts(
             self, [n for n in ("least_memory", "longest") if getattr(self, n) is not None]
@@ -165,7 +166,7 @@ class CacheSpace:
             raise InputError("memory", what, "raise it, or lower prompt and least memory")
 
     def __str__(self) -> str:
-        """Say what is in it."""
+        """Return a description of the instances."""
         memories, late = self.memories, self.last_arrival
         longest = "what fits" if self.longest is None else str(self.longest)
         least = f"{memories[0]}..{memories[-1]}" if len(memories) > 1 else str(memories[0])
@@ -177,23 +178,23 @@ class CacheSpace:
 
     @property
     def memories(self) -> range:
-        """Every M, ascending."""
+        """All values of M, ascending."""
         fits = self.prompt + 1 - (self.convention is Convention.PRINTED)
         return range(max(fits, self.least_memory or 0), self.memory + 1)
 
     def outputs(self, memory: int) -> range:
-        """Return every output that fits a memory alone."""
+        """Return all outputs that fit a memory alone."""
         most = memory - self.prompt + (self.convention is Convention.PRINTED)
         return range(1, 1 + min(most, self.longest or most))
 
     def size(self, target: "CacheTarget") -> int:
-        """Return how many instances there are, up to those that do not start at 0."""
+        """Return the number of instances, including those that do not start at 0."""
         kinds = [(self.last_arrival + 1) * len(self.outputs(m)) for m in self.memories]
         n = self.requests
         return sum(comb(k + n - 1, n) if target.ignores_order else k**n for k in kinds)
 
     def instances(self, target: "CacheTarget") -> Iterator[LatencyProblem]:
-        """Yield one instance of each class, small memories first."""
+        """Yield one instance of each class, in increasing order of memory."""
         for memory in self.memories:
             kinds = list(product(range(self.last_arrival + 1), self.outputs(memory)))
             for requests in _listed(kinds, self.requests, unordered=target.ignores_order):
@@ -201,7 +202,7 @@ class CacheSpace:
                     yield self.problem(memory, requests)
 
     def problem(self, memory: int, requests: Sequence[Request]) -> LatencyProblem:
-        """Return the instance of a memory and rows of arrival and output."""
+        """Return the instance with a memory and rows of arrival and output."""
         arrival, output = (
             np.array(column, dtype=np.int64) for column in zip(*requests, strict=True)
         )
@@ -209,7 +210,7 @@ class CacheSpace:
         return LatencyProblem(memory, arrival, prompt, output, self.convention)
 
     def draw(self, rng: np.random.Generator) -> LatencyProblem:
-        """Return a random instance, its outputs of a few lengths."""
+        """Return a random instance whose outputs have a few distinct lengths."""
         memory = int(rng.choice(self.memories))
         kinds = rng.choice(self.outputs(memory), min(4, self.requests))
         arrivals = rng.integers(0, self.last_arrival + 1, self.requests)
@@ -218,7 +219,7 @@ class CacheSpace:
         )
 
     def neighbour(self, problem: LatencyProblem, rng: np.random.Generator) -> LatencyProblem:
-        """Change the memory, one request, or all requests of one length."""
+        """Return an instance with a changed memory, request, or output of equal requests."""
         memory, (arrivals, outputs) = problem.memory, _columns(problem)
         move, i, j = (int(rng.integers(most)) for most in (5, self.requests, self.requests))
         step = int(rng.choice([-2, -1, 1, 2]))
@@ -253,7 +254,7 @@ def _columns(problem: LatencyProblem) -> tuple[list[int], list[int]]:
 def _listed(
     kinds: Sequence[Request], count: int, *, unordered: bool
 ) -> Iterator[tuple[Request, ...]]:
-    """Yield lists of requests by arrival; those of one arrival in every order, or in one."""
+    """Yield lists of requests sorted by arrival; ties in every order unless ``unordered``."""
     if unordered:
         yield from combinations_with_replacement(kinds, count)
         return
@@ -263,20 +264,20 @@ def _listed(
 
 
 class CacheTarget:
-    """A policy of `bfio.kvcache` in unit rounds, against the least total latency.
+    """A policy of `bfio.kvcache` in unit rounds, compared with the minimum total latency.
 
     Parameters
     ----------
     policy : str
-        Name, with options; it must finish and draw nothing.
+        Name with options; the policy must finish and be deterministic.
     """
 
     def __init__(self, policy: str) -> None:
         made = build(policy)
         self.name = policy
-        #: Whether ties between requests of one prompt go by arrival and output alone.
+        #: Whether ties between requests of a common prompt depend only on arrival and output.
         self.ignores_order = isinstance(made, LookAhead) and made.order is Order.SHORTEST
-        #: Whether it takes requests only if all are there at the start.
+        #: Whether the policy requires all requests to arrive at the start.
         self.all_at_once = isinstance(made, LookAhead) and made.all_at_once
 
     def program(self, problem: LatencyProblem) -> LatencyProgram:
@@ -284,7 +285,7 @@ class CacheTarget:
         return LatencyProgram(problem)
 
     def schedule(self, problem: LatencyProblem) -> tuple[int, ...]:
-        """Return the starts of the policy's run."""
+        """Return the starts in the run of the policy."""
         run = serve(problem, self.name)
         if not run.is_finished:
             raise InputError(self.name, f"it did not finish ({run.reason})", "use another policy")
@@ -295,8 +296,8 @@ class CacheTarget:
         return least_within(problem, most)
 
     def better(self, problem: LatencyProblem, decodes: int = _DECODES) -> tuple[int, ...]:
-        """Return the starts that an annealing over orders finds."""
-        # Loads compiled kernels, which a short enumeration does without.
+        """Return the starts found by annealing over orders."""
+        # Imported here: it loads compiled kernels, which a short enumeration does not need.
         from bfio.hindsight.latency.configurations import normal_form
         from bfio.hindsight.latency.schedule import good_starts
 
@@ -305,23 +306,23 @@ class CacheTarget:
 
 
 def steady(target: CacheTarget, space: CacheSpace) -> Found:
-    """Return the largest memory's instance of equal requests, with the steady schedule.
+    """Return the instance of equal requests with the largest memory, and the steady schedule.
 
-    What starts at once ends at once, and then all its memory is free: on average half of it was.
-    ``⌊M / area⌋`` requests in every round, where the area of one is its tokens times its rounds,
-    leave nothing free in the long run.
+    Requests that start together end together and then release all their memory, so on average half
+    of it is unused. Starting ``⌊M / area⌋`` requests in every round, where the area of a request
+    is the sum of its tokens over its rounds, uses the memory fully in the long run.
 
     Parameters
     ----------
     target : CacheTarget
         The policy.
     space : CacheSpace
-        Requests, memory, prompt and convention; ``longest`` is the output of all.
+        Requests, memory, prompt and convention; ``longest`` is the output of all requests.
 
     Raises
     ------
     InputError
-        If no request could start in every round, or there are too many.
+        If not even one request could start in every round, or there are too many requests.
     """
     if space.longest is None or space.requests > MAX_REQUESTS:
         raise InputError("longest", "is the output of all requests", "give it, and fewer requests")
@@ -339,7 +340,7 @@ def steady(target: CacheTarget, space: CacheSpace) -> Found:
 
 
 def _area(problem: LatencyProblem) -> int:
-    """Return the tokens times rounds that the first request fills."""
+    """Return the sum of the first request's tokens over its rounds."""
     convention = problem.convention
     last = convention.last_age(int(problem.output[0]))
     return sum(int(problem.prompt[0]) + age for age in range(convention.first_age, last + 1))

@@ -1,4 +1,4 @@
-"""A policy on an instance beside a better schedule: the certificate of a ratio."""
+"""A policy's schedule compared with a better one: the certificate of a ratio."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from formulations.arrays import integer
 from formulations.formulation import Formulation
 from formulations.problem_data import ProblemData
 
-#: Largest number that a field of a space may be.
+#: Maximum value of a field of a space.
 MAX_FIELD = 10**6
-#: Most requests of an instance that is built, not searched for.
+#: Maximum number of requests of a constructed instance.
 MAX_REQUESTS = 100_000
 
 
 def check_counts(space: object, positive: Sequence[str], others: Sequence[str] = ()) -> None:
-    """Check that fields are integers within bounds.
+    """Check that fields are integers within their bounds.
 
     Parameters
     ----------
     space : object
         A frozen dataclass.
     positive, others : sequence of str
-        Fields that are at least 1, and at least 0.
+        Fields with minimum 1, and fields with minimum 0.
 
     Raises
     ------
     InputError
-        If one is not.
+        If a field is out of bounds.
     """
     for name in (*positive, *others):
         least = 1 if name in positive else 0
@@ -37,51 +37,51 @@ def check_counts(space: object, positive: Sequence[str], others: Sequence[str] =
 
 
 class Target(Protocol):
-    """A deterministic policy whose ratio is to be made large."""
+    """A deterministic policy whose ratio is maximized."""
 
     @property
     def name(self) -> str:
-        """The policy in words."""
+        """Description of the policy."""
 
     def program(self, problem: Any) -> Formulation[Any, Any, Any]:
-        """Return what judges schedules of an instance, and bounds them from below."""
+        """Return the program that evaluates and bounds schedules of an instance."""
 
     def schedule(self, problem: Any) -> Any:
-        """Return what the policy does, as a solution of the program."""
+        """Return the policy's schedule as a solution of the program."""
 
     def optimum(self, problem: Any, most: int) -> Any:
-        """Return a proven optimum; it may be None if no solution costs at most ``most``."""
+        """Return a proven optimum; may be None if no solution costs at most ``most``."""
 
     def better(self, problem: Any) -> Any:
-        """Return a good solution at once, with no proof."""
+        """Return a good solution quickly, without proof."""
 
 
 class Space(Protocol):
     """A bounded set of integer instances."""
 
     def __str__(self) -> str:
-        """Say what is in it."""
+        """Return a description of the instances."""
 
     def size(self, target: Any) -> int:
-        """Return how many instances `instances` yields, or an upper bound on it."""
+        """Return the number of instances, or an upper bound on it."""
 
     def instances(self, target: Any) -> Iterator[Any]:
-        """Yield one of each class of instances that are alike to a policy."""
+        """Yield one instance of each class that is equivalent for a policy."""
 
     def draw(self, rng: Any) -> Any:
         """Return a random instance."""
 
     def neighbour(self, problem: Any, rng: Any) -> Any:
-        """Return an instance that differs a little."""
+        """Return a similar instance."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A policy's schedule and another one of the same instance.
+    """A policy's schedule and another schedule of the same instance.
 
-    Their costs are recomputed by the checker of the program, so the ratio is a certified lower
-    bound on the worst ratio of the policy whoever found it. That the other schedule is optimal is
-    a claim of the solver that found it (``proven``).
+    The checker of the program recomputes both costs, so the ratio is a certified lower bound on
+    the policy's worst ratio, independent of the search. Optimality of the other schedule is a
+    claim of the solver that found it (``proven``).
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Case:
     schedule, other : object
         Solutions of ``target.program(problem)``: the policy's, and a better one.
     proven : bool
-        Whether the other one is said to be optimal.
+        Whether a solver claims that the other one is optimal.
     """
 
     target: Target
@@ -103,29 +103,28 @@ class Case:
 
     @property
     def cost(self) -> int:
-        """What the policy's schedule costs, in the integers of the program."""
+        """Cost of the policy's schedule, in the integers of the program."""
         return self.target.program(self.problem).objective_value(self.schedule)
 
     @property
     def least(self) -> int:
-        """What the other schedule costs."""
+        """Cost of the other schedule."""
         return self.target.program(self.problem).objective_value(self.other)
 
     @property
     def ratio(self) -> Fraction | None:
-        """Cost over the other's; None if only the latter is 0, and 1 if both are."""
+        """Ratio of the costs; None if only the other cost is 0, and 1 if both are 0."""
         cost, least = self.cost, self.least
         if least == 0:
             return None if cost else Fraction(1)
         return Fraction(cost, least)
 
     def violations(self) -> dict[str, int]:
-        """Return what is wrong with it: empty for a valid certificate.
+        """Return the faults of the certificate; empty if it is valid.
 
-        Constraints that the schedules break, under ``policy.`` and ``other.``;
-        ``policy.schedule``, 1 if the policy, asked again, does something else; ``other.proven``:
-        by how much the other schedule costs more than the policy's, though it is said to be
-        optimal.
+        Violated constraints of the schedules have the prefix ``policy.`` or ``other.``.
+        ``policy.schedule`` is 1 if the policy now returns another schedule. ``other.proven`` is
+        the excess cost of the other schedule over the policy's, if it is claimed to be optimal.
         """
         program = self.target.program(self.problem)
         found = {f"policy.{k}": v for k, v in program.violations(self.schedule).items()}
@@ -137,7 +136,7 @@ class Case:
         return found
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return it as a JSON document."""
+        """Return the case as a JSON object."""
         ratio = self.ratio
         return {
             "policy": self.target.name,
@@ -152,7 +151,7 @@ class Case:
 
 
 def against(target: Target, problem: ProblemData, other: Any) -> Case:
-    """Return a policy beside an unproven schedule, or beside its own if that is better.
+    """Return the case with an unproven schedule, or with the policy's own if that is better.
 
     Parameters
     ----------
@@ -173,12 +172,12 @@ def plain(schedule: Any) -> Any:
     return [plain(part) for part in schedule] if isinstance(schedule, tuple | list) else schedule
 
 
-#: Cost of a policy and least cost known, both >= 0: a ratio that may be 0/0 or x/0.
+#: Cost of a policy and least known cost, both >= 0: a ratio that may be 0/0 or x/0.
 Ratio: TypeAlias = tuple[int, int]
 
 
 def exceeds(ratio: Ratio, other: Ratio | None) -> bool:
-    """Whether a ratio is above another; 0/0 counts as 1, x/0 is above all, all is above None."""
+    """Whether a ratio exceeds another; 0/0 counts as 1, x/0 as infinity, None as less than all."""
     if other is None:
         return True
     (a, b), (c, d) = ((1, 1) if r == (0, 0) else r for r in (ratio, other))
@@ -187,22 +186,22 @@ def exceeds(ratio: Ratio, other: Ratio | None) -> bool:
 
 @dataclass(frozen=True)
 class Found:
-    """The worst case that a search met.
+    """The worst case found by a search.
 
     Parameters
     ----------
     case : Case
-        The first met of those with the largest ratio.
+        First case found with the largest ratio.
     method : str
-        Which search.
+        Search method.
     space : str
-        What was looked through, in words.
+        Description of the space.
     tried, solved : int
-        Instances on which the policy ran, and those of them whose optimum was asked for; a lower
-        bound on the optimum settled the others.
+        Number of instances on which the policy ran, and number of those with a computed optimum;
+        for the others a lower bound sufficed.
     is_maximal : bool
-        Whether no instance of the space has a larger ratio: proven by a search that left nothing
-        out, as far as the proofs of the optima reach.
+        Whether no instance of the space has a larger ratio. Proven by a complete search, assuming
+        that the proofs of the optima are correct.
     """
 
     case: Case
@@ -213,7 +212,7 @@ class Found:
     is_maximal: bool
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return it as a JSON document."""
+        """Return the result as a JSON object."""
         return {
             "method": self.method,
             "space": self.space,

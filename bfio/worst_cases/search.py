@@ -1,4 +1,4 @@
-"""Searches for worst cases, and one door to all of them."""
+"""Searches for worst cases, and `worst_case`, their common entry point."""
 
 import math
 from enum import StrEnum
@@ -14,24 +14,24 @@ from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.problem_data import ProblemData, member
 
-#: Most instances of a space, before classes are formed.
+#: Maximum number of instances of a space, counting equivalent ones.
 MAX_INSTANCES = 50_000_000
-#: Numbers from here on are told by their magnitude.
+#: Numbers from here on are written by their magnitude.
 _LONGEST_WRITTEN = 10**18
 
 
 def exhaustive(target: Target, space: Space) -> Found:
-    """Find the largest ratio of a space, and prove that it is.
+    """Find the maximum ratio over a space, with a proof of maximality.
 
-    A policy's cost over a lower bound on the optimum is at least its ratio: where that does not
-    exceed the best ratio so far, the optimum is not asked for.
+    The policy's cost divided by a lower bound on the optimum is at least its ratio. If that does
+    not exceed the best ratio so far, the optimum is not computed.
 
     Parameters
     ----------
     target : Target
         The policy.
     space : Space
-        The instances.
+        The space of instances.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def exhaustive(target: Target, space: Space) -> Found:
 
 
 def _in_digits(size: int) -> str:
-    """Return a number in words; the digits of a huge one fill pages."""
+    """Return a number as text; a huge one is given by its magnitude."""
     return (
         f"{size:,}"
         if size < _LONGEST_WRITTEN
@@ -74,17 +74,17 @@ def _in_digits(size: int) -> str:
 
 
 def _most(cost: int, largest: Ratio | None) -> int:
-    """Return the largest optimum with which a cost exceeds a ratio."""
+    """Return the maximum optimum for which a cost exceeds a ratio."""
     if largest is None or largest[0] == 0:
         return cost
     return -(-cost * largest[1] // largest[0]) - 1
 
 
-#: Temperatures at the beginning and the end of a round, in the logarithm of the ratio.
+#: First and last temperature of a round, for the logarithm of the ratio.
 _HOT, _COLD = 0.03, 0.0005
-#: Rounds of falling temperature, each from where the one before has ended.
+#: Number of cooling rounds; each continues from the previous one.
 _ROUNDS = 4
-#: Steps without a better instance after which a new one is drawn to go on from.
+#: Steps without improvement after which the search restarts from a random instance.
 _PATIENCE = 400
 
 
@@ -96,20 +96,20 @@ def local(
     seed: int = 0,
     start: ProblemData | None = None,
 ) -> Found:
-    """Search for a large ratio; nothing is proven but the ratio found.
+    """Search for a large ratio by annealing; only the ratio found is certified.
 
     Parameters
     ----------
     target : Target
         The policy.
     space : Space
-        Where neighbours come from.
+        Space of instances and neighbours.
     steps : int
-        Instances looked at.
+        Number of instances evaluated.
     seed : int
-        Of all draws; equal seeds give equal results.
+        Seed of all draws; equal seeds give equal results.
     start : ProblemData, optional
-        Where to begin, such as the worst case of a smaller space; drawn by default.
+        Initial instance, for example the worst case of a smaller space; random by default.
     """
     rng = np.random.default_rng(seed)
     walk = _Walk(target, space, rng, space.draw(rng) if start is None else start)
@@ -120,7 +120,7 @@ def local(
 
 
 class _Walk:
-    """Where an annealing is, and the best instance it met."""
+    """Present state of an annealing, and the best instance found."""
 
     def __init__(
         self, target: Target, space: Space, rng: np.random.Generator, start: ProblemData
@@ -130,9 +130,9 @@ class _Walk:
         self.best = self._here = self._case(start)
 
     def step(self, temperature: float) -> None:
-        """Look at a neighbour, and go there if it is worse for the policy, or by chance.
+        """Evaluate a neighbour and accept it if its ratio is larger, or at random.
 
-        Out of patience, look at any instance and go there.
+        After `_PATIENCE` steps without improvement, restart from a random instance.
         """
         problem = self._space.neighbour(self._here.problem, self._rng)
         restarts = self._idle >= _PATIENCE
@@ -152,29 +152,29 @@ class _Walk:
 
 
 def _logarithm(case: Case) -> float:
-    """Return the logarithm of a ratio; a large number where the least cost is 0."""
+    """Return the logarithm of a ratio; a large number if the least cost is 0."""
     cost, least = case.cost, case.least
     if least == 0:
         return math.log(cost + 1) + 100.0 * (cost > 0)
     return math.log(cost / least)
 
 
-#: Instances that a local search looks at by default, and at most.
+#: Default and maximum number of instances of a local search.
 STEPS, MAX_STEPS = 2000, 10**7
 
 
 class Method(StrEnum):
-    """How to search."""
+    """Search method."""
 
-    #: Every instance of the space; what it finds is proven to be the worst there.
+    #: Enumerate the space; the result is the proven maximum.
     EXHAUSTIVE = "exhaustive"
-    #: Integer programs with policy and optimum inside (Algorithm 1); proven as well.
+    #: Integer programs that contain policy and optimum (Algorithm 1); also proven.
     BILEVEL = "bilevel"
-    #: Annealing over instances; proves nothing but the ratio found.
+    #: Annealing over instances; only the ratio found is certified.
     LOCAL = "local"
-    #: The instance that no policy blind to lengths escapes (barrier, peaks).
+    #: An instance that is bad for every policy without knowledge of lengths (barrier, peaks).
     ADVERSARY = "adversary"
-    #: A long queue of equal requests against a steady start of them (cache).
+    #: A long queue of equal requests, compared with a steady schedule (cache).
     STEADY = "steady"
 
 
@@ -187,26 +187,26 @@ def worst_case(
     seed: int = 0,
     time_limit: float | None = None,
 ) -> Found:
-    """Search a space for the instance on which a policy is worst beside the optimum.
+    """Search a space for the instance with the largest ratio of a policy to the optimum.
 
     Parameters
     ----------
     target : CacheTarget or BarrierTarget
         The policy.
     space : CacheSpace or BarrierSpace
-        The instances, of the same system.
+        The space of instances, for the same system.
     method : Method
-        How to search.
+        Search method.
     steps, seed : int
-        Instances that ``local`` looks at, and the seed of its draws.
+        Number of instances of ``local``, and the seed of its draws.
     time_limit : float, optional
-        Seconds for each program of ``bilevel``.
+        Time limit of each program of ``bilevel`` [s].
 
     Raises
     ------
     InputError
-        If policy and space do not go together, the method does not know them or reads no such
-        option, or the space is too large for it.
+        If policy and space are of different systems, the method does not support them or an
+        option, or the space is too large.
     """
     method = member(Method, method, "method")
     steps = integer(steps, "steps", minimum=1, maximum=MAX_STEPS)
@@ -216,7 +216,7 @@ def worst_case(
         remedy = "leave it out, or use --method bilevel"
         raise InputError("time_limit", f"{method} solves no program that it ends", remedy)
     if isinstance(target, CacheTarget) != isinstance(space, CacheSpace):
-        raise InputError("space", "is of another system than the policy", "use one of its own")
+        raise InputError("space", "belongs to another system", "use one of its own")
     if isinstance(space, CacheSpace) and isinstance(target, CacheTarget):
         _check_arrivals(target, space)
     if method is Method.EXHAUSTIVE:

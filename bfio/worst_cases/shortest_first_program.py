@@ -1,7 +1,7 @@
-"""Instances of Algorithm 1 beside their best schedules, as one integer program.
+"""An integer program over instances of Algorithm 1 and their optimal schedules.
 
-The adversary chooses outputs, the run of the algorithm follows from them, and a schedule of its
-own takes the part of the optimum: as less of that is better for the adversary, no inner
+The adversary chooses outputs, the run of the algorithm follows from them, and a separate schedule
+represents the optimum. A smaller cost of that schedule is better for the adversary, so no inner
 minimisation is needed.
 
 Sets
@@ -26,10 +26,10 @@ Constraints
     (5) greedy[i]          together[i] + Σ_τ block[i,τ] >= 1
     (6) tied[i]            start of i − start of i − 1 <= T·(1 − together[i])
 
-Why (4) to (6) say what Algorithm 1 does: it starts i at the first round, not before i − 1 starts,
-at which all who have started and i fit to their ends. No one of them ends after i would, as none
-is longer and none starts later; so if i fits at some round it fits at the next as well, and the
-round before the start is the only one to look at.
+Why (4) to (6) describe Algorithm 1: it starts i at the first round, not before i − 1 starts, at
+which all started requests and i fit until their ends. None of them ends after i would, as none is
+longer and none starts later. So if i fits at some round it also fits at the next, and only the
+round before the start must be tested.
 """
 
 from collections.abc import Iterator
@@ -47,23 +47,24 @@ def build(
     convention: Convention,
     ratio: tuple[int, int],
 ) -> Any:
-    """State the program.
+    """Build the program.
 
     Parameters
     ----------
     requests, memory, prompt : int
         ``n``, ``M`` and ``s``.
     longest : int
-        Largest output; it must fit alone.
+        Maximum output; it must fit alone.
     convention : Convention
-        Which rounds a request occupies.
+        Definition of the occupied rounds.
     ratio : tuple of int
         ``a`` and ``b``.
 
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text; the objective is negated.
+        A model with the variables and constraints named in the module docstring; the objective is
+        negated.
     """
     model = pyo.ConcreteModel(name="shortest_first")
     rounds = convention.last_age(longest) - convention.first_age + 1
@@ -89,7 +90,7 @@ def _total(variable: Any, keys: list[tuple[int, int, int]]) -> Any:
 
 
 def _same_outputs(model: Any, requests: int, longest: int, last: int) -> None:
-    """(1) One output and start each; both schedules are of the same requests."""
+    """(1) One output and start each; both schedules have the same requests."""
     model.one, model.same = pyo.ConstraintList(), pyo.ConstraintList()
     for i in range(requests):
         sums = [
@@ -102,7 +103,7 @@ def _same_outputs(model: Any, requests: int, longest: int, last: int) -> None:
 
 
 def _in_order(model: Any, requests: int, keys: list[tuple[int, int, int]]) -> None:
-    """(2) Shortest first, and the first at once."""
+    """(2) Shortest first; the first request starts at 0."""
     model.starts = [
         pyo.quicksum(t * model.x[k] for k in keys if k[0] == i for t in k[2:])
         for i in range(requests)
@@ -141,14 +142,14 @@ def _tokens(
 
 
 def _places(model: Any, i: int, o: int, t: int, age: int) -> Iterator[tuple[str, int, Any]]:
-    """Yield where an age falls: in either schedule, and had it started a round earlier."""
+    """Yield the round of an age: in both schedules, and for a start one round earlier."""
     yield "x", t + age, model.x[i, o, t]
     yield "y", t + age, model.y[i, o, t]
     yield "earlier", t + age - 1, model.x[i, o, t]
 
 
 def _memory(model: Any, tokens: _Tokens, requests: int, memory: int) -> None:
-    """(3) Both schedules fit."""
+    """(3) Both schedules fit the memory."""
     model.memory = pyo.ConstraintList()
     for who in ("x", "y"):
         for round_ in tokens.rounds:

@@ -1,4 +1,4 @@
-"""The offline optimum of total latency under one KV cache, with certified bounds."""
+"""The offline optimum of total latency for one KV cache, with certified bounds."""
 
 from bfio.hindsight.latency.solve import (
     HindsightResult,

@@ -1,27 +1,28 @@
-"""The configuration bound: exact in integers for any prices, good prices or bad.
+"""The configuration bound: a lower bound in exact integers from any prices.
 
-Let every request pay a price ``w[t, cell] >= 0`` for the cell it is at each round t it occupies,
-and give the sum of what is paid at t back. A feasible schedule costs, scaled by `SCALE`,
+Each request pays a price ``w[t, cell] >= 0`` at each round t that it occupies, depending on its
+cell there. The sum of all payments at t is subtracted again. So a feasible schedule costs, scaled
+by `SCALE`,
 
-    Σ_i SCALE p_i = Σ_i (SCALE p_i + what i pays) − Σ_t (what is paid at t) .
+    Σ_i SCALE p_i = Σ_i (SCALE p_i + payments of i) − Σ_t (payments at t) .
 
-The first sum is at least ``Σ_i min_k`` of the bracket. What is paid at t is the price of the set
-of cells present at t; without any later start they run to their ends within the memory, because
-in the schedule they do so with later starts added, so they fit together in the sense of
-`configurations` and are paid at most the dearest such set. Hence
+The first sum is at least ``Σ_i min_k`` of the bracket. The payments at t are the price of the set
+of cells present at t. In the schedule these requests run to their ends within the memory, even
+with later starts added. So they also do without later starts, the cells fit together in the sense
+of `configurations`, and their price is at most that of the dearest (maximum-price) set. Hence
 
-    Σ_i p_i >= (Σ_i min_k (SCALE k + paid by i from k) − Σ_t dearest(t)) / SCALE .
+    Σ_i p_i >= (Σ_i min_k (SCALE k + payments of i from k) − Σ_t dearest(t)) / SCALE .
 
-Every quantity is an integer; starts beyond the last priced round pay nothing more and only cost,
-so the minimum is over finitely many k. The relaxation is that each round's set is chosen alone;
-unlike the linear relaxation it charges the room that a request at its peak leaves unused.
+All quantities are integers. Starts beyond the last priced round have no payments and only cost
+more, so the minimum is over finitely many k. The relaxation is that the set of each round is
+chosen independently. Unlike the linear relaxation it accounts for the memory that a request at its
+peak leaves unused.
 
-What two requests cost together: how much cheaper a dearest set becomes that must hold both.
-
-At good prices nearly every cell is in some dearest set, so that one running request alone
-implies no loss (complementary slackness). Two of them do: with two cells known, the sets that
-hold both are usually far from dearest. The tables cost rounds times cells squared, so they are
-for problems with few requests.
+Pair losses say by how much a dearest set becomes cheaper if it must contain two given cells. At
+good prices nearly every cell is in some dearest set, so one running request alone implies no loss
+(complementary slackness). Two requests often do: sets that contain both cells are usually far from
+the dearest. The tables have rounds times cells squared entries, so they are used for problems with
+few requests.
 """
 
 from collections.abc import Iterator
@@ -51,27 +52,27 @@ from bfio.hindsight.latency.configurations import (
 from formulations.arrays import FloatArray, IntArray
 from formulations.deadline import UNLIMITED, Deadline
 
-#: Prices are multiples of one waiting round over this.
+#: Prices are integer multiples of 1/SCALE waiting rounds.
 SCALE = 4096
-#: Cost of a closed start: above any real one, and sums of many stay within 64 bits.
+#: Cost of an excluded start: above all real costs, and sums of many stay within 64 bits.
 CLOSED = 1 << 50
-#: Entries of tables filled between two looks at the clock.
+#: Table entries filled between two checks of the time.
 _PIECE_WORK = 20_000_000
 
 
 @dataclass(frozen=True)
 class PricedBound:
-    """Integer prices and what they prove.
+    """Integer prices and the bound that they prove.
 
     Parameters
     ----------
     prices : IntArray
         Shape (rounds, cells), scaled.
-    dearest : IntArray
+    Shape (rounds,): price of the maximum-price set of each round, scaled.
         Shape (rounds,): price of the dearest set of each round, scaled.
-    cost : IntArray
+    Shape (n, rounds + 1): ``SCALE k`` plus the payments of each request if it starts at k.
         Shape (n, rounds + 1): ``SCALE k`` plus what each request pays from start k.
-    scaled : int
+    The bound on ``SCALE Σ starts``; above all real sums if a request has no open start.
         The bound on ``SCALE Σ starts``; beyond every real sum if a request has no open start.
     """
 
@@ -93,13 +94,13 @@ def priced_bound(
     prices: FloatArray,
     deadline: Deadline = UNLIMITED,
 ) -> PricedBound:
-    """Round prices down to integers and evaluate the bound they prove.
+    """Round prices down to integers and evaluate the bound that they prove.
 
-    The bound holds for the schedules within the windows. Negative prices are set to 0, which
-    never lowers the bound: the dearest set avoids them.
+    The bound holds for schedules within the windows. Negative prices are set to 0, which never
+    lowers the bound, because a maximum-price set avoids them.
     """
     scaled = np.floor(np.maximum(prices, 0.0) * SCALE).astype(np.int64)
-    # Nobody can be a closed cell, so its price would only cost.
+    # No request can be at a closed cell, so a price there could only lower the bound.
     scaled[~windows.cells] = 0
     pieces = _pieces(scaled, cells, deadline)
     best = np.concatenate([_dearest_by_round(scaled[piece], cells) for piece in pieces])
@@ -109,15 +110,15 @@ def priced_bound(
 
 
 def cell_losses(cells: Cells, priced: PricedBound, deadline: Deadline = UNLIMITED) -> IntArray:
-    """Return how much cheaper than the dearest set one with a cell is, shape (rounds, c)."""
+    """Return by how much the best set with a cell is below the dearest one, shape (rounds, c)."""
     pieces = _pieces(priced.prices, cells, deadline)
     return np.concatenate([_losses(priced.prices[piece], cells) for piece in pieces])
 
 
 def _pieces(prices: IntArray, cells: Cells, deadline: Deadline) -> Iterator[slice]:
-    """Yield pieces of the rounds, and look at the clock before each."""
+    """Yield slices of the rounds, and check the time before each."""
     size = max(1, _PIECE_WORK // (table_size(cells) * len(cells.tokens)))
-    # One piece at least, of no rounds.
+    # At least one slice, which may be empty.
     for begin in range(0, max(len(prices), 1), size):
         deadline.check()
         yield slice(begin, begin + size)
@@ -131,11 +132,11 @@ def narrowed_windows(
     cutoff: int,
     deadline: Deadline = UNLIMITED,
 ) -> Windows:
-    """Close every start that no schedule of scaled cost up to ``cutoff`` can have.
+    """Close every start that no schedule of scaled cost up to ``cutoff`` can contain.
 
-    If request i starts at k, the bound rises by what k costs more than i's cheapest start and,
-    at each round that i occupies, by what the dearest set with i's cell is cheaper than the
-    dearest set: at those rounds the set present does contain the cell.
+    If request i starts at k, the bound rises by the excess cost of k over i's cheapest start. It
+    also rises, at each round that i occupies, by the loss of the sets with i's cell, since the set
+    present contains that cell.
     """
     loss = cell_losses(cells, priced, deadline)
     extra = priced.cost - priced.cost.min(axis=1, keepdims=True)
@@ -173,26 +174,26 @@ def _costs(prices: IntArray, of_age: IntArray, form: NormalForm, scale: int) -> 
     return cost
 
 
-#: Most entries of the tables of all rounds.
+#: Maximum entries of the tables of all rounds.
 _MAX_ENTRIES = 60_000_000
-#: Loss of two cells that no set can hold.
+#: Loss of two cells that no set can contain.
 _NEVER = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
 class PairLosses:
-    """Tables of all rounds, one after the other; empty if they would be too large.
+    """Tables of all rounds, concatenated; empty if they would be too large.
 
     Parameters
     ----------
     loss : array of int32
         Shape (entries,): square tables over the open cells of each round.
     begin : IntArray
-        Shape (rounds,): first entry of each table.
+        Shape (rounds,): index of the first entry of each table.
     row : IntArray
-        Shape (rounds, c): row and column of a cell in the table of a round, -1 if closed.
+        Shape (rounds, c): index of a cell in the table of a round, -1 if closed.
     size : IntArray
-        Shape (rounds,): rows of each table.
+        Shape (rounds,): number of rows of each table.
     """
 
     loss: NDArray[np.int32]
@@ -208,12 +209,12 @@ def pair_losses(
     pool: Executor,
     deadline: Deadline = UNLIMITED,
 ) -> PairLosses:
-    """Return the losses of all pairs of open cells by round.
+    """Return the losses of all pairs of open cells, for each round.
 
     Raises
     ------
     OutOfTime
-        If the deadline comes first.
+        If the deadline passes first.
     """
     size = windows.cells.sum(axis=1)
     row = np.where(windows.cells, np.cumsum(windows.cells, axis=1) - 1, -1)

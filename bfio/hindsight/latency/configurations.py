@@ -1,26 +1,24 @@
-"""Cells that requests can be, sets of them that fit together, and the dearest such set.
+"""Cells of requests, sets of cells that fit together, and their maximum price.
 
-One kernel for the three conventions: a request holds ``s + age`` tokens at ages 0..d-1.
+All three conventions use the same kernel: a request holds ``s + age`` tokens at ages 0..d-1. That
+is convention B. A(s, o) is B(s, o + 1), and C(s, o) is B(s + 1, o) one round later, so both have
+the same feasible starts as their image (spec kv_cache, section 1.6; tested).
 
-That is convention B. A(s, o) is B(s, o + 1), and C(s, o) is B(s + 1, o) one round later, so both
-have the same feasible starts as their image (spec kv_cache, section 1.6; tested).
+A request that holds m tokens now and has r rounds left after this one is the cell (m, r); its peak
+is m + r. Whether requests fit together from now on depends only on their cells.
 
-A request that holds m tokens now and has r rounds left after this one is the cell (m, r); its
-peak is m + r. Whether requests fit together from now on depends on their cells alone.
+The dearest (maximum-price) set of cells that fit together is found by dynamic programming. The
+cells of a set are taken in the order of their ends, the latest first. Suppose the cell (m, r) is
+added to c requests that hold S tokens now. The new request is the first to finish, r rounds from
+now. Until then none leaves, so they hold ``S + m + (c + 1) r`` tokens at that round. The set can
+run without later starts iff this never exceeds M. So the state (S, c) is sufficient for the next
+cell.
 
-Sets of cells that fit together, and the dearest of them by dynamic programming.
+A cell is taken at most as often as there are requests that can be at it. One request may still be
+taken at two of its cells. This is a relaxation, so the value remains an upper bound on the price
+of every feasible set of the round.
 
-Take the cells of a set latest to finish first. When the cell (m, r) is the next to be added to
-others that hold S tokens in c requests now, the first of them all to finish is the new one, r
-rounds from now; until then nobody leaves, so they hold ``S + m + (c + 1) r`` tokens at that
-round, and the set can run on without any later start iff this never exceeds M. The state (S, c)
-is all that the next cell needs to know.
-
-A cell is taken at most as often as there are requests that can be it. That one request might
-be taken at two of its cells at once still relaxes, so the value stays an upper bound on what any
-schedule can hold at the round.
-
-Tables have the shape (requests, tokens), so that the inner loops run along memory.
+Tables have the shape (requests, tokens), so that the inner loops run over contiguous memory.
 """
 
 import math
@@ -38,7 +36,7 @@ from formulations.hindsight_latency import Convention, LatencyProblem
 
 
 class NormalForm(NamedTuple):
-    """Requests in convention B, sorted so that identical ones are neighbours; kernels take it.
+    """Requests in convention B, sorted so that identical ones are adjacent; passed to kernels.
 
     Parameters
     ----------
@@ -51,7 +49,7 @@ class NormalForm(NamedTuple):
     constant : int
         Total latency minus the sum of starts.
     origin : int
-        Round of the problem that is round 0 here: the first arrival.
+        Round of the problem that corresponds to round 0: the first arrival.
     """
 
     memory: int
@@ -73,14 +71,14 @@ class NormalForm(NamedTuple):
         return self.prompt + self.duration - 1
 
     def starts(self, sorted_starts: IntArray) -> tuple[int, ...]:
-        """Return starts in the order of the problem."""
+        """Return the starts in the order of the problem's requests."""
         starts = np.empty(self.num_requests, dtype=np.int64)
         starts[self.order] = sorted_starts + self.origin
         return tuple(int(start) for start in starts)
 
 
 def normal_form(problem: LatencyProblem) -> NormalForm:
-    """Translate a problem of any convention."""
+    """Convert a problem of any convention."""
     prompt = problem.prompt + (problem.convention is Convention.HALF_OPEN)
     duration = problem.output + (problem.convention is Convention.CLOSED)
     order = np.lexsort((problem.arrival, duration, prompt)).astype(np.int64)
@@ -98,18 +96,18 @@ def normal_form(problem: LatencyProblem) -> NormalForm:
 
 
 class Cells(NamedTuple):
-    """All cells some request can be, latest to finish first; kernels take them as they are.
+    """All possible cells of requests, those with the latest end first; passed to kernels.
 
     Parameters
     ----------
     tokens, left : IntArray
         Shape (c,): m and r of each cell.
     copies : IntArray
-        Shape (c,): how many requests can be the cell and would fit there together.
+        Shape (c,): number of requests that can be at the cell and fit there together.
     of_age : IntArray
         Shape (n, longest duration): cell of each request by age, -1 beyond its end.
     memory, smallest : int
-        ``M`` and the least prompt [tokens].
+        ``M`` and the minimum prompt [tokens].
     """
 
     tokens: IntArray
@@ -121,7 +119,7 @@ class Cells(NamedTuple):
 
 
 def build_cells(form: NormalForm) -> Cells:
-    """Return the cells of a problem."""
+    """Return all cells of a problem."""
     requests = zip(form.prompt.tolist(), form.duration.tolist(), strict=True)
     paths = [[(d - 1 - age, prompt + age) for age in range(d)] for prompt, d in requests]
     ordered = sorted({cell for path in paths for cell in path}, reverse=True)
@@ -144,15 +142,15 @@ def build_cells(form: NormalForm) -> Cells:
 
 @dataclass(frozen=True)
 class Windows:
-    """Which starts and cells are still open.
+    """Starts and cells that are not excluded yet.
 
     Parameters
     ----------
     starts : BoolArray
-        Shape (n, rounds + 1): whether a request may start at k; the last column stands for all
+        Shape (n, rounds + 1): whether a request may start at k; the last column represents all
         starts from the last priced round on.
     cells : BoolArray
-        Shape (rounds, c): whether some open start makes a request the cell at a round.
+        Shape (rounds, c): whether a request with an open start can be at the cell in a round.
     """
 
     starts: BoolArray
@@ -160,7 +158,7 @@ class Windows:
 
 
 def open_windows(form: NormalForm, cells: Cells, starts: BoolArray) -> Windows:
-    """Derive the open cells from the open starts."""
+    """Return the windows for the given open starts."""
     rounds = starts.shape[1] - 1
     open_cells = np.zeros((rounds, len(cells.tokens)), dtype=np.bool_)
     for i, duration in enumerate(form.duration.tolist()):
@@ -170,42 +168,42 @@ def open_windows(form: NormalForm, cells: Cells, starts: BoolArray) -> Windows:
 
 
 def arrival_windows(form: NormalForm, cells: Cells, rounds: int) -> Windows:
-    """Return the windows that arrivals alone leave open."""
+    """Return the windows that only exclude starts before arrivals."""
     starts = np.arange(rounds + 1)[None, :] >= form.arrival[:, None]
     starts[:, rounds] = True
     return open_windows(form, cells, starts)
 
 
-#: Weight of the empty set; keeps products clear of the smallest and largest doubles.
+#: Weight of the empty set; keeps products within the range of doubles.
 _EMPTY = 1e-200
-#: Cells whose weight is below exp of this are left out of the soft value.
+#: Cells with a weight below exp of this are omitted from the soft value.
 _NEGLIGIBLE = -20.0
-#: Price of what cannot be: stays far below 0 whatever real prices are added.
+#: Price of infeasible sets: stays far below 0 after adding real prices.
 UNREACHABLE = -(1 << 60)
 
 
 def table_size(cells: Cells) -> int:
-    """Return the number of entries of one table."""
+    """Return the number of entries of a table."""
     return (cells.memory // cells.smallest + 2) * (cells.memory + 1)
 
 
 @compilable
 def most_others(cell: int, cells: Cells) -> int:
-    """Return how many requests may be there before a cell is added; -1 if not even none."""
+    """Return the maximum number of requests present before a cell is added; -1 if none."""
     room = cells.memory - cells.tokens[cell] - cells.left[cell]
     return room // (cells.smallest + cells.left[cell]) if room >= 0 else -1
 
 
 @compilable
 def span(cell: int, count: int, cells: Cells) -> tuple[int, int]:
-    """Return from and up to which tokens others may hold when a cell joins ``count`` of them."""
+    """Return the range of tokens that ``count`` requests may hold when a cell is added to them."""
     left = cells.left[cell]
     return count * cells.smallest, cells.memory - (count + 1) * left - cells.tokens[cell] + 1
 
 
 @compilable(allocates=True)
 def empty_sets(cells: Cells) -> IntArray:
-    """Return the table in which only the empty set is there, at price 0."""
+    """Return the table that contains only the empty set, at price 0."""
     room = (cells.memory // cells.smallest + 2, cells.memory + 1)
     value = np.full(room, UNREACHABLE, np.int64)
     value[0, 0] = 0
@@ -214,7 +212,7 @@ def empty_sets(cells: Cells) -> IntArray:
 
 @compilable
 def offer(price: int, cell: int, cells: Cells, value: IntArray) -> None:
-    """Let every set take one more copy of a cell, if it fits and pays."""
+    """Add a copy of a cell to every set where it fits and increases the price."""
     if price <= 0:
         return
     m = cells.tokens[cell]
@@ -227,7 +225,7 @@ def offer(price: int, cell: int, cells: Cells, value: IntArray) -> None:
 
 @entry_point
 def dearest(price: IntArray, cells: Cells) -> int:
-    """Return the greatest total price of a set of cells that fit together, in integers."""
+    """Return the maximum total price of a set of cells that fit together, in integers."""
     value = empty_sets(cells)
     for cell in range(len(price)):
         for _ in range(cells.copies[cell] if price[cell] > 0 else 0):
@@ -237,10 +235,9 @@ def dearest(price: IntArray, cells: Cells) -> int:
 
 @compilable(allocates=True)
 def around(price: IntArray, cells: Cells, before: IntArray, after: IntArray) -> int:
-    """Fill the best sets of the cells before each one, and what may still follow its first copy.
+    """Fill the best sets before each cell, and the best sets that can follow its first copy.
 
-    ``before`` and ``after`` have shape (c, requests, tokens). Returns the price of the dearest
-    set.
+    ``before`` and ``after`` have shape (c, requests, tokens). Returns the maximum price of a set.
     """
     value = empty_sets(cells)
     for cell in range(len(price)):
@@ -265,7 +262,7 @@ def _copy_table(target: IntArray, values: IntArray) -> None:
 
 @compilable
 def _precede(price: int, cell: int, cells: Cells, behind: IntArray) -> None:
-    """Let a copy of a cell come before what follows."""
+    """Insert a copy of a cell before the sets that follow."""
     m = cells.tokens[cell]
     for c in range(most_others(cell, cells) + 1):
         low, high = span(cell, c, cells)
@@ -276,9 +273,9 @@ def _precede(price: int, cell: int, cells: Cells, behind: IntArray) -> None:
 
 @compilable
 def best_with(price: int, cell: int, cells: Cells, before: IntArray, after: IntArray) -> int:
-    """Return the price of the dearest set with a cell; negative if there is none.
+    """Return the maximum price of a set that contains a cell; negative if there is none.
 
-    ``before`` holds the sets that it may join, ``after`` what may follow it.
+    ``before`` holds the sets to which it is added, ``after`` the cells that may follow it.
     """
     best, m = UNREACHABLE, cells.tokens[cell]
     for c in range(most_others(cell, cells) + 1):
@@ -293,9 +290,9 @@ def best_with(price: int, cell: int, cells: Cells, before: IntArray, after: IntA
 def losses(
     price: IntArray, cells: Cells, before: IntArray, after: IntArray, loss: IntArray
 ) -> None:
-    """Fill how much cheaper than the dearest set the dearest one with a given cell is.
+    """Fill the difference of the maximum price and the maximum price with a given cell.
 
-    ``loss`` has shape (c,); ``before`` and ``after`` are room to work in.
+    ``loss`` has shape (c,); ``before`` and ``after`` are work arrays.
     """
     best = around(price, cells, before, after)
     for cell in range(len(price)):
@@ -313,8 +310,9 @@ def soft_dearest(
 ) -> float:
     """Return ``T log Σ exp(price of a set / T)`` over sets that fit; fill the expected counts.
 
-    The derivative of the value by the price of a cell is how often the cell is expected in a set
-    drawn by these weights: ``expected``, shape (c,). Forward sums and a backward sweep.
+    The derivative of the value with respect to a cell's price is the expected number of the cell
+    in a set drawn with these weights: ``expected``, shape (c,). It is computed by forward sums and
+    a backward sweep.
     """
     used = np.zeros(len(stages), np.int64)
     count = 0
@@ -347,7 +345,7 @@ def soft_dearest(
             low, high = span(used[j], c, cells)
             target, source = work[c, low:high], work[c + 1, low + m : high + m]
             stage = stages[j, c]
-            # Sums by position, not into one number: only so do these loops vectorise.
+            # Sums by position instead of a single sum, so that the loops vectorise.
             for s in range(len(source)):
                 extra = weight * source[s]
                 target[s] += extra

@@ -1,15 +1,15 @@
-"""Prices of cells by round that make the configuration bound large.
+"""Ascent of prices of cells by round, for a large configuration bound.
 
-For any prices ``w[t, cell] >= 0`` (`bfio.hindsight.latency.bound` proves it)
+For any prices ``w[t, cell] >= 0`` (proof in `bfio.hindsight.latency.bound`)
 
     Σ starts >= Σ_i min_k (k + Σ_ages w[k + age, cell of i at that age]) − Σ_t dearest set at t .
 
-The right side is concave in w but has kinks. Minimum and maximum are replaced by soft ones at a
-temperature, whose derivative is cheap (`configurations.soft_dearest`), and a quasi-Newton ascent
-(limited-memory BFGS) runs at falling temperatures. Coordinate-wise updates stall here: shifting a
-request by one round changes the prices of all its cells. Prices of neighbouring rounds are alike:
-the first stages let blocks of rounds share theirs: one dearest set for each block, and far fewer
-steps, since a change need not travel round by round.
+The right side is concave in w but not smooth. Minimum and maximum are replaced by soft ones at a
+temperature, whose derivatives are cheap (`configurations.soft_dearest`). A quasi-Newton ascent
+(limited-memory BFGS) runs at falling temperatures. Coordinate-wise updates stall, because shifting
+a request by one round changes the prices of all its cells. Prices of neighbouring rounds are
+similar, so in the first stages blocks of rounds share them. This needs one dearest set per block
+and far fewer steps, because a change need not propagate round by round.
 """
 
 import math
@@ -24,27 +24,28 @@ from bfio.hindsight.in_hand import is_over
 from bfio.hindsight.latency.configurations import Cells, NormalForm, arrival_windows, soft_dearest
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
-#: Steps that the ascent remembers.
+#: Number of steps stored by the ascent.
 _HISTORY = 10
-#: Largest entry of the first step, which knows nothing of curvature.
+#: Maximum entry of the first step, taken without curvature information.
 _FIRST_STEP = 0.1
-#: Keeps divisions by a vanishing curvature or slope finite.
+#: Avoid divisions by zero if curvature or slope vanish.
 _TINY, _LEAST_SLOPE = 1e-300, 1e-9
 
 
 class QuasiNewton:
-    """Steps of an ascent by limited-memory BFGS, the two-loop recursion.
+    """Steps of an ascent by limited-memory BFGS, with the two-loop recursion.
 
-    Sums are numpy's own and not those of a library, which may depend on its number of threads.
+    Sums use numpy itself and not a BLAS library, whose results may depend on the number of
+    threads.
     """
 
     def __init__(self) -> None:
-        # Of each step remembered: its direction, by how much the slope fell, and their product.
+        # For each stored step: its direction, the decrease of the slope, and their product.
         self._kept: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=_HISTORY)
         self._scale = 1.0
 
     def step(self, slope: FloatArray) -> FloatArray:
-        """Return the step to take at a slope of any shape."""
+        """Return the step for a slope of any shape."""
         step = slope.copy()
         if not self._kept:
             return step * (_FIRST_STEP / max(_LEAST_SLOPE, float(np.abs(step).max())))
@@ -58,7 +59,7 @@ class QuasiNewton:
         return step
 
     def add(self, direction: FloatArray, change: FloatArray) -> None:
-        """Remember a step taken and by how much the slope fell."""
+        """Store a step and the decrease of the slope."""
         product = _TINY + float((direction * change).sum())
         self._scale = product / (_TINY + float((change * change).sum()))
         self._kept.append((direction, change, product))
@@ -66,16 +67,16 @@ class QuasiNewton:
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the ascent.
+    """Parameters of a part of the ascent.
 
     Parameters
     ----------
     temperature : float
-        Of the soft minima and maxima, in waiting rounds.
+        Temperature of the soft minima and maxima, in waiting rounds.
     steps : int
-        Most ascent steps.
+        Maximum number of ascent steps.
     width : int
-        Rounds that share their prices.
+        Number of consecutive rounds that share their prices.
     """
 
     temperature: float
@@ -83,7 +84,7 @@ class Stage:
     width: int
 
 
-#: Coarse and hot first: blocks of rounds that share their prices cost one dearest set each.
+#: Coarse and hot stages first: they need one dearest set per block of rounds.
 STAGES = (
     Stage(0.5, 40, 16),
     Stage(0.2, 80, 16),
@@ -94,27 +95,27 @@ STAGES = (
     Stage(0.02, 200, 1),
     Stage(0.012, 600, 1),
 )
-#: Steps between two looks at the clock and at the gain, and the relative gain that is none.
+#: Steps between two checks of time and gain, and the relative gain at which a stage ends.
 _CHUNK = 10
 _FLAT = 3e-5
-#: A cell's weight stays within doubles while its price over the temperature stays below 709; the
-#: rest is left to prices that rise within a stage.
+#: A cell's weight fits a double while its price over the temperature is below 709; the margin
+#: allows for prices that rise within a stage.
 _MOST_EXPONENT = 500.0
-#: Parts into which requests and rounds are dealt to threads; fixed, so that sums round alike.
+#: Number of parts for threads; fixed, so that sums are rounded identically.
 PARTS = 4
 
 
 class PriceAscent:
-    """An ascent over prices, one temperature at a time.
+    """An ascent over prices, one stage at a time.
 
     Parameters
     ----------
     form, cells : NormalForm, Cells
-        Data.
+        Data of the problem.
     starts : IntArray
-        Shape (n,): a schedule; its makespan is the number of priced rounds.
+        Shape (n,): a schedule, whose makespan is the number of priced rounds.
     pool : Executor
-        Threads; how many does not change the prices.
+        Threads; their number does not change the prices.
 
     Attributes
     ----------
@@ -131,7 +132,7 @@ class PriceAscent:
         rounds = int((starts + form.duration).max(initial=0))
         self.windows = arrival_windows(form, cells, rounds)
         waiting = (starts[None, :] >= np.arange(rounds)[:, None]).sum(axis=1)
-        # A first guess: a full memory is worth one round to everyone who waits.
+        # Initial guess: a full memory is worth one round for each waiting request.
         self.prices: FloatArray = waiting[:, None] * cells.tokens[None, :] / form.memory
         most = form.memory // cells.smallest
         room = (int(cells.copies.sum()), most + 2, form.memory + 1)
@@ -139,10 +140,10 @@ class PriceAscent:
         self._chance = np.zeros((form.num_requests, rounds + 1))
 
     def run(self, stage: Stage, dearest: FloatArray, deadline: float = math.inf) -> None:
-        """Ascend at one temperature until it is flat, the steps are done or time is up.
+        """Ascend at one temperature until the gain is small, or the step or time limit is reached.
 
-        ``dearest`` holds the price of the dearest set of each round; a round whose dearest set
-        would weigh more than fits a double is kept hotter.
+        ``dearest`` holds the maximum price of a set in each round. The temperature of a round is
+        raised if the weight of that set would exceed a double.
         """
         heat: FloatArray = np.maximum(stage.temperature, dearest / _MOST_EXPONENT)
         first = np.arange(0, len(self.prices), stage.width)
@@ -205,7 +206,7 @@ class PriceAscent:
 
 @dataclass(frozen=True)
 class _Level:
-    """A stage on the rounds at hand: heat, shape (blocks,), and open cells, (blocks, c)."""
+    """A stage with the temperature, shape (blocks,), and open cells, (blocks, c), of blocks."""
 
     stage: Stage
     heat: FloatArray
@@ -224,7 +225,7 @@ def _soft_starts(
     width: int,
     chance: FloatArray,
 ) -> float:
-    """Return the soft least costs of every ``parts``-th request; fill the chance of each start."""
+    """Return the soft minimum costs of every ``parts``-th request; fill the start chances."""
     rounds, arrival, duration = chance.shape[1] - 1, form.arrival, form.duration
     value = 0.0
     for i in range(part, len(arrival), parts):
@@ -233,7 +234,7 @@ def _soft_starts(
         for k in range(rounds + 1):
             if not open_starts[i, k]:
                 continue
-            # From the last priced round on a later start only costs.
+            # Beyond the last priced round, a later start only costs more.
             cost[k] = float(k) if k < rounds else float(max(rounds, arrival[i]))
             for age in range(min(duration[i], rounds - k)):
                 cost[k] += prices[(k + age) // width, of_age[i, age]]
@@ -261,7 +262,7 @@ def _soft_rounds(
     stages: FloatArray,
     slope: FloatArray,
 ) -> float:
-    """Return the soft dearest sets of every ``parts``-th round; fill their slopes."""
+    """Return the soft maximum prices of every ``parts``-th block; fill their slopes."""
     rounds = chance.shape[1] - 1
     expected = np.zeros(prices.shape[1])
     value = 0.0

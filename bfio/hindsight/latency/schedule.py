@@ -1,8 +1,8 @@
-"""Feasible schedules: place requests one by one, and search over the order of placing.
+"""Feasible schedules: place requests one by one, and search over the order of placement.
 
-Placing in the best order need not give an optimum: two requests may share the room that a third
-leaves at its peak only if both are later than they could be alone. Serial placing is therefore
-a heuristic here, unlike for requests of constant size; the proof is left to the search by rounds.
+Placement in the best order need not give an optimum: two requests may share the memory that a
+third leaves at its peak only if both start later than each could alone. So serial placement is a
+heuristic here, unlike for requests of constant size. Optimality is proven by the search by rounds.
 """
 
 import math
@@ -18,15 +18,15 @@ from bfio.kvcache.simulation import serve
 from formulations.arrays import IntArray
 from formulations.hindsight_latency import Convention, LatencyProblem
 
-#: Longest schedule for which memory is kept round by round.
+#: Maximum length of a schedule with memory tracked round by round.
 MAX_ROUNDS = 1_000_000
-#: Rounds looked at by all orders tried together, and between two looks at the clock.
+#: Rounds checked in all orders together, and between two checks of the time.
 _MAX_WORK = 2_000_000_000
 _PIECE_WORK = 10_000_000
 
 
 def sequential_starts(form: NormalForm) -> IntArray:
-    """Return a schedule in batches whose peaks fit together; works for any values."""
+    """Return a schedule in batches whose peaks fit together; valid for any data."""
     starts = np.zeros(form.num_requests, dtype=np.int64)
     begin, end, used = 0, 0, form.memory + 1
     peaks, durations = form.peak.tolist(), form.duration.tolist()
@@ -41,19 +41,19 @@ def sequential_starts(form: NormalForm) -> IntArray:
 
 
 def good_starts(form: NormalForm, decodes: int, deadline: float = math.inf) -> IntArray:
-    """Return a good schedule: shortest first, then a search over orders (annealing).
+    """Return a good schedule by annealing over orders, starting with shortest first.
 
-    Schedules too long for that are the best of simple batches, MC-Benchmark's and MC-SF's.
+    For schedules that are too long, return the best of simple batches, MC-Benchmark and MC-SF.
 
     Parameters
     ----------
     form : NormalForm
-        Data.
+        Data of the problem.
     decodes : int
-        Most orders tried; fewer if each takes long.
+        Maximum number of orders tried; fewer if each takes long.
     deadline : float
-        Value of `time.perf_counter` at which to stop; unless it strikes, the same data give the
-        same schedule.
+        Value of `time.perf_counter` at which to stop. Unless it is reached, the schedule is
+        deterministic.
     """
     simple = sequential_starts(form)
     rounds = int((simple + form.duration).max(initial=0)) + 1
@@ -69,7 +69,7 @@ def good_starts(form: NormalForm, decodes: int, deadline: float = math.inf) -> I
 
 
 def _best_served(form: NormalForm, simple: IntArray, deadline: float) -> IntArray:
-    """Let online algorithms run, one after the other until time is up; return the best starts."""
+    """Run online algorithms until the deadline; return the best starts."""
     if fewest_rounds(form) > CacheLimits().batches:
         return simple  # none of them would come to an end
     problem = LatencyProblem(
@@ -85,7 +85,7 @@ def _best_served(form: NormalForm, simple: IntArray, deadline: float) -> IntArra
 
 
 def fewest_rounds(form: NormalForm) -> int:
-    """Return a number of rounds in which some request runs, whatever the schedule."""
+    """Return a lower bound on the number of rounds with a running request in any schedule."""
     durations, peaks = form.duration.tolist(), form.peak.tolist()
     areas = (
         d * (first + peak) // 2
@@ -95,7 +95,7 @@ def fewest_rounds(form: NormalForm) -> int:
 
 
 class _Annealing:
-    """A search over orders by swaps and insertions, in pieces that can be stopped between."""
+    """Annealing over orders by swaps and insertions, in pieces that allow stopping."""
 
     def __init__(
         self, form: NormalForm, order: IntArray, rounds: int, generator: np.random.Generator
@@ -110,8 +110,8 @@ class _Annealing:
         self._work = looks + rounds
 
     def run(self, decodes: int, deadline: float) -> None:
-        """Try orders, four times from hot to cold."""
-        # Four restarts of falling temperature beat one long one on the judged draws.
+        """Try orders in four cooling cycles."""
+        # Four short cooling cycles give better results than a long one on the test instances.
         period = max(min(decodes, _MAX_WORK // self._work) // 4, 1)
         piece = max(_PIECE_WORK // self._work, 1)
         hottest = 1.0 + 0.02 * self.value / len(self._order)
@@ -138,9 +138,9 @@ class _Annealing:
 def place_in_order(
     order: IntArray, form: NormalForm, used: IntArray, starts: IntArray
 ) -> tuple[int, int]:
-    """Start each request as early as the requests before it allow.
+    """Start each request as early as the requests placed before it allow.
 
-    Returns the sum of starts, and how many rounds were looked at.
+    Returns the sum of starts, and the number of rounds checked.
     """
     used[:] = 0
     total, looks = 0, 0
@@ -152,7 +152,7 @@ def place_in_order(
             looks += 1
             room = memory - used[start + age] - prompt[i]
             if room < age:
-                # At this round the request may be of age ``room`` at most, or not be there.
+                # At this round the request may have at most age ``room``, or be absent.
                 start += age - max(room, -1)
                 age = duration[i] - 1
             else:
@@ -178,7 +178,7 @@ def search_orders(
     best_starts: IntArray,
     generator: np.random.Generator,
 ) -> tuple[int, int]:
-    """Anneal from step ``begin`` on; return the values of the order and of the best starts."""
+    """Anneal from step ``begin`` on; return the value of the order and the best value."""
     n = len(order)
     starts = np.zeros(n, np.int64)
     trial = order.copy()

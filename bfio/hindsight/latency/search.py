@@ -1,37 +1,36 @@
-"""Branch over rounds: which requests start now, with bounds from prices and dominance.
+"""Search over rounds: choose the requests that start now, with bounds by prices and dominance.
 
-A state after round t says when each started request started, all of them at t or before; the
-others start later. From a state only two things matter: which requests have started, and the
-memory they will use after t. A schedule's cost, scaled, is the priced bound plus its losses
+A state after round t holds the starts of all requests that start up to t; the others start later.
+What follows depends only on the set of started requests and the memory that they use after t. The
+scaled cost of a schedule is the priced bound plus its losses
 
     Σ_i (cost of i's start − its least cost)  +  Σ_t (dearest set at t − set present at t),
 
-two sums of terms >= 0 (`bfio.hindsight.latency.bound`). Rounds up to t have settled their terms,
-and a waiting request can no longer choose a start up to t, so its least cost rises. The sum so
-far is therefore a lower bound on every completion of the state. It is raised by a look ahead.
-The set of a round to come contains every request that is then still running, and a dearest set
-with a given cell may be much cheaper (`configurations.losses`); per round the greatest such
-loss counts.
+two sums of terms >= 0 (`bfio.hindsight.latency.bound`). The terms of rounds up to t are known. A
+waiting request cannot start up to t any more, so its least cost rises. The sum so far is therefore
+a lower bound on every completion of the state. A look-ahead raises it: the set of a future round
+contains every request that still runs then, and a dearest set with a given cell may be much
+cheaper (`configurations.losses`). For each round the largest such loss is added.
 
-Four rules discard states, none of them all optima:
+Four rules discard states, but never all optima:
 
-1. *Bound.* The lower bound exceeds what a better schedule may cost.
+1. *Bound.* The lower bound exceeds the cost allowed for an improved schedule.
 2. *Dominance.* Two states have started the same requests, and one uses no more memory at any
-   later round and has no greater sum of starts. Whatever completes the other completes it too:
-   the added requests find no less room. Its completions cost no more, so one optimum survives,
-   and if the survivor falls to rule 1 so would have all completions of the other.
-3. *Symmetry.* Of identical requests (same prompt, output, arrival) the first in order starts no
-   later; exchanging their starts changes neither memory nor cost.
-4. *Left shift.* The memory at rounds up to t is settled. If a waiting request would have fitted
-   into them, ending at t, or a request that ends at t could have run earlier, then moving it
-   there leaves a feasible schedule of smaller cost whatever follows: no completion is optimal.
-   (So neither is any completion of a state that this one dominates, which costs no less.)
+   later round and has no larger sum of starts. Every completion of the other is also one of the
+   first, since the added requests find at least as much memory. It costs no more, so an optimum
+   survives. If rule 1 then discards the survivor, it would discard all completions of the other.
+3. *Symmetry.* Among identical requests (same prompt, output, arrival) the first in order starts
+   no later; exchanging their starts changes neither memory nor cost.
+4. *Left shift.* The memory at rounds up to t is final. Suppose a waiting request could have run
+   there, ending at t, or a request that ends at t could have run earlier. Moving it there gives
+   a feasible schedule of smaller cost for every completion, so no completion is optimal. (The
+   same holds for states that this one dominates, whose completions cost no less.)
 
-Requests that merely are smaller in both prompt and output are *not* ordered: exchanging them can
-break the memory at a later peak. When states are too many, those of least bound are kept; the
-least bound among the dropped ones still bounds what they could have led to. When there is no room
-even for the children of those kept, rule 1 is applied with a lower cutoff, and that cutoff bounds
-what it discards.
+Requests that are merely smaller in both prompt and output are *not* ordered: exchanging them can
+exceed the memory at a later peak. If there are too many states, those with the least bounds are
+kept; the least bound of the dropped ones still bounds their completions. If even the children of
+the kept states do not fit the memory, rule 1 is applied with a lower cutoff, which bounds the
+completions of the states that it discards.
 """
 
 import math
@@ -57,30 +56,30 @@ from bfio.hindsight.latency.states import (
 )
 from formulations.arrays import BoolArray, IntArray
 
-#: Most requests: their marks fill the words.
+#: Maximum number of requests, limited by the bits of their marks.
 MAX_REQUESTS = MARK_BITS * MARK_WORDS
-#: States of one group compared with one another.
+#: Maximum states of one group compared with each other.
 _COMPARED = 2000
-#: States kept per round times requests squared: a round must not outlast a time limit by much.
+#: Maximum of states kept per round times requests squared; limits the time of a round.
 _ROUND_WORK = 400_000_000
-#: Memory for the states of one round [bytes].
+#: Memory for the states of a round [bytes].
 _BYTES = 300_000_000
-#: States that one thread takes at a time.
+#: States per task of a thread.
 _PIECE = 4096
 
 
 @dataclass(frozen=True)
 class RoundSearchResult:
-    """What a search over rounds found and proved.
+    """Result of a search over rounds.
 
     Parameters
     ----------
     starts : IntArray, optional
-        Shape (n,): a schedule better than the one given, if there is one.
+        Shape (n,): a schedule better than the given one, if found.
     bound : int
         Lower bound on the sum of starts of every schedule.
     states : int
-        States generated.
+        Number of states generated.
     """
 
     starts: IntArray | None
@@ -94,11 +93,11 @@ class RoundSearch:
     Parameters
     ----------
     form, cells, priced : NormalForm, Cells, PricedBound
-        Data and the prices that bound.
+        Data, and the prices of the bound.
     pairs : PairLosses
-        Losses of two cells together.
+        Losses of pairs of cells.
     pool : Executor
-        Threads; how many does not change what is found.
+        Threads; their number does not change the result.
     """
 
     def __init__(
@@ -131,15 +130,15 @@ class RoundSearch:
         )
 
     def run(self, best: int, width: int, deadline: float = math.inf) -> RoundSearchResult:
-        """Look for a sum of starts below ``best``.
+        """Search for a sum of starts below ``best``.
 
         Parameters
         ----------
         best : int
             Sum of starts of a known schedule.
         width : int
-            Most states kept after a round, fewer if there are many requests; a narrow search
-            finds schedules, a wide one proves.
+            Maximum states kept after a round, fewer with many requests. A narrow search finds
+            schedules, a wide one proves optimality.
         deadline : float
             Value of `time.perf_counter` at which to stop.
         """
@@ -177,10 +176,10 @@ class RoundSearch:
     def _expand_some(
         self, states: States, now: int, cutoff: int, room: int, deadline: float
     ) -> tuple[States, int]:
-        """Return the children of least bound that there is room for, and what is lost."""
+        """Return the children of least bound that fit, and the bound of the discarded ones."""
         dropped = NONE_LOST
         if len(states.bound) == 1:
-            # One state alone may have very many, at the beginning above all.
+            # A single state may have very many children, especially at the start.
             room = _BYTES // (4 * self._form.num_requests + 40)
         while len(states.bound):
             children = self._expand(states, now, cutoff, room)
@@ -190,7 +189,7 @@ class RoundSearch:
             if is_over(deadline):
                 cut = 0
             elif cutoff > least:
-                # By rule 1, whatever a lower cutoff cuts off costs more than it.
+                # By rule 1, all states cut off by a lower cutoff cost more than that cutoff.
                 cutoff = (least + cutoff) // 2
                 dropped = min(dropped, cutoff + 1)
                 continue
@@ -201,7 +200,7 @@ class RoundSearch:
     def _expand(self, states: States, now: int, cutoff: int, room: int) -> States | None:
         """Return all children, or None if there are more than ``room``."""
         pieces = list(_pieces(len(states.bound), _PIECE))
-        # One piece may have more than its share of the children.
+        # A piece may have more than the average number of children.
         share = min(room, 4 * room // len(pieces) + 100_000)
 
         def of_piece(piece: slice) -> States | None:
@@ -216,7 +215,7 @@ class RoundSearch:
     def _expand_piece(self, states: States, now: int, cutoff: int, room: int) -> States | None:
         children = States.empty(room, self._form.num_requests)
         written = expand(now, cutoff, states, self._tables, children)
-        # A copy, so that the room not written to is given back.
+        # A copy, which releases the unused rows.
         return None if written < 0 else children.select(np.arange(written))
 
     def _drop_improvable(self, states: States, alive: BoolArray, now: int) -> None:
@@ -241,7 +240,7 @@ def _pieces(size: int, piece: int) -> Iterator[slice]:
 
 
 def _group_pieces(mark: IntArray, piece: int) -> Iterator[slice]:
-    """Cut sorted marks into pieces of about a size, never within a group of equal marks."""
+    """Cut sorted marks into pieces of similar size, but never within a group of equal marks."""
     if len(mark) == 0:
         return
     change = np.flatnonzero((mark[1:] != mark[:-1]).any(axis=1)) + 1
@@ -254,13 +253,13 @@ def _group_pieces(mark: IntArray, piece: int) -> Iterator[slice]:
 
 
 def _twins(form: NormalForm) -> IntArray:
-    """Return the identical request just before each one, or -1."""
+    """Return the index of the preceding identical request of each one, or -1."""
     kinds = np.stack((form.prompt, form.duration, form.arrival), axis=1)
     same = (kinds[1:] == kinds[:-1]).all(axis=1)
     return np.concatenate(([-1], np.where(same, np.arange(len(same)), -1))).astype(np.int64)
 
 
 def _least_costs(cost: IntArray) -> IntArray:
-    """Return the least cost of any start at t or later, shape (n, rounds + 1)."""
+    """Return the minimum cost of a start at t or later, shape (n, rounds + 1)."""
     least: IntArray = np.minimum.accumulate(cost[:, ::-1], axis=1)[:, ::-1].copy()
     return least

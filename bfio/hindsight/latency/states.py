@@ -1,11 +1,9 @@
-"""The states of the search and their kernels: all children of a state, and which are discarded.
+"""States of the search and their kernels: expansion, left shifts and dominance.
 
-Kernels that discard states: left shifts (rule 4 of the search) and dominance (rule 2).
-
-Every child of every state: which of the waiting requests start at this round.
-
-`bfio.hindsight.latency.search` says what rules and bounds are. Choices are
-made depth first, request by request: it starts now, or it stays.
+The rules and bounds are described in `bfio.hindsight.latency.search`. Kernels discard states by
+left shifts (rule 4) and dominance (rule 2). The children of a state are the choices of waiting
+requests that start at this round. They are enumerated depth first, request by request: it starts
+now or waits.
 """
 
 from typing import NamedTuple
@@ -21,11 +19,11 @@ from formulations.arrays import BoolArray, IntArray
 
 
 class Tables(NamedTuple):
-    """What stays the same during a search; see `NormalForm`, `PricedBound` and `PairLosses`.
+    """Constants of a search; see `NormalForm`, `PricedBound` and `PairLosses`.
 
-    ``least`` holds the least cost of any start of a request from a round on; ``loss`` how much
-    cheaper than the dearest set of a round the dearest one with a cell is; ``twin`` the identical
-    request just before each one, or -1.
+    ``least`` is the minimum cost of a start of a request from a round on. ``loss`` is the
+    difference of the maximum price of a round and the maximum price with a given cell. ``twin`` is
+    the preceding identical request, or -1.
     """
 
     memory: int
@@ -45,20 +43,20 @@ class Tables(NamedTuple):
     size: IntArray
 
 
-#: Bound of what is dropped, if nothing is.
+#: Least bound of the dropped states if none is dropped.
 NONE_LOST = np.iinfo(np.int64).max
 
 
-#: Requests that a word marks, and words of marks.
+#: Bits of marks per word, and number of words.
 MARK_BITS, MARK_WORDS = 60, 2
 
 
 class States(NamedTuple):
-    """States of one round, one per row; kernels take them as they are.
+    """States of one round, one per row; passed to kernels.
 
-    ``starts`` holds -1 where a request has not started and ``mark`` a bit for each that has,
-    ``started`` how many have; ``bound`` sums the settled losses, ``reach`` adds the look ahead,
-    ``total`` sums the starts.
+    ``starts`` is -1 for requests that have not started, ``mark`` has a bit for each that has, and
+    ``started`` is their number. ``bound`` is the sum of the known losses, ``reach`` adds the
+    look-ahead, ``total`` is the sum of starts.
     """
 
     starts: NDArray[np.int32]
@@ -70,7 +68,7 @@ class States(NamedTuple):
 
     @staticmethod
     def empty(room: int, n: int) -> "States":
-        """Return room for states of n requests, not filled in."""
+        """Return uninitialized rows for states of n requests."""
         return States(
             np.empty((room, n), np.int32),
             np.empty((room, MARK_WORDS), np.int64),
@@ -79,7 +77,7 @@ class States(NamedTuple):
 
     @staticmethod
     def root(n: int, bound: int) -> "States":
-        """Return the one state in which nothing has started."""
+        """Return the state in which no request has started."""
         states = States.empty(1, n)
         states.starts[:] = -1
         states.mark[:] = 0
@@ -91,22 +89,22 @@ class States(NamedTuple):
 
     @staticmethod
     def joined(parts: list["States"]) -> "States":
-        """Return the rows of all parts."""
+        """Return the rows of all parts, concatenated."""
         return States._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
     def select(self, rows: "BoolArray | IntArray | slice") -> "States":
-        """Return some rows."""
+        """Return the selected rows."""
         return States._make(column[rows] for column in self)
 
     def best(self, width: int) -> tuple["States", int]:
-        """Return the rows of least bound, and the least bound among the others."""
+        """Return the rows with the least bounds, and the least bound of the others."""
         if len(self.reach) <= width:
             return self, NONE_LOST
         order = np.argsort(self.reach, kind="stable")
         return self.select(order[:width]), int(self.reach[order[width]])
 
 
-#: Rounds looked back at, in longest requests; more finds nothing more in practice.
+#: Rounds checked before now, in multiples of the longest request; more has no effect in practice.
 _LOOK_BACK = 3
 
 
@@ -131,7 +129,8 @@ def _is_improvable(
     for i in range(len(starts)):
         start, ends = starts[i], now - tables.duration[i] + 1
         if start < 0:
-            # Waiting: it need only end at this round; earlier ends were looked at then.
+            # A waiting request only needs to end at this round; earlier ends were checked in
+            # earlier rounds.
             earliest, latest = ends, ends
         elif start == ends:
             earliest, latest = first, start - 1
@@ -149,7 +148,7 @@ def _is_improvable(
 def _occupy(
     i: int, start: int, sign: int, tables: Tables, first: int, now: int, used: IntArray
 ) -> None:
-    """Add the tokens of a request to rounds ``first`` to ``now``, or take them away."""
+    """Add or remove the tokens of a request at rounds ``first`` to ``now``."""
     if start >= 0:
         for t in range(max(start, first), min(now, start + tables.duration[i] - 1) + 1):
             used[t - first] += sign * (tables.prompt[i] + t - start)
@@ -161,7 +160,7 @@ def _fits_earlier(
 ) -> bool:
     for k in range(latest, earliest - 1, -1):
         age = tables.duration[i] - 1
-        # The peak is the likeliest to overflow.
+        # The peak is most likely to exceed the memory.
         while age >= 0 and used[k + age - first] + tables.prompt[i] + age <= tables.memory:
             age -= 1
         if age < 0:
@@ -173,10 +172,10 @@ def _fits_earlier(
 def undominated(
     order: IntArray, states: States, tables: Tables, now: int, compared: int
 ) -> BoolArray:
-    """Mark the positions whose state no other of the same started requests dominates.
+    """Mark the positions of states that are not dominated by one with the same started requests.
 
-    ``order`` sorts by started requests, then by sum of starts, so that only earlier ones of a
-    group can dominate. Beyond ``compared`` kept ones, a group keeps everything.
+    ``order`` sorts by started requests, then by sum of starts, so that only earlier states of a
+    group can dominate. Beyond ``compared`` kept states, all states of a group are kept.
     """
     keep = np.zeros(len(order), np.bool_)
     span = tables.duration.max()
@@ -211,7 +210,7 @@ def _is_same_group(mark: IntArray, one: int, other: int) -> bool:
 def _fill_profile(
     profile: NDArray[np.int32], starts: NDArray[np.int32], state: int, tables: Tables, now: int
 ) -> int:
-    """Fill the memory that a state uses at each later round; return the sum."""
+    """Fill the memory that a state uses at each later round; return its sum."""
     for t in range(len(profile)):
         profile[t] = 0
     area = 0
@@ -232,7 +231,7 @@ def _is_dominated(
     areas: IntArray,
     kept: int,
 ) -> bool:
-    """Whether one of the kept profiles, newest first, is nowhere above."""
+    """Whether one of the kept profiles, newest first, is nowhere larger."""
     for other in range(kept - 1, -1, -1):
         if areas[other] <= area:
             t = 0
@@ -243,22 +242,22 @@ def _is_dominated(
     return False
 
 
-#: Choices looked at for all children there is room for, and for one parent.
+#: Limits on choices: per row for children, in addition to that, and per parent.
 _LOOKS_PER_CHILD, _SPARE_LOOKS, _LOOKS_PER_PARENT = 50, 1_000_000, 10_000_000
-#: What has been chosen for a waiting request.
+#: Choices for a waiting request.
 _UNTRIED, _STARTS, _STAYS = range(3)
-#: Entries of ``node``: losses settled, sum of starts, price of who is present, how many start
-#: now, and how many waited and ran before.
+#: Entries of ``node``: known losses, sum of starts, price of the present requests, requests that
+#: start now, and numbers of waiting and running requests before.
 _VALUE, _TOTAL, _PAID, _STARTED, _WAITING, _RUNNING, _ENTRIES = range(7)
 
 
 class SearchNode(NamedTuple):
-    """The node at hand.
+    """The current node of the enumeration.
 
-    ``used`` holds the memory of this and each later round; ``running`` who runs, those that start
-    now last; ``worst`` per number of starts now the greatest loss of this and each later round,
-    ``ahead`` its sum over the later ones. ``here``, ``stay`` and ``price`` are what each request
-    loses if it starts now and if it stays, and its price now.
+    ``used`` is the memory at this and each later round. ``running`` lists the running requests,
+    those that start now last. ``worst`` is the maximum loss of this and each later round, by
+    number of starts now, and ``ahead`` its sum over later rounds. ``here``, ``stay`` and ``price``
+    are the losses of each request if it starts now or waits, and its price now.
     """
 
     node: IntArray
@@ -276,14 +275,14 @@ class SearchNode(NamedTuple):
 
 @entry_point
 def expand(now: int, cutoff: int, parents: States, tables: Tables, children: States) -> int:
-    """Write every child of every state after round ``now``; return how many.
+    """Write every child of every state after round ``now``; return their number.
 
-    -1 if there are too many, or too many choices lead to none.
+    Returns -1 if there are too many children, or too many choices without a child.
     """
     work = _work(now, tables)
     node = work.node
     written = 0
-    # One state alone need not be expanded at any price: a narrower search would not be either.
+    # Even a single state has a limit, because a narrower search could not reduce its work.
     left = min(
         _SPARE_LOOKS + _LOOKS_PER_CHILD * len(children.bound),
         _LOOKS_PER_PARENT * len(parents.bound),
@@ -312,7 +311,7 @@ def expand(now: int, cutoff: int, parents: States, tables: Tables, children: Sta
 
 @entry_point
 def _work(now: int, tables: Tables) -> SearchNode:
-    """Return room to work in, and what each choice costs at this round."""
+    """Return an empty node with the cost of each choice at this round."""
     n, span = len(tables.prompt), tables.of_age.shape[1]
     here, stay, price = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
     for i in range(n):
@@ -345,7 +344,7 @@ def _least_from(tables: Tables, i: int, t: int) -> int:
 
 @compilable(into_caller=True)
 def _enter(now: int, parent: int, parents: States, tables: Tables, work: SearchNode) -> None:
-    """Lay out a state, with no choice made."""
+    """Initialize the node with a state, before any choice."""
     node, start, used = work.node, work.start, work.used
     for t in range(len(used)):
         used[t] = 0
@@ -355,7 +354,7 @@ def _enter(now: int, parent: int, parents: States, tables: Tables, work: SearchN
     for i in range(len(start)):
         start[i] = parents.starts[parent, i]
         if start[i] < 0:
-            # Requests that have not arrived wait at no loss: their least cost stays the same.
+            # Requests that have not arrived wait without loss: their least cost does not change.
             if tables.arrival[i] <= now:
                 work.waiting[node[_WAITING]] = i
                 node[_WAITING] += 1
@@ -374,7 +373,7 @@ def _enter(now: int, parent: int, parents: States, tables: Tables, work: SearchN
 
 @compilable(into_caller=True)
 def _choose(now: int, cutoff: int, depth: int, tables: Tables, work: SearchNode) -> int:
-    """Make the next choice for the waiting request at a depth; return the depth that follows."""
+    """Make the next choice for the waiting request at a depth; return the next depth."""
     node, choice, i = work.node, work.choice, work.waiting[depth]
     if choice[depth] == _STAYS:
         node[_VALUE] -= work.stay[i]
@@ -397,13 +396,13 @@ def _choose(now: int, cutoff: int, depth: int, tables: Tables, work: SearchNode)
 
 @compilable(into_caller=True)
 def _may_start(i: int, cutoff: int, tables: Tables, work: SearchNode) -> bool:
-    """Whether rules 1 and 3 and the memory allow a start."""
+    """Whether rules 1 and 3 and the memory allow a request to start."""
     level, twin = work.node[_STARTED], tables.twin[i]
     if twin >= 0 and work.start[twin] < 0:
         return False
     if work.node[_VALUE] + work.here[i] + work.ahead[level] + work.worst[level, 0] > cutoff:
         return False
-    # The peak is the likeliest to overflow.
+    # The peak is most likely to exceed the memory.
     for age in range(tables.duration[i] - 1, -1, -1):
         if work.used[age] + tables.prompt[i] + age > tables.memory:
             return False
@@ -432,7 +431,7 @@ def _withdraw(i: int, now: int, tables: Tables, work: SearchNode) -> None:
 
 @compilable(into_caller=True)
 def _count(i: int, sign: int, now: int, tables: Tables, work: SearchNode) -> None:
-    """Add a start to sums and memory, or take it away."""
+    """Add or remove a start in the sums and the memory."""
     work.node[_VALUE] += sign * work.here[i]
     work.node[_TOTAL] += sign * now
     work.node[_PAID] += sign * work.price[i]
@@ -442,7 +441,7 @@ def _count(i: int, sign: int, now: int, tables: Tables, work: SearchNode) -> Non
 
 @compilable(into_caller=True)
 def _raise_worst(now: int, newest: int, level: int, tables: Tables, work: SearchNode) -> None:
-    """Raise the losses from ``now`` on to those of one more request, alone and in pairs."""
+    """Raise the losses from ``now`` on by those of a new request, alone and in pairs."""
     start, running, row = work.start, work.running, tables.row
     i = running[newest]
     for t in range(now, min(start[i] + tables.duration[i], len(tables.loss))):

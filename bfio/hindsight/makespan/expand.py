@@ -1,7 +1,7 @@
-"""All successors of states: which waiting requests start now, and where, and what that leads to.
+"""Successors of states: the waiting requests that start now and their lanes.
 
-Additions are written as rising sequences of ``lane · C + kind``, so each multiset of additions
-occurs once; every prefix is an addition of its own. Lanes that look alike are filled in order.
+An addition is an increasing sequence of ``lane · C + kind``, so each multiset of starts occurs
+once; every prefix is itself an addition. Identical lanes are filled in order.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from formulations.arrays import BoolArray, IntArray
 
 
 class Parent(NamedTuple):
-    """The state that is expanded, by index: its layer and step, and how many requests it shows."""
+    """The expanded state: its index, layer and step, and the number of ready requests."""
 
     state: int
     layer: int
@@ -40,10 +40,10 @@ class Parent(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What an addition changes.
+    """Data that an addition changes.
 
-    ``waiting`` shape (C,): requests of each kind that have not started; ``loads``, ``free`` and
-    ``first`` shape (lanes,): load, free slots, and kind that starts first (−1: none).
+    ``waiting`` shape (C,): requests of each kind that have not started. ``loads``, ``free`` and
+    ``first`` shape (lanes,): load, free slots, and the first kind that starts (−1: none).
     """
 
     waiting: IntArray
@@ -62,20 +62,20 @@ def advance(
     store: Store,
     scratch: IntArray,
 ) -> None:
-    """Run the step after one addition; keep the state it leads to if that may beat the best.
+    """Run the step after an addition; store the resulting state if it may beat the incumbent.
 
     Parameters
     ----------
     parent : Parent
-        The state before.
+        The expanded state.
     added, depth : IntArray, int
         The addition: lane · C + kind of each of ``depth`` starts.
     room : Room
         Waiting requests and loads after the addition.
     data, store : Data, Store
-        Problem and states.
+        Problem and stored states.
     scratch : IntArray
-        Four rows to work in.
+        Work array with four rows.
     """
     counters = store.counters
     counters[GENERATED] += 1
@@ -91,8 +91,9 @@ def advance(
     for c in range(len(room.waiting)):
         count += room.waiting[c] * data.radix[c]
     sort_row(slots, data.lanes, order)
+    # Without later arrivals the step does not affect what follows: a constant replaces it.
     row[0], row[1] = (step if late else data.last_arrival), count
-    # Layers of peaks count tokens: whatever leads to a state has emitted as many.
+    # In layers of peaks the layer is the number of tokens, the same for all paths to a state.
     layer = step if data.per_present else parent.layer + running
     reach = cost + to_go(slots, data, room.waiting, step, scratch)
     if reach >= counters[BEST]:
@@ -105,13 +106,14 @@ def advance(
     store.action[new] = -1
     copy_to(store.action[new], added[:depth])
     copy_to(store.order[new], order)
+    # Slots are sorted: if the first is free and no request waits, the schedule is complete.
     if count == 0 and row[HEAD] == 0:
         counters[BEST], counters[BEST_STATE] = cost, new
 
 
 @compilable
 def _start(row: IntArray, slots: IntArray, added: IntArray, depth: int, data: Data) -> int:
-    """Copy the slots of a row and fill in what starts; return how many run."""
+    """Copy the slots of a row and fill in the starting requests; return the number that run."""
     running = depth
     for j in range(len(slots)):
         slots[j] = row[HEAD + j]
@@ -127,7 +129,7 @@ def _start(row: IntArray, slots: IntArray, added: IntArray, depth: int, data: Da
 
 @compilable
 def _grow(slots: IntArray, tokens: int) -> int:
-    """Let a step pass, after which loads are larger by ``tokens``; return how many still run."""
+    """Advance a step with ``tokens`` added to each load; return the number that still run."""
     alive = 0
     for j in range(len(slots)):
         left = (slots[j] & LEFT_MASK) - 1
@@ -141,26 +143,27 @@ def _grow(slots: IntArray, tokens: int) -> int:
 
 @compilable
 def _next_step(step: int, alive: int, waiting: IntArray, arrival: IntArray) -> tuple[int, bool]:
-    """Return the step at which the next decision falls, and whether requests arrive after it."""
+    """Return the step of the next decision, and whether requests arrive after it."""
     first, last = 2**62, -1
     for c in range(len(waiting)):
         if waiting[c]:
             first = min(first, arrival[c])
             last = max(last, arrival[c])
+    # If no request runs, the next decision is at the next arrival.
     if alive == 0 and last >= 0:
         step = max(step, first)
     return step, last > step
 
 
-#: Successors between two looks at the clock: a fraction of a second.
+#: Successors between two checks of the time: a fraction of a second.
 _MANY = 200_000
 
 
 @entry_point
 def expand(chosen: IntArray, layer: int, data: Data, store: Store, scratch: IntArray) -> int:
-    """Expand states of one layer, and mark them so; return how many, at least one.
+    """Expand and mark states of one layer; return their number, at least one.
 
-    It stops after `_MANY` successors, so that the caller can look at the clock.
+    It stops after `_MANY` successors, so that the caller can check the time.
     """
     begun = store.counters[GENERATED]
     lanes = data.lanes
@@ -185,7 +188,7 @@ def expand(chosen: IntArray, layer: int, data: Data, store: Store, scratch: IntA
 def _expand_one(
     index: int, layer: int, room: Room, data: Data, store: Store, scratch: IntArray
 ) -> None:
-    """Read a state, and enumerate between how few and how many requests may start."""
+    """Read a state, determine how few and how many requests may start, and enumerate additions."""
     slots = store.rows[index][HEAD:]
     _read(store.rows[index], room, data)
     now = store.when[index]
@@ -196,9 +199,10 @@ def _expand_one(
         else:
             coming += room.waiting[c]
     most = min(room.free.sum(), ready)
-    # Latency idles only to wait for an arrival, or for memory, see `latest_starts`.
+    # For latency, idling only helps to wait for an arrival or for memory, see `latest_starts`.
     settled = data.conserving or (data.per_present > 0 and coming == 0 and data.memory == 0)
     least = most if settled else 0
+    # Idling on empty lanes with no request to wait for is never better.
     if room.free.sum() == len(slots) and least == 0 and coming == 0:
         least = 1
     parent = Parent(index, layer, now, ready)
@@ -222,7 +226,7 @@ def _read(row: IntArray, room: Room, data: Data) -> None:
 
 @compilable(allocates=True)
 def _alike(slots: IntArray, lanes: int) -> BoolArray:
-    """Return for each lane whether it looks like the one before."""
+    """Return for each lane whether it equals the previous one."""
     per_lane = len(slots) // lanes
     alike = np.zeros(lanes, dtype=np.bool_)
     for lane in range(1, lanes):
@@ -244,7 +248,7 @@ def _enumerate(
     store: Store,
     scratch: IntArray,
 ) -> None:
-    """Advance by every addition of ``least`` to ``most`` requests."""
+    """Run `advance` for every addition of ``least`` to ``most`` requests."""
     added = np.zeros(most + 1, dtype=np.int64)
     begun = store.counters[GENERATED]
     waiting, loads, free, first = room
@@ -272,12 +276,14 @@ def _enumerate(
             if depth >= least:
                 advance(parent, added, depth, room, data, store, scratch)
                 if store.counters[GENERATED] - begun > data.most_successors:
+                    # Too many successors: the bound of the state covers those not generated.
                     bound = store.reach[parent.state]
                     store.counters[DROPPED] = min(store.counters[DROPPED], bound)
                     return
         elif depth == 0:
             return
         else:
+            # Backtrack: undo the last start and continue with the next code.
             depth -= 1
             code = added[depth]
             lane, kind = code // num_kinds, code % num_kinds
@@ -291,13 +297,13 @@ def _enumerate(
 
 @compilable
 def _has_memory(slots: IntArray, added: IntArray, code: int, data: Data) -> bool:
-    """Whether a lane holds one more request, beside what runs and is added, to the end of all."""
+    """Whether an additional request fits the memory of a lane until all of its requests end."""
     count = len(slots) // data.lanes + len(added) + 1
     for at in range(count):
         left, _ = _request_at(at, slots, added, code, data)
         if left == 0:
             continue
-        # Loads rise but where a request ends: what is held at the last step of this one.
+        # Loads only fall where a request ends, so the memory is tested at the last step of each.
         held = 0
         for other in range(count):
             stays, load = _request_at(other, slots, added, code, data)
@@ -312,9 +318,9 @@ def _has_memory(slots: IntArray, added: IntArray, code: int, data: Data) -> bool
 def _request_at(
     at: int, slots: IntArray, added: IntArray, code: int, data: Data
 ) -> tuple[int, int]:
-    """Return steps left and load of a request of a lane: in its slots, added, or the new one.
+    """Return steps left and load of a request on a lane: in a slot, added, or the new one.
 
-    Nothing is left of one that is not of the lane.
+    Requests on other lanes have 0 steps left.
     """
     num_kinds, per_lane = len(data.load), len(slots) // data.lanes
     lane, kind = code // num_kinds, code % num_kinds
@@ -338,7 +344,7 @@ def _next_code(
     first: IntArray,
     arrival: IntArray,
 ) -> int:
-    """Return the first start from ``code`` on that is possible, or the number of all."""
+    """Return the first possible start from ``code`` on, or the number of all codes."""
     num_kinds = len(waiting)
     while code < num_kinds * len(free):
         lane, kind = code // num_kinds, code % num_kinds

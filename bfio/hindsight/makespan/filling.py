@@ -1,16 +1,16 @@
-"""Schedules by insertion: valleys beside high requests are filled by lower ones.
+"""Schedules by insertion: lower requests fill the gaps next to higher ones.
 
-Of all starts and workers at which a request fits beside those that have places already, the
-cheapest is taken: its price is what it adds to the objective, and besides, at a lower price,
-the tokens by which it stays under the peaks that are there anyway. Requests placed highest
-first open new steps, those that follow fill the valleys beside and behind them.
+Requests are inserted one after the other, each at the cheapest worker and start where it fits. The
+price is the increase of the objective, plus a smaller price for tokens by which the request stays
+below the existing peaks. Requests with the highest peaks come first and open new steps; later ones
+fill the gaps.
 
-A step and a worker are a cell. Blocks of cells know how far their loads are below the peaks in
-all, so most places are turned down after a few blocks; what is chosen is not changed by that.
+A step on a worker is a cell. Blocks of cells store their total gap below the peaks, so most places
+are rejected after a few blocks. This does not change the choice.
 
-Where idling is free and a step costs its largest load, hindsight can balance: a request starts
-whenever and wherever it raises the peaks least, before or after all that have places already.
-List schedules, which never idle, cannot hold one back until it fits beside another.
+If idling is free and a step costs its maximum load, an offline schedule can balance: a request
+starts at the time and on the worker where it raises the peaks least, before or after all placed
+requests. List schedules never idle, so they cannot delay a request until it fits next to another.
 """
 
 from collections.abc import Iterator
@@ -26,19 +26,19 @@ from formulations.deadline import Deadline
 from formulations.hindsight_makespan import MakespanObjective, objective_value
 from formulations.hindsight_makespan.problem import Schedule
 
-#: Steps of a block.
+#: Number of steps of a block.
 BLOCK = 16
-#: Above every price.
+#: Above all prices.
 _NEVER = 2**61
 
 
 class Profile(NamedTuple):
-    """What runs at each step, and what prices insertions.
+    """Loads at each step, and the prices of insertions.
 
     ``load``, ``running`` and ``room`` have shape (G, T), ``peak`` (T,). ``room`` is the sum of
     ``peak − load`` from the first step of the block on. ``memory`` has shape (G,). ``per_step`` is
-    the price of a step that becomes busy, ``per_token`` of a token that a peak rises, ``per_gap``
-    of a token by which a step of the request stays below its peak.
+    the price of a step that becomes busy, ``per_token`` of a token by which a peak rises,
+    ``per_gap`` of a token by which a step of the request stays below its peak.
     """
 
     load: IntArray
@@ -53,9 +53,9 @@ class Profile(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Requests and where they are: ``span`` holds the first busy step and the one after the last.
+    """Requests and their places. ``span`` holds the first busy step and the one after the last.
 
-    ``effort`` has one entry, the cells and blocks looked at so far.
+    ``effort`` has one entry, the number of cells and blocks checked so far.
     """
 
     prompt: IntArray
@@ -70,9 +70,9 @@ class Places(NamedTuple):
 def insert_next(
     profile: Profile, places: Places, order: IntArray, first: int, most_effort: int
 ) -> int:
-    """Insert ``order[first:]`` one by one; return how many of the order have places then.
+    """Insert ``order[first:]`` one by one; return the number of requests of the order placed.
 
-    It ends early after some effort, or where a request might need steps beyond the arrays.
+    It stops early after ``most_effort``, or if a request might need steps beyond the arrays.
     """
     until = places.effort[0] + most_effort
     for r in range(first, len(order)):
@@ -87,14 +87,14 @@ def insert_next(
 
 @entry_point
 def put_all(profile: Profile, places: Places, placed: IntArray) -> None:
-    """Let requests that have places run there."""
+    """Add placed requests to the profile."""
     for i in placed:
         put(profile, places, i)
 
 
 @compilable
 def insert(profile: Profile, places: Places, i: int, early: int, late: int) -> None:
-    """Give request i the cheapest place from step ``early`` to step ``late``."""
+    """Place request i at the cheapest start from step ``early`` to step ``late``."""
     worker, start = cheapest_place(profile, places, i, early, late)
     places.worker[i] = worker
     places.start[i] = start
@@ -107,15 +107,15 @@ def insert(profile: Profile, places: Places, i: int, early: int, late: int) -> N
 def cheapest_place(
     profile: Profile, places: Places, i: int, early: int, late: int
 ) -> tuple[int, int]:
-    """Return worker and start of least price; of equal ones the lowest worker, the latest start.
+    """Return worker and start of least price; ties go to the lowest worker, the latest start.
 
-    Worker -1 says that there is none: never where ``late`` leaves the whole request new steps.
+    Worker -1 means that no place fits; this cannot occur if steps from ``late`` on are unused.
     """
     prompt, output = places.prompt[i], places.output[i]
-    # One more than a price that some place has: the first of that price is below it.
+    # One above a price that is attained, so that the first place of that price is accepted.
     least, at_worker, at_start = _sampled(profile, places, i, early, late), -1, -1
     for g in range(profile.load.shape[0]):
-        # A free slot from the step on, for so many steps.
+        # Number of consecutive steps from ``start`` on with a free slot.
         free = 0
         places.effort[0] += late + output - early
         for start in range(late + output - 1, early - 1, -1):
@@ -132,7 +132,7 @@ def cheapest_place(
 
 @compilable
 def _sampled(profile: Profile, places: Places, i: int, early: int, late: int) -> int:
-    """Return one more than the least price of one place in each block; `_NEVER` if none fits."""
+    """Return 1 plus the least price over one place per block; `_NEVER` if none fits."""
     prompt, output = places.prompt[i], places.output[i]
     least = _NEVER - 1
     for g in range(profile.load.shape[0]):
@@ -157,9 +157,9 @@ def _is_free(profile: Profile, g: int, start: int, output: int) -> bool:
 def _price(
     profile: Profile, places: Places, g: int, start: int, output: int, prompt: int, least: int
 ) -> int:
-    """Return the price of a place, or, once that is clear, something no less than ``least``.
+    """Return the price of a place, or a value of at least ``least`` once it is known to exceed it.
 
-    Lower bounds of all blocks first, then, block by block, prices in their place.
+    Lower bounds of all blocks are added first and then replaced by prices block by block.
     """
     end = start + output
     price, k = 0, start
@@ -182,8 +182,8 @@ def _price(
 def _floor(profile: Profile, g: int, k: int, after: int, load: int) -> int:
     """Return a lower bound on the price of the steps ``k .. after − 1`` of one block.
 
-    The price of a step is convex in ``load − room``: all together cost no less than their mean
-    does each.
+    The price of a step is convex in ``load − room``, so their sum is at least the price at the
+    mean for each step (Jensen).
     """
     room: int = profile.room[g, after - 1]
     if k % BLOCK:
@@ -195,7 +195,7 @@ def _floor(profile: Profile, g: int, k: int, after: int, load: int) -> int:
 
 @compilable
 def _price_within(profile: Profile, g: int, k: int, after: int, load: int) -> int:
-    """Return the price of the steps from k on, in the first of which the request weighs `load`."""
+    """Return the price of steps from k on, where the request has load ``load`` at the first."""
     price = 0
     for step in range(k, after):
         new = profile.load[g, step] + load + step - k
@@ -210,7 +210,7 @@ def _price_within(profile: Profile, g: int, k: int, after: int, load: int) -> in
 
 @compilable
 def put(profile: Profile, places: Places, i: int) -> None:
-    """Let request i run in its place."""
+    """Add request i to the profile at its place."""
     g, start, output = places.worker[i], places.start[i], places.output[i]
     risen = False
     for j in range(output):
@@ -221,7 +221,7 @@ def put(profile: Profile, places: Places, i: int) -> None:
             risen = True
     for block in range(start // BLOCK, (start + output - 1) // BLOCK + 1):
         for h in range(profile.load.shape[0]):
-            # Where no peak rose, other workers are as far below it as before.
+            # If no peak rose, the gaps of other workers are unchanged.
             if risen or h == g:
                 _measure_room(profile, h, block)
 
@@ -234,19 +234,19 @@ def _measure_room(profile: Profile, h: int, block: int) -> None:
         profile.room[h, k] = room
 
 
-#: How many tokens below the peaks weigh as much as one above them.
+#: Ratio of the price of a token above the peaks to that of a token below.
 _GAPS = 20
-#: Most cells and blocks looked at for all schedules of a problem, and between two looks at the
-#: clock: some twenty seconds, and a twentieth.
+#: Maximum cells and blocks checked for all schedules of a problem, and between two checks of the
+#: time: about 20 s, and 1/20 s.
 _MAX_EFFORT, _EFFORT = 3 * 10**9, 10**7
-#: Most cells (workers x steps), and blocks looked at for one request.
+#: Maximum cells (workers x steps), and blocks checked for one request.
 _MAX_CELLS, _MAX_BLOCKS = 4_000_000, 10**8
-#: Largest price.
+#: Maximum price.
 _MAX_PRICE = 2**60
 
 
 def takes_insertions(form: SearchForm) -> bool:
-    """Whether idling is free, steps are what costs, and prices stay within 64 bits."""
+    """Whether idling is free, the objective is wall-clock time, and prices fit 64 bits."""
     problem = form.problem
     free = problem.objective is MakespanObjective.WALL_CLOCK and not problem.work_conserving
     steps = sum(problem.output.tolist())
@@ -255,10 +255,11 @@ def takes_insertions(form: SearchForm) -> bool:
 
 
 def filled(form: SearchForm, deadline: Deadline) -> Iterator[tuple[int, Schedule]]:
-    """Yield schedules by insertion with their objectives, until time or effort is used up.
+    """Yield schedules by insertion with their objectives, until the time or effort limit.
 
-    In descending order of the prompt and some outputs, one of which makes the peak: the more,
-    the earlier long requests come. And of work and output, where gaps below the peaks count too.
+    The orders are descending in prompt plus a multiple of output (a multiple of 1 gives the peak;
+    larger ones put long requests earlier), in work, and in output. With work and output, gaps
+    below the peaks are priced too.
     """
     problem = form.problem
     prompt, output = problem.prompt, problem.output
@@ -283,19 +284,19 @@ def filled(form: SearchForm, deadline: Deadline) -> Iterator[tuple[int, Schedule
 
 
 class Filling:
-    """A schedule in the making, request by request.
+    """A schedule under construction by insertion.
 
     Parameters
     ----------
     form : SearchForm
-        The problem, and what a step and a token cost.
+        The problem, and the costs of a step and of a token.
     gaps : int
-        1 if tokens below the peaks count a little, 0 if not.
+        1 if tokens below the peaks have a price, else 0.
 
     Attributes
     ----------
     profile, places
-        What runs at each step, and where the requests are, in steps of the arrays.
+        Loads at each step, and places of the requests; steps are array indices.
     """
 
     def __init__(self, form: SearchForm, gaps: int) -> None:
@@ -314,11 +315,11 @@ class Filling:
 
     @property
     def effort(self) -> int:
-        """Cells and blocks looked at so far."""
+        """Number of cells and blocks checked so far."""
         return int(self.places.effort[0])
 
     def insert(self, order: IntArray, deadline: Deadline, most_effort: int) -> bool:
-        """Insert the requests of an order; False if time, effort or steps do not suffice."""
+        """Insert the requests of an order; False if the time, effort or step limit is reached."""
         done = 0
         while not deadline.is_over and self.effort <= most_effort:
             done = insert_next(self.profile, self.places, order, done, _EFFORT)
@@ -329,17 +330,17 @@ class Filling:
         return False
 
     def schedule(self) -> Schedule:
-        """Return starts and workers; the first starts with the last arrival."""
+        """Return starts and workers; the first start is at the last arrival."""
         starts = self.places.start - self.places.start.min() + self._form.origin
         return tuple(starts.tolist()), tuple(self.places.worker.tolist())
 
     def _fits(self, i: int) -> bool:
-        """Whether the arrays hold request i wherever it starts."""
+        """Whether the arrays are long enough for any start of request i."""
         (first, after), output = self.places.span.tolist(), int(self.places.output[i])
         return bool(first >= output and after + output <= len(self.profile.peak))
 
     def _grow(self, placed: IntArray) -> bool:
-        """Put the placed requests into the middle of longer arrays, if these are not too large."""
+        """Move the placed requests to longer arrays; False if these would be too large."""
         first, after = self.places.span.tolist()
         margin = after - first + 4 * int(self.places.output.max())
         steps = after - first + 2 * margin
@@ -354,9 +355,9 @@ class Filling:
         return True
 
     def _empty(self, steps: int) -> Profile:
-        """Return a profile in which nothing runs."""
+        """Return an empty profile."""
         problem, form = self._form.problem, self._form
-        # Without memories there is no use for more workers than requests.
+        # Without a memory limit, more workers than requests are not needed.
         workers = form.lanes if problem.memory is None else problem.workers
         blocks = -(-steps // BLOCK)
         memory = np.full(workers, np.iinfo(np.int64).max)

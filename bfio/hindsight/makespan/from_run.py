@@ -1,4 +1,4 @@
-"""A finished run of the decode engine as a schedule of a hindsight makespan problem."""
+"""A finished run of the decode engine as a schedule of an offline makespan problem."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,29 +21,29 @@ from formulations.problem_data import member
 
 
 class Revealed(StrEnum):
-    """When the hindsight problem lets a request start."""
+    """Earliest starts of requests in the offline problem."""
 
-    #: All at step 0: hindsight knows and may use everything at once. A relaxation of what the
-    #: policy faced, both with a pool and with timed arrivals.
+    #: All at step 0. A relaxation of the problem of the policy, with a pool and with timed
+    #: arrivals.
     AT_ONCE = "at-once"
-    #: At the step at which the policy first saw it. Those steps depend on the run itself (a pool
-    #: is refilled as requests start, arrivals meet steps as these last), so this is the optimum
-    #: given the reveals of this run, not a bound on other runs.
+    #: At the step at which the request became visible to the policy. These steps depend on the run
+    #: (a pool is refilled as requests start, and arrivals depend on the durations of steps). So
+    #: this is the optimum for the releases of this run, not a bound on other runs.
     AS_SEEN = "as-seen"
 
 
 @dataclass(frozen=True)
 class RunSchedule:
-    """A run as hindsight sees it.
+    """A run as a schedule of an offline problem.
 
     Parameters
     ----------
     problem : MakespanProblem
-        Its requests, its machine, and an objective.
+        Requests and machine of the run, with an objective.
     starts, workers : tuple of int
-        What the policy did.
+        Start and worker of each request in the run.
     objective : int
-        Its objective, in integers (`MakespanProblem.scale` to a unit).
+        Objective of the run as an integer (`MakespanProblem.scale` per unit).
     """
 
     problem: MakespanProblem
@@ -57,7 +57,7 @@ class RunSchedule:
         return self.objective / self.problem.scale
 
     def price_of_myopia(self, hindsight: int) -> float | None:
-        """Return the run's objective over a hindsight optimum or bound; None if that is 0."""
+        """Return the run's objective divided by an offline optimum or bound; None if that is 0."""
         return self.objective / hindsight if hindsight else None
 
 
@@ -71,34 +71,34 @@ def hindsight_of_run(
     step_overhead: Fraction | None = None,
     token_time: Fraction | None = None,
 ) -> RunSchedule:
-    """Return the hindsight problem of a drained run, and the run as one of its schedules.
+    """Return the offline problem of a drained run, and the run as one of its schedules.
 
-    Steps are those of the engine, which counts only steps in which something runs: idle time
-    between timed arrivals vanishes, as it does in the objective.
+    Steps are those of the engine, which only counts busy steps: idle time between timed arrivals
+    is omitted, as in the objective.
 
     Parameters
     ----------
     run : Run
         A run in which every request finished.
     workload : Workload
-        What it ran.
+        Workload of the run.
     objective, work_conserving
-        See `MakespanProblem`. Baselines and BF-IO fill every slot; against a policy that does
-        not, leave ``work_conserving`` off.
+        See `MakespanProblem`. Baselines and BF-IO fill every slot; for other policies leave
+        ``work_conserving`` off.
     revealed : Revealed
-        When requests may start in the problem.
+        Earliest starts of requests in the problem.
     step_overhead, token_time : Fraction, optional
-        Other times than the machine's; by default the decimals that its floats print as. CP-SAT
-        and other solvers want few digits: one token as the unit of time (``token_time`` 1,
+        Times that replace those of the machine; by default the decimal form of its floats. CP-SAT
+        and other solvers need few digits: one token as the unit of time (``token_time`` 1,
         ``step_overhead`` 48620 for the default machine) is nearly the same problem.
 
     Raises
     ------
     InputError
-        If the run did not drain, has another load growth than one token per step or a cost of the
-        mean load, interrupted requests or let them rest, or does not fit the problem (a policy
-        that leaves slots idle is no schedule of a problem that conserves work, which a memory
-        rules out).
+        If the run did not drain, its loads do not grow by one token per step, a step has a cost of
+        the mean load, requests were interrupted or paused, or the schedule violates the problem
+        (for example, it leaves slots idle but work conservation is required; a problem with a
+        memory cannot require it).
     """
     _check(run, workload)
     cluster = run.cluster
@@ -138,16 +138,17 @@ def _as_schedule(run: Run, problem: MakespanProblem) -> RunSchedule:
 
 
 def clocked_schedule(run: Run, workload: Workload) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return starts and workers of a drained run whose every step takes one second.
+    """Return starts and workers of a drained run in which every step takes one second.
 
-    Then times are steps, also those in which nothing runs: requests that arrive at whole seconds
-    ``a_i`` (0 for those of a pool) start at whole seconds. The ``a_i`` do not depend on the
-    policy, so one optimum of the problem with these arrivals bounds all policies.
+    Then times are steps, including idle ones: requests that arrive at whole seconds ``a_i`` (0 for
+    those of a pool) start at whole seconds. The ``a_i`` do not depend on the policy, so the
+    optimum of the problem with these arrivals bounds all policies.
 
     Raises
     ------
     InputError
-        As `hindsight_of_run`; or if a step takes another time than a second, or starts between.
+        See `hindsight_of_run`; also if a step does not take one second, or starts are not
+        integers.
     """
     _check(run, workload)
     starts = run.start_s[run.start_step]

@@ -1,14 +1,15 @@
-"""Branch over steps: which waiting requests start now and where, best states first.
+"""Search over steps: choose the starting requests and their workers, best states first.
 
-A hindsight makespan problem as the search sees it: kinds, small rates, arrivals from 0.
+`search_form` converts a hindsight makespan problem to kinds of requests, small integer costs and
+arrivals from 0.
 
-States that look alike (`kernel`) are one: what follows depends on what runs, by load and steps
-left, and on what waits. Every successor has emitted more tokens, so states are treated layer by
-layer of emitted tokens, and the cheapest way to each is known when its layer comes; for latency,
-layers are steps. A state whose cost so far and bound on the rest reach the best schedule known is
-left. Where a layer holds more states than the width, those of least bound are kept, and the
-least bound among the others still bounds whatever they led to: a narrow search finds schedules,
-a wide one proves.
+Identical states are merged (`states`): what follows depends on the loads and remaining steps of
+the running requests, and on the waiting ones. Every successor has emitted more tokens, so states
+are processed in layers of emitted tokens, and the cheapest path to each state is known when its
+layer is processed. For latency, layers are steps. A state is discarded if its cost so far plus a
+bound on the rest reaches the incumbent. If a layer has more states than the width, those with the
+least bounds are kept; the least bound of the others still bounds their completions. A narrow
+search finds schedules, a wide one proves optimality.
 """
 
 import math
@@ -43,37 +44,38 @@ from formulations.hindsight_makespan import MakespanObjective, MakespanProblem
 from formulations.hindsight_makespan.bound import lower_bound
 from formulations.hindsight_makespan.solver import spread_over_workers
 
-#: Largest cost, over all lanes, that the search adds up in 64-bit integers.
+#: Maximum cost, over all lanes, that the search adds in 64-bit integers.
 MAX_COST = 2**61
 
 
 @dataclass(frozen=True)
 class SearchForm:
-    """Data of the search, in reduced integer costs.
+    """Data of the search, with reduced integer costs.
 
     Parameters
     ----------
     problem : MakespanProblem
-        Where it comes from; at least one request.
+        The original problem; at least one request.
     lanes, slots : int
-        Workers and slots the search tells apart: for latency without a memory one lane of all.
+        Workers and slots of the search; for latency without a memory, a single lane with all
+        slots.
     memory : int
-        Most tokens that a lane holds, the least one where workers differ; 0 for no limit.
+        Maximum tokens of a lane, the minimum over workers if they differ; 0 for no limit.
     growth : int
-        Tokens by which a load grows per step: 1, or 0 where loads do not matter.
+        Tokens by which a load grows per step: 1, or 0 if loads do not matter.
     per_step, per_token, per_present : int
-        Cost of a busy step, of a token of its peak, and of a request that has arrived and not
+        Cost of a busy step, of a token of its peak load, and of a request that has arrived and not
         completed (latency).
     unit, offset : int
         The objective is ``unit`` times the cost of the search plus ``offset``.
     conserving : bool
-        Whether work is conserved.
+        Whether schedules must be work-conserving.
     arrival, load, output, count : IntArray
         Shape (C,): the kinds; ``load`` is 0 for latency without a memory.
     members : tuple of tuple of int
         Requests of each kind.
     origin : int
-        Step of the problem that is step 0 of the search.
+        Step of the problem that corresponds to step 0 of the search.
     """
 
     problem: MakespanProblem
@@ -96,25 +98,25 @@ class SearchForm:
 
     @property
     def is_latency(self) -> bool:
-        """Whether the search minimises latency."""
+        """Whether the objective is latency."""
         return self.per_present > 0
 
     def cost(self, objective: int) -> int:
-        """Return the cost of the search that an objective means."""
+        """Return the search cost that corresponds to an objective."""
         return (objective - self.offset) // self.unit
 
     def objective(self, cost: int) -> int:
-        """Return the objective that a cost of the search means."""
+        """Return the objective that corresponds to a search cost."""
         return cost * self.unit + self.offset
 
     def bound(self) -> int:
-        """Return the combinatorial bound as a cost, rounded up."""
+        """Return the combinatorial bound as a search cost, rounded up."""
         return -((self.offset - lower_bound(self.problem)) // self.unit)
 
     def schedule(
         self, starts: list[list[int]], lanes: list[list[int]]
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return starts and workers of the requests from those of the kinds' members."""
+        """Return starts and workers of the requests, given those of the members of each kind."""
         num = self.problem.num_requests
         of_request, worker = [0] * num, [0] * num
         for members, times, places in zip(self.members, starts, lanes, strict=True):
@@ -126,7 +128,7 @@ class SearchForm:
 
 
 def search_form(problem: MakespanProblem) -> SearchForm:
-    """Write a problem for the search; free wall-clock schedules all begin at the last arrival."""
+    """Convert a problem; wall-clock schedules with free idling start at the last arrival."""
     latency = problem.objective is MakespanObjective.LATENCY
     pooled = latency and problem.memory is None
     deferred = not latency and not problem.work_conserving
@@ -137,8 +139,8 @@ def search_form(problem: MakespanProblem) -> SearchForm:
     for i, (arrival, prompt, output) in enumerate(rows):
         key = (output, 0 if pooled else prompt, 0 if deferred else arrival - origin)
         groups.setdefault(key, []).append(i)
-    # Long requests first: the search meets schedules with a short drain early. Latency needs
-    # the shortest first, see `kernel.latency_to_go`.
+    # Long requests first, so that the search finds schedules with a short drain early. Latency
+    # requires the shortest first, see `states`.
     keys = sorted(groups, reverse=not latency)
     table = np.array(keys, dtype=np.int64)
     per_step, per_token = problem.rates
@@ -166,27 +168,27 @@ def search_form(problem: MakespanProblem) -> SearchForm:
     )
 
 
-#: Most slots, and most kinds, of a search.
+#: Maximum slots and kinds of a search.
 MAX_SLOTS, MAX_KINDS = 256, 256
-#: Bytes for states.
+#: Memory for states [bytes].
 _BYTES = 600_000_000
 _MAX_SCRATCH = 4096
 
 
 @dataclass(frozen=True)
 class StepSearchResult:
-    """What a search found and proved, in its own costs.
+    """Result of a search, in search costs.
 
     Parameters
     ----------
     cost : int, optional
-        Cost of a schedule better than the one known, if there is one.
+        Cost of a schedule better than the known one, if found.
     starts, lanes : list of list of int
-        Start and lane of the members of each kind, if there is one.
+        Start and lane of the members of each kind, if a schedule was found.
     bound : int
         Lower bound on every schedule.
     states : int
-        Successors generated.
+        Number of successors generated.
     """
 
     cost: int | None
@@ -197,15 +199,15 @@ class StepSearchResult:
 
 
 def is_searchable(form: SearchForm, known: int) -> bool:
-    """Return whether states fit the search's integers, and its layers memory."""
+    """Whether states fit the integers of the search, and its layers the memory."""
     ways = 1
     for count in form.count.tolist():
         ways *= count + 1
     return (
-        # Lanes have no names, so they must be alike.
+        # Lanes have no identity, so they must be equal.
         form.problem.is_symmetric
         and ways < 2**60
-        # A step costs at most what all lanes together cost in the whole schedule.
+        # The cost of a step is at most that of all lanes together over the whole schedule.
         and known * (form.lanes + 1) < MAX_COST
         and form.lanes * form.slots <= MAX_SLOTS
         and len(form.count) <= MAX_KINDS
@@ -215,12 +217,12 @@ def is_searchable(form: SearchForm, known: int) -> bool:
 
 
 class StepSearch:
-    """Searches of one form.
+    """Searches of a form.
 
     Parameters
     ----------
     form : SearchForm
-        A searchable form.
+        A form for which `is_searchable` holds.
     """
 
     def __init__(self, form: SearchForm) -> None:
@@ -235,16 +237,17 @@ class StepSearch:
     def run(
         self, known: int, width: int, most_successors: int, deadline: float = math.inf
     ) -> StepSearchResult:
-        """Look for a cost below ``known``.
+        """Search for a cost below ``known``.
 
         Parameters
         ----------
         known : int
             Cost of a known schedule.
         width : int
-            Most states expanded per layer.
+            Maximum number of states expanded per layer.
         most_successors : int
-            Most successors of a state; beyond, its own bound stands for the others.
+            Maximum number of successors of a state; beyond it, the bound of the state covers the
+            rest.
         deadline : float
             Value of `time.perf_counter` at which to stop.
         """
@@ -269,7 +272,7 @@ class StepSearch:
         return self._found(known, store)
 
     def begin(self, known: int, width: int, most_successors: int) -> tuple[Data, Store]:
-        """Return the data and a store of one state, in which nothing has started; see `run`."""
+        """Return the data and a store with the initial state; arguments as in `run`."""
         data = _data(self._form, most_successors)
         store = _store(self._form, width, self._layers)
         self._root(data, store, known)
@@ -294,7 +297,7 @@ class StepSearch:
         remember(0, store)
 
     def _narrow(self, chosen: IntArray, width: int, store: Store) -> IntArray:
-        """Keep the states of least bound; give the room of the others back."""
+        """Keep the states with the least bounds; release the rows of the others."""
         ranked = np.argsort(store.reach[chosen], kind="stable")
         left = chosen[ranked[width:]]
         counters = store.counters
@@ -310,14 +313,14 @@ class StepSearch:
         waits = store.reach[:used][store.status[:used] == OPEN]
         best = int(counters[BEST])
         bound = min(best, int(counters[DROPPED]), int(waits.min(initial=best)))
-        # A complete schedule stays open: its reach is its cost, no less than the best.
+        # A complete schedule stays open: its reach is its cost, which is at least the best.
         if counters[BEST_STATE] < 0:
             return StepSearchResult(None, [], [], bound, int(counters[GENERATED]))
         starts, lanes = self._schedule(int(counters[BEST_STATE]), store)
         return StepSearchResult(best, starts, lanes, bound, int(counters[GENERATED]))
 
     def _schedule(self, state: int, store: Store) -> tuple[list[list[int]], list[list[int]]]:
-        """Follow the parents back, then name the lanes forward."""
+        """Follow the parents back to the root, then identify the lanes on the way forward."""
         path = [state]
         while store.parent[path[-1]] >= 0:
             path.append(int(store.parent[path[-1]]))

@@ -1,8 +1,8 @@
-"""Solve the hindsight makespan problem: first schedules, bounds, a search, CP-SAT on what is left.
+"""Solve the hindsight makespan problem by first schedules, bounds, a search, and CP-SAT.
 
-Measured on random instances (docs/hindsight-makespan.md), the search proves far more than CP-SAT
-wherever a step has few successors, and CP-SAT more than the search where many slots meet free
-starts. So the search has the first part of the time, and CP-SAT, from its schedule, the rest.
+On random instances (docs/hindsight-makespan.md) the search proves far more optima than CP-SAT
+where a step has few successors. CP-SAT proves more with many slots and free starts. So the search
+gets the first part of the time, and CP-SAT continues from its schedule.
 """
 
 import time
@@ -71,26 +71,26 @@ def prepare() -> None:
         if takes_insertions(form):
             list(filled(form, UNLIMITED))
         search = StepSearch(form)
-        # Above every optimum, so that no bound ends the search at once.
+        # Above every optimum, so that the bound does not end the search immediately.
         known = 2 * form.cost(best_list(problem)[0])
         search.run(known, width=10, most_successors=100)
-        # Only large searches come to this one.
+        # Only large searches call this kernel.
         rehash(search.begin(known, width=10, most_successors=100)[1])
 
 
-#: Widths of successive searches, and most successors of a state.
+#: Width of each search, and maximum successors of a state.
 STAGES = ((100, 5_000), (3_000, 50_000), (100_000, 1_000_000), (1_000_000, 100_000_000))
-#: What each bound proves by.
+#: Description of the proof for each kind of bound.
 _PROOFS = {
     "bound": "a combinatorial bound, derived in integers",
     "cp-sat": "the bound of CP-SAT, derived in integers",
     "enumeration": "enumeration of all schedules",
     "search": "a search to its end, in integers",
 }
-#: Requests of a tiny part, which is enumerated where the search leaves it open: so many placements
-#: of a request are tried, in some 0.3 s.
+#: A part with few requests is enumerated if the search leaves it open. `_TRIED` placements of a
+#: request take some 0.3 s.
 _FEW_REQUESTS, _TRIED = 6, 30_000
-#: Share of the time limit for the search: where a step has few successors, and where many.
+#: Share of the time limit for the search with few, and with many successors per step.
 _FEW, _MANY = 0.9, 0.5
 
 
@@ -101,30 +101,31 @@ def solve_makespan(
     time_limit: TimeLimit = None,
     seed: int = 0,
 ) -> MakespanResult:
-    """Find a schedule of least objective, and the best bound within the limits.
+    """Find a schedule with minimum objective, and the best bound within the limits.
 
     Parameters
     ----------
     problem : MakespanProblem
-        Data.
+        Data of the problem.
     method : str
-        ``exact`` (ours), ``brute-force``, or a backend: ``cp-sat``, ``highs``, ``pyomo``,
+        ``exact`` (own method), ``brute-force``, or a backend: ``cp-sat``, ``highs``, ``pyomo``,
         ``pyomo:SOLVER``.
     time_limit : float or Deadline, optional
-        Wall-clock seconds. Without one, ``exact`` runs all its searches but not CP-SAT.
+        Time limit in wall-clock seconds. Without one, ``exact`` runs all its searches but not
+        CP-SAT.
     seed : int
-        Random seed of the backends; the search draws nothing.
+        Random seed of the backends; the search is deterministic.
 
     Returns
     -------
     MakespanResult
-        Of ``exact``: a schedule and a bound derived in integers, the same in each run unless the
-        time limit strikes; neither if it strikes before the first list schedule is made.
+        For ``exact``: a schedule and a bound derived in integers, deterministic unless the time
+        limit is reached. Neither exists if the limit is reached before the first list schedule.
 
     Raises
     ------
     InputError
-        If the method is unknown or the time limit negative.
+        If the method is unknown or the time limit is negative.
     CapabilityError
         If the problem is too large for a backend or for enumeration.
     """
@@ -139,10 +140,11 @@ def solve_makespan(
 
 
 def list_interval(problem: MakespanProblem) -> MakespanResult:
-    """Return the best first schedule and the combinatorial bound, whatever time they take.
+    """Return the best first schedule and the combinatorial bound, without a time limit.
 
-    First schedules are lists and, where idling is free, insertions (`filling`). Nothing is
-    searched. A time limit of 0 is another thing: it takes what is there by then.
+    First schedules are list schedules and, where idling is free, insertions (`filling`). There is
+    no search. In contrast, `solve_makespan` with a time limit of 0 returns what is available by
+    then.
     """
     prepare()
     return _Solve(MakespanProgram(problem), UNLIMITED, seed=0, searches=False).result()
@@ -150,7 +152,7 @@ def list_interval(problem: MakespanProblem) -> MakespanResult:
 
 def _exact(problem: MakespanProblem, deadline: Deadline, seed: int) -> MakespanResult:
     if deadline.seconds > 0:
-        # Loading or compiling kernels is no part of the solve.
+        # The time for loading or compiling kernels does not count.
         with deadline.stopped():
             prepare()
     return _Solve(MakespanProgram(problem), deadline, seed).result()
@@ -158,7 +160,7 @@ def _exact(problem: MakespanProblem, deadline: Deadline, seed: int) -> MakespanR
 
 @dataclass
 class _Solve:
-    """One solve, and what it has in hand: a list schedule, then better ones, part by part."""
+    """A solve and its incumbent: first a list schedule, then improvements part by part."""
 
     program: MakespanProgram
     deadline: Deadline
@@ -178,7 +180,7 @@ class _Solve:
             with self.deadline.interrupting():
                 parts = _parts(problem)
             for done, members in enumerate(parts):
-                # What a part leaves over helps the later ones.
+                # Time that a part does not use is available to later parts.
                 share = self.deadline.share(1 / (len(parts) - done))
                 self._solve_part(members, share, alone=len(parts) == 1)
         except OutOfTime:
@@ -187,7 +189,7 @@ class _Solve:
         return self._answer(late=self.deadline.is_over)
 
     def _begin(self, problem: MakespanProblem) -> None:
-        """Take a schedule and a bound at once where time may run out."""
+        """Compute a first schedule and bound immediately if there is a time limit."""
         if self.deadline.at == inf and not self.deadline.is_watched:
             self.starts, self.workers = [0] * problem.num_requests, [0] * problem.num_requests
             return
@@ -200,7 +202,7 @@ class _Solve:
         self._tell()
 
     def _solve_part(self, members: list[int], share: Deadline, *, alone: bool) -> None:
-        """Solve a part, and take what it has in hand whenever that is better."""
+        """Solve a part, and use each improvement of its schedule."""
 
         def take(hand: InHand[Schedule]) -> None:
             for i, start, worker in zip(members, *hand.schedule, strict=True):
@@ -233,7 +235,7 @@ class _Solve:
 
 
 def _parts(problem: MakespanProblem) -> list[list[int]]:
-    """Return the requests of each part of the problem that can be solved alone."""
+    """Return the requests of each part of the problem that can be solved independently."""
     free = problem.objective is MakespanObjective.WALL_CLOCK and not problem.work_conserving
     split = [list(range(problem.num_requests))] if free else segments(problem)
     return [members for members in split if members]
@@ -258,7 +260,7 @@ def _solved_part(
     if is_searchable(form, form.cost(hand.objective)):
         _search(form, hand, began + _search_share(form) * limit, tell)
     if not hand.is_closed and problem.num_requests <= _FEW_REQUESTS:
-        # What is in hand stays, whether there are too many schedules or no time is left.
+        # The incumbent is kept if there are too many schedules or no time is left.
         with suppress(CapabilityError, OutOfTime), deadline.interrupting():
             _enumerate(form, hand)
     if not hand.is_closed and limit < inf:
@@ -282,7 +284,7 @@ def _fill(
 
 
 def _search_share(form: SearchForm) -> float:
-    """Return the share of the search; free starts in many slots are what CP-SAT does better."""
+    """Return the time share of the search; CP-SAT is better with free starts in many slots."""
     crowded = form.slots > 1 and form.lanes > 2
     return _MANY if crowded and not form.conserving else _FEW
 
@@ -293,7 +295,7 @@ def _search(
     deadline: float,
     tell: Callable[[InHand[Schedule]], None],
 ) -> None:
-    """Search wider and wider."""
+    """Search with increasing widths."""
     search = StepSearch(form)
     for width, most in STAGES:
         if hand.is_closed or time.perf_counter() >= deadline:
@@ -308,7 +310,7 @@ def _search(
 
 
 def _enumerate(form: SearchForm, hand: InHand[Schedule]) -> None:
-    """Look at every schedule that is better than the one in hand."""
+    """Enumerate all schedules that are better than the incumbent."""
     best = better_than(form.problem, hand.objective, _TRIED)
     if best is not None:
         objective, starts, workers = best
@@ -319,7 +321,7 @@ def _enumerate(form: SearchForm, hand: InHand[Schedule]) -> None:
 def _close_with_cp_sat(
     form: SearchForm, hand: InHand[Schedule], deadline: Deadline, seed: int
 ) -> None:
-    """Let CP-SAT go on from the schedule, with small costs in place of exact times."""
+    """Continue with CP-SAT from the incumbent, with small costs instead of exact times."""
     problem = form.problem
     if max(form.per_step, form.per_token) > MAX_RATIONAL:
         return

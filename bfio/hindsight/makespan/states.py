@@ -1,9 +1,9 @@
-"""The states of the search: what they are, bounds on what may follow, and where they are kept.
+"""States of the search: representation, bounds on the remaining cost, and storage.
 
-A state is a row of integers: the step (or the last arrival, once every request that has not
-started has arrived), the counts of requests not started in mixed radix, and for each lane its
-slots. A slot is ``load · 2^20 + steps left`` of what runs there, 0 if free; the slots of a lane
-and the lanes are sorted, since neither has a name.
+A state is a row of integers: the step (or the last arrival, if every request that has not started
+has arrived), the counts of unstarted requests in mixed radix, and the slots of each lane. A slot
+is ``load · 2^20 + steps left`` of its request, or 0 if free. The slots of a lane and the lanes are
+sorted, since neither has an identity.
 """
 
 from typing import NamedTuple
@@ -15,18 +15,18 @@ from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
-#: Bits of a slot that hold the steps left.
+#: Number of bits of a slot for the steps left.
 LEFT_BITS = 20
 LEFT_MASK = 2**LEFT_BITS - 1
-#: Columns of a state before its slots.
+#: Number of columns of a state before its slots.
 HEAD = 2
 
 
 class Data(NamedTuple):
-    """The kinds and the rules; see `SearchForm`.
+    """Kinds and rules of a search; see `SearchForm`.
 
-    ``radix`` weighs the counts of a state; ``last_arrival`` and ``most_successors`` (of a state)
-    are numbers; ``memory`` is what a lane holds at most, 0 for no limit.
+    ``radix`` holds the weights of the counts in a state; ``last_arrival`` and ``most_successors``
+    (of a state) are numbers; ``memory`` is the maximum of a lane, 0 for no limit.
     """
 
     arrival: IntArray
@@ -47,27 +47,27 @@ class Data(NamedTuple):
 
 @entry_point
 def first_reach(slots: IntArray, data: Data, scratch: IntArray) -> int:
-    """Return a bound on the cost of everything, from the state in which nothing has started."""
+    """Return a bound on the total cost from the state in which no request has started."""
     return to_go(slots, data, data.counts, 0, scratch)
 
 
 @compilable
 def to_go(slots: IntArray, data: Data, waiting: IntArray, step: int, scratch: IntArray) -> int:
-    """Return a bound on the cost of all steps from a state on.
+    """Return a lower bound on the cost of all steps from a state on.
 
     Parameters
     ----------
     slots : IntArray
-        Slots of the state, lane after lane.
+        Slots of the state, lane by lane.
     data : Data
         Kinds and costs.
     waiting : IntArray
-        Shape (C,): how many of each kind have not started.
+        Shape (C,): number of unstarted requests of each kind.
     step : int
-        The step of the state.
+        Step of the state.
     scratch : IntArray
-        Longer than any request and any load, twice; its first row is used for steps, its second
-        for heights.
+        Work array, longer than any request and any load, with a row for steps and a row for
+        heights.
     """
     if data.per_present:
         return _latency_to_go(slots, data, waiting, step, scratch[0])
@@ -76,10 +76,10 @@ def to_go(slots: IntArray, data: Data, waiting: IntArray, step: int, scratch: In
 
 @compilable
 def _peaks_to_go(slots: IntArray, data: Data, waiting: IntArray, scratch: IntArray) -> int:
-    """Bound the costs of steps and peaks.
+    """Return a bound on the remaining costs of steps and peaks.
 
-    The bounds are those of `formulations.hindsight_makespan.bound` on what is left of the
-    requests, and the sum of the peaks that the running requests alone cause.
+    It combines the bounds of `formulations.hindsight_makespan.bound` for the remaining work with
+    the sum of the peaks of the running requests alone.
     """
     lanes, load, output = data.lanes, data.load, data.output
     total_slots = len(slots)
@@ -142,7 +142,7 @@ def _layers(
             drain[output[c] - 1] = max(drain[output[c] - 1], load[c] + output[c] - 1)
     for v in range(1, top + 1):
         entries[v] += entries[v - 1]
-    # drain[j]: largest load with j steps to go; as j grows it falls.
+    # drain[j] is the maximum load with j steps to go, made non-increasing in j.
     for j in range(longest - 2, -1, -1):
         drain[j] = max(drain[j], drain[j + 1])
     above, part, total = 0, 0, 0
@@ -158,11 +158,11 @@ def _layers(
 def _latency_to_go(
     slots: IntArray, data: Data, waiting: IntArray, step: int, ready: IntArray
 ) -> int:
-    """Bound the latency that requests gather from a step on.
+    """Return a bound on the latency that accumulates from a step on.
 
-    With arrivals ignored, shortest first on machines that are free when their slots are is
-    optimal, so kinds must be sorted by output; then the steps before the arrivals are given back.
-    And each request needs its steps.
+    Without arrivals, shortest first on machines that become available with the slots is optimal;
+    kinds must be sorted by output. Then the steps before the arrivals are subtracted. In addition,
+    each request needs its own steps.
     """
     running = 0
     for j in range(len(slots)):
@@ -183,7 +183,7 @@ def _latency_to_go(
 
 @compilable
 def sort_row(row: IntArray, lanes: int, order: IntArray) -> None:
-    """Sort the slots of each lane, then the lanes, largest first; ``order`` follows the lanes."""
+    """Sort the slots of each lane, then the lanes, largest first; ``order`` tracks the lanes."""
     per_lane = len(row) // lanes
     for lane in range(lanes):
         order[lane] = lane
@@ -224,7 +224,7 @@ def _hash(row: IntArray) -> int:
 
 @compilable
 def find(row: IntArray, rows: IntArray, table: IntArray) -> int:
-    """Return the place of a row in the hash table: its own, or the free one where it belongs."""
+    """Return the place of a row in the hash table, or the free place for it."""
     mask = len(table) - 1
     place = _hash(row) & mask
     while table[place] >= 0:
@@ -240,20 +240,20 @@ def find(row: IntArray, rows: IntArray, table: IntArray) -> int:
     return int(place)
 
 
-#: What a state is.
+#: Status of a state.
 OPEN, EXPANDED, GONE = 0, 1, 2
-#: Places in ``counters``.
+#: Entries of ``counters``.
 USED, FREE, BEST, BEST_STATE, DROPPED, HASHED, GENERATED = range(7)
 
 
 class Store(NamedTuple):
-    """States, one per index.
+    """Stored states, one per index.
 
-    ``rows`` (see `kernel`), ``cost`` so far, ``reach`` a bound on the whole, ``when`` the step,
-    ``parent``, ``action`` (lane · C + kind of each start, −1 after the last), ``order`` (the lane
-    of the parent that each lane was), ``after`` the next state of the same layer, ``status``;
-    ``head`` the first state of each layer, ``table`` the hash table, ``spare`` indices to reuse,
-    ``counters``.
+    ``rows`` (see the module docstring), ``cost`` so far, ``reach``, a bound on the total cost,
+    ``when``, the step, ``parent``, ``action`` (lane · C + kind of each start, −1 after the last),
+    ``order`` (the parent's index of each lane), ``after``, the next state of the layer, and
+    ``status``. ``head`` is the first state of each layer, ``table`` the hash table, ``spare`` the
+    released indices; then ``counters``.
     """
 
     rows: IntArray
@@ -273,16 +273,17 @@ class Store(NamedTuple):
 
 @compilable(allocates=True)
 def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store: Store) -> int:
-    """Return the index at which to write a state; −1 if it is known as cheap, or there is no room.
+    """Return the index for a new state; −1 if it is already known as cheaply, or there is no row.
 
     Parameters
     ----------
     row : IntArray
         The state.
     cost, reach, step, layer : int
-        Its cost so far, its bound, its step and its layer.
+        Cost so far, bound, step and layer of the state.
     store : Store
-        Takes its row; whatever cannot be kept bounds the rest by its reach.
+        Receives the state; a state without a row lowers the bound of the dropped ones to its
+        reach.
     """
     counters = store.counters
     place = find(row, store.rows, store.table)
@@ -322,13 +323,13 @@ def _new_index(store: Store) -> int:
 
 @entry_point
 def remember(index: int, store: Store) -> None:
-    """Keep the place of a state in the hash table."""
+    """Store the index of a state in the hash table."""
     store.table[find(store.rows[index], store.rows, store.table)] = index
 
 
 @entry_point
 def collect(layer: int, store: Store) -> IntArray:
-    """Return the open states of a layer that may beat the best."""
+    """Return the open states of a layer whose bound is below the incumbent."""
     count = 0
     index = store.head[layer]
     while index >= 0:
@@ -347,7 +348,7 @@ def collect(layer: int, store: Store) -> IntArray:
 
 @entry_point
 def rehash(store: Store) -> None:
-    """Forget the places of states that can no longer be met."""
+    """Rebuild the hash table without discarded states."""
     store.table[:] = -1
     store.counters[HASHED] = 0
     for index in range(store.counters[USED]):

@@ -1,6 +1,7 @@
-"""Fluid programs: `formulations.fluid`. Continuous, so objectives are fractions.
+"""Fluid programs (`formulations.fluid`) and thresholds of WAIT and Nested WAIT.
 
-Thresholds of WAIT and Nested WAIT: `formulations.thresholds`.
+Fluid programs are continuous, so their objectives are fractions. Thresholds: see
+`formulations.thresholds`.
 """
 
 from abc import abstractmethod
@@ -37,10 +38,10 @@ Routing = tuple[tuple[Fraction, ...], ...]
 
 
 class Fluid(Kind):
-    """What classes of requests a memory sustains; certificates are dual prices."""
+    """Throughput of classes of requests under a memory; certificates are dual prices."""
 
     minimised = False
-    #: Fields of its certificates.
+    #: Names of the certificate fields.
     prices: ClassVar[tuple[str, ...]] = ("work_prices",)
 
     def read(self, document: Any) -> FluidProblem:
@@ -59,7 +60,7 @@ class Fluid(Kind):
         return tuple(rows)
 
     def certified_bound(self, problem: FluidProblem, certificate: Mapping[str, Any]) -> Value:
-        """Return what the prices prove."""
+        """Return the bound that the prices prove."""
         check_certificate(certificate, {"prices": self.prices})
         work = fractions_of(certificate["work_prices"], "certificate.work_prices")
         if len(work) != len(problem.workers):
@@ -70,17 +71,17 @@ class Fluid(Kind):
     def _bound(
         self, problem: FluidProblem, work: tuple[Fraction, ...], certificate: Mapping[str, Any]
     ) -> Value:
-        """Return what the prices prove, or raise `InputError`."""
+        """Return the bound that the prices prove, or raise `InputError`."""
 
 
 class Throughput(Fluid):
-    """The most stages, or decode tokens, per second."""
+    """Maximum stages, or decode tokens, per second."""
 
     fluid_program = "throughput"
     prices = ("work_prices", "rate_prices")
 
     def judge(self, problem: FluidProblem, solution: Routing) -> Judged:
-        """Return the throughput and what is violated."""
+        """Return the throughput and the violations."""
         violated = admission_violations(problem, solution)
         return Judged(throughput_of(problem, solution, self.fluid_objective), violated)
 
@@ -92,7 +93,7 @@ class Throughput(Fluid):
             raise InputError("certificate.rate_prices", f"{len(rates)}", "give one per class")
         refused = admission_price_violations(problem, work, rates, self.fluid_objective)
         if refused:
-            what = f"pays too little at {next(iter(refused))}"
+            what = f"dual prices are infeasible at {next(iter(refused))}"
             raise InputError("certificate", what, "solve again")
         return admission_bound(problem, work, rates)
 
@@ -116,7 +117,7 @@ class Decode(Throughput):
 
 
 class Margin(Fluid):
-    """The largest factor on all rates that the workers sustain."""
+    """Maximum factor on all rates that the workers sustain."""
 
     name = "fluid-margin"
     command = "bfio fluid"
@@ -124,7 +125,7 @@ class Margin(Fluid):
     fluid_program = "margin"
 
     def judge(self, problem: FluidProblem, solution: Routing) -> Judged:
-        """Return the factor that a routing serves, and what is violated."""
+        """Return the factor that a routing serves, and the violations."""
         served = (
             sum(row, Fraction(0)) / kind.rate
             for kind, row in zip(problem.classes, solution, strict=True)
@@ -137,12 +138,12 @@ class Margin(Fluid):
     ) -> Value:
         bound = margin_bound(problem, work)
         if bound is None:
-            raise InputError("certificate", "the prices say nothing", "solve again")
+            raise InputError("certificate", "the prices prove no bound", "solve again")
         return bound
 
 
 class Thresholds(Kind):
-    """Thresholds of least memory; the bound is the iteration from all ones, derived again."""
+    """Thresholds with minimum memory; the bound is recomputed by iteration from all ones."""
 
     unit = "tokens"
 
@@ -151,18 +152,18 @@ class Thresholds(Kind):
         return integers(document, "thresholds", len(problem.weights))
 
     def judge(self, problem: ThresholdProblem, solution: tuple[int, ...]) -> Judged:
-        """Return the memory of a full batch and what is violated."""
+        """Return the memory of a full batch and the violations."""
         violated = threshold_violations(problem, solution)
         return Judged(policy_memory(problem.weights, solution), violated)
 
     def certified_bound(self, problem: ThresholdProblem, certificate: Mapping[str, Any]) -> int:
-        """Return the least memory."""
+        """Return the minimum memory."""
         check_certificate(certificate, {"iteration": ()})
         return certified_memory(problem)
 
 
 class Wait(Thresholds):
-    """WAIT, whose thresholds keep up with the arrivals."""
+    """WAIT, with thresholds that keep up with the arrivals."""
 
     name = "wait"
     command = "bfio fluid"
@@ -173,7 +174,7 @@ class Wait(Thresholds):
 
 
 class NestedWait(Thresholds):
-    """Nested WAIT, which does not know output lengths."""
+    """Nested WAIT, for unknown output lengths."""
 
     name = "nested-wait"
     command = "bfio fluid --nested"

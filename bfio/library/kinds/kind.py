@@ -1,6 +1,6 @@
-"""What the library asks of a kind of problem: read it, judge a solution, re-derive a bound.
+"""Interface of a kind of problem: read it, check a solution, recompute a bound.
 
-A kind knows problem data, checkers and verifiers of `formulations`, and no solver.
+A kind uses problem data, checkers and verifiers of `formulations`, and no solver.
 """
 
 from abc import ABC, abstractmethod
@@ -14,20 +14,20 @@ from formulations.documents import check_keys, check_list
 from formulations.errors import InputError, use_one_of
 from formulations.fluid import FluidObjective
 
-#: Kind of a certificate that holds nothing: the bound follows from the problem by a formula.
+#: Kind of an empty certificate: the bound follows from the problem by a formula.
 CLOSED_FORM = "closed-form"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What the checker says of a solution.
+    """Evaluation of a solution by the checker.
 
     Parameters
     ----------
     objective : int or Fraction
-        Recomputed from the problem, exactly; scaled as the problem is.
+        Exact objective, recomputed from the problem, in the scale of the problem.
     violations : mapping
-        Violated constraints and by how much; empty if it is feasible.
+        Violated constraints and the amounts; empty if the solution is feasible.
     """
 
     objective: Value
@@ -35,20 +35,20 @@ class Judged:
 
 
 class Kind(ABC):
-    """One kind of problem.
+    """A kind of problem.
 
     Attributes
     ----------
     name : str
-        As entries name it.
+        Name in entries.
     command : str
-        How `bfio` solves a document of it.
+        Command of `bfio` that solves a problem document of this kind.
     unit : str
-        Of objectives.
+        Unit of objectives.
     minimised : bool
-        Whether less is better.
+        Whether the objective is minimised.
     fluid_program, fluid_objective : str
-        What of a fluid problem is written for other solvers, and by which objective; empty for
+        Program of a fluid problem that is written for other solvers, and its objective; empty for
         other problems.
     """
 
@@ -61,66 +61,66 @@ class Kind(ABC):
 
     @abstractmethod
     def read(self, document: Any) -> Any:
-        """Return the problem that a document holds.
+        """Return the problem in a document.
 
         Raises
         ------
         InputError
-            If it holds none.
+            If the document has no valid problem.
         """
 
     @abstractmethod
     def solution(self, problem: Any, document: Mapping[str, Any]) -> Any:
-        """Return the solution that a document holds: an answer with ``--json``, or its fields.
+        """Return the solution in a document: an answer with ``--json``, or its fields.
 
         Raises
         ------
         InputError
-            If it holds none.
+            If the document has no valid solution.
         """
 
     @abstractmethod
     def judge(self, problem: Any, solution: Any) -> Judged:
-        """Return the objective of a solution and what it violates."""
+        """Return the objective of a solution and its violations."""
 
     @abstractmethod
     def certified_bound(self, problem: Any, certificate: Mapping[str, Any]) -> Value:
-        """Return the bound that a certificate proves, derived again from the problem.
+        """Return the bound that a certificate proves, recomputed from the problem.
 
         Raises
         ------
         InputError
-            If it proves none.
+            If the certificate proves no bound.
         """
 
     def program(self, problem: Any) -> Any | None:
-        """Return the `Formulation` whose files other solvers read; None if there is none."""
+        """Return the `Formulation` to write for other solvers; None if there is none."""
         return None
 
     def scale(self, problem: Any) -> int:
-        """Return how many units of objective and bound make one unit of the problem's own."""
+        """Return the number of units of objective and bound per unit of the problem."""
         return 1
 
     def is_better(self, value: Value, than: Value | None) -> bool:
-        """Return whether an objective is better than another; anything is better than none."""
+        """Return whether an objective is better than another; every one is better than None."""
         if than is None:
             return True
         return value < than if self.minimised else value > than
 
     def is_tighter(self, bound: Value, than: Value | None) -> bool:
-        """Return whether a bound says more than another; anything says more than none."""
+        """Return whether a bound is tighter than another; every one is tighter than None."""
         if than is None:
             return True
         return bound > than if self.minimised else bound < than
 
 
 def field_of(document: object, name: str) -> list[Any]:
-    """Return the list that a document of a solution has under a name.
+    """Return the list with a name in a document.
 
     Raises
     ------
     InputError
-        If there is none.
+        If there is no list with this name.
     """
     if not isinstance(document, Mapping) or document.get(name) is None:
         raise InputError(name, "missing", f'give a JSON object with "{name}", as --json prints it')
@@ -130,12 +130,12 @@ def field_of(document: object, name: str) -> list[Any]:
 def integers(
     document: object, name: str, length: int, *, or_none: bool = False
 ) -> tuple[Any, ...]:
-    """Return a field of so many integers (or nulls).
+    """Return a field with ``length`` integers (or nulls).
 
     Raises
     ------
     InputError
-        If it is none.
+        If the field is something else.
     """
     values = field_of(document, name)
     if len(values) != length:
@@ -147,12 +147,12 @@ def integers(
 
 
 def fractions_of(values: object, where: str) -> tuple[Fraction, ...]:
-    """Return the fractions of a list of texts.
+    """Return the fractions in a list of texts.
 
     Raises
     ------
     InputError
-        If it is none.
+        If the values are something else.
     """
     return tuple(
         Fraction(read_value(value, f"{where}[{i}]"))
@@ -161,19 +161,19 @@ def fractions_of(values: object, where: str) -> tuple[Fraction, ...]:
 
 
 def check_certificate(certificate: object, known: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the kind of a certificate that has the fields of its kind, and no other.
+    """Return the kind of a certificate after checking that it has exactly the fields of its kind.
 
     Parameters
     ----------
     certificate : object
-        The document.
+        The certificate document.
     known : mapping
-        Fields of each kind, beside ``kind``.
+        Fields of each kind, without ``kind``.
 
     Raises
     ------
     InputError
-        If it is none.
+        If the document is not a valid certificate.
     """
     kind = str(certificate.get("kind")) if isinstance(certificate, Mapping) else ""
     if kind not in known:

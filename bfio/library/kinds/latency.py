@@ -22,7 +22,7 @@ from formulations.hindsight_latency import (
 
 
 class Latency(Kind):
-    """When each request starts under one KV cache."""
+    """Starts of requests with one KV cache."""
 
     name = "latency"
     command = "bfio hindsight"
@@ -37,7 +37,7 @@ class Latency(Kind):
         return integers(document, "starts", problem.num_requests)
 
     def judge(self, problem: LatencyProblem, solution: tuple[int, ...]) -> Judged:
-        """Return the total latency and what is violated."""
+        """Return the total latency and the violations."""
         return Judged(total_latency(problem, solution), violations(problem, solution))
 
     def certified_bound(self, problem: LatencyProblem, certificate: Mapping[str, Any]) -> int:
@@ -58,7 +58,7 @@ class Latency(Kind):
 
 
 def written_prices(certificate: PriceCertificate) -> dict[str, Any]:
-    """Return the document of prices: the cells, and for each round a price of each."""
+    """Return prices as JSON: the cells, and a row of prices per round."""
     cells = sorted({cell for row in certificate.prices.values() for cell in row})
     rounds = range(max(certificate.prices, default=-1) + 1)
     rows = [certificate.prices.get(now, {}) for now in rounds]
@@ -71,12 +71,12 @@ def written_prices(certificate: PriceCertificate) -> dict[str, Any]:
 
 
 def read_prices(document: Mapping[str, Any]) -> PriceCertificate:
-    """Return what `written_prices` wrote.
+    """Read the output of `written_prices`.
 
     Raises
     ------
     InputError
-        If it holds anything but integers, as many to a round as there are cells.
+        If it contains values other than integers, or a round has not one price per cell.
     """
     pairs = [integers({"cell": cell}, "cell", 2) for cell in field_of(document, "cells")]
     if len(set(pairs)) != len(pairs):

@@ -14,7 +14,7 @@ from formulations.hindsight_makespan.problem import Schedule
 
 
 class Makespan(Kind):
-    """When and where each request starts on barrier-synchronised workers."""
+    """Starts and workers of requests on barrier-synchronised workers."""
 
     name = "makespan"
     command = "bfio makespan"
@@ -30,12 +30,12 @@ class Makespan(Kind):
         return integers(document, "starts", n), integers(document, "workers", n)
 
     def judge(self, problem: MakespanProblem, solution: Schedule) -> Judged:
-        """Return the scaled objective and what is violated."""
+        """Return the scaled objective and the violations."""
         violated = violations(problem, *solution)
         return Judged(0 if violated else objective_value(problem, *solution), violated)
 
     def certified_bound(self, problem: MakespanProblem, certificate: Mapping[str, Any]) -> int:
-        """Return the bound by packing, peaks and completions."""
+        """Return the maximum of the bounds by packing, peaks and completions."""
         check_certificate(certificate, {CLOSED_FORM: ()})
         return lower_bound(problem)
 
@@ -46,5 +46,5 @@ class Makespan(Kind):
         return MakespanProgram(problem)
 
     def scale(self, problem: MakespanProblem) -> int:
-        """Return that of times."""
+        """Return the scale of times."""
         return problem.scale

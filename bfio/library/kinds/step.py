@@ -21,16 +21,16 @@ from formulations.step.bound import interval_relaxation
 from formulations.step.certificate import Certificate, certified_bound
 from formulations.step.check import brute_force
 
-#: Kind of a certificate that holds nothing: a tiny problem is looked at whole.
+#: Kind of an empty certificate: a tiny problem is enumerated.
 EVERY_ASSIGNMENT = "every-assignment"
-#: Kind of multipliers of the interval relaxation.
+#: Kind of certificate with multipliers of the interval relaxation.
 INTERVAL = "interval"
-#: Fields of the certificates that are not of the exact method.
+#: Fields of certificates that do not come from the exact method.
 _OTHER_KINDS = {CLOSED_FORM: (), EVERY_ASSIGNMENT: (), INTERVAL: ("flow", "price")}
 
 
 class Step(Kind):
-    """Which waiting request goes to which worker at one step."""
+    """Assignment of waiting requests to workers at one step."""
 
     name = "step"
     command = "bfio solve"
@@ -47,14 +47,14 @@ class Step(Kind):
         return integers(document, "assignment", problem.num_requests, or_none=True)
 
     def judge(self, problem: StepProblem, solution: tuple[int | None, ...]) -> Judged:
-        """Return the scaled objective and what is violated."""
+        """Return the scaled objective and the violations."""
         violated = violations(problem, solution)
         strangers = any(name.startswith("worker[") for name in violated)
         objective = 0 if strangers else problem.objective_value(solution)
         return Judged(objective, violated)
 
     def certified_bound(self, problem: StepProblem, certificate: Mapping[str, Any]) -> int:
-        """Return the bound by the one verifier of step certificates, or one that needs none."""
+        """Return the bound by the verifier of the certificate's kind."""
         if certificate.get("kind") in _OTHER_KINDS:
             kind = check_certificate(certificate, _OTHER_KINDS)
             if kind == INTERVAL:
@@ -65,7 +65,7 @@ class Step(Kind):
         except InputError:
             raise
         except (TypeError, ValueError, IndexError, OverflowError) as error:
-            # Verifiers trust the types of a `Certificate`, which a document need not have.
+            # Verifiers assume the types of `Certificate`, which a document may violate.
             raise InputError("certificate", f"malformed ({error})", "solve again") from None
 
     def program(self, problem: StepProblem) -> Any:
@@ -75,22 +75,22 @@ class Step(Kind):
         return StepProgram(problem)
 
     def scale(self, problem: StepProblem) -> int:
-        """Return that of the discount weights."""
+        """Return the scale of the discount weights."""
         return problem.scale
 
 
 def _interval_bound(problem: StepProblem, certificate: Mapping[str, Any]) -> int:
-    """Return the bound of multipliers; the flow is a line per worker, a number per step."""
+    """Return the bound of multipliers; the flow has a row per worker and a column per step."""
     relaxation = interval_relaxation(problem)
     if relaxation is None:
-        raise InputError("certificate.kind", INTERVAL, "it covers requests that grow alike only")
+        raise InputError("certificate.kind", INTERVAL, "it only covers requests with equal growth")
     (price,) = integers({"price": [certificate["price"]]}, "price", 1)
     width = relaxation.times.shape[1]
     flow = [integers({"flow": line}, "flow", width) for line in field_of(certificate, "flow")]
     if max(map(abs, (price, *(y for line in flow for y in line)))) > sum(problem.weights) * len(
         relaxation.times
     ):
-        raise InputError("certificate.flow", "beyond all supplies", "solve again")
+        raise InputError("certificate.flow", "larger than all supplies", "solve again")
     return relaxation.bound(np.array(flow, dtype=np.int64), price)
 
 
@@ -102,7 +102,7 @@ def _least_of_all(problem: StepProblem) -> int:
 
 
 def written_certificate(certificate: Certificate) -> dict[str, Any]:
-    """Return the document of a certificate: its fields that differ from their defaults."""
+    """Return a certificate as JSON: the fields that differ from their defaults."""
     return {
         field.name: value
         for field in fields(certificate)
@@ -111,12 +111,12 @@ def written_certificate(certificate: Certificate) -> dict[str, Any]:
 
 
 def read_certificate(document: Mapping[str, Any]) -> Certificate:
-    """Return what `written_certificate` wrote, whatever fields certificates have.
+    """Read the output of `written_certificate`.
 
     Raises
     ------
     InputError
-        If a field is unknown, or holds anything but integers.
+        If a field is unknown, or contains values other than integers.
     """
     names = tuple(field.name for field in fields(Certificate))
     check_keys(document, "certificate", ("kind", "bound"), names)

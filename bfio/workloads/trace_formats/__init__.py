@@ -1,8 +1,8 @@
-"""The trace formats, found by being in this folder.
+"""The trace formats, discovered from the modules of this folder.
 
-A module that defines ``FORMAT``, a `TraceFormat`, is enough to add one; one that defines several
-has them in ``FORMATS``. A package outside adds
-one through an entry point in the group ``bfio.trace_readers`` that names such an object.
+To add a format, add a module that defines ``FORMAT``, a `TraceFormat`, or several formats in
+``FORMATS``. Another package adds one through an entry point in the group ``bfio.trace_readers``
+that refers to a `TraceFormat`.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ ENTRY_POINT_GROUP = "bfio.trace_readers"
 
 
 def formats() -> tuple[TraceFormat, ...]:
-    """Return every known format: built-in ones by name, then those of entry points by name.
+    """Return all known formats: built-in ones by name, then those of entry points by name.
 
     Raises
     ------
     InputError
-        If an entry point cannot be loaded, is no `TraceFormat`, or reuses a name.
+        If an entry point cannot be loaded, is not a `TraceFormat`, or reuses a name.
     """
     found: dict[str, TraceFormat] = {}
     for origin, candidate in (*members(__name__, __path__, "FORMAT"), *_installed()):

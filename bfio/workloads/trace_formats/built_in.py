@@ -1,24 +1,24 @@
-"""The formats that are read besides Vidur's timed one, which is the model for one more.
+"""Built-in trace formats except Vidur's timed one, which serves as the template for new ones.
 
 - *AIBrix*: times in seconds, rows in no particular order.
-- *Azure 2023*: naive time stamps with seven fractional digits. *Azure 2024*: UTC offsets; rows
+- *Azure 2023*: local timestamps with seven fractional digits. *Azure 2024*: UTC offsets; rows
   with and without a fraction are mixed. Both have the same columns.
 - *BurstGPT*, releases 1 and 2: whole seconds from midnight of the first day; failed requests are
-  rows with 0 response tokens. Release 3: two more columns, in the middle, and times written as
+  rows with 0 response tokens. Release 3 has two more columns, in the middle, and times written as
   floats; ``Session ID`` is empty on rows of the API log and is not read.
 - *Etalon* (and Vidur's untimed files): token counts only. The published files also have
-  ``num_total_tokens`` and ``pd_ratio``. Neither is read: forks of the format write prefill/decode
-  and decode/prefill under that one name.
+  ``num_total_tokens`` and ``pd_ratio``. Neither is read: forks of the format use that name for
+  both prefill/decode and decode/prefill.
 - *Mooncake*: JSON Lines, times in milliseconds. Prompts are equal if their lengths and the hashes
-  of all their blocks of 512 tokens are: the last block may be shorter, and its hash is one of what
-  it holds.
-- *This project's own*: seconds since the start of the trace, or a blank column. Times are kept as
-  they are, so that a window cut out of a longer trace keeps its place in it.
-- *Qwen-Bailian*: JSON Lines, times in seconds under the name that Mooncake has for milliseconds.
-  Its ``hash_ids`` are of blocks of 16 tokens and are not read.
-- *TraceLab*: rounds of agents, whose prompts are what was said before and what is new. A round
-  begins when the one before has ended and its tool has answered, so rounds have no arrival times;
-  ``arrival_time``, where it is there, is that of the session.
+  of all their blocks of 512 tokens are equal. The last block may be shorter; its hash covers its
+  actual tokens.
+- *This project's own*: seconds since the start of the trace, or a blank column. Times are kept
+  unchanged, so that a window of a longer trace keeps its position.
+- *Qwen-Bailian*: JSON Lines, times in seconds in a column that Mooncake uses for milliseconds.
+  Its ``hash_ids`` are for blocks of 16 tokens and are not read.
+- *TraceLab*: rounds of agents, whose prompts consist of the earlier conversation and new text. A
+  round starts when the previous one has ended and its tool has answered, so rounds have no arrival
+  times; ``arrival_time``, if present, belongs to the session.
 """
 
 from bfio.workloads.column_choice import is_moment
@@ -36,7 +36,7 @@ from bfio.workloads.trace_format import (
 
 
 def _azure(name: str, year: str, source: str, text: TimeText) -> TraceFormat:
-    """Return one of the two formats with these columns; how times are written tells which."""
+    """Return one of the two Azure formats, which differ in the format of times."""
     time = TimeColumn("TIMESTAMP", text)
     return TraceFormat(
         name=name,
@@ -66,15 +66,15 @@ def _mooncake_key(row: Row) -> tuple[int, bytes] | None:
     """Return length and hashes of a prompt; None if its row has no hashes."""
     prompt = token_count(row, "input_length")
     hashes = _MOONCAKE_HASHES(row, prompt)
-    # As bytes, which compare faster than arrays and can be keys.
+    # Bytes compare faster than arrays and are hashable.
     return None if hashes is None else (prompt, hashes.tobytes())
 
 
-#: May be left out: equal prompts have equal cells.
+#: Optional column: equal cells for equal prompts.
 KEYS = KeyColumn("prompt_key")
-#: May be left out: hashes of the blocks of a prompt, with spaces between them.
+#: Optional column: hashes of the blocks of a prompt, separated by spaces.
 HASHES = HashColumn("block_hashes")
-#: The format of this project.
+#: This project's own format.
 OWN = TraceFormat(
     name="bfio",
     description="this project's own format (what `bfio traces convert` writes)",
@@ -121,14 +121,14 @@ FORMATS = (
         source="project-etalon/etalon; Agrawal et al., Georgia Tech",
         columns=("num_prefill_tokens", "num_decode_tokens"),
         parse=RequestColumns("num_prefill_tokens", "num_decode_tokens"),
-        # With times it would be another format.
+        # A file with times has another format.
         accepts=lambda row: not any(is_moment(name) for name in row),
     ),
     TraceFormat(
         name="mooncake",
         description="Mooncake traces (Kimi; JSON Lines, milliseconds)",
         source="kvcache-ai/Mooncake; Qin et al., FAST 2025",
-        # Without hashes the same names are in use for times in seconds.
+        # Other files use the names without hashes for times in seconds.
         columns=("timestamp", "input_length", "output_length", "hash_ids"),
         parse=RequestColumns(
             "input_length",
