@@ -347,10 +347,11 @@ def _leap(conditions: ThresholdConditions, vector: tuple[int, ...]) -> tuple[int
 
     Let ``n(D)`` be the least vector if batches last D, and ``f(D) = ΔT(n(D)) − D``; a solution is
     ``n(D)`` with ``f(D) = 0``. If all ``Λ_gi·Π`` are whole, ``n(D + Π) = n(D) + Λ·Π`` and ``f(D +
-    Π) = f(D) − (1 − load)·Π``. Between its breaks, where n changes, f decreases. Let m be the least
-    infimum of f before a break in one period. As long as ``k·(1 − load)·Π < m``, f is positive in
-    the k-th period after it, save that it may reach 0 after the last break, where n is what it is
-    at the end. So one can go on from the end of the last such period.
+    Π) = f(D) − (1 − load)·Π``. Between its breaks, where n changes, f decreases. Let m be the
+    smallest infimum of f before a break in one period. As long as ``k·(1 − load)·Π < m``, f is
+    positive in the k-th period after it, except that it may reach 0 after the last break, where n
+    equals its value at the end of the period. The iteration can therefore continue from the end of
+    the last period of this kind.
     """
     chains, arriving = conditions.chains, conditions.arriving
     if not all(isinstance(a, BatchArrivals) for a in conditions.arrivals):
