@@ -1,4 +1,4 @@
-"""Integer arrays with named errors: how numbers from outside become problem data."""
+"""Validate numbers from users as integer arrays; errors name the offending entry."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
@@ -21,8 +21,8 @@ def integer_vector(
 ) -> IntArray:
     """Return ``values`` as a read-only int64 vector, each entry checked by `integer`.
 
-    Lists, tuples, arrays, and whatever turns into an array: series of pandas or polars, arrays of
-    pyarrow.
+    Accepts lists, tuples, arrays, and objects that convert to an array, such as pandas or polars
+    series and pyarrow arrays.
     """
     values = plain_array(values)
     if isinstance(values, np.ndarray):
@@ -72,7 +72,7 @@ def integer_matrix(
 
 
 def check_length(array: NDArray[Any], length: int, where: str, per: str) -> None:
-    """Refuse an array of another length, telling what it has one entry per."""
+    """Refuse an array of another length; ``per`` names the item that each entry belongs to."""
     if len(array) != length:
         raise InputError(
             where, f"{len(array)} entries where {length} are expected", f"give one per {per}"
@@ -80,7 +80,7 @@ def check_length(array: NDArray[Any], length: int, where: str, per: str) -> None
 
 
 def optional_vector(values: object, where: str, length: int, minimum: int) -> IntArray | None:
-    """Return one integer per worker, if there are any; see `integer_vector`."""
+    """Return one integer per worker, or None if ``values`` is None; see `integer_vector`."""
     if values is None:
         return None
     vector = integer_vector(values, where, minimum=minimum)
@@ -89,7 +89,7 @@ def optional_vector(values: object, where: str, length: int, minimum: int) -> In
 
 
 def optional_flags(values: object, where: str, length: int) -> BoolArray | None:
-    """Return one flag per request, if there are any, as a read-only vector."""
+    """Return one flag per request as a read-only vector, or None if ``values`` is None."""
     if values is None:
         return None
     values = plain_array(values)
@@ -117,7 +117,7 @@ def read_columns(
     where : str
         Its name, used in errors.
     columns : mapping
-        Name to the least value and what stands where it is missing; None if it must be there.
+        Name to (minimum, default); a default of None makes the column required.
     maximum : int
         Largest value.
 
@@ -143,7 +143,7 @@ def read_columns(
 
 
 def plain_array(values: object) -> object:
-    """Return an array of numbers as such, and one of objects as a list; all else as it is."""
+    """Return arrays of numbers unchanged, arrays of objects as lists, other values as they are."""
     if not isinstance(values, np.ndarray | Sequence) and hasattr(values, "__array__"):
         values = np.asarray(values)
     is_of_objects = isinstance(values, np.ndarray) and values.dtype == object

@@ -1,9 +1,9 @@
-"""Until when a solve may go on: one clock for all of its phases.
+"""The time limit of a solve: one clock for all of its phases.
 
-Loops ask the clock themselves. Code that cannot, such as Pyomo's while it states and compiles a
-model, is interrupted: only where it is Python alone, and where what it leaves is thrown away. A
-native solver has a limit of its own. What none of these reaches (one long call of a kernel) ends
-late here; the command line then ends the process (`bfio.cli.guard`) with what was told last.
+Our own loops check the clock. Code that does not, such as Pyomo while it states and compiles a
+model, is interrupted, but only if it is pure Python and its partial results are discarded. A
+native solver gets its own time limit. A long call of a compiled kernel cannot be stopped and ends
+late; the command line then ends the process (`bfio.cli.guard`) with the last reported answer.
 """
 
 import copy
@@ -21,33 +21,33 @@ from formulations.errors import InputError
 
 
 class OutOfTime(Exception):  # noqa: N818 - an end, not an error
-    """The deadline came before there was an answer."""
+    """The deadline passed before there was an answer."""
 
 
 class Watcher(Protocol):
-    """Who follows a solve."""
+    """A listener that receives deadlines and intermediate answers of a solve."""
 
     def ends_in(self, seconds: float | None) -> None:
-        """Hear when the solve has to end; None while the clock stands."""
+        """Receive the seconds left until the solve must end; None while the clock is stopped."""
 
     def found(self, answer: Any) -> None:
-        """Hear what the answer would be if the solve ended now."""
+        """Receive the answer that the solve would return if it ended now."""
 
 
 class Deadline:
-    """A time limit that has begun.
+    """A running time limit.
 
     Parameters
     ----------
     seconds : float
         Wall-clock time from now.
     watcher : Watcher, optional
-        Hears of answers on the way.
+        Receives intermediate answers.
 
     Attributes
     ----------
     at : float
-        Value of `time.perf_counter` when time is up.
+        Value of `time.perf_counter` at which time is up.
     """
 
     def __init__(self, seconds: float = inf, watcher: Watcher | None = None) -> None:
@@ -59,7 +59,7 @@ class Deadline:
 
     @staticmethod
     def of(limit: "TimeLimit") -> "Deadline":
-        """Return the deadline of a time limit [s] that begins now; of None, one without end.
+        """Return a deadline that many seconds from now; an unlimited one for None.
 
         Raises
         ------
@@ -77,13 +77,13 @@ class Deadline:
         return Deadline(limit)
 
     def share(self, of_rest: float) -> "Deadline":
-        """Return the clock of a part of what is left; where that one stops, this one does."""
+        """Return a deadline for a fraction of the time left; stopping it stops this one too."""
         part = Deadline(of_rest * self.left)
         part._whole = self
         return part
 
     def mapped(self, change: Callable[[Any], Any]) -> "Deadline":
-        """Return the same clock, whose watcher hears changed answers."""
+        """Return the same clock with a watcher that receives converted answers."""
         changed = copy.copy(self)
         if self._watcher is not None:
             vars(changed)["_watcher"] = _Mapped(self._watcher, change)
@@ -96,7 +96,7 @@ class Deadline:
 
     @property
     def left_or_none(self) -> float | None:
-        """Seconds left, as solvers take them."""
+        """Seconds left; None without a limit, as solvers expect."""
         return None if self.at == inf else self.left
 
     @property
@@ -111,17 +111,17 @@ class Deadline:
 
     @property
     def is_watched(self) -> bool:
-        """Whether someone listens."""
+        """Whether a watcher is attached."""
         return self._watcher is not None
 
     def found(self, answer: Callable[[], Any]) -> None:
-        """Tell what the answer would be if the solve ended now; it is made if someone listens."""
+        """Report the answer of the solve if it ended now; it is computed only for a watcher."""
         if self._watcher is not None:
             self._watcher.found(answer())
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Stop the clock meanwhile: loading modules and compiling kernels is not solving."""
+        """Stop the clock in this block, e.g. while modules load or kernels compile."""
         began = time.perf_counter()
         if self._watcher is not None:
             self._watcher.ends_in(None)
@@ -134,16 +134,15 @@ class Deadline:
 
     @contextmanager
     def interrupting(self, grace_s: float = 0.0) -> Iterator[None]:
-        """Raise `OutOfTime` in the code inside once time is up.
+        """Raise `OutOfTime` in this block once time is up.
 
-        For Python code that does not look at the clock, holds no lock, and whose work may be
-        dropped anywhere. Native code is interrupted when it returns, and the import of a module
-        when it is done.
+        For Python code that does not check the clock, holds no lock, and may be aborted at any
+        point. Native code is interrupted when it returns, an import when it is complete.
 
         Parameters
         ----------
         grace_s : float
-            Seconds more, for what gives a first answer.
+            Extra seconds, for code that produces a first answer.
         """
         if self.at == inf:
             yield
@@ -181,9 +180,9 @@ class Deadline:
             self._watcher.ends_in(self.left_or_none)
 
 
-#: Grace for a first answer [s]: part of what a limit may be exceeded by.
+#: Extra time for a first answer [s]; a time limit may be exceeded by this much.
 FIRST_GRACE_S = 0.1
-#: How often to look whether a module is loaded by now [s].
+#: Polling interval while an import completes [s].
 _PAUSE_S = 0.005
 #: The deadline that never comes.
 UNLIMITED = Deadline()
@@ -191,26 +190,26 @@ UNLIMITED = Deadline()
 
 @dataclass(frozen=True)
 class _Mapped:
-    """A watcher behind a change of answers."""
+    """A watcher that converts each answer before it passes it on."""
 
     watcher: Watcher
     change: Callable[[Any], Any]
 
     def ends_in(self, seconds: float | None) -> None:
-        """Pass it on."""
+        """Pass the remaining seconds on."""
         self.watcher.ends_in(seconds)
 
     def found(self, answer: Any) -> None:
-        """Change and pass on."""
+        """Convert an answer and pass it on."""
         self.watcher.found(self.change(answer))
 
 
-#: What functions take: seconds from now, or a clock that runs already.
+#: Type of time limits: seconds from now, or a running deadline.
 TimeLimit: TypeAlias = float | Deadline | None
 
 
 def _is_importing(thread: int) -> bool:
-    """Whether a thread loads a module, which would stay in the process half loaded."""
+    """Whether a thread is inside an import; an interrupt would leave the module half loaded."""
     frame = sys._current_frames().get(thread)  # noqa: SLF001  (the only way to see them)
     while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
         frame = frame.f_back
@@ -223,10 +222,10 @@ def _raise_in(thread: int) -> None:
 
 
 def _wait_for_another(thread: int) -> None:
-    """Make an `OutOfTime` that was sent to this thread, come or not, come here and nowhere later.
+    """Consume an `OutOfTime` that was sent to this thread, so that it is not raised later.
 
-    Taking it back instead would leave the interpreter looking for it at every call from then on,
-    and looking for ever at the first one that is traced (CPython 3.11).
+    Clearing the pending exception instead would leave CPython 3.11 checking for it at every later
+    call, and would make it loop forever at the first traced call.
     """
     try:
         _raise_in(thread)

@@ -1,4 +1,4 @@
-"""Strict JSON: what a document from outside may not contain is an error, not a guess."""
+"""Strict JSON: invalid content of a document is an error and is never guessed."""
 
 import json
 import math
@@ -8,14 +8,14 @@ from typing import Any
 
 from formulations.errors import InputError
 
-#: Characters of a place that an error names.
+#: Longest path of a value that an error shows [characters].
 _LONGEST_PLACE = 80
-#: How a number other than zero begins.
+#: Matches the start of a number other than zero.
 _NOT_ZERO = re.compile(r"[^eE]*[1-9]")
 
 
 class _NoNumber(str):
-    """What a document has where a number is to be, and no number can hold: ``NaN``, ``1e400``."""
+    """A numeric literal that no finite float represents, such as ``NaN`` or ``1e400``."""
 
     __slots__ = ()
 
@@ -65,8 +65,8 @@ def _load(text: str, constant: Callable[[str], Any], number: Callable[[str], Any
 
 
 def _place(document: object, part: _NoNumber) -> str:
-    """Return where in a document a part stands, such as ``classes[0].rate``."""
-    # A list of its own, since documents may be nested more deeply than calls.
+    """Return the path of a value in a document, such as ``classes[0].rate``."""
+    # An explicit stack: documents may be nested more deeply than the recursion limit.
     open_parts = [("", document)]
     while open_parts:
         where, value = open_parts.pop()
@@ -90,7 +90,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def json_word(value: object) -> str:
-    """Return what JSON calls a value: null, true, false, a number, text, a list or an object."""
+    """Return the JSON name of a value's type: null, true, false, a number, text, a list, ..."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     words = {int | float: "a number", str: "text", list | tuple: "a list", Mapping: "an object"}
@@ -101,7 +101,7 @@ def json_word(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as a document would write it, cut short; its kind if it has parts."""
+    """Return a shortened text of a value for errors; the JSON type for null, flags, objects."""
     if value is None or isinstance(value, bool | Mapping):
         return json_word(value)
     # A frame or a series of pandas has several lines.

@@ -1,4 +1,4 @@
-"""The one exception type for bad input, and its special case for solver capabilities."""
+"""The exception type for bad input, and its subclass for solver capabilities."""
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class InputError(ValueError):
-    """Bad input, told as where it is, what is wrong, and what to do.
+    """Bad input, described by its place, the fault and a remedy.
 
     Parameters
     ----------
@@ -27,12 +27,12 @@ class InputError(ValueError):
         self.remedy = remedy
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
-        """Be copied between processes by the three parts."""
+        """Support pickling between processes."""
         return type(self), (self.where, self.what, self.remedy)
 
 
 class CapabilityError(InputError):
-    """A valid problem that the chosen solver cannot take (remedy: one that can)."""
+    """A valid problem that the chosen solver does not support; the remedy names an alternative."""
 
 
 def use_one_of(name: str, known: Iterable[str], also: str = "") -> str:
@@ -41,11 +41,11 @@ def use_one_of(name: str, known: Iterable[str], also: str = "") -> str:
     Parameters
     ----------
     name : str
-        What was written.
+        The unknown name.
     known : iterable of str
-        What could be, in the order in which to list it.
+        The known names, in the order in which they are listed.
     also : str
-        What else is allowed, in words.
+        Text on further allowed values.
     """
     names = list(known)
     listed = ", ".join([*names, also] if also else names)
@@ -59,14 +59,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def within(where: str, make: Callable[[], T]) -> T:
-    """Return what is made; an error names the place of the whole before that of the part.
+    """Return ``make()``; errors get ``where`` as a prefix of their place.
 
     Parameters
     ----------
     where : str
         Place of the object, e.g. ``"classes[2]"``.
     make : callable
-        Makes it; its errors name a field, e.g. ``"rate"``.
+        Builds the object; its errors name a field, e.g. ``"rate"``.
 
     Raises
     ------

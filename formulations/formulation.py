@@ -1,11 +1,11 @@
-"""What every integer program of this package is: data, a statement, a checker, and verbs on them.
+"""The base class of every integer program of this package, and the trust in backend answers.
 
 A formulation is one package: ``problem.py`` (data, a `ProblemData`), ``program.py`` (the
 statement in Pyomo, opened by its mathematics), ``check.py`` (a checker that knows the data only),
-and ``solver.py``, where a `Formulation` puts them together, and where the statement may be written
-as arrays, for speed. The answer, a `ProgramResult`, stands beside the data, an oracle beside the
-checker. Integer bounds may have a ``bound.py``. All else is here, with the rules of what may be
-believed of a backend's answer.
+and ``solver.py``, where a `Formulation` combines them and may write the statement as arrays, for
+speed. The result, a `ProgramResult`, is defined next to the data, a brute-force oracle next to the
+checker. Integer bounds may have a ``bound.py``. This module holds the rest: solving by a backend,
+and the rules that decide which claims of a backend are accepted.
 """
 
 import math
@@ -45,7 +45,7 @@ _PROVEN = (Termination.OPTIMAL, Termination.INFEASIBLE)
 
 
 class Formulation(ABC, Generic[P, S, R]):
-    """The integer program of one problem: what backends consume, and how answers are judged.
+    """The integer program of one problem: its forms for backends, and the checks of answers.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ class Formulation(ABC, Generic[P, S, R]):
     result: type[R]
     #: Whether every problem has a solution, so that "infeasible" is an error.
     always_feasible = False
-    #: What it says in words.
+    #: Plain-language descriptions of the program.
     words = Words()
 
     def __init__(self, problem: P) -> None:
         self.problem = problem
 
-    # What each formulation says.
+    # Required of each formulation.
 
     @abstractmethod
     def state(self) -> Any:
@@ -71,7 +71,7 @@ class Formulation(ABC, Generic[P, S, R]):
 
     @abstractmethod
     def solution_at(self, values: FloatArray) -> S:
-        """Read a solution off a point, shape (n,), in the column order of the standard form."""
+        """Return the solution at a point, shape (n,), in the column order of the standard form."""
 
     @abstractmethod
     def objective_value(self, solution: S) -> int:
@@ -79,9 +79,9 @@ class Formulation(ABC, Generic[P, S, R]):
 
     @abstractmethod
     def violations(self, solution: S, objective: int | None = None) -> dict[str, int]:
-        """Return every violated constraint and by how much, by the checker."""
+        """Return every constraint that the checker finds violated, and by how much."""
 
-    # What it may say besides.
+    # Optional for each formulation.
 
     def write(self) -> StandardForm:
         """Return the standard form; by default the statement, compiled."""
@@ -100,9 +100,9 @@ class Formulation(ABC, Generic[P, S, R]):
         raise CapabilityError("method", "nothing to enumerate by", "use --method cp-sat")
 
     def settled(self, method: str) -> R | None:
-        """Return the answer of a problem in which nothing can be chosen; else None.
+        """Return the result of a problem without any choice; else None.
 
-        Only other problems are stated and written.
+        Such a problem is never stated or written.
         """
         return None
 
@@ -111,10 +111,10 @@ class Formulation(ABC, Generic[P, S, R]):
         return {}
 
     def groups(self) -> Sequence[str]:
-        """Return which requests each kind stands for, in words, if requests are grouped."""
+        """Return a text per kind that lists its requests, if requests are grouped."""
         return ()
 
-    # What follows.
+    # Derived from the methods above.
 
     @cached_property
     def model(self) -> Any:
@@ -214,13 +214,13 @@ class Formulation(ABC, Generic[P, S, R]):
         )
 
     def _checked_value(self, solution: S | None) -> int | None:
-        """Return the objective of a solution, if it is one."""
+        """Return the objective of a feasible solution, else None."""
         if solution is None or self.violations(solution):
             return None
         return self.objective_value(solution)
 
     def _confirmed(self, outcome: Outcome, limits: SolveLimits) -> Outcome:
-        """Ask CP-SAT too where a solver whose word is no proof says that there is no solution."""
+        """Confirm a claim of infeasibility with CP-SAT if the claim itself proves nothing."""
         unproven = outcome.bound_kind is not BoundKind.INTEGER
         if outcome.termination is not Termination.INFEASIBLE or not unproven:
             return outcome
@@ -238,7 +238,7 @@ class Formulation(ABC, Generic[P, S, R]):
     def _listener(
         self, deadline: Deadline, method: str, bound: int | None
     ) -> Callable[[FloatArray], None] | None:
-        """Return what tells of better points on the way, if someone listens."""
+        """Return the callback for improved solutions, or None if there is no listener."""
         if not deadline.is_watched:
             return None
 
@@ -251,7 +251,7 @@ class Formulation(ABC, Generic[P, S, R]):
         return found
 
     def _nothing(self, method: str, bound: int | None) -> R:
-        """Answer that time was up before there was a solution."""
+        """Return a time-limit result without a solution."""
         return self.answer(None, Termination.TIME_LIMIT, bound, method=method)
 
     @classmethod
@@ -316,7 +316,7 @@ class Formulation(ABC, Generic[P, S, R]):
     def enumerated(
         self, best: tuple[int, S] | None, seconds: float, method: str = "brute-force"
     ) -> R:
-        """Return the result of an enumeration that came to its end; ``best`` is its optimum."""
+        """Return the result of a complete enumeration; ``best`` is its optimum."""
         report: dict[str, Any] = {"method": method, "seconds": seconds, "solver": own_solver()}
         report["proof"] = "enumeration of all solutions"
         if best is None:
@@ -335,24 +335,24 @@ class Formulation(ABC, Generic[P, S, R]):
         proof: str | None = None,
         **report: Any,
     ) -> R:
-        """Return the result of a solution from anywhere, judged by the checker.
+        """Return the result for any solution, after the checker has verified it.
 
         Parameters
         ----------
         solution : optional
-            What is in hand.
+            The solution, if any.
         said : Termination
-            What whoever found it says.
+            The termination that its source claims.
         bound : int, optional
             A lower bound.
         kind : BoundKind
-            Whether integers prove it.
+            Whether the bound was derived in integers.
         objective : int, optional
-            Claimed objective, which the checker compares; by default it is recomputed.
+            Claimed objective, which the checker verifies; recomputed by default.
         proof : str, optional
-            What proves the bound, or that there is no solution.
+            The argument that proves the bound or infeasibility.
         report
-            Other fields of the result: ``method``, and how the solve went.
+            Other fields of the result: ``method``, run times and solver details.
 
         Returns
         -------
@@ -384,7 +384,7 @@ class Formulation(ABC, Generic[P, S, R]):
     def relaxation_value(self, *, time_limit: float | None = None) -> float | None:
         """Return the value of the linear relaxation as HiGHS computes it; None if time ran out.
 
-        A float: evidence of how strong the program is, not a certified bound.
+        The value is a float: it shows the strength of the program and is no certified bound.
         """
         if (answer := self.settled("highs")) is not None:
             return None if answer.objective is None else float(answer.objective)
@@ -395,25 +395,25 @@ class Formulation(ABC, Generic[P, S, R]):
         return None if bound is None else float(bound)
 
 
-#: What a `lower_bound` of ours is called where it proves an answer.
+#: Text for results whose optimality is proven by our own `lower_bound`.
 COMBINATORIAL = "a combinatorial bound, derived in integers"
 
 
 def trusted_outcome(outcome: Outcome, known: int | None) -> Outcome:
-    """Return what a backend left, without the claims that a checked solution refutes.
+    """Return a backend's outcome without the claims that a checked solution refutes.
 
     Parameters
     ----------
     outcome : Outcome
-        What the backend said.
+        Outcome of the backend.
     known : int, optional
-        Least objective of the checked solutions in hand, whoever found them.
+        Least objective of the checked solutions known so far, from any source.
 
     Returns
     -------
     Outcome
-        A word that there is no solution stands only where it counts as proven, and none is known.
-        A bound above a known objective is dropped, and the details say so.
+        A claim of infeasibility is kept only if it is proven and no solution is known. A bound
+        above a known objective is dropped, and the details record this.
     """
     in_integers = outcome.bound_kind is BoundKind.INTEGER
     if outcome.termination is Termination.INFEASIBLE and not (in_integers and known is None):
@@ -426,21 +426,21 @@ def trusted_outcome(outcome: Outcome, known: int | None) -> Outcome:
 
 
 def trusted_bound(outcome: Outcome, own: int, objective: int | None) -> tuple[int, BoundKind]:
-    """Return the best lower bound in hand.
+    """Return the best known lower bound.
 
     Parameters
     ----------
     outcome : Outcome
-        What the backend said.
+        Outcome of the backend.
     own : int
-        A bound of ours, derived in integers.
+        Our own bound, derived in integers.
     objective : int, optional
         Objective of the checked solution.
 
     Returns
     -------
     tuple of int and BoundKind
-        A float bound only where it claims more than integers prove.
+        The kind is FLOAT only if the backend's bound exceeds every bound derived in integers.
     """
     if outcome.bound is None:
         return own, BoundKind.INTEGER
@@ -456,14 +456,14 @@ def trusted_bound(outcome: Outcome, own: int, objective: int | None) -> tuple[in
 
 
 def proof_of(outcome: Outcome, bound: int, own: int) -> str:
-    """Return what proves an answer: a backend's bound, or one of ours that is as good.
+    """Return the proof of a result: our own bound if it is as good, else the backend's.
 
     Parameters
     ----------
     outcome : Outcome
-        What the backend said.
+        Outcome of the backend.
     bound : int
-        The best bound in hand, see `trusted_bound`.
+        The best known bound, see `trusted_bound`.
     own : int
         Our bound.
     """
@@ -481,23 +481,23 @@ def name_of(outcome: Outcome) -> str:
 
 
 def is_proven(objective: int | None, bound: int, kind: BoundKind) -> bool:
-    """Return whether an objective meets a bound that integers prove."""
+    """Return whether an objective equals a bound derived in integers."""
     return objective is not None and objective == bound and kind is BoundKind.INTEGER
 
 
 def trusted_termination(
     said: Termination, *, proven: bool, broken: bool, always_feasible: bool = False
 ) -> Termination:
-    """Return what a solve may call itself.
+    """Return the termination that a result may state.
 
     Parameters
     ----------
     said : Termination
-        The backend's word.
+        The termination that the backend claims.
     proven : bool
-        Whether the objective meets an integer bound, see `is_proven`.
+        Whether the objective equals an integer bound, see `is_proven`.
     broken : bool
-        Whether the checker refused the solution.
+        Whether the checker rejected the solution.
     always_feasible : bool
         Whether every problem of the program has a solution, so that "infeasible" is an error.
     """
@@ -505,5 +505,5 @@ def trusted_termination(
         return Termination.FAILED
     if proven:
         return Termination.OPTIMAL
-    # A float solver's "optimal" is only its word.
+    # A floating-point solver's "optimal" is a claim without proof.
     return Termination.FEASIBLE if said is Termination.OPTIMAL else said

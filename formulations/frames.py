@@ -1,4 +1,4 @@
-"""Results as data frames and as tables of notebooks."""
+"""Results as pandas data frames and as HTML for notebooks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -27,10 +27,10 @@ def data_frame(rows: Sequence[Mapping[str, object]]) -> Any:
 
 
 def fields_frame(result: object) -> Any:
-    """Return what a dataclass holds of each request or class, a line each; else one line of all.
+    """Return the fields of a dataclass as a data frame, one row per request or class.
 
-    Columns are its fields of one length, that of most entries: tuples and arrays of one
-    dimension. Where there is none, the line holds its numbers and texts. Fractions are floats.
+    Columns are the tuples and one-dimensional arrays of the largest length. Without any, the frame
+    has one row with the numbers and texts. Fractions become floats.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def fields_frame(result: object) -> Any:
 
 
 def _cell(value: object) -> object:
-    """Return a value as a column of one type can hold it."""
+    """Return a value converted for a data frame column: fractions to floats, objects to text."""
     if isinstance(value, Fraction):
         return float(value)
     if isinstance(value, tuple):
@@ -68,7 +68,7 @@ def html_paragraphs(sentences: Sequence[str]) -> str:
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
     """Return a table in HTML: the first column to the left, numbers to the right.
 
-    It looks the same wherever it is shown, and scrolls by itself where it is too wide.
+    Styles are inline, so that it looks the same in every viewer. A wide table scrolls sideways.
     """
 
     def cell(text: str, tag: str, side: str) -> str:

@@ -1,4 +1,4 @@
-"""Keywords that nobody takes, told with those that are near."""
+"""Errors for unknown keyword arguments, with the nearest known keyword."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 def check_keywords(name: str, given: Mapping[str, object], known: Iterable[str]) -> None:
-    """Refuse a keyword that is not known.
+    """Refuse an unknown keyword.
 
     Raises
     ------
     InputError
-        Naming the call, the keyword, the nearest one and all that there are.
+        Names the call, the keyword, the nearest known one and all known ones.
     """
     names = [word for word in known if word != "self"]
     for word in given:
@@ -26,18 +26,18 @@ def check_keywords(name: str, given: Mapping[str, object], known: Iterable[str])
 
 
 def check_kind(value: object, kind: type, where: str, form: str) -> None:
-    """Refuse an argument of another type, such as one of two that were swapped.
+    """Refuse an argument of another type, for example if two arguments were swapped.
 
     Parameters
     ----------
     value : object
         The argument.
     kind : type
-        What it is to be.
+        The required type.
     where : str
-        Its name.
+        Name of the argument.
     form : str
-        The call as it is meant.
+        The intended call, for the remedy.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def check_kind(value: object, kind: type, where: str, form: str) -> None:
 
 
 def known_keywords(function: F) -> F:
-    """Let a function tell an unknown keyword as `check_keywords` does."""
+    """Decorate a function so that it refuses unknown keywords by `check_keywords`."""
     known = signature(function).parameters
 
     @wraps(function)
@@ -62,7 +62,7 @@ def known_keywords(function: F) -> F:
 
 
 def known_fields(owner: type[T]) -> type[T]:
-    """Let a class tell an unknown keyword of its own when it is made."""
+    """Decorate a class so that its constructor refuses unknown keywords by `check_keywords`."""
     make = owner.__init__
     known = signature(make).parameters
 

@@ -1,30 +1,30 @@
-"""Names that a package offers without loading their modules until they are used."""
+"""Package attributes whose modules are imported at first use."""
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-#: What tools look for in any package.
+#: Attributes that tools expect in every package.
 _OF_ALL = ("__all__", "__doc__", "__file__", "__name__", "__path__", "__spec__")
 
 
 def lazy_attributes(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package that loads each name from its home.
+    """Return ``__getattr__`` and ``__dir__`` for a package that imports each name at first use.
 
     Parameters
     ----------
     package : str
         Name of the package, for the error.
     homes : mapping of str to str
-        Module of each name.
+        Module that defines each name.
     """
 
     def load(name: str) -> object:
         if name not in homes:
             what = f"module {package!r} has no attribute {name!r}"
-            # With these Python itself asks whether another name was meant.
+            # With name and obj set, Python itself suggests a similar name.
             raise AttributeError(what, name=name, obj=sys.modules[package])
         return getattr(import_module(homes[name]), name)
 

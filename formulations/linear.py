@@ -1,15 +1,15 @@
-"""Linear programs in rationals: read off a Pyomo statement, and checked by duality.
+"""Linear programs in rationals: extracted from a Pyomo model, and verified by duality.
 
     maximise c·x   subject to   A x <= b,  x >= 0
 
-Pyomo keeps the fractions a model is stated with. So the one statement gives both the floats that a
-solver sees and the rationals its answer is judged by.
+Pyomo keeps the fractions of a model. One statement therefore gives both the floats for a solver
+and the rationals that verify its answer.
 
 `exact_vertex` goes from a solver's floating-point vertex to the exact one, by pivots in rationals.
 The tableau writes basic variables in terms of the others; variable ``n + i`` is the slack of
-row i. It starts at the slacks, is pivoted towards the vertex that the floats describe, and then
-goes on by Bland's rule (primal or dual) until it is optimal. With a correct vertex nothing remains
-to be done; with a wrong one, the end is still exact, only later.
+row i. It starts at the slack basis, pivots to the vertex that the floats describe, and continues
+with Bland's rule (primal or dual) until it is optimal. A correct vertex needs no further pivot. A
+wrong one costs further pivots, and the result is still exact.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True)
 class ExactLinear:
-    """A linear program of n columns and m rows; see the module's text.
+    """A linear program of n columns and m rows; see the module docstring.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class ExactLinear:
         return sum((c * x for c, x in zip(self.cost, point, strict=True)), _ZERO)
 
     def dual_value(self, prices: Sequence[Fraction]) -> Fraction:
-        """Return ``b·y``: no feasible x is worth more, if y is dual feasible."""
+        """Return ``b·y``, an upper bound on ``c·x`` if y is dual feasible."""
         return sum((b * y for b, y in zip(self.bound, prices, strict=True)), _ZERO)
 
     def activity(self, row: int, point: Sequence[Fraction]) -> Fraction:
@@ -70,7 +70,7 @@ class ExactLinear:
         return violated
 
     def dual_violations(self, prices: Sequence[Fraction]) -> dict[str, Fraction]:
-        """Return how much each column's ``yᵀA >= c`` or sign is violated."""
+        """Return how much ``yᵀA >= c`` is violated per column, and the sign of y per row."""
         violated = {name: -y for name, y in zip(self.rows, prices, strict=True) if y < 0}
         for j, worth in enumerate(self._priced(prices)):
             if worth < self.cost[j]:
@@ -78,7 +78,7 @@ class ExactLinear:
         return violated
 
     def proves_infeasible(self, prices: Sequence[Fraction]) -> bool:
-        """Return whether ``y >= 0, yᵀA >= 0, b·y < 0``: Farkas, so no x satisfies ``A x <= b``."""
+        """Return whether y is a Farkas certificate: ``y >= 0, yᵀA >= 0, b·y < 0``."""
         signs = all(y >= 0 for y in prices) and all(a >= 0 for a in self._priced(prices))
         return signs and self.dual_value(prices) < 0
 
@@ -91,19 +91,19 @@ class ExactLinear:
 
 
 def allow_fractions() -> None:
-    """Let Pyomo take `Fraction` for a number; call it before stating a model with any."""
+    """Make Pyomo accept `Fraction` as a number; call it before stating a model with fractions."""
     from pyomo.common.numeric_types import RegisterNumericType
 
     RegisterNumericType(Fraction)
 
 
 def exact_linear(model: Any) -> ExactLinear:
-    """Read a Pyomo minimisation over non-negative reals with inequality rows, in rationals.
+    """Convert a Pyomo minimisation over non-negative reals with inequality rows to rationals.
 
     Parameters
     ----------
     model : pyomo.environ.ConcreteModel
-        A linear model whose coefficients are integers and fractions, its objective first.
+        A linear model with integer or fractional coefficients; the objective is declared first.
 
     Returns
     -------
@@ -142,15 +142,15 @@ def exact_linear(model: Any) -> ExactLinear:
     )
 
 
-#: Most cells of a tableau; fractions are some thousand times slower than floats.
+#: Largest number of tableau cells; fractions are some thousand times slower than floats.
 _MAX_CELLS = 100_000
-#: Below this share of the largest value a float counts as 0 when a vertex is looked for.
+#: Floats below this fraction of the largest value count as 0 when the vertex is identified.
 _TINY = 1e-9
 
 
 @dataclass(frozen=True)
 class ExactVertex:
-    """An end of the exact method.
+    """The result of the exact simplex method.
 
     Parameters
     ----------
@@ -173,9 +173,9 @@ def exact_vertex(program: ExactLinear, near: FloatArray | None = None) -> ExactV
     Parameters
     ----------
     program : ExactLinear
-        With ``b >= 0`` or ``c <= 0``, so that the slacks are a basis to fall back on.
+        With ``b >= 0`` or ``c <= 0``, so that the slack basis is primal or dual feasible.
     near : FloatArray, optional
-        Shape (n,): what a solver found.
+        Shape (n,): the point of a floating-point solver.
 
     Raises
     ------
@@ -215,7 +215,7 @@ class _Tableau:
 
     @property
     def is_dual_feasible(self) -> bool:
-        """Whether no nonbasic variable would gain."""
+        """Whether no nonbasic variable has a positive gain."""
         return all(c <= 0 for c in self.gain.values())
 
     def pivot(self, i: int, entering: int) -> None:
@@ -235,7 +235,7 @@ class _Tableau:
         self.pivots += 1
 
     def move_to(self, program: ExactLinear, near: FloatArray) -> None:
-        """Bring into the basis what the floats show to be positive."""
+        """Bring the variables into the basis that are positive at the float point."""
         n = len(program.columns)
         least = _TINY * max(1e-300, float(abs(near).max(initial=0.0)))
         point = [Fraction(float(x)) for x in near]
@@ -256,7 +256,7 @@ class _Tableau:
         self.pivots = 0
 
     def solved(self, n: int) -> ExactVertex:
-        """Go on by Bland's rule, which cannot cycle, to an optimum or a proof that none is."""
+        """Pivot by Bland's rule, which cannot cycle, to an optimum or a Farkas certificate."""
         if not (self.is_primal_feasible or self.is_dual_feasible):
             raise ValueError("neither b >= 0 nor c <= 0")
         primal = self.is_primal_feasible
@@ -273,7 +273,7 @@ class _Tableau:
         )
 
     def _improve(self) -> None:
-        """Make one primal pivot: the first variable that gains, where it is blocked first."""
+        """Make one primal pivot: the first variable with a gain enters, by the ratio test."""
         entering = min(v for v, c in self.gain.items() if c > 0)
         ratios = [
             (self.constant[i] / row[entering], self.basic[i], i)
@@ -285,14 +285,14 @@ class _Tableau:
         self.pivot(min(ratios)[2], entering)
 
     def _repair(self, n: int) -> tuple[Fraction, ...] | None:
-        """Make one dual pivot, or return the Farkas certificate that a row is."""
+        """Make one dual pivot, or return the Farkas certificate that an infeasible row gives."""
         i = min((v, i) for i, v in enumerate(self.basic) if self.constant[i] < 0)[1]
         row = self.rows[i]
         ratios = [(self.gain.get(v, _ZERO) / a, v) for v, a in row.items() if a < 0]
         if ratios:
             self.pivot(i, min(ratios)[1])
             return None
-        # Here a variable that must not be negative equals a negative number less non-negatives.
+        # The row sets a non-negative variable to a negative constant minus non-negative terms.
         weights = row | {self.basic[i]: Fraction(1)}
         return tuple(weights.get(n + k, _ZERO) for k in range(len(self.rows)))
 
@@ -309,25 +309,25 @@ def _subtract(row: dict[int, Fraction], factor: Fraction, other: dict[int, Fract
 def is_optimal_pair(
     program: ExactLinear, point: Sequence[Fraction], prices: Sequence[Fraction]
 ) -> bool:
-    """Return whether both are feasible and worth the same: duality then proves both optimal."""
+    """Return whether both are feasible with equal value, which proves both optimal by duality."""
     feasible = not program.primal_violations(point) and not program.dual_violations(prices)
     return feasible and program.value(point) == program.dual_value(prices)
 
 
 @dataclass(frozen=True)
 class LinearSolve:
-    """A program, what a backend said of it, and the exact end.
+    """A program, the outcome of a backend, and the exact result.
 
     Parameters
     ----------
     linear : ExactLinear
         The program in rationals.
     outcome : Outcome
-        What the backend said; of the minimisation that was stated.
+        Outcome of the backend for the stated minimisation.
     vertex : ExactVertex
-        The exact optimum, or the proof that there is none.
+        The exact optimum, or a proof of infeasibility.
     compile_seconds : float
-        Time to write the program.
+        Time to write the program [s].
     """
 
     linear: ExactLinear
@@ -347,11 +347,11 @@ class LinearSolve:
         return dict(zip(self.linear.rows, self.vertex.prices, strict=True))
 
     def claimed(self, sign: int = 1) -> float | None:
-        """Return the backend's objective; programs that maximise state the negative."""
+        """Return the backend's objective; use sign -1 for a program that maximises."""
         return None if self.outcome.bound is None else sign * float(self.outcome.bound)
 
     def report(self, method: str) -> dict[str, Any]:
-        """Return the fields of a `FluidResult` that tell how the solve went."""
+        """Return the fields of a `FluidResult` that describe the solve."""
         return {
             "method": method,
             "pivots": self.vertex.pivots,
@@ -367,18 +367,18 @@ def solve_linear(write: Callable[[], Any], method: str, limits: SolveLimits) -> 
     Parameters
     ----------
     write : callable
-        Returns the model; see `exact_linear` for what it may hold.
+        Returns the model; see `exact_linear` for its requirements.
     method : str
-        A backend that takes continuous variables: ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
+        A backend for continuous variables: ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
     limits : SolveLimits
-        Time and seed of the backend. What it leaves unsolved is solved exactly all the same.
+        Time and seed of the backend. If the backend fails, the exact method solves from the start.
     """
     program = ModelProgram(write)
     outcome, seconds = run_backend(backend(method), program, limits)
     linear = exact_linear(program.model)
     near = None
     if outcome.values is not None:
-        # The form may list columns in another order, and leaves out those in no row.
+        # The form may order columns differently, and omits columns without a row.
         index = program.standard_form.column_index()
         near = np.array(
             [outcome.values[index[name]] if name in index else 0.0 for name in linear.columns]

@@ -1,4 +1,4 @@
-"""Pyomo, in which every program is stated; only modules that state programs import this."""
+"""Pyomo, imported only by the modules that state programs."""
 
 import logging
 
@@ -6,5 +6,5 @@ import pyomo.environ as pyo
 
 __all__ = ["pyo"]
 
-# It also writes to stdout what it raises, such as the end of time within a rule.
+# Pyomo also logs exceptions that it raises, such as OutOfTime inside a rule.
 logging.getLogger("pyomo").setLevel(logging.CRITICAL)

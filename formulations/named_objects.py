@@ -1,8 +1,8 @@
-"""Objects that users name, ``module:NAME`` or ``path/to/file.py:NAME``: where they are found.
+"""Load users' objects by name: ``module:NAME`` or ``path/to/file.py:NAME``.
 
-Policies, predictors, metrics, kinds of rows, claims and solver backends of one's own all come
-through here. Installed modules come first, then those beside the study that names them
-(`found_from`), then those of the working directory; relative paths start in the same two folders.
+Users' policies, predictors, metrics, kinds of rows, claims and solver backends are loaded here.
+The search order is: installed modules, the folder of the study (`found_from`), the working
+directory. Relative paths are resolved against the same two folders.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from typing import Any
 
 from formulations.errors import InputError, did_you_mean
 
-#: Characters of a user's own message that are passed on.
+#: Longest part of a user's own error message that is shown [characters].
 _MAX_MESSAGE = 200
-#: What else a name may be, for the remedies of unknown ones.
+#: Remedy text: an unknown name may also be a user's own object.
 OR_YOUR_OWN = "or module:NAME or FILE.py:NAME of your own"
 
 _folder: ContextVar[Path | None] = ContextVar("_folder", default=None)
@@ -30,7 +30,7 @@ _folder: ContextVar[Path | None] = ContextVar("_folder", default=None)
 
 @contextmanager
 def found_from(folder: Path) -> Iterator[None]:
-    """Look for modules and files in a folder before the working directory, such as a study's."""
+    """Search a folder, such as a study's, for modules and files before the working directory."""
     before = _folder.set(folder.resolve())
     try:
         yield
@@ -39,19 +39,19 @@ def found_from(folder: Path) -> Iterator[None]:
 
 
 def is_users(name: str) -> bool:
-    """Whether a name can only stand for something of the user's own."""
+    """Whether a name has the form of a user's own object."""
     return ":" in name or name.endswith(".py")
 
 
 def load_object(name: str, kind: str) -> object:
-    """Return what ``module:NAME`` or ``path/to/file.py:NAME`` stands for.
+    """Return the object that ``module:NAME`` or ``path/to/file.py:NAME`` names.
 
     Parameters
     ----------
     name : str
-        The name; see the module for where it is looked up.
+        The name; see the module docstring for the search order.
     kind : str
-        What it is to be, for the error, e.g. ``"policy"``.
+        Expected kind of object, for the error, e.g. ``"policy"``.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def load_object(name: str, kind: str) -> object:
             name, f"incomplete {kind} name", "write module:NAME or path/to/file.py:NAME"
         )
     if place == "__main__" and _folder.get() is not None:
-        # The processes that compute rows have a script of their own.
+        # Worker processes that compute rows run another main script.
         remedy = "write it in a file of its own, and name FILE.py:NAME"
         raise InputError(name, "rows cannot be computed by your script itself", remedy)
     module = _module(place, name)
@@ -78,21 +78,21 @@ def load_object(name: str, kind: str) -> object:
 
 
 def check_call(found: object, name: str, *arguments: str) -> None:
-    """Refuse what cannot be called with these arguments, before anything runs.
+    """Refuse an object that cannot be called with these arguments, before anything runs.
 
     Parameters
     ----------
     found : object
-        What a user named.
+        The user's object.
     name : str
-        How.
+        Its name, for the error.
     arguments : str
-        What it is to be called with, e.g. ``"state"``.
+        Names of the arguments of the call, e.g. ``"state"``.
 
     Raises
     ------
     InputError
-        If it is not callable or takes other arguments; the remedy says which.
+        If it is not callable or takes other arguments; the remedy lists the expected ones.
     """
     form = f"({', '.join(arguments)})"
     if not callable(found):
@@ -110,7 +110,7 @@ def check_call(found: object, name: str, *arguments: str) -> None:
 
 
 def _signature(found: Callable[..., Any]) -> inspect.Signature | None:
-    """Return what a call takes; None if it is written in C: nobody can tell before the call."""
+    """Return the signature; None for a function in C, whose signature is unknown."""
     try:
         return inspect.signature(found)
     except ValueError:
@@ -118,12 +118,12 @@ def _signature(found: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def make_object(name: str, users_class: type) -> object:
-    """Return an object of a user's class, made without arguments.
+    """Return an instance of a user's class, created without arguments.
 
     Raises
     ------
     InputError
-        If making it raises anything.
+        If the constructor raises anything.
     """
     with users_code(name, "making it ", remedy="give a class that needs no arguments"):
         return users_class()
@@ -131,14 +131,14 @@ def make_object(name: str, users_class: type) -> object:
 
 @contextmanager
 def users_code(where: str, doing: str = "", *, remedy: str = "mend it") -> Iterator[None]:
-    """Turn whatever a user's code raises into an error that says where in that code.
+    """Turn any exception of a user's code into an InputError that names the line of that code.
 
     Parameters
     ----------
     where : str
         Which code, e.g. ``"policy mine:route, step 3"``.
     doing : str
-        What it was at, before the word "raised".
+        The action, placed before the word "raised".
     remedy : str
         What the user should do.
     """
@@ -146,9 +146,9 @@ def users_code(where: str, doing: str = "", *, remedy: str = "mend it") -> Itera
         yield
     except InputError:
         raise
-    # SystemExit included: only Ctrl-C is not its author's to mend.
+    # SystemExit is an error of the user's code as well; KeyboardInterrupt passes through.
     except (Exception, SystemExit) as error:
-        # The first two lines are those of `users_code` and of its caller.
+        # Skip the frames of `users_code` and of its caller.
         what = f"{type(error).__name__}: {str(error)[:_MAX_MESSAGE]}{place_of(error, skipped=2)}"
         raise InputError(where, f"{doing}raised {what}", remedy) from error
 
@@ -159,16 +159,17 @@ def place_of(error: BaseException, *, skipped: int) -> str:
     Parameters
     ----------
     error : BaseException
-        What was raised and caught.
+        The caught exception.
     skipped : int
-        Outermost lines that are ours; if there are no others, the call itself failed: no place.
+        Number of outermost frames to ignore. Without further frames the call itself failed, and
+        the result is empty.
     """
     frames = traceback.extract_tb(error.__traceback__)[skipped:]
     return f" at {frames[-1].filename} line {frames[-1].lineno}" if frames else ""
 
 
 def source_of(name: str) -> tuple[str, Path | None]:
-    """Return how the module of a name is called beside its file, and that file, if it has one."""
+    """Return the import name of a user's module in its own folder, and its file if it has one."""
     place = name.rpartition(":")[0]
     file = _module(place, name).__file__
     path = None if file is None else Path(file).resolve()
@@ -203,7 +204,7 @@ def _by_name(place: str, name: str) -> ModuleType:
             remedy = "run from its folder, install it, or write path/to/file.py:NAME"
             raise InputError(name, f"no module named {error.name}", remedy) from None
         raise _import_failure(name, error) from error
-    # Whatever a user's module raises while it is imported is that user's error, not ours.
+    # Any exception during the import of a user's module is reported as the user's error.
     except (Exception, SystemExit) as error:
         raise _import_failure(name, error) from error
 
@@ -231,7 +232,7 @@ def _of_file(place: str, name: str) -> ModuleType:
 
 
 def _existing(place: str, name: str) -> Path:
-    # An absolute path stays what it is.
+    # Joining a folder with an absolute path gives the absolute path.
     candidates = [folder / Path(place).expanduser() for folder in _folders()]
     for path in candidates:
         if path.is_file():
@@ -247,7 +248,7 @@ def _folders() -> list[Path]:
 
 def _import_failure(name: str, error: BaseException) -> InputError:
     if isinstance(error, InputError):
-        # Such as a claim that is none: it says itself what is wrong with which.
+        # For example a malformed claim: its own error already names place and fault.
         return InputError(f"{name}: {error.where}", error.what, error.remedy)
     what = " ".join(f"importing it raised {type(error).__name__}: {error}".split())
     return InputError(name, what, "make the module importable on its own")
@@ -255,13 +256,13 @@ def _import_failure(name: str, error: BaseException) -> InputError:
 
 @contextmanager
 def _importable(*folders: Path) -> Iterator[None]:
-    """Search folders for modules, after everything installed."""
+    """Add folders to the module search path, after all installed packages."""
     added = [text for text in dict.fromkeys(map(str, folders)) if text not in sys.path]
     sys.path.extend(added)
     try:
         yield
     finally:
         for text in added:
-            # The module may have taken it away itself.
+            # The module may have removed the entry itself.
             if text in sys.path:
                 sys.path.remove(text)

@@ -1,4 +1,4 @@
-"""What problem data share: they are read from documents, validated and frozen."""
+"""Base classes of problem data: read from documents, validated and frozen."""
 
 import hashlib
 import json
@@ -21,11 +21,11 @@ class Validated:
 
 
 class ProblemData(Validated):
-    """Validated problem data that a JSON document may hold."""
+    """Validated problem data that can be read from and written to a JSON document."""
 
     @classmethod
     def from_mapping(cls, document: Any) -> Self:
-        """Build the data of a parsed document.
+        """Build the problem from a parsed document.
 
         Raises
         ------
@@ -39,13 +39,13 @@ class ProblemData(Validated):
         raise NotImplementedError
 
     def digest(self) -> str:
-        """Return 16 hexadecimal digits that tell this problem from all others."""
+        """Return a hash of the problem data as 16 hexadecimal digits."""
         text = json.dumps(self.to_mapping(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read a document strictly: duplicate keys and non-finite numbers are errors too."""
+        """Read a JSON text strictly: duplicate keys and non-finite numbers are errors."""
         return cls.from_mapping(parse_json(text))
 
 
@@ -55,7 +55,7 @@ def member(kind: type[E], value: object, where: str) -> E:
     Raises
     ------
     InputError
-        If there is none, naming all that there are, and a close one.
+        If there is none; the error names the nearest member and all members.
     """
     try:
         return kind(value)  # type: ignore[arg-type]

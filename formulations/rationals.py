@@ -1,4 +1,4 @@
-"""Exact rational numbers: fractions from outside, and back."""
+"""Parse exact rational numbers from user input, and convert them to JSON numbers."""
 
 import re
 from fractions import Fraction
@@ -20,7 +20,7 @@ def exact_rational(
     positive: bool = False,
     otherwise: str = "",
 ) -> Fraction:
-    """Return an integer, a `Fraction`, or a text such as ``"9/10"`` or ``"0.9"``, exactly.
+    """Convert an integer, a `Fraction` or a text such as ``"9/10"`` or ``"0.9"`` exactly.
 
     Parameters
     ----------
@@ -29,16 +29,16 @@ def exact_rational(
     where : str
         Name used in errors.
     exponents : bool
-        Whether ``"1e-7"`` is a number too.
+        Whether texts with exponents such as ``"1e-7"`` are accepted.
     positive : bool
         Whether 0 is refused.
     otherwise : str
-        What else to do about a 0 that is refused.
+        Start of the remedy for a refused 0.
 
     Raises
     ------
     InputError
-        If it is a float or bool, no such text, or outside ``[0, MAX_RATIONAL]``.
+        If it is a float, a bool or another text, or outside ``[0, MAX_RATIONAL]``.
     """
     example = '"0.9" or "1e-7"' if exponents else '"9/10" or "0.9"'
     remedy = f"write an integer or a string such as {example}"
@@ -64,10 +64,10 @@ def exact_rational(
 def exact_number(
     value: object, where: str, *, positive: bool = False, otherwise: str = ""
 ) -> Fraction:
-    """Return a number as a document writes it: floats and exponents too, see `exact_rational`.
+    """Convert a number of a document exactly; unlike `exact_rational`, also floats and exponents.
 
-    A float stands for the shortest decimal that reads as it: JSON's ``0.1`` is 1/10. A third or
-    1/18 has no such decimal and must be written as text, ``"1/18"``.
+    A float means the shortest decimal that rounds to it: JSON's ``0.1`` is 1/10. Numbers without a
+    finite decimal must be written as text, such as ``"1/18"``.
     """
     text = repr(value) if type(value) is float else value
     return exact_rational(text, where, exponents=True, positive=positive, otherwise=otherwise)
@@ -79,7 +79,7 @@ def plain_number(value: Fraction | None) -> int | float | None:
     Raises
     ------
     CapabilityError
-        If no float is near.
+        If the number is too large for a float.
     """
     if value is None:
         return None
@@ -92,7 +92,7 @@ def plain_number(value: Fraction | None) -> int | float | None:
 
 
 def _is_plain(text: str, *, exponents: bool) -> bool:
-    """Whether it is short; a long exponent could make a number of millions of digits."""
+    """Whether the text is short; a long exponent could make a number of millions of digits."""
     if len(text) > _MAX_CHARACTERS:
         return False
     return "e" not in text.lower() or (exponents and _SHORT_EXPONENT.fullmatch(text) is not None)

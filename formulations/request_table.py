@@ -1,4 +1,4 @@
-"""The table of requests that the hindsight problems share: arrival, prompt and output of each."""
+"""The request table of the hindsight problems: arrival, prompt and output of each request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ import numpy as np
 from formulations.arrays import IntArray, integer_vector, read_columns
 from formulations.errors import InputError
 
-#: Largest arrival, prompt and output: sums of completion times stay exact in 64 bits.
+#: Largest arrival, prompt and output, so that sums of completion times fit in 64 bits.
 MAX_VALUE = 10**9
-#: Columns and the least value of each.
+#: Minimum of each column.
 _LEAST = {"arrival": 0, "prompt": 1, "output": 1}
 
 
@@ -53,18 +53,18 @@ def checked_columns(table: RequestTable) -> dict[str, IntArray]:
 
 @dataclass(frozen=True)
 class RequestKind:
-    """Requests alike in all that matters to a program, and where it looks for their starts.
+    """Interchangeable requests of a program, and the window of their start times.
 
     Parameters
     ----------
     prompt, output : int
-        Common data.
+        Common prompt and output [tokens].
     members : tuple of int
-        Requests, in order.
+        Indices of the requests, ascending.
     first_start, last_start : int
-        Window of starts that holds an optimum.
+        Window of start times that contains those of some optimum.
     lanes : int
-        Members start on lanes ``0..lanes-1``; there is one for a program that knows of none.
+        Members start on lanes ``0..lanes-1``; 1 in programs without lanes.
     """
 
     prompt: int
@@ -81,9 +81,10 @@ class RequestKind:
 
 
 def alike(*columns: IntArray | Sequence[int], aggregate: bool = True) -> dict[Any, list[int]]:
-    """Return the requests of each row that occurs in some columns, in order of first occurrence.
+    """Group the requests with equal values in all columns, in order of first occurrence.
 
-    Without ``aggregate`` each request is its own; the last entry of a key then tells them apart.
+    Without ``aggregate`` each request is its own group; its index is then the last entry of the
+    key.
     """
     groups: dict[Any, list[int]] = {}
     rows = zip(*(np.asarray(column).tolist() for column in columns), strict=True)
@@ -93,7 +94,7 @@ def alike(*columns: IntArray | Sequence[int], aggregate: bool = True) -> dict[An
 
 
 def read_requests(document: object, *, arrival_optional: bool = False) -> dict[str, IntArray]:
-    """Return the columns of ``[{"arrival", "prompt", "output"}...]``.
+    """Return the columns of a list ``[{"arrival", "prompt", "output"}...]``.
 
     Parameters
     ----------

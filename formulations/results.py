@@ -1,4 +1,4 @@
-"""What a solver run says: why it stopped, and what it left in hand. Two axes, never mixed."""
+"""Results of solver runs. Termination and quality of the answer are separate fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from formulations.frames import data_frame
 
 
 class Termination(StrEnum):
-    """Why a run stopped, and how much of its answer is proven."""
+    """Why a run stopped, and whether its answer is proven."""
 
     #: The objective, recomputed in integers, equals a bound that integers prove.
     OPTIMAL = "optimal"
@@ -21,16 +21,16 @@ class Termination(StrEnum):
     FEASIBLE = "feasible"
     #: No solution exists.
     INFEASIBLE = "infeasible"
-    #: The time limit struck; a solution may or may not be in hand.
+    #: The time limit was reached; there may or may not be a solution.
     TIME_LIMIT = "time_limit"
-    #: The work limit struck, at the same place on every machine.
+    #: The work limit was reached, at the same point on every machine.
     WORK_LIMIT = "work_limit"
-    #: The solver gave up for another reason, kept in the solver details.
+    #: The solver stopped for another reason, recorded in the solver details.
     FAILED = "failed"
 
 
 class BoundKind(StrEnum):
-    """How far a bound can be trusted."""
+    """How a bound was derived."""
 
     #: Derived in integer arithmetic.
     INTEGER = "integer"
@@ -41,13 +41,13 @@ class BoundKind(StrEnum):
 class TieRule(StrEnum):
     """Which of several equally good solutions is returned."""
 
-    #: The smallest in arrival order, lower workers first, waiting last.
+    #: Lexicographically smallest: requests in arrival order, lower workers first, waiting last.
     LEXICOGRAPHIC = "lexicographic"
-    #: Oldest request first, then lowest worker, as the heuristic meets them.
+    #: Oldest request first, then lowest worker, in the order of the heuristic.
     OLDEST_FIRST = "oldest-first"
-    #: The least second objective, proven (`formulations.second`).
+    #: The smallest secondary objective, proven (`formulations.second`).
     SECOND = "second"
-    #: Whichever the solver met first.
+    #: The first one that the solver found.
     BACKEND = "backend"
 
 
@@ -60,7 +60,7 @@ def check_bound(method: str, objective: Any, bound: Any, *, checked: bool) -> No
     Raises
     ------
     InputError
-        If there is such a bound: one of our own methods errs.
+        If the bound is above the objective: one of our own methods has an error.
     """
     if checked and objective is not None and bound is not None and bound > objective:
         what = f"its bound {bound} is above the objective {objective} of a checked solution"
@@ -68,27 +68,27 @@ def check_bound(method: str, objective: Any, bound: Any, *, checked: bool) -> No
 
 
 def own_solver(**details: object) -> dict[str, object]:
-    """Return the solver of a result that one of our own methods found."""
+    """Return the solver details of a result of one of our own methods."""
     return {"name": "bfio", "version": _own_version(), **details}
 
 
 @cache
 def _own_version() -> str:
-    # Reading it takes a millisecond, as long as many solves.
+    # Cached: reading the version takes a millisecond, as long as many solves.
     return version("bfio")
 
 
 def origin(solver: Mapping[str, object], proof: str | None, *, bounded: bool = False) -> str:
-    """Return in a line which solver ran, and what proves its answer.
+    """Return one line that names the solver and the proof of its answer.
 
     Parameters
     ----------
     solver : mapping
-        Of a result.
+        Solver details of a result.
     proof : str, optional
-        What proves the answer.
+        The proof of the answer.
     bounded : bool
-        Whether a bound is proven in integers, though it proves no optimum.
+        Whether the bound is derived in integers; it need not prove an optimum.
     """
     ran = " ".join(str(solver[key]) for key in ("name", "version") if solver.get(key))
     if proof:
@@ -104,12 +104,12 @@ def origin(solver: Mapping[str, object], proof: str | None, *, bounded: bool = F
 
 @dataclass(frozen=True, kw_only=True)
 class Solved:
-    """How a solve went, whatever was solved.
+    """Fields common to the results of all solves.
 
     Parameters
     ----------
     method : str
-        What solved: a backend, an own method or ``brute-force``.
+        The method: a backend, one of our own methods or ``brute-force``.
     termination : Termination
         ``OPTIMAL`` only with an equal bound, derived exactly.
     seconds : float
@@ -119,9 +119,9 @@ class Solved:
     solver : mapping
         Name, version, raw status and options.
     proof : str, optional
-        What proves that the solution is optimal, or that there is none; None if nothing does.
+        The proof of optimality or infeasibility; None if there is none.
     ticks : int, optional
-        Ticks used (`formulations.work`), alike on every machine; None where none are counted.
+        Ticks used (`formulations.work`), equal on every machine; None if they are not counted.
     """
 
     method: str
@@ -144,23 +144,23 @@ class Solved:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramResult(Solved, Generic[S]):
-    """Why a solve stopped, and the checked solution and bound in hand; None where missing.
+    """The termination of a solve, its checked solution and its bound; None if missing.
 
-    Each program adds the fields of its solution and names them in `solution_fields`.
+    Each program adds the fields of its solution and lists their names in `solution_fields`.
 
     Parameters
     ----------
     objective : int, optional
-        Objective of the solution, recomputed in integers; absent iff there is no solution.
+        Objective of the solution, recomputed in integers; None iff there is no solution.
     bound : int, optional
         Lower bound on the objective.
     bound_kind : BoundKind
         Whether the bound was derived in integers.
     violations : mapping
-        What the checker found; empty for a feasible solution.
+        Violations found by the checker; empty for a feasible solution.
     scale : int
-        How many units of objective and bound make one unit of the problem's own, which may have
-        fractional weights or times.
+        Units of objective and bound per unit of the problem's own objective, whose weights or
+        times may be fractional.
     """
 
     #: Names of the fields that together are the solution.
@@ -188,7 +188,7 @@ class ProgramResult(Solved, Generic[S]):
 
     @classmethod
     def fields_of(cls, solution: S | None) -> dict[str, Any]:
-        """Return the fields that a solution fills."""
+        """Return the result fields for a solution."""
         if solution is None:
             return {}
         single = len(cls.solution_fields) == 1
@@ -202,7 +202,7 @@ class ProgramResult(Solved, Generic[S]):
 
     @property
     def solution(self) -> S | None:
-        """The solution in hand: its field, or the tuple of its fields."""
+        """The solution: its only field, or the tuple of its fields."""
         parts: Any = tuple(getattr(self, name) for name in self.solution_fields)
         if self.objective is None:
             return None
@@ -214,7 +214,7 @@ class ProgramResult(Solved, Generic[S]):
         Raises
         ------
         InputError
-            If the run left none.
+            If the run found no solution.
         """
         if self.solution is None:
             raise InputError(
@@ -224,7 +224,7 @@ class ProgramResult(Solved, Generic[S]):
 
     @property
     def gap(self) -> float | None:
-        """``(objective - bound) / objective``; None where one is missing."""
+        """``(objective - bound) / objective``; None if one is missing."""
         if self.objective is None or self.bound is None:
             return None
         return 0.0 if self.objective == 0 else (self.objective - self.bound) / self.objective
@@ -248,7 +248,7 @@ class ProgramResult(Solved, Generic[S]):
         return ", ".join(f"{name} {getattr(self, name)}" for name in self.solution_fields)
 
     def to_frame(self) -> Any:
-        """Return the solution as a data frame of pandas, a line per request or class.
+        """Return the solution as a pandas data frame, one row per request or class.
 
         Raises
         ------

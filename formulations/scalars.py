@@ -1,4 +1,4 @@
-"""Integers with named errors; apart from arrays, so that reading options loads no numpy."""
+"""Validate numbers, with errors that name the field. Separate from `arrays` to avoid numpy."""
 
 from numbers import Integral, Real
 from typing import cast
@@ -6,17 +6,17 @@ from typing import cast
 from formulations.documents import shown
 from formulations.errors import InputError
 
-#: Largest number of tokens accepted anywhere; leaves room for sums in 64-bit integers.
+#: Largest number of tokens accepted anywhere, so that sums fit in 64-bit integers.
 MAX_TOKENS = 10**12
 
 
 def real(value: object, where: str) -> float:
-    """Return ``value`` as it is, if it is a number.
+    """Return ``value`` unchanged if it is a number.
 
     Raises
     ------
     InputError
-        If it is anything else, a bool or a text included.
+        If it is not a number; bools and texts are refused as well.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(where, f"expected a number, found {shown(value)}", "write one")
@@ -31,7 +31,7 @@ def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_T
     InputError
         If it is a bool, a float (even 3.0), any other type, or out of range.
     """
-    # Integers of numpy are such, its booleans are not.
+    # numpy integers are registered as Integral, numpy booleans are not.
     if isinstance(value, bool) or not isinstance(value, int | Integral):
         raise InputError(
             where,

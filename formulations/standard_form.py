@@ -1,16 +1,16 @@
-"""Sparse standard form: the one shape every matrix backend consumes.
+"""Sparse standard form: the input of every matrix backend.
 
     minimise    objective · x + offset
     subject to  row_lower <= matrix x <= row_upper,   lower <= x <= upper,
                 x_j integer where ``integral[j]``
 
-A program is stated once in Pyomo; `compile_model` turns any such statement into this form. The
-entries are float64 because solvers want them so; `compile_model` refuses any that float64 would
-round, so an integer program stays exactly the one that was stated.
+A program is stated once in Pyomo; `compile_model` compiles the statement into this form. The
+entries are float64, as solvers require; `compile_model` refuses entries that float64 would round,
+so the form of an integer program is exact.
 
-`FormWriter` writes a standard form directly, family by family, where compiling is too slow. The
-statement in Pyomo stays what counts: a test compiles it and compares every row, column and
-coefficient with what is written.
+`FormWriter` writes a standard form directly, one family of rows or columns at a time, if compiling
+is too slow. The Pyomo statement stays the reference: a test compiles it and compares every row,
+column and coefficient with the written form.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,20 +22,20 @@ import numpy as np
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import CapabilityError
 
-# Loading SciPy takes as long as NumPy, and many who import this solve nothing.
+# SciPy loads as slowly as NumPy, and many imports of this module never solve anything.
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Integers of at least this size are not all representable in float64.
 EXACT_LIMIT = 2.0**53
-#: Most nonzeros of a program that is written directly.
+#: Largest number of nonzeros of a program that is written directly.
 MAX_NONZEROS = 20_000_000
 
 
 @dataclass(frozen=True)
 class StandardForm:
-    """A mixed-integer linear program of n columns and m rows; see the module's text.
+    """A mixed-integer linear program of n columns and m rows; see the module docstring.
 
     Parameters
     ----------
@@ -94,16 +94,16 @@ class StandardForm:
 
     @property
     def is_integer(self) -> bool:
-        """Whether all variables, coefficients and costs are integers: so is every objective."""
+        """Whether all variables, coefficients and costs are integers, hence every objective."""
         whole = (self.matrix.data % 1 == 0).all() and (self.objective % 1 == 0).all()
         return bool(self.integral.all() and whole)
 
     def row_reach(self) -> float:
-        """Return what no row's sum exceeds in size; unbounded variables count as 1."""
+        """Return an upper bound on the absolute row sums; unbounded variables count as 1."""
         return float((abs(self.matrix) @ self._largest()).max(initial=0.0))
 
     def reach(self) -> float:
-        """Return what no row's sum, and no objective, exceeds in size."""
+        """Return an upper bound on the absolute row sums and the absolute objective."""
         return max(self.row_reach(), float(np.abs(self.objective) @ self._largest()))
 
     def _largest(self) -> FloatArray:
@@ -116,16 +116,16 @@ class StandardForm:
 
 
 def constraint(model: Any, *sets: Any, name: str | None = None) -> Callable[[F], F]:
-    """Let a function state constraints of a Pyomo model, one for each member of some sets.
+    """Decorate a function as the rule of a Pyomo constraint, indexed by the given sets.
 
     Parameters
     ----------
     model : pyomo.environ.ConcreteModel
-        What they are added to.
+        Model that gets the constraint.
     sets
-        Index sets; a single constraint without.
+        Index sets; none for a single constraint.
     name : str, optional
-        By default that of the function.
+        Name of the constraint; by default that of the function.
     """
     from formulations.modelling import pyo
 
@@ -139,7 +139,8 @@ def constraint(model: Any, *sets: Any, name: str | None = None) -> Callable[[F],
 def compile_model(model: Any) -> StandardForm:
     """Compile a Pyomo model of linear constraints and one minimisation objective.
 
-    Variables that occur in no row and not in the objective vanish, as do rows without variables.
+    Variables that occur in no row and not in the objective are dropped, as are rows without
+    variables.
 
     Parameters
     ----------
@@ -149,7 +150,7 @@ def compile_model(model: Any) -> StandardForm:
     Returns
     -------
     StandardForm
-        Equal to the statement, with rows and columns named after it.
+        Equivalent to the statement, with the same names of rows and columns.
     """
     from pyomo.opt import WriterFactory
     from scipy.sparse import csr_array
@@ -182,7 +183,7 @@ Numbers = FloatArray | IntArray | float
 
 
 def check_size(nonzeros: int, where: str, remedy: str, most: int = MAX_NONZEROS) -> None:
-    """Refuse a program of too many nonzeros; no solver would return anyway.
+    """Refuse a program with too many nonzeros, which no solver could solve in reasonable time.
 
     Raises
     ------
@@ -195,7 +196,7 @@ def check_size(nonzeros: int, where: str, remedy: str, most: int = MAX_NONZEROS)
 
 
 class FormWriter:
-    """Columns, rows and entries of an integer program, gathered."""
+    """Collects the columns, rows and entries of an integer program."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
@@ -224,7 +225,7 @@ class FormWriter:
         return first
 
     def add(self, row: IntArray | int, column: IntArray, value: Numbers) -> None:
-        """Add a coefficient at each of these places; those at the same place add up."""
+        """Add coefficients at (row, column) pairs; coefficients of the same pair add up."""
         self._places.append(np.stack(np.broadcast_arrays(row, column)).astype(np.int64))
         self._values.append(np.broadcast_to(np.asarray(value, dtype=np.float64), column.shape))
 
@@ -238,13 +239,13 @@ class FormWriter:
         lower: Numbers = -np.inf,
         upper: Numbers = np.inf,
     ) -> int:
-        """Add constraints with coefficients, rows counted from the first; return the first row."""
+        """Add constraints with entries; ``row`` is relative to the first, which is returned."""
         first = self.rows(names, lower=lower, upper=upper)
         self.add(first + row, column, value)
         return first
 
     def form(self, offset: float = 0.0) -> StandardForm:
-        """Return what was gathered, without the rows in which no variable occurs."""
+        """Return the collected standard form, without rows that have no variable."""
         from scipy.sparse import coo_array, csr_array
 
         lower, upper, cost = np.concatenate(self._of_columns, axis=1)

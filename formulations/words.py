@@ -1,4 +1,4 @@
-"""What a program says, in words: for files that others read, and for what a solution violates."""
+"""Plain-language descriptions of a program, for comments in files and for violated constraints."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,26 +6,26 @@ from dataclasses import dataclass, field
 
 _NAME = re.compile(r"(\w+)[\[(]([\d,]+)[\])]")
 
-#: What is one, and stands in the plural.
+#: Matches a plural noun after the number 1.
 _ONE = re.compile(r"(?<![\w./-])1 (request|round|start|token)s\b")
 
 
 @dataclass(frozen=True)
 class Words:
-    """A program in words.
+    """The descriptions of one program.
 
     Parameters
     ----------
     title, source : str
-        What it is called here, and the paper and equation that it comes from.
+        Name of the program, and the paper and equation that it comes from.
     objective : str
-        What is minimised, with its unit.
+        The objective, with its unit.
     variables : mapping
         Family of variables to its meaning.
     broken : mapping
-        Family of constraints, of the program or its checker, to what is wrong where one does not
-        hold: ``{0}``, ``{1}`` are its indices, ``{kind}`` the requests of its first one, ``{by}``
-        the amount.
+        Family of constraints, of the program or its checker, to the message for a violation:
+        ``{0}``, ``{1}`` are the indices, ``{kind}`` the requests of the kind with the first index,
+        ``{by}`` the amount.
     """
 
     title: str = ""
@@ -35,16 +35,16 @@ class Words:
     broken: Mapping[str, str] = field(default_factory=dict)
 
     def told(self, name: str, by: object, groups: Sequence[str] = ()) -> str:
-        """Return what is wrong where a constraint is violated, in a sentence.
+        """Return a sentence that describes a violated constraint or bound.
 
         Parameters
         ----------
         name : str
-            Constraint or variable, as statement, file or checker write it.
+            Constraint or variable, named as in the statement, the file or the checker.
         by : object
             The amount.
         groups : sequence of str
-            What the kinds of the program stand for.
+            A text per kind of the program that lists its requests.
         """
         match = _NAME.fullmatch(name)
         family = match.group(1) if match else name
@@ -59,7 +59,7 @@ class Words:
 
 
 def listed(members: Sequence[int], most: int = 12) -> str:
-    """Return some requests in words, at most so many by number."""
+    """Return a text that lists requests, at most this many by number."""
     shown = ", ".join(str(i) for i in members[:most])
     more = f" and {len(members) - most} more" if len(members) > most else ""
     return f"request{'s' * (len(members) > 1)} {shown}{more}"

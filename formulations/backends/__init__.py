@@ -1,4 +1,4 @@
-"""Solver backends by name: HiGHS, CP-SAT, any solver that Pyomo drives, and users' own."""
+"""Solver backends by name: HiGHS, CP-SAT, any solver driven by Pyomo, and users' own."""
 
 import time
 from collections.abc import Callable
@@ -51,17 +51,17 @@ _BACKENDS: dict[str, type[Highs] | type[CpSat] | type[PyomoSolver]] = {
 
 
 def names() -> list[str]:
-    """Return the names `backend` accepts (``pyomo:SOLVER`` beside them)."""
+    """Return the names that `backend` accepts, besides ``pyomo:SOLVER``."""
     return sorted(_BACKENDS)
 
 
 def backend(name: str) -> Backend:
-    """Return the backend called ``name``, or the user's own that ``module:NAME`` stands for.
+    """Return the backend called ``name``, or the user's own backend named ``module:NAME``.
 
     Raises
     ------
     InputError
-        If there is none of that name, or the user's own is none.
+        If the name is unknown, or the user's object is not a backend.
     """
     kind, colon, solver = name.partition(":")
     if kind == "pyomo" and (solver or not colon):
@@ -79,7 +79,7 @@ def check_method(name: str, own: tuple[str, ...]) -> None:
     Raises
     ------
     InputError
-        Naming all that there are, and a close one.
+        Names all methods and the nearest one.
     """
     known = (*own, *names())
     if name in known or is_users(name):
@@ -93,14 +93,14 @@ def run_backend(
     limits: SolveLimits,
     start: Callable[[], FloatArray | None] = lambda: None,
 ) -> tuple[Outcome, float]:
-    """Solve a program that is not written yet; writing it counts against the time limit.
+    """Write and solve a program; writing counts against the time limit.
 
     Parameters
     ----------
     solver : Backend
-        What solves.
+        The backend.
     program : Program
-        Writes its forms when first asked for them.
+        Writes its forms at first use.
     limits : SolveLimits
         Time and seed.
     start : callable
@@ -109,22 +109,22 @@ def run_backend(
     Returns
     -------
     tuple
-        What the backend says, and the seconds it took to write the program.
+        The outcome of the backend, and the time to write the program [s].
 
     Raises
     ------
     OutOfTime
-        If the time limit strikes before the solver has begun.
+        If the time limit is reached before the solver starts.
     """
     deadline = limits.deadline
     with deadline.stopped():
-        # What writes forms is loaded too: an import that is interrupted is left half done.
+        # Load the modules that write forms as well: an interrupted import stays half loaded.
         import scipy.sparse  # noqa: F401
 
         solver.load()
     limits = replace(limits, time_limit=deadline)
     began = time.perf_counter()
-    # Writing the forms belongs to the first time, not to the solve.
+    # Write the forms before the solve, so that their time is counted separately.
     with deadline.interrupting():
         _ = program.standard_form
         if isinstance(solver, PyomoSolver):
@@ -135,10 +135,10 @@ def run_backend(
 
 
 class UsersBackend:
-    """What a name stands for, as a `Backend`.
+    """A user's object, wrapped as a `Backend`.
 
-    Only ``solve`` is needed. What it leaves goes through the program's own checker, and counts as
-    optimal only if the program's own bound proves it: nobody has tested its word.
+    Only ``solve`` is required. The program's checker verifies its solutions. They count as optimal
+    only if the program's own bound proves it: claims of an untested solver are not trusted.
 
     Parameters
     ----------
@@ -162,23 +162,23 @@ class UsersBackend:
         self.continuous = bool(getattr(made, "continuous", True))
 
     def available(self) -> bool:
-        """Whether it can be used, as far as it says."""
+        """Whether the backend reports itself as available; True if it does not report."""
         asked = getattr(self._made, "available", None)
         return bool(asked()) if callable(asked) else True
 
     def load(self) -> None:
-        """Nothing is left to load."""
+        """Do nothing: the object is already loaded."""
 
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
-        """Let it solve.
+        """Solve with the user's backend.
 
         Raises
         ------
         InputError
-            If it raises anything, or returns no outcome of this program.
+            If the backend raises anything, or returns no valid outcome of this program.
         """
         where = f"backend {self.name}"
-        # Seconds are simpler than a clock, and whatever an optimizer takes.
+        # Pass plain seconds, which every optimizer accepts, instead of a deadline.
         limits = replace(limits, time_limit=limits.deadline.left_or_none, found=None)
         with users_code(where, remedy="mend the backend"):
             outcome = self._made.solve(program, limits, hint)

@@ -1,15 +1,15 @@
-"""CP-SAT through ortools: integer arithmetic, trusted in the range where enumeration confirms it.
+"""CP-SAT through ortools: integer arithmetic, trusted in the range that enumeration confirms.
 
 The *reach* of a program is the largest sum of |coefficient| times |value| that a row or the
-objective can have. CP-SAT 9.15 calls wrong values optimal, feasible programs infeasible, and gives
-bounds above the optimum: its presolve errs on reaches of 1.6 · 2^31 and more (or-tools issue
-5293). Two ranges were compared with enumeration (tests/formulations/proofs):
+objective can have. At reaches of 1.6 · 2^31 and more, the presolve of CP-SAT 9.15 has errors
+(or-tools issue 5293): it reports wrong optima, false infeasibility and bounds above the optimum.
+Two ranges were compared with enumeration (tests/formulations/proofs):
 
 - reach below 2^30: with presolve;
 - from there to 2^50: without presolve.
 
-From 2^50 on its word proves nothing, as without presolve it errs from 2^53 on; from 2^62 on the
-program is refused. A claim that a checked solution refutes is no proof in any range
+From 2^50 on its claims prove nothing, since it errs from 2^53 on even without presolve. From 2^62
+on the program is refused. A claim that a checked solution refutes is rejected in any range
 (`formulations.formulation`).
 """
 
@@ -27,11 +27,11 @@ from formulations.results import BoundKind, Termination
 from formulations.standard_form import EXACT_LIMIT, StandardForm
 from formulations.work import CP_SAT_SECOND
 
-#: CP-SAT keeps sums in 64-bit integers and refuses models that could leave them.
+#: CP-SAT keeps sums in 64-bit integers and refuses models that could overflow.
 _MAX_SUM = 2.0**62
-#: Presolve is left out from this reach on.
+#: Presolve is off from this reach on.
 _PRESOLVED_REACH = 2.0**30
-#: From this reach on nothing is proven.
+#: From this reach on, claims of CP-SAT prove nothing.
 _PROVEN_REACH = 2.0**50
 
 
@@ -80,7 +80,7 @@ class CpSat:
         return Outcome(
             termination=_termination(solver.status_name(status), deadline, limits.work_limit),
             values=values if in_hand else None,
-            # Without a solution CP-SAT gives 0 where it knows no bound, which says nothing.
+            # Without a solution, CP-SAT reports 0 for an unknown bound, so it is ignored.
             bound=_integer_bound(solver, form, status == cp_model.OPTIMAL) if in_hand else None,
             bound_kind=BoundKind.INTEGER if is_trusted(reach) else BoundKind.FLOAT,
             seconds=seconds,
@@ -99,17 +99,17 @@ class CpSat:
 
 
 def is_trusted(reach: float) -> bool:
-    """Return whether what `trusted_solver` proves counts for a program of this reach."""
+    """Return whether claims of `trusted_solver` count as proven for a program of this reach."""
     return reach < _PROVEN_REACH
 
 
 def trusted_solver(reach: float, limits: SolveLimits) -> Any:
-    """Return CP-SAT with the parameters under which its word counts for a program.
+    """Return CP-SAT with the parameters under which its claims are trusted.
 
     Parameters
     ----------
     reach : float
-        What no sum of the program exceeds.
+        Upper bound on every sum of the program.
     limits : SolveLimits
         Seed and threads.
 
@@ -124,13 +124,13 @@ def trusted_solver(reach: float, limits: SolveLimits) -> Any:
     solver.parameters.num_workers = limits.threads
     solver.parameters.random_seed = limits.seed
     solver.parameters.cp_model_presolve = reach < _PRESOLVED_REACH
-    # Ctrl-C is for the caller; CP-SAT would swallow it and return what it has.
+    # Leave Ctrl-C to the caller; CP-SAT would catch it and return its current solution.
     solver.parameters.catch_sigint_signal = False
     return solver
 
 
 def _listening(columns: list[Any], limits: SolveLimits) -> Any:
-    """Return the callback that passes better points on; None if nobody wants them."""
+    """Return the callback for improved solutions, or None if there is no listener."""
     from ortools.sat.python import cp_model
 
     if limits.found is None:
@@ -138,10 +138,10 @@ def _listening(columns: list[Any], limits: SolveLimits) -> Any:
     found = limits.found
 
     class Listening(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
-        """Hears of each better point."""
+        """Passes each improved solution on."""
 
         def on_solution_callback(self) -> None:
-            """Pass it on."""
+            """Pass the current solution on."""
             found(np.array([self.value(v) for v in columns], dtype=np.float64))
 
     return Listening()
@@ -197,9 +197,9 @@ def _clipped(bound: float) -> int:
 
 
 def _integer_bound(solver: Any, form: StandardForm, proven: bool) -> int | None:
-    """Return the lower bound, offset included; only its printing makes CP-SAT's a float."""
+    """Return the lower bound with the offset; CP-SAT derives it in integers, reports a float."""
     bound = float(solver.objective_value if proven else solver.best_objective_bound)
-    # A float64 holds the integer exactly below 2^53; beyond, a claim would rest on rounding.
+    # float64 represents integers exactly only below 2^53; larger bounds may be rounded.
     if not abs(bound) < EXACT_LIMIT:
         return None
     return round(bound) + int(form.offset)

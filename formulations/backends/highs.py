@@ -1,10 +1,10 @@
 """HiGHS through highspy: fast, but its floating-point bounds prove nothing by themselves.
 
-HiGHS 1.13.1 calls a wrong value optimal on about 2 of 1,000 random step problems, some with two
-requests (tests/formulations/test_false_optimum.py); which ones depends on presolve, and tighter
-tolerances are worse. A claimed optimum z of an integer program is therefore challenged: a second
-run, without presolve, looks for a point of cost at most z − 1, until there is none. That is
-evidence, not proof, and the bound stays a float.
+HiGHS 1.13.1 reports a false optimum on about 2 of 1,000 random step problems, some with two
+requests (tests/formulations/test_false_optimum.py). Presolve changes which ones fail, and tighter
+tolerances are worse. A claimed optimum z of an integer program is therefore challenged: another
+run, without presolve, searches for a point of cost at most z − 1, until there is none. This is
+evidence but no proof, so the bound stays a float.
 """
 
 import importlib.util
@@ -21,11 +21,11 @@ from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
 from formulations.work import ITERATION, NODE, count_within
 
-#: Without a work limit, which holds for a challenge as for the run it challenges, a challenge may
-#: take so many times as long as that run, and so long at least [s].
+#: Time limit of a challenge, unless there is a work limit, which also applies to challenges: this
+#: multiple of the time of the challenged run, but at least the second constant [s].
 _CHALLENGE_RATIO = 5.0
 _CHALLENGE_SECONDS = 1.0
-#: What a step of dual fixing takes [s], and the share of a time limit that presolve may take.
+#: Time per step of dual fixing [s], and the share of the time limit that presolve may take.
 _SECONDS_PER_ENTRY = 2.5e-8
 _PRESOLVE_SHARE = 0.5
 
@@ -36,7 +36,7 @@ class Highs:
     Parameters
     ----------
     challenge : bool
-        Challenge claimed optima; False is HiGHS alone, for measurements.
+        Whether to challenge claimed optima; False runs HiGHS alone, for measurements.
     """
 
     name = "highs"
@@ -60,7 +60,7 @@ class Highs:
         limits = replace(limits, time_limit=limits.deadline)
         options = _options(limits)
         if _presolve_seconds(form) > _PRESOLVE_SHARE * limits.deadline.left:
-            # Presolve looks at no clock: it would go on long past the limit.
+            # Presolve ignores the time limit and would exceed it by far.
             options["presolve"] = "off"
         outcome = _run(form, options, hint, limits.found)
         if self._challenges and form.is_integer:
@@ -69,9 +69,9 @@ class Highs:
 
 
 def _presolve_seconds(form: StandardForm) -> float:
-    """Return about how long the dual fixing of presolve takes [s].
+    """Estimate the time of dual fixing in presolve [s].
 
-    For each column without a cost it goes through all rows of the column from end to end.
+    For each column without cost, dual fixing scans all rows of the column in full.
     """
     entries = np.diff(form.matrix.indptr)
     free = form.objective[form.matrix.indices] == 0
@@ -79,12 +79,12 @@ def _presolve_seconds(form: StandardForm) -> float:
 
 
 def _challenged(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Outcome:
-    """Look for better points until a claimed optimum stands; count the claims that fell."""
+    """Search for better points until a claimed optimum is confirmed; count refuted claims."""
     refuted = 0
     while outcome.termination is Termination.OPTIMAL:
         better = _better(form, outcome, limits)
         if better.values is None:
-            # A challenge that time ended has not confirmed the claim.
+            # A challenge that ran out of time has not confirmed the claim.
             stands = better.termination is Termination.INFEASIBLE
             details = {**outcome.details, "refuted_claims": refuted, "challenged": stands}
             return replace(_after(better, outcome, outcome), details=details)
@@ -94,13 +94,13 @@ def _challenged(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Ou
 
 
 def _after(second: Outcome, first: Outcome, kept: Outcome) -> Outcome:
-    """Return one of two runs with the seconds and the work of both."""
+    """Return ``kept`` with the seconds and ticks of both runs."""
     ticks = (first.ticks or 0) + (second.ticks or 0)
     return replace(kept, seconds=first.seconds + second.seconds, ticks=ticks)
 
 
 def _better(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Outcome:
-    """Solve for a point that costs at least 1 less than the claimed optimum."""
+    """Search for a point whose cost is at least 1 below the claimed optimum."""
     assert outcome.values is not None
     claimed = round(float(form.objective @ np.round(outcome.values)))
     left = limits.deadline.left
@@ -128,7 +128,7 @@ def _options(limits: SolveLimits) -> dict[str, Any]:
         "output_flag": False,
         "threads": limits.threads,
         "random_seed": limits.seed,
-        # The default gap of 1e-4 would call anything within 0.01 % optimal.
+        # With the default gap of 1e-4, any point within 0.01 % would count as optimal.
         "mip_rel_gap": 0.0,
     }
     if (left := limits.deadline.left_or_none) is not None:
@@ -170,7 +170,7 @@ def _outcome(solver: Any, form: StandardForm, seconds: float, options: dict[str,
     status = solver.getModelStatus()
     info = solver.getInfo()
     in_hand = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    # HiGHS reports the dual bound of a continuous program in the objective alone.
+    # For a continuous program, HiGHS reports the bound only as the objective.
     discrete = bool(form.integral.any())
     bound = info.mip_dual_bound if discrete else info.objective_function_value
     known = np.isfinite(bound) and (discrete or status == highspy.HighsModelStatus.kOptimal)
@@ -191,7 +191,7 @@ def _outcome(solver: Any, form: StandardForm, seconds: float, options: dict[str,
 
 
 def _ticks(info: Any, discrete: bool) -> int:
-    # HiGHS counts -1 where it has done nothing.
+    # HiGHS reports a count of -1 if it did nothing.
     if discrete:
         return NODE * max(0, int(info.mip_node_count))
     return ITERATION * max(0, int(info.simplex_iteration_count))

@@ -1,4 +1,4 @@
-"""What a solver backend promises: flags, a probe, and one solve call on a `Program`."""
+"""The interface of solver backends: flags, an availability test, and a solve call."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class ModelProgram:
 
     @cached_property
     def model(self) -> Any:
-        """The model, stated when first asked for."""
+        """The model, stated at first use."""
         return self._state()
 
     @cached_property
@@ -49,7 +49,7 @@ class ModelProgram:
 
 @dataclass(frozen=True)
 class WrittenProgram:
-    """The `Program` of a standard form alone, which solvers of Pyomo's cannot take."""
+    """The `Program` of a standard form without a Pyomo model; Pyomo's solvers cannot solve it."""
 
     standard_form: StandardForm
     model: None = None
@@ -57,20 +57,20 @@ class WrittenProgram:
 
 @dataclass(frozen=True)
 class SolveLimits:
-    """How long and how to solve.
+    """Limits and settings of a solve.
 
     Parameters
     ----------
     time_limit : float or Deadline, optional
-        Wall-clock seconds from a call on, for writing the program too; or a clock that runs.
+        Wall-clock seconds from the call on, including writing the program; or a running deadline.
     seed : int
         Random seed of the solver.
     threads : int
-        Solver threads; 1 reproduces.
+        Solver threads; results are reproducible with 1.
     found : callable, optional
-        Told of each better point, shape (n,), where the solver tells of it (CP-SAT, HiGHS).
+        Callback for each improved point, shape (n,), if the solver supports it (CP-SAT, HiGHS).
     work_limit : int, optional
-        Ticks (`formulations.work`): where it strikes does not depend on the machine.
+        Limit in ticks (`formulations.work`), which do not depend on the machine.
     """
 
     time_limit: TimeLimit = None
@@ -81,31 +81,31 @@ class SolveLimits:
 
     @property
     def deadline(self) -> Deadline:
-        """The clock; one that begins now if none runs."""
+        """The running deadline; a new one if ``time_limit`` is in seconds."""
         return Deadline.of(self.time_limit)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a backend leaves: why it stopped, and the point and bound in hand (None if missing).
+    """The outcome of a backend: termination, point and bound (None if missing).
 
     Parameters
     ----------
     termination : Termination
-        ``OPTIMAL`` is the backend's own word; callers confirm it in integers.
+        ``OPTIMAL`` is a claim of the backend, which callers verify in integers.
     values : FloatArray, optional
         Shape (n,), in the column order of the standard form.
     bound : float or int, optional
         Lower bound on the objective, offset included.
     bound_kind : BoundKind
-        Whether that bound, or the word that there is no solution, counts as proven: it was derived
-        in integers, in a range that enumeration has confirmed.
+        ``INTEGER`` if the bound, or the claim of infeasibility, counts as proven: derived in
+        integers, in a range that enumeration has confirmed.
     seconds : float
         Wall-clock time of the solve itself.
     details : mapping
         Solver, version, raw status, options.
     ticks : int, optional
-        Ticks used (`formulations.work`); None where none are counted.
+        Ticks used (`formulations.work`); None if they are not counted.
     """
 
     termination: Termination
@@ -121,26 +121,26 @@ class Backend(Protocol):
     """A solver behind the common interface."""
 
     name: str
-    #: Takes continuous variables.
+    #: Whether it supports continuous variables.
     continuous: bool
 
     def available(self) -> bool:
-        """Whether the solver is installed; imports nothing heavy."""
+        """Whether the solver is installed; does not import it."""
 
     def load(self) -> None:
-        """Import the solver if it is there, which no time limit counts."""
+        """Import the solver if it is installed; this time does not count against limits."""
 
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
-        """Solve, starting from ``hint`` (shape (n,)) where the solver takes one."""
+        """Solve, starting from ``hint`` (shape (n,)) if the solver supports it."""
 
 
-#: Row sums up to which a solver in floating point is asked about integers. Beyond, HiGHS returns
-#: points far from the optimum, calls feasible programs infeasible, and misses its time limit.
+#: Largest row sum for which a floating-point solver is used on integer programs. Beyond it, HiGHS
+#: returns points far from the optimum, reports false infeasibility, and exceeds its time limit.
 _FLOAT_REACH = 2.0**28
 
 
 def require_float_range(form: StandardForm, name: str) -> None:
-    """Refuse a program of integers that are too large for a solver in floating point.
+    """Refuse an integer program whose numbers are too large for a floating-point solver.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def require_integer_form(form: StandardForm, name: str) -> None:
     Raises
     ------
     CapabilityError
-        Naming the first offending column.
+        Names the first offending column.
     """
     for j, column in enumerate(form.column_names):
         if not form.integral[j]:

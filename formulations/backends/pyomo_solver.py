@@ -1,4 +1,4 @@
-"""Any solver that Pyomo can drive, on the stated model itself."""
+"""Any solver that Pyomo supports, applied to the Pyomo model itself."""
 
 import importlib.util
 import time
@@ -15,7 +15,7 @@ from formulations.errors import CapabilityError, use_one_of
 from formulations.results import BoundKind, Termination
 from formulations.work import GUROBI_UNIT, NODE, count_within
 
-#: Tried in this order when no solver is named; one that is not our HiGHS backend comes first.
+#: Order in which solvers are tried if none is named; HiGHS, which has its own backend, is last.
 PREFERRED = ("scip_direct", "gurobi_direct", "highs")
 
 
@@ -43,14 +43,14 @@ class PyomoSolver:
         self._opened()
 
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
-        """Solve the Pyomo model; hint and seed are not passed on."""
+        """Solve the Pyomo model; hint and seed are ignored."""
         solver = self._opened()
         require_float_range(program.standard_form, self.name)
         _limit(solver, limits.deadline)
         solver.config.threads = limits.threads
         if limits.work_limit is not None:
             solver.config.solver_options.update(self._work_options(solver, limits.work_limit))
-        # Classify first, load afterwards: Pyomo would raise where nothing was found.
+        # Load the solution only after checking the status: Pyomo raises if there is none.
         solver.config.load_solutions = False
         solver.config.raise_exception_on_nonoptimal_result = False
         model = program.model
@@ -62,7 +62,7 @@ class PyomoSolver:
         if in_hand:
             results.solution_loader.load_vars()
         if results.termination_condition.name == "interrupted":
-            # SCIP has taken the Ctrl-C, which is for the caller.
+            # SCIP has caught the Ctrl-C, so raise it again for the caller.
             if in_hand and limits.found is not None:
                 limits.found(_values(model, program))
             raise KeyboardInterrupt
@@ -81,7 +81,7 @@ class PyomoSolver:
         )
 
     def _work_options(self, solver: Any, work_limit: int) -> dict[str, object]:
-        """Return how a solver is told a work limit."""
+        """Return the solver options that set a work limit."""
         kind = type(solver).__name__.lower()
         for name, options in _WORK_OPTIONS.items():
             if kind.startswith(name):
@@ -106,7 +106,7 @@ class PyomoSolver:
 
 
 def _limit(solver: Any, deadline: Deadline) -> None:
-    """Have Pyomo's translation count as well; Pyomo limits what comes after it alone."""
+    """Count Pyomo's translation against the time limit; Pyomo itself limits the solve only."""
     solver.config.time_limit = deadline.left_or_none
     if deadline.left_or_none is None:
         return
@@ -130,7 +130,7 @@ def _limit(solver: Any, deadline: Deadline) -> None:
         vars(solver)["_solve"] = solved
 
 
-#: A work limit as options of solvers, by how the names of Pyomo's classes begin.
+#: Solver options that set a work limit, by prefix of Pyomo's class name.
 _WORK_OPTIONS: dict[str, Callable[[int], dict[str, object]]] = {
     "gurobi": lambda work_limit: {"WorkLimit": work_limit / GUROBI_UNIT},
     "highs": lambda work_limit: {"mip_max_nodes": count_within(work_limit, NODE)},
@@ -139,7 +139,7 @@ _WORK_OPTIONS: dict[str, Callable[[int], dict[str, object]]] = {
 
 
 def installed_solvers() -> dict[str, bool]:
-    """Return Pyomo's names of solvers, and whether each is installed here."""
+    """Return Pyomo's names of solvers, and whether each is installed."""
     factory = _factory()
     return {name: bool(factory(name).available()) for name in _known()}
 
@@ -149,8 +149,8 @@ def _known() -> list[str]:
 
 
 def _factory() -> Any:
-    """Return Pyomo's solvers."""
-    # It registers them.
+    """Return Pyomo's solver factory."""
+    # This import registers the solvers.
     import formulations.modelling  # noqa: F401  # isort: skip
     from pyomo.contrib.solver.common.factory import SolverFactory
 
@@ -172,10 +172,10 @@ _TERMINATIONS = {
 
 @contextmanager
 def _objective_scaled(model: Any, program: Program) -> Iterator[float]:
-    """Divide the objective by its largest coefficient for a while, and yield that.
+    """Temporarily divide the objective by its largest coefficient, and yield this factor.
 
-    SCIP 10 has pruned optima of step programs whose weights were 10^6 and 428571, and called
-    values 0.1 % above them optimal; with coefficients of at most 1 it did not.
+    SCIP 10 has pruned optima of step programs with weights 10^6 and 428571, and reported values
+    0.1 % above them as optimal; with coefficients of at most 1 it did not.
     """
     from pyomo.environ import Objective
 
@@ -195,9 +195,9 @@ def _finite(bound: float | None, factor: float) -> float | None:
 
 
 def _values(model: Any, program: Program) -> FloatArray:
-    """Variable values in the column order of the standard form."""
+    """Return the variable values in the column order of the standard form."""
     from pyomo.environ import Var
 
     values = {variable.name: variable.value for variable in model.component_data_objects(Var)}
-    # A variable in no row keeps no value; any within its bounds will do, so 0 stands in.
+    # A variable in no row has no value; any value within its bounds is valid, so use 0.
     return np.array([values[name] or 0.0 for name in program.standard_form.column_names])

@@ -1,4 +1,4 @@
-"""The checker of batches, and the oracle that tries them all: both know the problem data only."""
+"""The checker of batches and a brute-force oracle; both read the problem data only."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -10,7 +10,7 @@ Tokens = Sequence[int]
 
 
 def worth(problem: BatchProblem, prefill: Tokens, decode: Tokens) -> int:
-    """Return ``Σ weight_i tokens_i`` and the bonuses of the prompts that the batch completes."""
+    """Return ``Σ weight_i tokens_i`` plus the bonuses of the prompts that the batch completes."""
     total = 0
     for i, (x, y) in enumerate(zip(prefill, decode, strict=True)):
         total += int(problem.weights[i]) * (x + y)
@@ -36,7 +36,7 @@ def violations(
     prefill, decode : sequence of int
         Length n: ``δ^p_i`` and ``δ^d_i``.
     objective : int, optional
-        Claimed objective, ``−scale·worth``, plus the number of requests if fewest are wanted.
+        Claimed objective: ``−scale·worth``, plus the number of requests with ``fewest_requests``.
     """
     if len(prefill) != problem.num_requests or len(decode) != problem.num_requests:
         return {"length": abs(len(prefill) - problem.num_requests) or 1}
@@ -53,7 +53,7 @@ def violations(
 
 
 def objective_of(problem: BatchProblem, prefill: Tokens, decode: Tokens) -> int:
-    """Return what the program minimises: less for more worth, then for fewer requests."""
+    """Return the minimised objective: first by larger worth, then by fewer requests."""
     requests = num_in_batch(prefill, decode) if problem.fewest_requests else 0
     return requests - problem.scale * worth(problem, prefill, decode)
 
@@ -80,7 +80,7 @@ _MAX_BATCHES = 1_000_000
 
 
 def brute_force(problem: BatchProblem) -> tuple[int, Batch]:
-    """Return the least objective and the first batch in lexicographic order that has it.
+    """Return the minimum objective and the lexicographically first batch that reaches it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Data and answer of the batch program: which tokens the next iteration of an engine processes."""
+"""Data and result of the batch program: which tokens the next iteration of an engine processes."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,10 +22,10 @@ from formulations.keywords import known_fields
 from formulations.problem_data import ProblemData
 from formulations.results import ProgramResult
 
-#: Largest objective (scaled): 64-bit sums stay exact.
+#: Largest scaled objective, so that sums fit in 64 bits.
 _MAX_OBJECTIVE = 2**62
 _MAX_WEIGHT = 10**9
-#: Of each request in a document: the least value, and what it is where it is missing.
+#: Columns of the requests in a document: minimum and default; a default of None is required.
 _COLUMNS = {"prefill": (0, None), "decode": (0, None), "weight": (0, 1), "finish_bonus": (0, 0)}
 _OPTIONAL = ("mixing", "max_requests", "fewest_requests")
 
@@ -35,10 +35,10 @@ _OPTIONAL = ("mixing", "max_requests", "fewest_requests")
 class BatchProblem(ProblemData):
     """One decision of a token-budget engine, (2.5a) to (2.5d) of the throughput-optimal paper.
 
-    Request i with prompt tokens left, ``p_i > 0``, may have up to p_i of them processed; with none
-    left it may have one decode token processed. A batch holds at most ``budget`` tokens. What is
-    to be largest is ``Σ weight_i tokens_i``, plus ``finish_bonus_i`` for each prompt that the
-    batch completes.
+    A request i with prompt tokens left, ``p_i > 0``, gets up to p_i of them processed. A request
+    without prompt tokens left gets at most one decode token processed. A batch holds at most
+    ``budget`` tokens. The maximised objective is ``Σ weight_i tokens_i``, plus ``finish_bonus_i``
+    for each prompt that the batch completes.
 
     Parameters
     ----------
@@ -49,17 +49,17 @@ class BatchProblem(ProblemData):
     budget : int
         ``b >= 1`` [tokens].
     weight : IntArray, optional
-        Shape (n,), >= 0: worth of a token of the request in its present phase; by default 1, so
-        that the batch holds most tokens.
+        Shape (n,), >= 0: weight of a token of the request in its present phase; by default 1,
+        which maximises the number of tokens.
     finish_bonus : IntArray, optional
-        Shape (n,), >= 0: worth of completing the prompt in this batch, on which its time to first
-        token depends. 0 for requests without prompt tokens left.
+        Shape (n,), >= 0: bonus for completing the prompt in this batch, to favour the time to
+        first token. 0 for requests without prompt tokens left.
     mixing : bool
         Whether prompt and decode tokens may share the batch.
     max_requests : int, optional
-        ``M >= 1``: most requests with tokens in the batch.
+        ``M >= 1``: largest number of requests with tokens in the batch.
     fewest_requests : bool
-        Whether, of the batches that are worth most, one with fewest requests is wanted.
+        Secondary objective: among optimal batches, choose one with fewest requests.
 
     Raises
     ------
@@ -117,34 +117,34 @@ class BatchProblem(ProblemData):
 
     @property
     def weights(self) -> IntArray:
-        """``weight``, which is never None once validated; shape (n,)."""
+        """``weight`` after validation, never None; shape (n,)."""
         assert self.weight is not None
         return self.weight
 
     @property
     def bonuses(self) -> IntArray:
-        """``finish_bonus``, which is never None once validated; shape (n,)."""
+        """``finish_bonus`` after validation, never None; shape (n,)."""
         assert self.finish_bonus is not None
         return self.finish_bonus
 
     @cached_property
     def in_prefill(self) -> BoolArray:
-        """Which requests have prompt tokens left, shape (n,)."""
+        """Whether each request has prompt tokens left, shape (n,)."""
         return frozen(self.prefill > 0)
 
     @cached_property
     def caps(self) -> IntArray:
-        """Most tokens of each request in one batch: p_i, or 1 in decode; shape (n,)."""
+        """Largest number of tokens of each request in one batch: p_i, or 1 in decode; (n,)."""
         return frozen(np.where(self.prefill > 0, self.prefill, 1))
 
     @property
     def scale(self) -> int:
-        """What a unit of worth is in the objective, so that it outweighs all requests."""
+        """Objective units per unit of worth; one unit of worth outweighs the request count."""
         return self.num_requests + 1 if self.fewest_requests else 1
 
     @property
     def is_greedy(self) -> bool:
-        """Whether filling by weight is optimal: no bonus, and no limit on requests that binds."""
+        """Whether filling by weight is optimal: no bonus, and no binding limit on requests."""
         limited = self.max_requests is not None and self.max_requests < self.num_requests
         return not limited and not bool(self.bonuses.any())
 
@@ -170,8 +170,8 @@ class BatchProblem(ProblemData):
     def from_mapping(cls, document: Any) -> Self:
         """Read ``{"budget", "requests": [{"prefill", "decode"}...]}`` with optional keys.
 
-        Optional of a request: ``weight``, ``finish_bonus``; of the document: ``mixing``,
-        ``max_requests``, ``fewest_requests``.
+        Optional keys of a request are ``weight`` and ``finish_bonus``; of the document,
+        ``mixing``, ``max_requests`` and ``fewest_requests``.
         """
         fields = check_keys(document, "document", ("budget", "requests"), _OPTIONAL)
         given: dict[str, Any] = {name: fields[name] for name in _OPTIONAL if name in fields}
@@ -194,29 +194,30 @@ def phase_weights(prefill: IntArray, *, prompt_token: int, decode_token: int) ->
     prefill : IntArray
         Shape (n,): prompt tokens left.
     prompt_token, decode_token : int
-        Worth of a token in either phase.
+        Weight of a token in each phase.
     """
     return np.where(np.asarray(prefill) > 0, prompt_token, decode_token).astype(np.int64)
 
 
 def aging_weights(waited: object) -> IntArray:
-    """Return ``1 + waited``, shape (n,): those who waited longest first, and nobody starves.
+    """Return ``1 + waited``, shape (n,): longest waiting first, which prevents starvation.
 
     Parameters
     ----------
     waited : sequence of int
-        Slots since each request arrived, or since its last token for the time between tokens.
+        Slots since each request arrived or, to bound the time between tokens, since its last
+        token.
     """
     return integer_vector(waited, "waited") + 1
 
 
 def shortest_first_weights(remaining: object) -> IntArray:
-    """Return weights that put requests with fewest tokens left first (SRPT), shape (n,).
+    """Return weights that prefer requests with fewest remaining tokens (SRPT), shape (n,).
 
     Parameters
     ----------
     remaining : sequence of int
-        Tokens left of each request, known or predicted.
+        Remaining tokens of each request, known or predicted.
     """
     left = integer_vector(remaining, "remaining")
     longest = int(left.max(initial=0))
@@ -229,7 +230,7 @@ Batch = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchResult(ProgramResult[Batch]):
-    """A batch; the objective is minus its worth, scaled, plus its requests if fewest are wanted.
+    """A batch; its objective is ``−scale·worth``, plus its requests with ``fewest_requests``.
 
     Parameters
     ----------
@@ -244,5 +245,5 @@ class BatchResult(ProgramResult[Batch]):
 
     @property
     def tokens(self) -> int:
-        """``b'``, tokens in the batch; 0 without one."""
+        """``b'``, tokens in the batch; 0 without a batch."""
         return sum(self.prefill or ()) + sum(self.decode or ())

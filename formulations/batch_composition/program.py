@@ -23,8 +23,8 @@ Constraints
     (7) decode_batch[i]     decode[i] <= 1 − phase
 
 With (1) alone the matrix is totally unimodular, and filling by weight is optimal (`greedy`).
-The paper states no program; its policies are choices of weights: Sarathi-Serve w higher in
-decode, Orca in prefill, FasterTransformer and vLLM without mixing.
+The paper states no program. Its policies correspond to weights: Sarathi-Serve has larger w in
+decode, Orca in prefill; FasterTransformer and vLLM do not mix.
 """
 
 from typing import Any
@@ -49,11 +49,11 @@ def build(problem: BatchProblem, model: Any = None) -> Any:
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     model = pyo.ConcreteModel(name="batch_composition") if model is None else model
     most = np.minimum(problem.prefill, problem.budget).tolist()
-    # A prompt that does not fit cannot be completed.
+    # A prompt longer than the budget cannot be completed in this batch.
     fits = problem.prefill <= problem.budget
     chosen = {
         "prompts": problem.in_prefill,
@@ -72,7 +72,7 @@ def build(problem: BatchProblem, model: Any = None) -> Any:
 
     @constraint(model, model.bonused)
     def finished(model: Any, i: int) -> Any:
-        """(2) Only a whole prompt earns its bonus."""
+        """(2) Only a completed prompt earns its bonus."""
         return int(problem.prefill[i]) * model.finish[i] <= model.prefill[i]
 
     if problem.max_requests is not None or problem.fewest_requests:
@@ -80,12 +80,12 @@ def build(problem: BatchProblem, model: Any = None) -> Any:
 
         @constraint(model, model.prompts)
         def prompt_part(model: Any, i: int) -> Any:
-            """(3) Requests with prompt tokens in the batch are counted."""
+            """(3) Count requests with prompt tokens in the batch."""
             return model.prefill[i] <= most[i] * model.part[i]
 
         @constraint(model, model.decoding)
         def token_part(model: Any, i: int) -> Any:
-            """(4) So are those with a decode token."""
+            """(4) Count requests with a decode token in the batch."""
             return model.decode[i] <= model.part[i]
 
         if problem.max_requests is not None:
@@ -96,12 +96,12 @@ def build(problem: BatchProblem, model: Any = None) -> Any:
 
         @constraint(model, model.prompts)
         def prefill_batch(model: Any, i: int) -> Any:
-            """(6) Prompt tokens in a prefill batch only."""
+            """(6) Only a prefill batch has prompt tokens."""
             return model.prefill[i] <= most[i] * model.phase
 
         @constraint(model, model.decoding)
         def decode_batch(model: Any, i: int) -> Any:
-            """(7) Decode tokens in any other only."""
+            """(7) Only a decode batch has decode tokens."""
             return model.decode[i] <= 1 - model.phase
 
     weights, bonuses = problem.weights.tolist(), problem.bonuses.tolist()

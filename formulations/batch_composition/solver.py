@@ -1,9 +1,9 @@
-"""The batch program with its verbs, and the gap of any batch to the best.
+"""Solve the batch program, and compute the gap of any batch to the optimum.
 
-`greedy` gives the best batch in closed form where filling by weight is optimal. Without bonuses
-and without a limit on requests the program is a knapsack of unit tokens: whoever has the highest
-weight comes first. Of equal weights those with most tokens come first, so that
-what is left of the budget is filled by fewest requests; tokens of weight 0 are left out.
+`greedy` returns an optimal batch in closed form if filling by weight is optimal. Without bonuses
+and without a limit on requests the program is a knapsack of unit tokens: fill the budget by
+descending weight. Among equal weights, requests with most tokens come first, so that fewest
+requests fill the budget. Tokens of weight 0 are left out.
 """
 
 import time
@@ -24,7 +24,7 @@ from formulations.words import Words
 
 
 def greedy(problem: BatchProblem) -> Batch:
-    """Return an optimal batch by filling; oldest request first where all else is equal.
+    """Return an optimal batch by filling; remaining ties go to the oldest request.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def greedy(problem: BatchProblem) -> Batch:
 def fill(problem: BatchProblem, allowed: BoolArray) -> Batch:
     """Fill the budget by weight with tokens of some requests, shape (n,)."""
     prefill, decode = [0] * problem.num_requests, [0] * problem.num_requests
-    # Stable: the oldest of equals first.
+    # lexsort is stable: the oldest request comes first among equals.
     order = np.lexsort((-problem.caps, -problem.weights))
     room = problem.budget
     for i in order.tolist():
@@ -65,10 +65,10 @@ def fill(problem: BatchProblem, allowed: BoolArray) -> Batch:
 
 
 def least_objective(problem: BatchProblem) -> int:
-    """Return a lower bound on the objective, of any problem.
+    """Return a lower bound on the objective, valid for every problem.
 
-    The bonus of a prompt is spread over its tokens, which only overstates batches that do not
-    complete it; the best filling is then fractional.
+    The bonus of a prompt is spread over its tokens, which overstates the worth of batches that do
+    not complete it. The bound is the best fractional filling.
     """
     columns = (problem.weights, problem.bonuses, problem.caps)
     items = [
@@ -80,7 +80,7 @@ def least_objective(problem: BatchProblem) -> int:
         taken = min(room, cap)
         worth += density * taken
         room -= taken
-    # A batch of some worth has a request in it.
+    # A batch with positive worth has at least one request.
     fewest = int(problem.fewest_requests and worth > 0)
     return min(0, fewest - problem.scale * floor(worth))
 
@@ -126,7 +126,7 @@ class BatchProgram(Formulation[BatchProblem, Batch, BatchResult]):
         return least_objective(self.problem)
 
     def objective_value(self, solution: Batch) -> int:
-        """Return the objective by the checker."""
+        """Return the objective as the checker computes it."""
         return objective_of(self.problem, *solution)
 
     def violations(self, solution: Batch, objective: int | None = None) -> dict[str, int]:
@@ -140,12 +140,12 @@ class BatchProgram(Formulation[BatchProblem, Batch, BatchResult]):
         return self.answer(((), ()), Termination.OPTIMAL, 0, method=method)
 
     def solution_at(self, values: FloatArray) -> Batch:
-        """Read a batch off a point."""
+        """Return the batch at a point of the standard form."""
         index = self.standard_form.column_index()
         in_prefill = self.problem.in_prefill.tolist()
 
         def read(name: str, i: int) -> int:
-            # A variable in no row is left out of the form: it is 0.
+            # The form omits variables that occur in no row; they are 0.
             place = index.get(f"{name}[{i}]")
             return 0 if place is None else round(values[place])
 
@@ -159,7 +159,7 @@ class BatchProgram(Formulation[BatchProblem, Batch, BatchResult]):
         return brute_force(self.problem)
 
     def filled(self) -> BatchResult:
-        """Return the batch filled by weight, which an exchange of tokens proves optimal."""
+        """Return the batch filled by weight, which is optimal by an exchange argument."""
         began = time.perf_counter()
         batch = greedy(self.problem)
         return self.answer(
@@ -181,15 +181,15 @@ def solve(
     time_limit: TimeLimit = None,
     seed: int = 0,
 ) -> BatchResult:
-    """Return a batch that is worth most.
+    """Return a batch of maximum worth.
 
     Parameters
     ----------
     problem : BatchProblem
         Data.
     method : str
-        ``greedy`` (filling by weight, where that is optimal), ``brute-force`` (tiny problems), a
-        backend (``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER``), or ``auto``: greedy where it
+        ``greedy`` (filling by weight, if that is optimal), ``brute-force`` (tiny problems), a
+        backend (``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER``), or ``auto``: greedy if it
         is optimal, else ``cp-sat``.
     time_limit : float or Deadline, optional
         Seconds for a backend.
@@ -211,12 +211,12 @@ def solve(
 
 
 def gap(problem: BatchProblem, prefill: tuple[int, ...], decode: tuple[int, ...]) -> int:
-    """Return how much more the best batch is worth than a given one, e.g. that of a policy.
+    """Return the worth of an optimal batch less that of a given one, e.g. of a policy.
 
     Raises
     ------
     InputError
-        If the batch is not feasible, or no best one is found.
+        If the batch is infeasible, or no optimal batch is found.
     """
     if violated := violations(problem, prefill, decode):
         name, by = next(iter(violated.items()))

@@ -1,4 +1,4 @@
-"""Engines with a token budget and networks of them: the data of the throughput-optimal paper."""
+"""Engines with a token budget, and networks of engines: data of the throughput-optimal paper."""
 
 from formulations.batching.batch_time import BatchTime, RateCheck
 from formulations.batching.examples import fork_join, multi_type, rybko_stolyar, single_engine

@@ -1,10 +1,10 @@
-"""The time of one batch: a fixed part, and a part per token beyond those that are free.
+"""The time of one batch: a fixed overhead, plus a time per token beyond the free tokens.
 
 ``t(b') = c + a·max(0, b' − b0)``, equation (2.3) of the throughput-optimal paper, in whole slots.
 
-A full batch of b tokens takes t(b) slots, which is the longest time between two tokens of a
-request that is in every batch (TBT); it processes b/t(b) tokens per slot. Section 5 asks to choose
-b by both (`fastest_budget`, `shortest_batch`).
+A full batch of b tokens takes t(b) slots. This is the longest time between two tokens (TBT) of a
+request that is in every batch. A full batch processes b/t(b) tokens per slot. Section 5 chooses b
+by both criteria (`fastest_budget`, `shortest_batch`).
 """
 
 from collections.abc import Iterable
@@ -21,18 +21,18 @@ from formulations.errors import InputError
 from formulations.problem_data import ProblemData
 from formulations.rationals import exact_number
 
-#: Largest token budget of an engine: tables over all loads of a batch stay small.
+#: Largest token budget of an engine, so that tables over all batch sizes stay small.
 MAX_BUDGET = 10**6
-#: Longest batch [slots]; leaves room for sums in 64-bit integers.
+#: Longest batch [slots], so that sums fit in 64-bit integers.
 _MAX_SLOTS = 10**12
 
 
 @dataclass(frozen=True)
 class RateCheck:
-    """Whether a full batch processes most tokens per slot: ``b'/t(b') <= b/t(b)`` for all b'.
+    """Whether a full batch has the highest token rate: ``b'/t(b') <= b/t(b)`` for all b'.
 
-    Theorem 1 (b) takes it for granted: a load beyond ``b/t(b)`` overwhelms every policy only if
-    no smaller batch is faster per token. With (2.3) it holds iff ``c >= a·b0`` or ``b <= b0``.
+    Theorem 1 (b) assumes this: a load above ``b/t(b)`` is unstable under every policy only if no
+    smaller batch has a higher rate. With (2.3) it holds iff ``c >= a·b0`` or ``b <= b0``.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class RateCheck:
     full_rate : Fraction
         ``b/t(b)`` [tokens/slot].
     best_tokens : int
-        The least load of a batch with the highest rate; b if the check holds.
+        Smallest batch with the highest rate; b if the check holds.
     best_rate : Fraction
-        That rate [tokens/slot]: no policy processes more.
+        The highest rate [tokens/slot], an upper bound for every policy.
     """
 
     budget: int
@@ -57,7 +57,7 @@ class RateCheck:
         return self.best_rate == self.full_rate
 
     def warning(self) -> str | None:
-        """Return in a line which theorem does not apply; None if the check holds."""
+        """Return one line that names the theorem that does not apply; None if the check holds."""
         if self.holds:
             return None
         return (
@@ -69,7 +69,7 @@ class RateCheck:
 
 @dataclass(frozen=True)
 class BatchTime(ProblemData):
-    """Slots that a batch of b' tokens takes, whatever they are: equation (2.3), rounded up.
+    """Duration of a batch of b' tokens of any kind [slots]: equation (2.3), rounded up.
 
     Parameters
     ----------
@@ -114,14 +114,14 @@ class BatchTime(ProblemData):
     def in_slots_of(
         cls, slot: object, *, overhead: object, per_token: object, free_tokens: int
     ) -> Self:
-        """Return a batch time measured in other units, such as milliseconds.
+        """Return a batch time given in other units of time, such as milliseconds.
 
         Parameters
         ----------
         slot : number
-            Length of a slot in those units, > 0: 0.1 for tenths of a millisecond.
+            Length of a slot in these units, > 0: 0.1 for tenths of a millisecond.
         overhead, per_token : number
-            In those units.
+            ``c`` and ``a`` in these units.
         free_tokens : int
             See the class.
         """
@@ -133,7 +133,7 @@ class BatchTime(ProblemData):
         )
 
     def slots(self, tokens: int) -> int:
-        """Return ``t(b')`` in whole slots: an idle engine (0 tokens) decides again in the next."""
+        """Return ``t(b')`` in whole slots; an idle engine (0 tokens) waits for one slot."""
         if tokens == 0:
             return 1
         exact = self._exact(tokens)
@@ -150,7 +150,7 @@ class BatchTime(ProblemData):
         b = integer(budget, "budget", minimum=1, maximum=MAX_BUDGET)
         unit = lcm(self.overhead.denominator, self.per_token.denominator)
         fixed, each = int(self.overhead * unit), int(self.per_token * unit)
-        # Integers of Python, which cannot overflow; fractions would take seconds.
+        # Python integers cannot overflow; fractions would take seconds.
         beyond = (max(0, tokens - self.free_tokens) for tokens in range(1, b + 1))
         table = [1, *(-(-(fixed + each * extra) // unit) for extra in beyond)]
         return frozen(np.array(table, dtype=np.int64))
@@ -160,13 +160,13 @@ class BatchTime(ProblemData):
         return Fraction(budget, self.slots(budget))
 
     def rate_check(self, budget: int) -> RateCheck:
-        """Check over all loads of a batch, after rounding to whole slots, that full is fastest."""
+        """Check over all batch sizes, after rounding to slots, that a full batch is fastest."""
         table = self.slots_table(budget)
         loads = np.arange(1, budget + 1)
         # Floats only choose candidates within rounding of the highest rate; fractions decide.
         rates = loads / table[1:]
         near = loads[rates >= rates.max() * (1 - 1e-12)]
-        # Equally high rates: the full batch if it is among them, else the least load.
+        # Ties go to the full batch, then to the smallest one.
         best = max((Fraction(int(x), int(table[x])), x == budget, -int(x)) for x in near)
         return RateCheck(budget, self.rate(budget), -best[2], best[0])
 
@@ -187,20 +187,20 @@ class BatchTime(ProblemData):
         return self.overhead + self.per_token * max(0, tokens - self.free_tokens)
 
 
-#: What a document may leave out of a batch time.
+#: Optional keys of a batch time in a document.
 OPTIONAL_TIMES = ("per_token", "free_tokens")
 
 
 @dataclass(frozen=True)
 class BudgetChoice:
-    """A token budget, and what comes with it.
+    """A token budget with its batch time and rate.
 
     Parameters
     ----------
     budget : int
         ``b`` [tokens].
     slots : int
-        ``t(b)``, the limit it gives to the time between tokens [slots].
+        ``t(b)``, the longest time between two tokens [slots].
     rate : Fraction
         ``b/t(b)`` [tokens/slot].
     """
@@ -213,7 +213,7 @@ class BudgetChoice:
 def fastest_budget(
     batch_time: BatchTime, candidates: Iterable[int], limit: int, work: Fraction | None = None
 ) -> BudgetChoice | None:
-    """Return the budget with the highest rate whose full batch takes ``limit`` slots at most.
+    """Return the budget with the highest rate whose full batch takes at most ``limit`` slots.
 
     Parameters
     ----------
@@ -222,20 +222,20 @@ def fastest_budget(
     candidates : iterable of int
         Budgets to choose from, such as ``range(1, 4097)`` [tokens].
     limit : int
-        Most slots of a batch.
+        Longest allowed batch [slots].
     work : Fraction, optional
-        Tokens per slot that arrive and must be fewer than the rate.
+        Arriving tokens per slot, which must be below the rate.
 
     Returns
     -------
     BudgetChoice or None
-        Of equally high rates the one with the shortest batch, then the least budget. None if no
-        candidate keeps the limit and the load condition.
+        Ties go to the shortest batch, then to the smallest budget. None if no candidate meets the
+        limit and the load condition.
 
     Raises
     ------
     InputError
-        If there is no candidate or one is no budget.
+        If there is no candidate, or a candidate is not a valid budget.
     """
     most = integer(limit, "limit", minimum=1)
     choices = [c for c in _choices(batch_time, candidates, work) if c.slots <= most]
@@ -252,12 +252,12 @@ def shortest_batch(
     batch_time, candidates
         See `fastest_budget`.
     work : Fraction
-        Tokens per slot that arrive: ``work < b/t(b)`` is the load condition (2.7).
+        Arriving tokens per slot: ``work < b/t(b)`` is the load condition (2.7).
 
     Returns
     -------
     BudgetChoice or None
-        Of equally short batches the one with the highest rate. None if no candidate meets it.
+        Ties go to the highest rate. None if no candidate meets the condition.
     """
     choices = _choices(batch_time, candidates, work)
     return min(choices, key=lambda c: (c.slots, -c.rate, c.budget), default=None)

@@ -1,4 +1,4 @@
-"""The networks of the throughput-optimal paper: one engine, several types, two networks."""
+"""The example networks of the throughput-optimal paper."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -8,9 +8,9 @@ from formulations.batching.batch_time import BatchTime
 from formulations.batching.network import Agent, AgentNetwork, Route, Stage
 from formulations.errors import InputError
 
-#: Every batch takes one slot, full or not: what section 4.3 and the small examples use.
+#: Every batch takes one slot, full or not, as in section 4.3 and the small examples.
 ONE_SLOT = BatchTime(Fraction(1))
-#: Means (m_p, m_d) of a short prompt and of a long one in (4.4) and (4.5).
+#: Means (m_p, m_d) of a short and of a long prompt in (4.4) and (4.5).
 _SHORT, _LONG = (32, 32), (512, 32)
 
 
@@ -25,7 +25,7 @@ def single_engine(
     chunked: bool = True,
     slot: object = None,
 ) -> AgentNetwork:
-    """Return one type on one agent: section 2, or (4.1) with several engines in parallel.
+    """Return a network of one type on one agent: section 2, or (4.1) with several engines.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def single_engine(
     budget : int
         ``b`` [tokens].
     batch_time : BatchTime
-        One slot by default, whatever the load.
+        By default, every batch takes one slot.
     engines : int
         ``K`` engines in parallel.
     chunked, slot
@@ -61,7 +61,7 @@ def multi_type(
     chunked: bool = True,
     slot: object = None,
 ) -> AgentNetwork:
-    """Return types ``(λ, m_p, m_d)`` on one agent, section 4.2; they are named 1, 2, ..."""
+    """Return a network of types ``(λ, m_p, m_d)``, named 1, 2, ..., on one agent (section 4.2)."""
     agent = Agent("engine", budget, batch_time, engines, chunked)
     stages = tuple(
         Stage(str(i), "engine", prefill, decode, rate)  # type: ignore[arg-type]

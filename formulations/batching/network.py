@@ -32,8 +32,8 @@ class Agent(Validated):
     engines : int
         ``K >= 1`` (section 4.1); each request is served by one of them.
     chunked : bool
-        Whether a prompt may be cut into chunks that are processed in several batches, as the
-        model has it (2.5). Without, a whole prompt must fit into the budget.
+        Whether a prompt may be cut into chunks that are processed in several batches, as in the
+        model (2.5). Otherwise a whole prompt must fit into the budget.
 
     Raises
     ------
@@ -61,11 +61,11 @@ class Agent(Validated):
 
     @property
     def rate(self) -> Fraction:
-        """``K·b/t(b)``, the tokens per slot of all its engines with full batches."""
+        """``K·b/t(b)``, tokens per slot of all engines with full batches."""
         return self.engines * self.batch_time.rate(self.budget)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return the agent as the document of a network has it."""
+        """Return the agent as an object of the network document."""
         return {
             "name": self.name,
             "budget": self.budget,
@@ -77,7 +77,7 @@ class Agent(Validated):
 
 @dataclass(frozen=True)
 class Stage(Validated):
-    """A class of tasks: what requests of one type need from one agent on one visit.
+    """A class of tasks: one visit of the requests of one type to one agent.
 
     Parameters
     ----------
@@ -88,9 +88,9 @@ class Stage(Validated):
     prefill, decode : Fraction
         Mean numbers of tokens ``m_p`` and ``m_d``, each at least 1; exact.
     rate : Fraction
-        Requests per slot that begin with this stage, from outside; >= 0.
+        External arrivals per slot that begin with this stage; >= 0.
     name : str
-        Unique; ``type@agent`` by default. A type that visits an agent twice needs names.
+        Unique name; ``type@agent`` by default. Required if a type visits an agent twice.
 
     Raises
     ------
@@ -123,15 +123,15 @@ class Stage(Validated):
 
 @dataclass(frozen=True)
 class Route(Validated):
-    """A task of one stage that is done is followed by one of another, with a probability.
+    """A transition: a completed task of one stage is followed by a task of another stage.
 
     Parameters
     ----------
     source, target : str
         Names of stages of the same type.
     probability : Fraction
-        In (0, 1]. What the routes out of a stage leave of 1 departs; in a fork–join type every
-        route is taken.
+        In (0, 1]. The remaining probability of a stage is that of departure. In a fork–join type
+        every route is taken.
 
     Raises
     ------
@@ -157,7 +157,7 @@ class Route(Validated):
 
 
 def name_of(value: object, where: str) -> str:
-    """Return a name: a short text of one line.
+    """Return a validated name: a short text of one line.
 
     Raises
     ------
@@ -172,14 +172,14 @@ def name_of(value: object, where: str) -> str:
 def _mean(value: object, where: str) -> Fraction:
     mean = exact_number(value, where, positive=True)
     if mean < 1:
-        # Every request has a prefill and a decode token (section 2.1): both numbers are in N.
+        # Every request has at least one prefill and one decode token (section 2.1).
         raise InputError(where, f"a mean of {mean} tokens", "use 1 or more: each request has one")
     return mean
 
 
 T = TypeVar("T")
 
-#: Type of requests where there is only one and it is not named.
+#: Name of the request type if there is only one and it has no name.
 DEFAULT_TYPE = "request"
 _AGENT = (("name", "budget", "overhead"), ("per_token", "free_tokens", "engines", "chunked"))
 _STAGE = (("agent", "prefill", "decode"), ("type", "rate", "name"))
@@ -232,14 +232,14 @@ def check_routes(
     routes : sequence of Route
         Routes between them.
     fork_join : sequence of str
-        Types whose routes are all taken.
+        Fork–join types, whose routes are all taken.
 
     Raises
     ------
     InputError
-        If a route leads between unknown stages, stages of several types, or is given twice; if
+        If a route has unknown stages or stages of two types, or is given twice; if the
         probabilities out of a stage exceed 1, or requests never leave; if a fork–join type has a
-        cycle, a probability, or unequal rates where it begins.
+        cycle, a probability other than 1, or unequal rates of its first stages.
     """
     _check_ends({stage.name: stage for stage in stages}, routes)
     routed = [stage for stage in stages if stage.request_type not in fork_join]
@@ -269,9 +269,9 @@ def _check_ends(known: dict[str, Stage], routes: Sequence[Route]) -> None:
 
 
 def _check_departures(stages: Sequence[Stage], routes: Sequence[Route]) -> None:
-    """Rows add up to 1 at most, and from every stage requests can leave.
+    """Check that rows sum to at most 1 and that requests can leave from every stage.
 
-    Then, and only then, the spectral radius of the routing matrix is below 1.
+    This holds iff the spectral radius of the routing matrix is below 1.
     """
     import networkx as nx
 
@@ -286,7 +286,7 @@ def _check_departures(stages: Sequence[Stage], routes: Sequence[Route]) -> None:
         if total > 1:
             what = f"the probabilities from {name} add up to {total}"
             raise InputError("routes", what, "make them 1 at most")
-    # A set of stages that can be entered and not left has its last part where no edge leads out.
+    # If requests can get trapped, some strongly connected component has no departure.
     for part in nx.strongly_connected_components(graph):
         closed = all(target in part for name in part for target in graph[name])
         if closed and all(staying[name] == 1 for name in part):
@@ -314,7 +314,7 @@ def _check_fork_join(kind: str, stages: Sequence[Stage], routes: Sequence[Route]
         path = " to ".join([*cycle, cycle[0]])
         what = f"{kind} forks and joins, and its routes have the cycle {path}"
         raise InputError("routes", what, "remove a route of the cycle")
-    # Only the first stages have a rate, all the same: each request begins in all of them.
+    # Only the first stages have a rate, the same for all: each request begins in all of them.
     first = {name for name, degree in graph.in_degree if degree == 0}
     if len({stage.rate for stage in stages if stage.name in first}) > 1:
         what = f"{kind} begins in several stages at unequal rates"
@@ -325,19 +325,19 @@ def _check_fork_join(kind: str, stages: Sequence[Stage], routes: Sequence[Route]
             raise InputError("stages", f"{what} and has a rate", "leave out its rate")
 
 
-#: Most agents and stages: load and capacity are exact, and fractions grow.
+#: Limits on the size of a network: exact loads use fractions, whose digits grow with it.
 _MAX_AGENTS, _MAX_STAGES, _MAX_ROUTES = 200, 1_000, 10_000
 
 
 @dataclass(frozen=True)
 class AgentNetwork(ProblemData):
-    """Requests of several types, which pass stages on agents.
+    """A network of agents whose requests, of several types, pass through stages.
 
-    A request of a *routed* type is in one stage at a time: it begins in a stage with its external
-    rate, and after each goes to one successor with the probability of the route, or departs. A
-    request of a *fork–join* type passes every stage of its type once: it begins in all stages
-    without predecessor at once, a stage begins when all its predecessors are done, and the
-    request departs when all stages are.
+    A request of a *routed* type is in one stage at a time. It arrives at a stage with an external
+    rate. After each stage it moves to a successor with the probability of the route, or departs. A
+    request of a *fork–join* type passes every stage of its type once. It begins in all stages
+    without predecessor at once; a stage begins when all its predecessors are complete, and the
+    request departs when all stages are complete.
 
     Parameters
     ----------
@@ -346,19 +346,19 @@ class AgentNetwork(ProblemData):
     stages : tuple of Stage
         At least one, each on an agent; k = 0..n−1.
     routes : tuple of Route
-        Between stages of one type.
+        Routes between stages of one type.
     fork_join : tuple of str
-        Types that fork and join; their routes form no cycle and have probability 1.
+        Fork–join types; their routes form no cycle and have probability 1.
     slot : Fraction, optional
-        Seconds of a slot, if rates are to be told per second.
+        Length of a slot [s], to report rates per second.
 
     Raises
     ------
     InputError
-        If an agent, stage or type is unknown or named twice; requests never leave (the routing
-        matrix has a spectral radius of 1 or more); a fork–join type has a cycle, or stages that
-        begin it at unequal rates; a budget is below the mean prompt of a request that must not be
-        cut.
+        If an agent, stage or type is unknown or named twice; if requests never leave (the routing
+        matrix has a spectral radius of 1 or more); if a fork–join type has a cycle, or first
+        stages with unequal rates; if a budget is below the mean prompt of a request that must not
+        be cut.
     """
 
     agents: tuple[Agent, ...]
@@ -429,7 +429,7 @@ class AgentNetwork(ProblemData):
 
     @cached_property
     def successors(self) -> tuple[tuple[tuple[int, Fraction], ...], ...]:
-        """Of each stage, the stages that may follow it and the probability of each route."""
+        """Per stage, pairs of a successor and the probability of the route."""
         found: list[list[tuple[int, Fraction]]] = [[] for _ in self.stages]
         for route in self.routes:
             target = self.stage_index[route.target]
@@ -438,7 +438,7 @@ class AgentNetwork(ProblemData):
 
     @cached_property
     def predecessors(self) -> tuple[tuple[tuple[int, Fraction], ...], ...]:
-        """Of each stage, the stages that it may follow and the probability of each route."""
+        """Per stage, pairs of a predecessor and the probability of the route."""
         found: list[list[tuple[int, Fraction]]] = [[] for _ in self.stages]
         for k, pairs in enumerate(self.successors):
             for target, probability in pairs:
@@ -446,7 +446,7 @@ class AgentNetwork(ProblemData):
         return tuple(tuple(pairs) for pairs in found)
 
     def forks(self, stage: int) -> bool:
-        """Return whether a stage is of a fork–join type: all successors follow it."""
+        """Return whether a stage belongs to a fork–join type."""
         return self.stages[stage].request_type in self.fork_join
 
     def stages_at(self, agent: int) -> tuple[int, ...]:
@@ -459,7 +459,7 @@ class AgentNetwork(ProblemData):
         return replace(self, stages=stages)
 
     def to_graph(self) -> Any:
-        """Return it as a ``networkx.DiGraph`` of stages; see `from_graph`."""
+        """Return the network as a ``networkx.DiGraph`` of stages; see `from_graph`."""
         import networkx as nx
 
         graph = nx.DiGraph(agents=list(self.agents), fork_join=list(self.fork_join))
@@ -489,7 +489,7 @@ class AgentNetwork(ProblemData):
         Raises
         ------
         InputError
-            If it is no directed graph without parallel edges, or as the class says.
+            If the graph is not directed or has parallel edges, or the network is invalid.
         """
         import networkx as nx
 

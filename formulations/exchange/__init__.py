@@ -1,4 +1,4 @@
-"""Programs as files that other solvers read, and their solutions back: docs/exchange.md."""
+"""Write programs as files for other solvers, and read their solutions: docs/exchange.md."""
 
 from formulations.exchange.judge import (
     Judged,

@@ -1,4 +1,4 @@
-"""A solution from elsewhere, judged in exact numbers: by the program's rows, then its checker."""
+"""Verify a solution of another solver in exact arithmetic: by the rows, then by the checker."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,18 +16,18 @@ from formulations.results import ProgramResult, Termination
 from formulations.standard_form import EXACT_LIMIT
 from formulations.words import Words
 
-#: How far from a whole number an integer variable may be written; solvers allow about as much.
+#: Tolerance for integer variables in a file, about that of the solvers.
 ROUNDING = Fraction(1, 10**6)
 
 
 def point_of(program: ExactProgram, file: SolutionFile) -> list[Any]:
-    """Return the value of each column: an int where it is integral, else a Fraction.
+    """Return the value of each column: an int for an integer variable, else a Fraction.
 
     Raises
     ------
     InputError
-        If a variable is unknown or missing, an integer one no whole number within 10^-6, or the
-        constant of the objective not 1.
+        If a variable is unknown or missing, an integer variable is not integral within 10^-6, or
+        the variable of the objective's constant is not 1.
     """
     known = {*program.column_names, CONSTANT}
     for name in file.values:
@@ -54,9 +54,9 @@ def point_of(program: ExactProgram, file: SolutionFile) -> list[Any]:
 
 
 def broken_rows(program: ExactProgram, point: Sequence[Any]) -> dict[str, Any]:
-    """Return every row and bound that a point breaks, by its name in the file, and by how much.
+    """Return every row and bound that a point violates, by its name in the file, and the amount.
 
-    Amounts are in units of the statement. A bound goes by the name of its variable.
+    Amounts are in units of the statement. A bound is listed under the name of its variable.
     """
     broken = {}
     for r, name in enumerate(program.row_names):
@@ -76,13 +76,13 @@ def _excess(value: Any, lower: int | None, upper: int | None) -> Any:
     return max(below, above, 0)
 
 
-#: Excess, relative to the right-hand side (or 1), that floats may leave.
+#: Tolerated excess of floats, relative to the right-hand side (or 1).
 TOLERANCE = Fraction(1, 10**6)
 
 
 @dataclass(frozen=True)
 class JudgedLinear:
-    """What a point from elsewhere is worth.
+    """The verified quality of a point of another solver, for a continuous program.
 
     Parameters
     ----------
@@ -91,11 +91,11 @@ class JudgedLinear:
     optimum : Fraction, optional
         The optimum, proven by duality in fractions; None if the program has none.
     violations : mapping
-        Rows and bounds that are violated by more than `TOLERANCE`, and by how much.
+        Rows and bounds that are violated by more than `TOLERANCE`, and the amount.
     largest_excess : Fraction
-        Largest violation of all, in units of its row: floats hardly ever keep a row exactly.
+        Largest violation, in units of its row; floats rarely satisfy a row exactly.
     describes_optimum : bool
-        Whether the vertex that the values describe, taken exactly, is an optimum.
+        Whether the exact vertex that the values describe is an optimum.
     in_words : mapping
         Each violation in a sentence.
     """
@@ -116,23 +116,23 @@ class JudgedLinear:
 def judge_linear(
     linear: ExactLinear, words: Words, file: SolutionFile, *, minimised: bool = False
 ) -> JudgedLinear:
-    """Return what a solution file is worth for a continuous program.
+    """Verify a solution file of a continuous program.
 
     Parameters
     ----------
     linear : ExactLinear
         The program in rationals.
     words : Words
-        What it says.
+        Descriptions of the program.
     file : SolutionFile
-        What the solver found.
+        The solver's solution.
     minimised : bool
         Whether the model minimises, see `of_linear`.
 
     Raises
     ------
     InputError
-        If its names are not those of the program, see `point_of`.
+        If the variable names differ from those of the program, see `point_of`.
     CapabilityError
         If the program is too large for exact arithmetic.
     """
@@ -158,26 +158,26 @@ def judge_linear(
     )
 
 
-#: Relative error that a file's own statement of its objective may have.
+#: Tolerated relative error of the objective that a file states.
 _CLAIM_ERROR = 1e-6
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What a solution from elsewhere is worth.
+    """The verified quality of a solution of another solver, for an integer program.
 
     Parameters
     ----------
     result : ProgramResult
-        The command's own answer: optimal only if the objective meets a bound of ours, else
-        feasible, or failed with the violations named and no solution.
+        Our own result: optimal only if the objective equals our bound, else feasible; failed, with
+        violations and without a solution, if the values are infeasible.
     file_objective : Fraction
-        The objective of the file's values in units of the model; it is above the result's where
-        auxiliary variables are larger than they need to be.
+        The objective of the file's values in units of the model; it exceeds the objective of the
+        result if auxiliary variables are larger than necessary.
     in_words : mapping
         Each violation in a sentence.
     notes : tuple of str
-        What else is worth knowing of the file.
+        Further remarks on the file.
     """
 
     result: ProgramResult[Any]
@@ -187,12 +187,12 @@ class Judged:
 
 
 def exact_program(program: Formulation[Any, Any, Any]) -> ExactProgram:
-    """Return a formulation's program in integers, as files hold it.
+    """Return the program of a formulation in integers, as written to files.
 
     Raises
     ------
     CapabilityError
-        If there is nothing to decide, or it is too large.
+        If there is nothing to decide, or the program is too large.
     """
     if not program.problem.num_requests:
         raise CapabilityError("requests", "there are none: nothing to decide", "give one or more")
@@ -200,26 +200,26 @@ def exact_program(program: Formulation[Any, Any, Any]) -> ExactProgram:
 
 
 def judge(program: Formulation[Any, Any, Any], file: SolutionFile) -> Judged:
-    """Return what a solution file is worth for a program.
+    """Verify a solution file of an integer program.
 
     Parameters
     ----------
     program : Formulation
-        The program whose file was solved.
+        The program that was written to the file.
     file : SolutionFile
-        What the solver found.
+        The solver's solution.
 
     Raises
     ------
     InputError
-        If its names or values are not those of the program, see `point_of`.
+        If names or values do not match the program, see `point_of`.
     """
     exact = exact_program(program)
     point = point_of(exact, file)
     violated = broken_rows(exact, point)
     bound = program.lower_bound()
     if violated:
-        # No solution is made up where the values describe none.
+        # Values that violate a row give no solution.
         result = program.answer(None, Termination.FAILED, bound, method="read")
     else:
         for name, value in zip(exact.column_names, point, strict=True):
@@ -242,7 +242,7 @@ def judge(program: Formulation[Any, Any, Any], file: SolutionFile) -> Judged:
 
 
 def _notes(file: SolutionFile, reached: int, value: Fraction, result: ProgramResult[Any]) -> Any:
-    """Yield where the file's statement, its values and the recomputed objective differ."""
+    """Yield a note if the stated objective, the values and the recomputed objective differ."""
     try:
         claimed = None if file.claimed is None else float(file.claimed)
     except ValueError:

@@ -1,20 +1,20 @@
-"""A program as an LP or MPS file: its names, its numbers in integers, its comments.
+"""Write a program as an LP or MPS file, with integer coefficients and comments.
 
-Brackets are operators in LP files (CPLEX's format documents the characters that it takes), so
-``x[3,1]`` of the statement is ``x(3,1)`` in a file.
+Brackets are operators in LP files (see CPLEX's documentation of the format), so ``x[3,1]`` of the
+statement is written as ``x(3,1)``.
 
-An `ExactProgram` is what a file holds, exactly, and how to get back from it.
+An `ExactProgram` holds the exact content of a file, and the factors to convert back:
 
     minimise    cost · x + constant
     subject to  row_lower <= A x <= row_upper,   lower <= x <= upper
 
 The value of the model is ``multiplier`` times this objective, and row r here is ``row_factors[r]``
-times that row of the statement: whole numbers are what files and solvers keep exactly.
+times the row of the statement, because files and solvers keep only whole numbers exactly.
 
-Files are written here, not by a library: those at hand (HiGHS, Pyomo) write float64, rename rows,
-or write no comments. The constant of the objective is the fixed variable ``constant``: that means
-the same to all readers, while a constant term, or the sign of an objective's right-hand side in
-MPS, does not. The bytes depend on program and comments only.
+No library writes these files: HiGHS and Pyomo write float64, rename rows, or write no comments.
+The constant of the objective is written as the fixed variable ``constant``, since readers disagree
+on constant terms and on the sign of an objective's right-hand side in MPS. The bytes depend on
+program and comments only.
 """
 
 import re
@@ -36,7 +36,7 @@ from formulations.words import Words
 #: A word, not beginning with e (read as an exponent), and whole numbers in parentheses.
 _LEGAL = re.compile(r"[A-DF-Za-df-z_]\w*(\(\d+(,\d+)*\))?", re.ASCII)
 _LONGEST = 255
-#: What LP files mean by a word, whatever its case; of CPLEX, Gurobi, SCIP, HiGHS, GLPK and CBC.
+#: Reserved words of LP files, in any case, for CPLEX, Gurobi, SCIP, HiGHS, GLPK and CBC.
 _RESERVED = frozenset(
     re.findall(
         r"\S+",
@@ -50,12 +50,12 @@ _RESERVED = frozenset(
 
 
 def file_name(name: str) -> str:
-    """Return the name that a row or column of the statement has in a file.
+    """Return the name of a row or column as written to files.
 
     Raises
     ------
     ValueError
-        If some reader would not take it.
+        If some solver would reject the name.
     """
     written = name.replace("[", "(").replace("]", ")")
     if (
@@ -67,19 +67,19 @@ def file_name(name: str) -> str:
     return written
 
 
-#: Most entries written; a larger file would not be read in reasonable time either.
+#: Largest number of entries written; solvers could not read a larger file in reasonable time.
 MAX_ENTRIES = 10_000_000
 Side = int | None
 
 
 @dataclass(frozen=True)
 class ExactProgram:
-    """A minimisation in integers; None is an open side.
+    """A minimisation with integer data; None means no bound on that side.
 
     Parameters
     ----------
     column_names, row_names : tuple of str
-        Names as files write them, see `file_name`.
+        Names as written to files, see `file_name`.
     cost : tuple of int
         Length n.
     constant : int
@@ -94,7 +94,7 @@ class ExactProgram:
     multiplier : Fraction
         The value of the model is this times the objective.
     row_factors : tuple of Fraction
-        Length m: what the rows of the statement are multiplied by.
+        Length m: factor of each row of the statement.
     """
 
     column_names: tuple[str, ...]
@@ -114,18 +114,18 @@ class ExactProgram:
 
     @property
     def num_entries(self) -> int:
-        """Entries of the matrix."""
+        """Number of entries of the matrix."""
         return len(self.places)
 
     @property
     def largest(self) -> int:
-        """Largest number of the file, in absolute value."""
+        """Largest absolute value of any number in the file."""
         sides = [*self.row_lower, *self.row_upper, *self.lower, *self.upper]
         numbers: list[int] = [*self.cost, self.constant, *self.entries.tolist()]
         return max(map(abs, [*numbers, *(side for side in sides if side is not None)]))
 
     def terms(self, row: int) -> Iterator[tuple[int, int]]:
-        """Yield the (column, entry) of a row."""
+        """Yield the (column, entry) pairs of a row."""
         part = slice(self.starts[row], self.starts[row + 1])
         yield from zip(self.places[part].tolist(), self.entries[part].tolist(), strict=True)
 
@@ -135,14 +135,14 @@ class ExactProgram:
 
 
 def of_form(form: StandardForm, scale: int = 1) -> ExactProgram:
-    """Return the standard form of an integer program in integers.
+    """Convert the standard form of an integer program to integers.
 
     Parameters
     ----------
     form : StandardForm
-        With whole numbers throughout.
+        All its numbers are whole.
     scale : int
-        How many units of its objective make one unit of the model.
+        Units of the form's objective per unit of the model's objective.
 
     Raises
     ------
@@ -176,14 +176,14 @@ def of_form(form: StandardForm, scale: int = 1) -> ExactProgram:
 
 
 def of_linear(linear: ExactLinear, *, minimised: bool = False) -> ExactProgram:
-    """Return a program in rationals, each row and the objective scaled to whole numbers.
+    """Convert a program in rationals, with each row and the objective scaled to integers.
 
     Parameters
     ----------
     linear : ExactLinear
-        It maximises ``c · x``; files minimise.
+        The program, which maximises ``c · x``; files minimise.
     minimised : bool
-        Whether the model's own value is ``-c · x``, since it minimises.
+        Whether the model minimises, so that its value is ``-c · x``.
     """
     _check_size(sum(len(row) for row in linear.matrix))
     unit = lcm(*(c.denominator for c in linear.cost))
@@ -219,7 +219,7 @@ def _check_size(entries: int) -> None:
 
 
 def _in_lowest_terms(cost: list[int], constant: int) -> tuple[tuple[int, ...], int, int]:
-    """Return costs and constant divided by their common divisor, and that.
+    """Divide costs and constant by their greatest common divisor; return it as well.
 
     Large common factors have led floating-point solvers to wrong optima.
     """
@@ -228,7 +228,7 @@ def _in_lowest_terms(cost: list[int], constant: int) -> tuple[tuple[int, ...], i
 
 
 def _scaled(row: Any, bound: Fraction) -> tuple[dict[int, int], int, Fraction]:
-    """Return a row and its bound times the least number that makes them whole, and that."""
+    """Scale a row and its bound by the smallest factor that makes them integral; return it too."""
     numbers = [*row.values(), bound]
     unit = lcm(*(a.denominator for a in numbers))
     common = gcd(*(int(a * unit) for a in numbers)) or 1
@@ -255,10 +255,10 @@ def _sides(values: FloatArray) -> tuple[Side, ...]:
     )
 
 
-#: The variable that carries the objective's constant: it is fixed to 1.
+#: Variable for the constant of the objective, fixed to 1.
 CONSTANT = "constant"
 OBJECTIVE = "obj"
-#: Longest line; some readers cut at 255 characters.
+#: Longest line [characters]; some readers cut lines at 255.
 _WIDTH = 120
 
 
@@ -272,7 +272,7 @@ def program_text(program: ExactProgram, format_: str, comments: Iterable[str]) -
     format_ : str
         One of `FORMATS`.
     comments : iterable of str
-        Lines for its head.
+        Comment lines at the top.
     """
     yield from FORMATS[format_](program, comments)
 
@@ -285,7 +285,7 @@ def _lp_lines(program: ExactProgram, comments: Iterable[str]) -> Iterator[str]:
     used = program.places.tolist()
     absent = set(range(len(names))) - set(used)
     costs = [(c, names[j]) for j, c in enumerate(program.cost) if c or j in absent]
-    # An objective without terms is not read by all.
+    # Some readers reject an objective without terms.
     has_constant = bool(program.constant) or not costs
     if has_constant:
         costs.append((program.constant, CONSTANT))
@@ -319,11 +319,11 @@ def _side(program: ExactProgram, r: int) -> str:
 
 
 def _row_kind(program: ExactProgram, r: int) -> tuple[str, int]:
-    """Return L, G or E, and the right-hand side."""
+    """Return the row type (L, G or E) and the right-hand side."""
     lower, upper = program.row_lower[r], program.row_upper[r]
     if upper is not None and lower in (None, upper):
         return ("L" if lower is None else "E"), upper
-    # No program here has a row with two different sides, or none.
+    # None of our programs has a row with two different sides, or with none.
     if upper is not None or lower is None:
         raise ValueError(f"row {program.row_names[r]} has two sides or none")
     return "G", lower
@@ -347,7 +347,7 @@ def _lp_bound(program: ExactProgram, j: int) -> str | None:
 
 
 def _filled(head: str, words: Iterable[str]) -> Iterator[str]:
-    """Yield a head and words on lines of limited length."""
+    """Yield a heading and words, wrapped to lines of limited length."""
     line = head
     for word in words:
         if line.strip() and len(line) + len(word) >= _WIDTH:
@@ -408,7 +408,7 @@ def _mps_bounds(program: ExactProgram, j: int) -> Iterator[str]:
     if lower == upper is not None:
         yield f" FX BOUND {name} {lower}"
         return
-    # Integers without bounds are binary to some readers, so all of theirs are written.
+    # Some readers treat integers without bounds as binary, so all integer bounds are written.
     if lower is None:
         yield f" {'FR' if upper is None else 'MI'} BOUND {name}"
     elif lower or program.integral[j]:
@@ -419,7 +419,7 @@ def _mps_bounds(program: ExactProgram, j: int) -> Iterator[str]:
         yield f" PL BOUND {name}"
 
 
-#: Formats by the end of a file's name.
+#: Writer of each format, by file name extension.
 FORMATS: dict[str, Callable[[ExactProgram, Iterable[str]], Iterator[str]]] = {
     "lp": _lp_lines,
     "mps": _mps_lines,
@@ -440,26 +440,26 @@ def head(
     groups: Sequence[str] = (),
     prices: Sequence[str] = (),
 ) -> list[str]:
-    """Return the comments of a program's file.
+    """Return the comment lines at the top of a program's file.
 
     Parameters
     ----------
     program : ExactProgram
-        What is written.
+        The program.
     words : Words
-        What it says.
+        Descriptions of the program.
     digest : str
-        Of the problem's data.
+        Hash of the problem data.
     version : str
-        Of the toolkit, with its commit.
+        Version of the toolkit, with its commit.
     back : str
         The command that reads a solution.
     criterion : str
-        Which of several objectives it is.
+        Name of the objective, if there are several.
     groups : sequence of str
-        What each kind of the program stands for.
+        A text per kind of the program that lists its requests.
     prices : sequence of str
-        What its dual prices mean, if it is continuous.
+        Meaning of the dual prices of a continuous program.
     """
     constant, numbers = [], ["all numbers are whole and exact"]
     if program.constant:

@@ -1,7 +1,7 @@
-"""Solution files of Gurobi, CPLEX, SCIP, HiGHS and CBC, and plain lines of name and value.
+"""Read solution files of Gurobi, CPLEX, SCIP, HiGHS and CBC, and plain lines of name and value.
 
-What a file is, its content says, not its name. Values are read as exact decimals. Nothing in a
-file is believed: `formulations.exchange.judge` and the checkers judge the values alone.
+The format is detected by content, not by file name. Values are read as exact decimals. Claims in a
+file are not trusted: `formulations.exchange.judge` and the checkers verify the values.
 """
 
 import re
@@ -13,10 +13,10 @@ from xml.parsers import expat
 from formulations.documents import shown
 from formulations.errors import InputError
 
-#: A number: exponents are short, so that no value has millions of digits.
+#: A number with a short exponent, so that no value has millions of digits.
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?", re.ASCII)
 _INFINITE = re.compile(r"[+-]?(inf|infinity|nan)", re.IGNORECASE)
-#: What CBC says in its first line.
+#: First line of a CBC solution file.
 _CBC_HEAD = re.compile(r"(\w[\w ()]*?) +- objective value +(\S+)")
 #: SCIP writes the cost of a variable after its value.
 _SCIP_COST = re.compile(r"\s*\(obj:[^()]*\)$")
@@ -24,7 +24,7 @@ _SCIP_COST = re.compile(r"\s*\(obj:[^()]*\)$")
 
 @dataclass(frozen=True)
 class SolutionFile:
-    """What a solution file says.
+    """The content of a solution file.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ class SolutionFile:
     values : dict
         Value of each variable by its name in the file, as an exact decimal.
     claimed : str, optional
-        The objective as the file states it.
+        The objective stated in the file.
     status : str, optional
-        What the solver said of the solution.
+        The solver's status of the solution.
     omits_zeros : bool
-        Whether variables that are not listed are 0 in this format.
+        Whether this format omits variables of value 0.
     """
 
     format: str
@@ -48,7 +48,7 @@ class SolutionFile:
 
 
 def parse_solution(text: str) -> SolutionFile:
-    """Read a solution file, whatever solver wrote it.
+    """Parse a solution file of any supported solver.
 
     Parameters
     ----------
@@ -58,7 +58,8 @@ def parse_solution(text: str) -> SolutionFile:
     Raises
     ------
     InputError
-        If it holds no solution, a variable twice, or what is no number, naming line and variable.
+        If there is no solution, a variable occurs twice, or a value is not a number; the error
+        names line and variable.
     """
     return _reader(text)(text)
 
@@ -73,7 +74,7 @@ def _reader(text: str) -> Callable[[str], SolutionFile]:
         return _highs_pretty
     if lines and _CBC_HEAD.fullmatch(lines[0]):
         return _cbc
-    # A status line comes first where the shell of SCIP writes it, and comments may precede it.
+    # The SCIP shell writes a status line first; comments may precede it.
     if any(line.startswith(("objective value:", "solution status:")) for line in lines):
         return _scip
     if any(line.startswith(("# Solution for model", "# Objective value")) for line in lines):
@@ -93,7 +94,7 @@ def _scip(text: str) -> SolutionFile:
             pairs.append((number, *_pair(number, _SCIP_COST.sub("", line))))
     return SolutionFile(
         "scip",
-        # Where all is 0, the objective alone is written.
+        # If all values are 0, SCIP writes the objective only.
         _values(pairs, may_be_empty="objective value" in found),
         found.get("objective value"),
         found.get("solution status"),
@@ -123,7 +124,7 @@ def _highs_raw(text: str) -> SolutionFile:
         if line.startswith("Objective "):
             claimed = line.removeprefix("Objective ").strip() or None
         elif line.startswith("# Columns"):
-            # What stands above is about the solution, whatever more a version tells.
+            # Lines above this header describe the solution; they vary by version.
             pairs.clear()
         elif line.strip() and not line.startswith("#"):
             pairs.append((number, *_pair(number, line)))
@@ -138,7 +139,7 @@ def _highs_pretty(text: str) -> SolutionFile:
     pairs = []
     for number, line in enumerate(lines[2:end], 3):
         words = line.split()
-        # Columns are aligned; a status may be blank, a dual value too, but not the primal one.
+        # Columns are aligned. Status and dual value may be blank, the primal value may not.
         value = _word_ending_at(line, head.find("Primal") + len("Primal"))
         if not words or value is None:
             raise InputError(f"line {number}", shown(line.strip()), "give a value for each column")
@@ -149,20 +150,20 @@ def _highs_pretty(text: str) -> SolutionFile:
 
 
 def _unrounded(value: str, where: str) -> str:
-    """Refuse a large number of six digits, which is all that this style writes."""
+    """Refuse a number in exponent form, since this style rounds to six digits."""
     if "e+" in value:
         raise InputError(where, f"{value} is rounded", "write the solution in the raw style")
     return value
 
 
 def _word_ending_at(line: str, end: int) -> str | None:
-    """Return the word that a right-aligned column of a table has, or None."""
+    """Return the word in a right-aligned column that ends here, or None."""
     words = line[:end].split()
     return words[-1] if words and line[:end].rstrip() == line[:end] else None
 
 
 def _cbc(text: str) -> SolutionFile:
-    """Read lines of index, name, value and reduced cost; a star marks what is infeasible."""
+    """Parse lines of index, name, value and reduced cost; a star marks infeasible values."""
     (_, head), *lines = _content(text)
     stated = _CBC_HEAD.fullmatch(head)
     pairs = []
@@ -177,10 +178,10 @@ def _cbc(text: str) -> SolutionFile:
 
 
 def _cplex(text: str) -> SolutionFile:
-    """Read the XML, in which declarations of types and entities are refused unread."""
+    """Parse the XML; declarations of types and entities are refused."""
     solutions, header = 0, {}
     pairs: list[tuple[int, str, str]] = []
-    # The text is decoded already, whatever encoding it declares.
+    # The text is already decoded, so the declared encoding is ignored.
     parser = expat.ParserCreate("utf-8")
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -227,7 +228,7 @@ def _content(text: str) -> Iterator[tuple[int, str]]:
 
 def _pair(number: int, line: str) -> tuple[str, str]:
     words = line.split()
-    # "Problem: step" begins files of GLPK, which HiGHS writes as style 3.
+    # Files of GLPK (HiGHS style 3) begin with "Problem: step".
     if len(words) != 2 or words[0].endswith(":"):
         raise InputError(
             f"line {number}",

@@ -1,4 +1,4 @@
-"""The fluid model: equilibrium, memory-constrained throughput, stability of several workers."""
+"""The fluid model: equilibrium, memory-constrained throughput, and stability region."""
 
 from formulations.fluid.check import (
     admission_bound,

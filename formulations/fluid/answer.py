@@ -1,4 +1,4 @@
-"""What the fluid model says of a load, in one document: the answer of ``bfio fluid``."""
+"""The JSON document that ``bfio fluid`` prints: all results of the fluid model for a load."""
 
 from fractions import Fraction
 from typing import Any
@@ -47,7 +47,7 @@ EQUILIBRIUM = Words(
     },
 )
 
-#: What the dual price of each family of rows is.
+#: Meaning of the dual prices of each family of rows.
 PRICES = {
     "rate": "rate(j): throughput that one more request per second of class j adds",
     "work": "work(g): value that one more unit of work per second of worker g adds "
@@ -61,21 +61,21 @@ PRICES = {
 def fluid_answer(
     problem: FluidProblem, objective: FluidObjective = FluidObjective.STAGES
 ) -> dict[str, Any]:
-    """Return all that the fluid model says of a load, as a JSON document.
+    """Return all results of the fluid model for a load, as a JSON document.
 
     Parameters
     ----------
     problem : FluidProblem
         Data.
     objective : FluidObjective
-        What admission maximises where not all fits.
+        The throughput that admission maximises if the load does not fit.
 
     Returns
     -------
     dict
-        See docs/fluid.md. ``feasible`` says whether the whole load has an equilibrium within the
-        memory, ``verdict`` why not: ``memory-limited``, or ``unstable`` for a load of 1 or more.
-        ``notes`` says what the numbers leave out.
+        See docs/fluid.md. ``feasible``: whether the whole load has an equilibrium within the
+        memory. ``verdict``: the reason if not, ``memory-limited``, or ``unstable`` for a load of
+        1 or more. ``notes``: effects that the numbers do not cover.
     """
     objective = member(FluidObjective, objective, "objective")
     margin = solve_margin(problem)
@@ -85,7 +85,7 @@ def fluid_answer(
         if pooled
         else solve_throughput(problem, objective=objective)
     )
-    # With all admitted, the routing with equal slack on all workers is the one to keep.
+    # If the whole load is admitted, report the routing with equal slack on all workers.
     routing = margin.balanced_routing if margin.is_stable else admission.routing
     states = [
         equilibrium(problem.classes, worker, [row[g] for row in routing])
@@ -93,9 +93,9 @@ def fluid_answer(
     ]
     held = sum((state.memory for state in states), Fraction(0))
     single = problem.workers[0] if len(problem.workers) == 1 else None
-    # ``ρ = d1·A`` of one worker.
+    # ``ρ = d1·A``, defined for one worker only.
     load = None if single is None else single.d1 * problem.work_rate
-    # M* of the whole load; None where there is none, or none that several workers hold.
+    # M* of the whole load; None if there is no equilibrium, or several workers cannot hold it.
     whole = held if margin.is_stable else None
     verdict = "critical" if margin.is_critical else "stable"
     if not margin.is_stable:
@@ -143,9 +143,9 @@ def fluid_answer(
 
 
 def _oversized(problem: FluidProblem) -> list[str]:
-    """Return a note for each class of which no worker can hold a single request.
+    """Return a note for each class whose requests exceed the memory of every worker.
 
-    The model counts mean memory, so that it admits requests that no engine can complete.
+    The model counts mean memory, so it admits requests that no engine can complete.
     """
     notes = []
     for j, kind in enumerate(problem.classes):
@@ -170,6 +170,6 @@ def _duals(admission: AdmissionResult) -> dict[str, Any]:
     }
     if len(admission.work_prices) > 1:
         return answer
-    # With one worker a price is a number, not a list of one.
+    # For one worker, report each price as a number instead of a list.
     single = {name: answer[name] for name in ("memory", "memory_below", "work")}
     return answer | {name: None if v is None else v[0] for name, v in single.items()}

@@ -1,6 +1,6 @@
-"""The checkers of the fluid programs: they know the problem data and no algorithm.
+"""The checkers of the fluid programs, which read the problem data only.
 
-All amounts are exact; an empty mapping means that nothing is violated.
+All amounts are exact; an empty mapping means no violation.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Routing = Sequence[Sequence[Fraction]]
 
 
 def throughput_of(problem: FluidProblem, routing: Routing, objective: FluidObjective) -> Fraction:
-    """Return what a routing is worth per second."""
+    """Return the throughput of a routing per second."""
     objective = member(FluidObjective, objective, "objective")
     rows = zip(problem.classes, routing, strict=True)
     return sum((objective.worth(kind) * sum(row, _ZERO) for kind, row in rows), _ZERO)
@@ -46,7 +46,7 @@ def admission_violations(
     value : Fraction, optional
         Claimed throughput, compared with the recomputed one.
     objective : FluidObjective
-        What the value counts.
+        Unit of the value: stages or decode tokens.
     """
     violated = _routes(problem, routing)
     for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
@@ -64,7 +64,7 @@ def admission_price_violations(
     rate_prices: Sequence[Fraction],
     objective: FluidObjective = FluidObjective.STAGES,
 ) -> dict[str, Fraction]:
-    """Return where dual prices pay less for a request than it is worth, or are negative."""
+    """Return violations of dual feasibility: negative prices, or a request priced too low."""
     objective = member(FluidObjective, objective, "objective")
     violated = {f"work[{g}]": -p for g, p in enumerate(work_prices) if p < 0}
     violated |= {f"rate[{j}]": -u for j, u in enumerate(rate_prices) if u < 0}
@@ -79,7 +79,7 @@ def admission_price_violations(
 def admission_bound(
     problem: FluidProblem, work_prices: Sequence[Fraction], rate_prices: Sequence[Fraction]
 ) -> Fraction:
-    """Return ``Σ λ_j u_j + Σ K_g p_g``: with feasible prices, no routing is worth more."""
+    """Return ``Σ λ_j u_j + Σ K_g p_g``, an upper bound on the throughput for feasible prices."""
     rates = zip(problem.classes, rate_prices, strict=True)
     works = zip(problem.workers, work_prices, strict=True)
     return sum((k.rate * u for k, u in rates), _ZERO) + sum(
@@ -90,7 +90,7 @@ def admission_bound(
 def margin_violations(
     problem: FluidProblem, routing: Routing, margin: Fraction
 ) -> dict[str, Fraction]:
-    """Return what keeps a routing from serving ``margin`` times all rates."""
+    """Return the violations of a routing that should serve ``margin`` times all rates."""
     violated = _routes(problem, routing)
     for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
         if (missing := margin * kind.rate - sum(row, _ZERO)) > 0:
@@ -99,10 +99,10 @@ def margin_violations(
 
 
 def margin_bound(problem: FluidProblem, work_prices: Sequence[Fraction]) -> Fraction | None:
-    """Return ``Σ K_g p_g / Σ λ_j w_j min_g p_g``: no larger margin exists.
+    """Return ``Σ K_g p_g / Σ λ_j w_j min_g p_g``, an upper bound on the margin.
 
-    The minimum is over the workers open to the class. None if the prices say nothing (negative,
-    or everything free).
+    The minimum is over the workers open to the class. None if the prices prove nothing: a negative
+    price, or a zero denominator.
     """
     if any(p < 0 for p in work_prices):
         return None
@@ -120,7 +120,7 @@ def margin_bound(problem: FluidProblem, work_prices: Sequence[Fraction]) -> Frac
 
 
 def _routes(problem: FluidProblem, routing: Routing) -> dict[str, Fraction]:
-    """Return negative rates, and rates where the class may not go."""
+    """Return negative rates, and rates on workers that the class may not use."""
     violated = {}
     for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
         for g, rate in zip(range(len(problem.workers)), row, strict=True):

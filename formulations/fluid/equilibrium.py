@@ -1,13 +1,13 @@
 """The fluid equilibrium in closed form, equations (2) to (8), in exact rationals.
 
-At rate ``x_j`` of class j, balance asks that arrivals during an iteration equal the completions of
-one, ``x_j·ΔT = n_j/(l'_j + 1)``, and an iteration takes ``ΔT = d0 + d1·M`` with ``M = Σ_j n_j (l_j
-+ l'_j/2)``. With ``A = Σ_j x_j w_j`` and the load ``ρ = d1·A < 1``:
+At rate ``x_j`` of class j, balance requires that the arrivals during an iteration equal its
+completions, ``x_j·ΔT = n_j/(l'_j + 1)``. An iteration takes ``ΔT = d0 + d1·M`` with ``M = Σ_j n_j
+(l_j + l'_j/2)``. With ``A = Σ_j x_j w_j`` and the load ``ρ = d1·A < 1``:
 
     (6) M* = d0·A / (1 − d1·A)      (7) ΔT* = d0 / (1 − d1·A)      n_j* = ΔT*·x_j·(l'_j + 1)
     (8) Thr* = Σ_j x_j (l'_j + 1)   in stages, or Σ_j x_j l'_j in decode tokens, per second
 
-The variants that the paper prints elsewhere contradict these.
+Other variants that the paper prints contradict these equations.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Equilibrium:
 def work_rate(
     classes: Sequence[RequestClass], rates: Sequence[Fraction] | None = None
 ) -> Fraction:
-    """Return ``A = Σ_j x_j w_j`` [token-iterations/s], at the classes' own rates by default."""
+    """Return ``A = Σ_j x_j w_j`` [token-iterations/s]; by default, x_j is the rate of class j."""
     pairs = zip(classes, _rates(classes, rates), strict=True)
     return sum((x * kind.work for kind, x in pairs), Fraction(0))
 
@@ -63,16 +63,16 @@ def equilibrium(
     worker: FluidWorker,
     rates: Sequence[Fraction] | None = None,
 ) -> Equilibrium:
-    """Return the equilibrium on one worker, whatever its memory.
+    """Return the equilibrium on one worker, without its memory limit.
 
     Parameters
     ----------
     classes : sequence of RequestClass
-        What arrives.
+        The arriving classes.
     worker : FluidWorker
-        Its times.
+        Iteration times.
     rates : sequence of Fraction, optional
-        ``x_j >= 0`` [1/s]; the classes' own by default.
+        ``x_j >= 0`` [1/s]; by default the rates of the classes.
 
     Raises
     ------

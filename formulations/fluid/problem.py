@@ -14,7 +14,7 @@ from formulations.rationals import exact_number
 
 #: Largest prompt and output [tokens].
 _MAX_LENGTH = 10**9
-#: Most classes and workers: the programs are exact, and fractions grow.
+#: Limits on classes and workers: the exact programs use fractions, whose digits grow.
 _MAX_CLASSES, _MAX_WORKERS = 10_000, 1_000
 _CLASS_KEYS = ("rate", "prompt", "output")
 _WORKER_KEYS = ("d0", "d1", "memory")
@@ -29,7 +29,7 @@ class RequestClass(Validated):
     rate : Fraction
         ``λ_j > 0`` [1/s]; exact, see `exact_number`.
     prompt, output : int
-        ``l_j >= 1`` and ``l'_j >= 0`` [tokens]; with output 0 there is a prefill only.
+        ``l_j >= 1`` and ``l'_j >= 0`` [tokens]; output 0 means prefill only.
     workers : tuple of int, optional
         The workers that may serve the class; all by default.
 
@@ -69,7 +69,7 @@ class RequestClass(Validated):
 
     @property
     def footprint(self) -> Fraction:
-        """``w_j / (l'_j + 1) = l_j + l'_j/2``, its mean memory [tokens]."""
+        """``w_j / (l'_j + 1) = l_j + l'_j/2``, mean memory of a request [tokens]."""
         return Fraction(2 * self.prompt + self.output, 2)
 
     def may_use(self, worker: int) -> bool:
@@ -110,9 +110,10 @@ class FluidWorker(Validated):
 
     @property
     def capacity(self) -> Fraction:
-        """``C / (d0 + d1·C)``, the work done per second with full memory [token-iterations/s].
+        """``C / (d0 + d1·C)``, work done per second with full memory [token-iterations/s].
 
-        The equilibrium of a work rate A fits, ``d0·A / (1 − d1·A) <= C``, iff A is at most this.
+        The equilibrium of a work rate A fits, ``d0·A / (1 − d1·A) <= C``, iff A is at most the
+        capacity.
         """
         return self.memory / (self.d0 + self.d1 * self.memory)
 
@@ -136,7 +137,7 @@ class FluidProblem(ProblemData):
     Raises
     ------
     InputError
-        If there is none, too many, or a class names a worker that is not there.
+        If there are no or too many classes or workers, or a class names an unknown worker.
     """
 
     classes: tuple[RequestClass, ...]
@@ -196,8 +197,8 @@ class FluidProblem(ProblemData):
     def from_mapping(cls, document: Any) -> Self:
         """Read ``{"classes": [{"rate", "prompt", "output"}...], "d0", "d1", "memory"}``.
 
-        Optional: ``workers`` of a class; ``workers`` of the document, their number or a list of
-        objects, in which what is missing is taken from the document.
+        Optional: ``workers`` of a class; ``workers`` of the document, either their number or a
+        list of objects whose missing keys default to those of the document.
         """
         _check_object(document, "document", "classes, d0, d1, memory; optional: workers")
         check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers"))
@@ -234,7 +235,7 @@ def _worker(row: object, common: Mapping[str, Any], where: str) -> FluidWorker:
 
 
 def _check_object(value: object, where: str, keys: str) -> None:
-    """Refuse what is no object, telling which keys are required in it and which are optional."""
+    """Refuse a value that is not an object; the remedy lists required and optional keys."""
     if not isinstance(value, Mapping):
         raise InputError(where, json_word(value), f"write an object with {keys}")
 
@@ -249,7 +250,7 @@ def _worker_indices(values: object) -> tuple[int, ...]:
 
 
 class FluidObjective(StrEnum):
-    """The two throughputs of the paper; always compare like with like."""
+    """The two definitions of throughput in the paper; their values are not comparable."""
 
     #: ``l'_j + 1`` iterations, as in (4), (8) and section 4.2.
     STAGES = "stages"
@@ -257,5 +258,5 @@ class FluidObjective(StrEnum):
     DECODE = "decode"
 
     def worth(self, kind: RequestClass) -> int:
-        """Return what one request counts."""
+        """Return the contribution of one request to the throughput."""
         return kind.iterations if self is FluidObjective.STAGES else kind.output

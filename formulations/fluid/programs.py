@@ -17,11 +17,11 @@ Constraints
     (3) within          Σ_j w_j count[j] <= C                        (only if memory is enforced)
 
 With ``ρ = d1·Σ λ_j w_j < 1`` the optimum is unique and has equality in (1) and (2), which are the
-balance equations: it is the closed form (6), (7). Summing (1) with the weights w_j and putting in
+balance equations: it is the closed form (6), (7). Summing (1) with the weights w_j and inserting
 (2) gives ``(1 − ρ)·memory >= d0·A > 0``, so with ``ρ >= 1`` there is no feasible point.
 
-Whole counts instead of real ones make it the integer program of WAIT's thresholds
-(`formulations.thresholds`): this is its linear relaxation. The paper states no linear program.
+It is the linear relaxation of the integer program of WAIT's thresholds
+(`formulations.thresholds`), whose counts are integers. The paper states no linear program.
 
 `build_throughput` states the memory-constrained throughput program.
 
@@ -29,7 +29,7 @@ Sets
     classes j = 0..m−1; workers g = 0..G−1; routes (j, g) with g open to j
 Data (rationals)
     λ_j rate [1/s], w_j work of a request [token-iterations]
-    v_j worth of a request: l'_j + 1 stages, or l'_j decode tokens
+    v_j contribution of a request: l'_j + 1 stages, or l'_j decode tokens
     K_g = C_g / (d0_g + d1_g C_g), work a worker does per second with full memory
 Variables
     x[j,g] >= 0         rate of class j that worker g admits [1/s]
@@ -39,10 +39,10 @@ Constraints
     (1) rate[j]         Σ_g x[j,g] <= λ_j
     (2) work[g]         Σ_j w_j x[j,g] <= K_g
 
-(2) says that the equilibrium memory ``d0·A/(1 − d1·A)`` of the admitted work rate A is at most C.
+(2) holds iff the equilibrium memory ``d0·A/(1 − d1·A)`` of the admitted work rate A is at most C.
 With one worker, or if all classes may use all workers, this is a fractional knapsack
-(`knapsack`). The paper states no linear program: where its M* exceeds the memory it only says that
-its throughput (8) is out of reach.
+(`knapsack`). The paper states no linear program: if M* exceeds the memory, it only states that the
+throughput (8) cannot be reached.
 
 `build_margin` states the capacity margin of several workers.
 
@@ -83,7 +83,7 @@ def build_equilibrium(problem: FluidProblem, *, within_memory: bool = False) -> 
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     allow_fractions()
     worker = problem.single_worker()
@@ -118,7 +118,7 @@ def build_throughput(
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     objective = member(FluidObjective, objective, "objective")
     allow_fractions()
@@ -152,7 +152,7 @@ def add_routes(model: Any, problem: FluidProblem) -> None:
 
 def add_work(model: Any, problem: FluidProblem) -> None:
     """(2) No worker does more work than full memory allows."""
-    # A worker that nothing may use would have a row without variables.
+    # Skip workers that no class may use: their row would have no variables.
     used = sorted({g for _, g in model.routes})
 
     def rule(model: Any, g: int) -> Any:
@@ -177,7 +177,7 @@ def build_margin(problem: FluidProblem) -> Any:
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     allow_fractions()
     model = pyo.ConcreteModel(name="fluid_margin")

@@ -1,15 +1,14 @@
-"""Arrival rates that vary in time (section 7.1), with what condition (13) asks of them.
+"""Time-varying arrival rates (section 7.1), and the suprema that condition (13) needs.
 
-Condition (13) is about all windows of time: about the most arrivals in windows of a length, and
-about the largest share of requests that go on to a later segment. Arrivals in a window are an
-integral. A share over a window is the average of the shares at its moments, weighted with their
-rates, so the largest is that of a moment.
+Condition (13) ranges over all time windows. It needs the largest number of arrivals in a window of
+a given length, and the largest share of requests that continue to a later segment. Arrivals in a
+window are an integral of the rate. The share over a window is a rate-weighted average of the
+shares at its times, so the largest share is attained at a single time.
 
 `SinusoidalRates` rise and fall like a sine, all classes with one period: ``λ_j(t) = mean_j (1 +
 amplitude_j sin(2π(t/period + phase_j)))``. A sum of them is again a mean plus one sine, ``r0 + |r|
 sin(2πt/period + arg r)`` with the complex number ``r = Σ mean_j amplitude_j exp(2πi·phase_j)``.
-Over a window of length D its integral is at most ``r0·D + |r| (period/π)·|sin(πD/period)|``, for
-some window exactly so.
+The maximum of its integral over windows of length D is ``r0·D + |r| (period/π)·|sin(πD/period)|``.
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,16 +30,16 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True)
 class StepRate:
-    """A rate on ``[0, ∞)``; `RateProfile` validates.
+    """A piecewise constant rate on ``[0, ∞)``; `RateProfile` validates the arguments.
 
     Parameters
     ----------
     breaks : tuple of Fraction
-        Where pieces begin, increasing from 0 [s].
+        Start times of the pieces, increasing from 0 [s].
     values : tuple of Fraction
         Rate of each piece [1/s].
     period : Fraction, optional
-        After which everything repeats [s]; otherwise the last piece lasts for ever.
+        Period of the rate [s]; without it, the last piece lasts forever.
     """
 
     breaks: tuple[Fraction, ...]
@@ -56,18 +55,19 @@ class StepRate:
 
     @property
     def mean(self) -> Fraction:
-        """The rate in the long run [1/s]."""
+        """The long-run rate [1/s]."""
         return self.values[-1] if self.period is None else self._within(self.period) / self.period
 
     @property
     def excess(self) -> Fraction:
-        """By how much an integral can exceed `mean` times its length, at most."""
-        # The difference of the two grows along pieces, and is periodic or constant at last.
+        """Largest excess of an integral over `mean` times its length."""
+        # The difference is linear on each piece, and periodic or finally constant, so its extrema
+        # are at breaks.
         ahead = [s - self.mean * t for s, t in zip(self._sums, self.breaks, strict=True)]
         return max(ahead) - min(ahead)
 
     def value_at(self, time: Fraction | float) -> Fraction:
-        """Return the rate at a time >= 0; at a break, that of the piece which begins."""
+        """Return the rate at a time >= 0; at a break, the rate of the new piece."""
         inside = time if self.period is None else Fraction(time) % self.period
         return self.values[bisect_right(self.breaks, inside) - 1]
 
@@ -78,8 +78,8 @@ class StepRate:
     def largest_window(self, length: Fraction) -> Fraction:
         """Return the largest integral over any window of a length, exactly.
 
-        As a function of where the window begins, the integral bends only where one of its ends
-        meets a break. So it is largest at such a point.
+        As a function of the start of the window, the integral is piecewise linear with kinks only
+        where an end of the window meets a break. Its maximum is at a kink.
         """
         ending = [b - length for b in self.breaks]
         if self.period is None:
@@ -103,13 +103,13 @@ class StepRate:
 class VaryingRates(Protocol):
     """Rates of classes j = 0..m−1 over time ``t >= 0``.
 
-    The suprema are exact for `RateProfile`; those of `SinusoidalRates`, which are irrational, are
-    bounded from above.
+    The suprema are exact for `RateProfile`. Those of `SinusoidalRates` are irrational and replaced
+    by upper bounds.
     """
 
     @property
     def largest_rates(self) -> tuple[Fraction, ...]:
-        """The largest rate of each class [1/s]: what arrivals can be thinned from."""
+        """The largest rate of each class [1/s], from which arrivals can be thinned."""
 
     def rates_at(self, time: float) -> Sequence[Fraction | float]:
         """Return the rate of each class at a time [1/s]."""
@@ -118,31 +118,31 @@ class VaryingRates(Protocol):
         """Return the mean arrivals of class j between two times, ``0 <= start <= end``."""
 
     def mean_rate(self, members: Iterable[int]) -> Fraction:
-        """Return the rate of some classes together, in the long run [1/s]."""
+        """Return the long-run rate of some classes together [1/s]."""
 
     def largest_window(self, members: Iterable[int], length: Fraction) -> Fraction:
-        """Return the supremum of mean arrivals of some classes in windows of a length [s]."""
+        """Return the supremum of mean arrivals of some classes in windows of this length [s]."""
 
     def largest_excess(self, members: Iterable[int]) -> Fraction:
         """Return by how much a window's arrivals can exceed `mean_rate` times its length."""
 
     def largest_share(self, later: Sequence[int], own: Sequence[int]) -> Fraction:
-        """Return the supremum, over time, of the share that some classes have with others."""
+        """Return the supremum over time of the share of ``later`` in ``later`` and ``own``."""
 
 
 @dataclass(frozen=True)
 class RateProfile(Validated):
-    """Rates that are constant between breaks, the same breaks for all classes.
+    """Piecewise constant rates with the same breaks for all classes.
 
     Parameters
     ----------
     breaks : tuple of Fraction
-        Where pieces begin, increasing from 0 [s].
+        Start times of the pieces, increasing from 0 [s].
     rates : tuple of tuple of Fraction
-        ``rates[k][j]``, rate of class j in piece k, >= 0 and somewhere > 0 [1/s].
+        ``rates[k][j]``: rate of class j in piece k, >= 0 and positive in some piece [1/s].
     period : Fraction, optional
-        After which everything repeats, beyond the last break [s]; otherwise the last piece lasts
-        for ever.
+        Period of the rates, larger than the last break [s]; without it, the last piece lasts
+        forever.
 
     Raises
     ------
@@ -190,7 +190,7 @@ class RateProfile(Validated):
 
     @staticmethod
     def constant(rates: Sequence[Fraction]) -> "RateProfile":
-        """Return the profile of rates that do not vary."""
+        """Return the profile of constant rates."""
         return RateProfile((_ZERO,), (tuple(rates),))
 
     @cached_property
@@ -217,11 +217,11 @@ class RateProfile(Validated):
         return self._steps[j].integral(start, end)
 
     def mean_rate(self, members: Iterable[int]) -> Fraction:
-        """Return the rate of some classes together, in the long run [1/s]."""
+        """Return the long-run rate of some classes together [1/s]."""
         return self._total(members).mean
 
     def largest_window(self, members: Iterable[int], length: Fraction) -> Fraction:
-        """Return the largest mean arrivals of some classes in any window of a length [s]."""
+        """Return the largest mean arrivals of some classes in any window of this length [s]."""
         return self._total(members).largest_window(length)
 
     def largest_excess(self, members: Iterable[int]) -> Fraction:
@@ -229,32 +229,32 @@ class RateProfile(Validated):
         return self._total(members).excess
 
     def largest_share(self, later: Sequence[int], own: Sequence[int]) -> Fraction:
-        """Return the largest share that some classes have with others; pieces of none count 0."""
+        """Return the largest share of ``later`` in ``later`` and ``own``; 0 for empty pieces."""
         pairs = zip(self._total(later).values, self._total(own).values, strict=True)
         return max((a / (a + b) for a, b in pairs if a + b > 0), default=_ZERO)
 
 
-#: What floats are raised by, relatively, so that they bound the irrational numbers they stand for;
-#: sums of sines in double precision are good to some 1e-15 per class.
+#: Relative margin added to floats, so that they bound irrational numbers from above; sums of sines
+#: in double precision have errors of about 1e-15 per class.
 _SAFETY = 1e-9
-#: Shares are bounded by multiples of this.
+#: Upper bounds on shares are multiples of ``1/_FINENESS``.
 _FINENESS = 2**32
 
 
 @dataclass(frozen=True)
 class SinusoidalRates(Validated):
-    """Rates that vary like a sine.
+    """Rates that vary sinusoidally with a common period.
 
     Parameters
     ----------
     means : tuple of Fraction
         ``> 0`` [1/s].
     amplitudes : tuple of Fraction
-        Relative to the mean, 0 to 1.
+        Amplitudes relative to the mean, 0 to 1.
     period : Fraction
         ``> 0`` [s].
     phases : tuple of Fraction, optional
-        In periods; 0 by default.
+        Phases as fractions of the period; 0 by default.
 
     Raises
     ------
@@ -291,7 +291,7 @@ class SinusoidalRates(Validated):
         return tuple(mean * (1 + amplitude) for mean, amplitude in pairs)
 
     def rates_at(self, time: Fraction | float) -> tuple[float, ...]:
-        """Return the rate of each class at a time [1/s], to the precision of floats."""
+        """Return the rate of each class at a time [1/s], in float precision."""
         return tuple(
             float(mean) * (1 + float(amplitude) * sin(angle))
             for mean, amplitude, angle in zip(
@@ -300,31 +300,32 @@ class SinusoidalRates(Validated):
         )
 
     def integral(self, j: int, start: Fraction | float, end: Fraction | float) -> float:
-        """Return the mean arrivals of class j between two times, to the precision of floats."""
+        """Return the mean arrivals of class j between two times, in float precision."""
         swing = float(self.amplitudes[j]) * float(self.period) / (2 * pi)
         turned = cos(self._angles(start)[j]) - cos(self._angles(end)[j])
         return float(self.means[j]) * (float(end - start) + swing * turned)
 
     def mean_rate(self, members: Iterable[int]) -> Fraction:
-        """Return the mean of some classes together [1/s]."""
+        """Return the mean rate of some classes together [1/s]."""
         return sum((self.means[j] for j in members), _ZERO)
 
     def largest_window(self, members: Iterable[int], length: Fraction) -> Fraction:
-        """Return a bound, a hair above the supremum, on arrivals in windows of a length."""
+        """Return an upper bound, just above the supremum, on arrivals in windows of a length."""
         chosen = tuple(members)
-        # Whole periods bring the mean; only the rest matters, and it keeps the sine precise.
+        # Whole periods contribute the mean; reducing to the rest keeps the sine precise.
         rest = float(length % self.period / self.period)
         return self.mean_rate(chosen) * length + self._swing(chosen, abs(sin(pi * rest)))
 
     def largest_excess(self, members: Iterable[int]) -> Fraction:
-        """Return by how much a window's arrivals can exceed the mean, or a hair more."""
+        """Return an upper bound on the excess of a window's arrivals over the mean."""
         return self._swing(tuple(members), 1.0)
 
     def largest_share(self, later: Sequence[int], own: Sequence[int]) -> Fraction:
-        """Return a bound, a hair above the supremum, on the share of some classes with others.
+        """Return an upper bound, just above the supremum, on the share of some classes.
 
-        The share of L in S exceeds p at some moment iff ``L − p·S`` is positive there: iff its
-        mean plus its amplitude is. That falls with p, so bisection finds the least p without.
+        The share of L in S exceeds p at some time iff ``L − p·S`` is positive at some time, which
+        holds iff its mean plus its amplitude is positive. The sum decreases in p, so bisection
+        finds the smallest p that is never exceeded.
         """
         mean, all_mean = (float(self.mean_rate(s)) for s in (later, (*later, *own)))
         wave, all_wave = self._wave(later), self._wave((*later, *own))
@@ -339,7 +340,7 @@ class SinusoidalRates(Validated):
         assert self.phases is not None
         turns = Fraction(time) / self.period
         whole, parts = turns.numerator, turns.denominator
-        # float((turns + phase) % 1) without fractions: engines ask at every iteration.
+        # Equals float((turns + phase) % 1) without fractions, since engines call it often.
         return [
             2 * pi * ((whole * q.denominator + q.numerator * parts) % d / d)
             for q in self.phases
@@ -359,6 +360,6 @@ class SinusoidalRates(Validated):
         )
 
     def _swing(self, members: tuple[int, ...], part: float) -> Fraction:
-        """Return a bound on the amplitude of the integral, times a part of 0 to 1."""
+        """Return an upper bound on the amplitude of the integral, times a factor in [0, 1]."""
         wave = abs(self._wave(members)) + _SAFETY * float(self.mean_rate(members))
         return Fraction(wave * (part + _SAFETY) * float(self.period) / pi)

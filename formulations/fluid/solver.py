@@ -1,12 +1,12 @@
 """Solve the fluid programs with a backend, and prove the answer in rationals.
 
-A result is optimal if its point and prices prove it. The prices are of work and rates; the checker
-judges what they prove, whoever found them.
+A result is optimal if its point and its dual prices of work and rates prove it. The checker
+verifies point and prices from any source.
 
-`knapsack` solves the throughput program in closed form where every class may use every worker. The
-works of all workers then form one knapsack of ``K = Σ_g K_g``: split each class in proportion
-to K_g and every row (2) of the program holds iff their sum does. The densest classes go first:
-worth per work is ``1/(l_j + l'_j/2)`` in stages, ``l'_j/w_j`` in decode tokens.
+`knapsack` solves the throughput program in closed form if every class may use every worker. All
+workers then form one knapsack of capacity ``K = Σ_g K_g``: if each class is split in proportion to
+K_g, every row (2) of the program holds iff their sum holds. Classes are admitted by descending
+density, the throughput per work: ``1/(l_j + l'_j/2)`` in stages, ``l'_j/w_j`` in decode tokens.
 """
 
 from collections.abc import Mapping
@@ -35,22 +35,22 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True, kw_only=True)
 class FluidResult(Solved):
-    """Why a solve stopped and what is proven, exactly; None where missing.
+    """The termination of a solve, with exact value and bound; None if missing.
 
     The counterpart of `formulations.results.ProgramResult` for continuous programs, whose values
-    are fractions. Here "optimal" means that the value, recomputed in rationals, equals a bound
-    that dual prices prove in rationals.
+    are fractions. "Optimal" means that the value, recomputed in rationals, equals a bound proven
+    by dual prices in rationals.
 
     Parameters
     ----------
     value, bound : Fraction, optional
-        Objective of the exact point, and of the exact prices.
+        Objective of the exact point, and dual objective of the exact prices.
     claimed : float, optional
         The objective as a floating-point solver reported it.
     violations : mapping
-        What the checker found.
+        Violations found by the checker.
     pivots : int
-        Exact pivots that the solver's vertex still needed.
+        Exact pivots after the solver's vertex.
     """
 
     value: Fraction | None = None
@@ -65,12 +65,12 @@ class FluidResult(Solved):
             raise ValueError("optimal needs an equal exact bound and a feasible point")
 
     def to_frame(self) -> Any:
-        """Return what it holds of each class, or its figures, as a data frame of pandas."""
+        """Return the fields per class, or else the numbers, as a pandas data frame."""
         return fields_frame(self)
 
     @property
     def bound_kind(self) -> BoundKind:
-        """How the bound was derived: exactly, if there is one."""
+        """INTEGER (exact) if there is a bound, else FLOAT."""
         return BoundKind.FLOAT if self.bound is None else BoundKind.INTEGER
 
 
@@ -85,7 +85,7 @@ class EquilibriumResult(FluidResult):
     iteration_time : Fraction, optional
         ``ΔT*`` [s].
     farkas : mapping, optional
-        Row name to multiplier, proving that there is none.
+        Row name to multiplier: a Farkas certificate that there is no equilibrium.
     """
 
     per_stage: tuple[Fraction, ...] | None = None
@@ -102,16 +102,16 @@ class AdmissionResult(FluidResult):
     problem : FluidProblem
         Data.
     objective : FluidObjective
-        What the value counts.
+        Unit of the value.
     routing : tuple of tuple of Fraction
         Shape (m, G): admitted rates [1/s].
     work_prices : tuple of Fraction
-        Length G: worth of one more unit of work per second.
+        Length G: throughput gained per additional unit of work per second.
     rate_prices : tuple of Fraction
-        Length m: worth of one more request per second of a class.
+        Length m: throughput gained per additional request per second of a class.
     work_prices_below : tuple of Fraction, optional
-        What one unit less would cost, where it is known; it differs from `work_prices` where the
-        throughput has a kink. (`work_prices` of a linear program lie anywhere in between.)
+        Throughput lost per unit of work removed, if known; it differs from `work_prices` at a kink
+        of the throughput. (A linear program may return any `work_prices` in between.)
     """
 
     problem: FluidProblem
@@ -139,7 +139,7 @@ class AdmissionResult(FluidResult):
 
     @property
     def memory_prices_below(self) -> tuple[Fraction, ...] | None:
-        """Throughput that one token less would cost, where it is known."""
+        """Throughput lost per token of memory removed [1/(token s)], if known."""
         below = self.work_prices_below
         return None if below is None else self._per_token(below)
 
@@ -168,21 +168,21 @@ class MarginResult(FluidResult):
 
     @property
     def is_stable(self) -> bool:
-        """Whether the rates are in the region: all can be served within the memories."""
+        """Whether the rates are in the stability region: the workers' memory suffices."""
         return self.value is not None and self.value >= 1
 
     @property
     def is_critical(self) -> bool:
-        """Whether they are on its boundary, where queues grow like the square root of time."""
+        """Whether the rates are on the boundary, where queues grow as the square root of time."""
         return self.value == 1
 
     @property
     def balanced_routing(self) -> tuple[tuple[Fraction, ...], ...]:
-        """The routing at the margin scaled to the rates themselves, each class in full.
+        """The routing at the margin, scaled so that each class has its own rate.
 
-        No worker's work exceeds its capacity by more than the factor ``1/margin``.
+        The work of each worker is at most ``1/margin`` times its capacity.
         """
-        # A program may route more of a class than the margin asks for, where there is room.
+        # The program may route more of a class than the margin requires, hence one factor each.
         factors = [
             kind.rate / sum(row, _ZERO)
             for kind, row in zip(self.problem.classes, self.routing, strict=True)
@@ -194,7 +194,7 @@ class MarginResult(FluidResult):
 
 
 F = TypeVar("F", bound="FluidResult")
-#: What proves these answers.
+#: Text for the proof of these results.
 DUALITY = "linear-programming duality, in fractions"
 Rates = tuple[tuple[Fraction, ...], ...]
 Prices = tuple[Fraction, ...]
@@ -207,7 +207,7 @@ def proven_result(
     violations: Mapping[str, Fraction],
     **fields: Any,
 ) -> F:
-    """Return a result: optimal if the checkers find nothing and the value meets the bound."""
+    """Return a result; it is optimal if nothing is violated and the value equals the bound."""
     proven = value == bound and not violations
     return kind(
         termination=Termination.OPTIMAL if proven else Termination.FAILED,
@@ -228,22 +228,22 @@ def admission_result(
     stated_value: Fraction | None = None,
     **report: Any,
 ) -> AdmissionResult:
-    """Return the answer of the throughput program.
+    """Return the result of the throughput program for a routing and dual prices.
 
     Parameters
     ----------
     problem : FluidProblem
         Data.
     objective : FluidObjective
-        What the value counts.
+        Unit of the value.
     routing : tuple of tuple of Fraction
         Shape (m, G): admitted rates [1/s].
     work_prices, rate_prices : tuple of Fraction
-        Lengths G and m.
+        Dual prices, lengths G and m.
     stated_value : Fraction, optional
-        The value by the program's own statement, to be compared.
+        Objective of the stated program, which the checker compares.
     report
-        Other fields of the result: ``method`` and how the solve went.
+        Other fields of the result: ``method`` and solver details.
     """
     value = throughput_of(problem, routing, objective)
     bound = admission_bound(problem, work_prices, rate_prices)
@@ -266,7 +266,7 @@ def admission_result(
 def margin_result(
     problem: FluidProblem, routing: Rates, work_prices: Prices, value: Fraction, **report: Any
 ) -> MarginResult:
-    """Return the answer of the margin program, with the margin ``value``; see above."""
+    """Return the result of the margin program; ``value`` is the margin."""
     return proven_result(
         MarginResult,
         value,
@@ -282,7 +282,7 @@ def margin_result(
 def knapsack(
     problem: FluidProblem, *, objective: FluidObjective = FluidObjective.STAGES
 ) -> AdmissionResult:
-    """Solve the throughput program greedily; of equally dense classes the first comes first.
+    """Solve the throughput program greedily; ties in density go to the first class.
 
     Raises
     ------
@@ -339,7 +339,7 @@ def solve_equilibrium(
     backend : str
         ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
     within_memory : bool
-        Whether the memory is a constraint; otherwise only the load matters.
+        Whether the memory is a constraint; otherwise only the load limits.
     time_limit : float, optional
         Seconds for the backend.
     seed : int
@@ -396,14 +396,14 @@ def solve_throughput(
     time_limit: float | None = None,
     seed: int = 0,
 ) -> AdmissionResult:
-    """Solve the memory-constrained throughput program; `knapsack` does it without a solver.
+    """Solve the memory-constrained throughput program; see `knapsack` for a closed form.
 
     Parameters
     ----------
     problem : FluidProblem
         Data.
     objective : FluidObjective
-        What a request is worth.
+        The throughput to maximise.
     backend, time_limit, seed
         See `solve_equilibrium`.
 
@@ -475,7 +475,7 @@ def solve_margin_program(
     time_limit: float | None = None,
     seed: int = 0,
 ) -> MarginResult:
-    """Solve the margin program as a linear program, whatever the routes; see `solve_margin`."""
+    """Solve the margin program as a linear program for any routes; see `solve_margin`."""
     from formulations.fluid.programs import build_margin
 
     solve = solve_linear(lambda: build_margin(problem), backend, SolveLimits(time_limit, seed))

@@ -1,7 +1,7 @@
 """Integer bounds on the hindsight latency program: by areas, and by prices.
 
 `certified_bound` re-derives a priced bound from the problem and the prices alone. It shares no
-code with the compiled bound: convention, cells and dearest sets are worked out anew.
+code with the compiled bound: convention, cells and highest-priced sets are computed separately.
 """
 
 from collections import Counter
@@ -19,12 +19,12 @@ from formulations.hindsight_latency.problem import LatencyProblem
 def lower_bound(problem: LatencyProblem) -> int:
     """Return an integer lower bound on the total latency of every feasible schedule.
 
-    The k-th completion of all is bounded twice, and the greater bound counts. No request ends
-    before its arrival plus its output; sorted, these bound the k-th. And a schedule fills areas
-    (tokens times rounds), at most M of it per round and each request's after its arrival, so it
-    is a preemptive schedule of one machine of speed M. There, shortest remaining first has at
-    every time completed as many jobs as any other schedule, so its k-th completion, rounded up
-    to whole rounds, bounds the k-th too.
+    The k-th completion has two lower bounds, and the larger one counts. First, no request ends
+    before its arrival plus its output; the k-th smallest of these times is a bound. Second, a
+    schedule processes areas (tokens times rounds), at most M per round, and each request's area
+    after its arrival. It is thus a preemptive schedule of one machine of speed M. On this machine,
+    shortest remaining first has completed at every time at least as many jobs as any other
+    schedule, so its k-th completion, rounded up to whole rounds, is a bound.
     """
     convention = problem.convention
     arrivals: list[int] = problem.arrival.tolist()
@@ -37,13 +37,13 @@ def lower_bound(problem: LatencyProblem) -> int:
 
 
 def _shortest_remaining_first(problem: LatencyProblem, last_ages: list[int]) -> list[int]:
-    """Return the last round of each completion, ascending, if areas filled the memory fluidly."""
+    """Return the last rounds of the requests, ascending, in the fluid schedule of areas."""
     first, memory = problem.convention.first_age, problem.memory
     areas = [
         (last - first + 1) * prompt + (last * (last + 1) - first * (first - 1)) // 2
         for prompt, last in zip(problem.prompt.tolist(), last_ages, strict=True)
     ]
-    # Time counts memory times rounds; a request occupies the rounds after its arrival + f - 1.
+    # Time is memory times rounds; a request occupies the rounds after its arrival + f - 1.
     released = sorted(
         (memory * (arrival + first - 1), area)
         for arrival, area in zip(problem.arrival.tolist(), areas, strict=True)
@@ -60,7 +60,7 @@ def _shortest_remaining_first(problem: LatencyProblem, last_ages: list[int]) -> 
 
 
 def _fill(waiting: list[int], completions: list[int], now: int, until: int | None) -> int:
-    """Work on the shortest remaining area until a time, or until none is left; return the time."""
+    """Process the shortest remaining areas until a time or until none is left; return the time."""
     while waiting and (until is None or now < until):
         shortest = heappop(waiting)
         if until is not None and now + shortest > until:
@@ -71,11 +71,11 @@ def _fill(waiting: list[int], completions: list[int], now: int, until: int | Non
     return now
 
 
-#: Most that the sets of a round may be paid: sums stay within 64 bits.
+#: Largest total price of the cells of a round, so that sums fit in 64 bits.
 _MOST_PAID = 2**60
-#: Price of a set that there is not: negative whatever is added.
+#: Price of a set that does not exist; it stays negative after additions.
 _NONE = -(2**61)
-#: Entries of a table that are worked on at a time.
+#: Table entries that are processed at a time.
 _PIECE = 4_000_000
 #: Tokens held and rounds left.
 Cell: TypeAlias = tuple[int, int]
@@ -101,12 +101,12 @@ class PriceCertificate:
 def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | None) -> int:
     """Return the lower bound on the total latency that the prices prove.
 
-    Without prices it is the bound by areas.
+    Without a certificate, return the bound by areas.
 
     Raises
     ------
     ValueError
-        If the scale is not positive, a price is negative, or prices are beyond 64-bit sums.
+        If the scale is not positive, a price is negative, or prices exceed 64-bit sums.
     """
     if certificate is None:
         return lower_bound(problem)
@@ -125,7 +125,7 @@ def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | Non
 
 
 def _paths(problem: LatencyProblem) -> list[list[Cell]]:
-    """Return the cells each request is, age by age."""
+    """Return the sequence of cells of each request, by age."""
     convention = problem.convention
     first = convention.first_age
     return [
@@ -137,7 +137,7 @@ def _paths(problem: LatencyProblem) -> list[list[Cell]]:
 
 
 def _cheapest_start(arrival: int, path: list[Cell], certificate: PriceCertificate) -> int:
-    # After the last priced round a later start only costs.
+    # After the last priced round, a later start only increases the latency.
     end = max(certificate.prices, default=-1) + 1
     return min(
         certificate.scale * start
@@ -149,11 +149,11 @@ def _cheapest_start(arrival: int, path: list[Cell], certificate: PriceCertificat
 def _dearest_sets(
     prices: Mapping[int, Mapping[Cell, int]], requests_at: Mapping[Cell, int], memory: int
 ) -> int:
-    """Sum over rounds of the greatest price of a set of cells that runs to its ends.
+    """Sum over rounds of the highest price of a set of cells that fits until all of them end.
 
-    Each cell is there at most as often as there are requests that can be it. Cells are added by
-    rounds left, most first: when one ends, those added before it are still there, so all of them
-    fit if each did when it was added.
+    Each cell occurs at most as often as there are requests that can be in it. Cells are added by
+    rounds left, largest first. When a cell ends, all cells added before it are still present, so
+    the set fits if each cell fitted at its own end when it was added.
     """
     cells = sorted((left, tokens) for (tokens, left), copies in requests_at.items() if copies > 0)
     rows = list(prices.values())
@@ -175,8 +175,8 @@ def _dearest_sets(
 def _dearest(
     prices: IntArray, kinds: list[tuple[int, int, int]], most: int, memory: int
 ) -> IntArray:
-    """Return the price of the dearest set of each round; kinds are left, tokens and copies."""
-    # best[round, count, held]: greatest price of so many cells that hold so much, if any do.
+    """Return the highest price of a set in each round; kinds are (rounds left, tokens, copies)."""
+    # best[round, count, held]: highest price of ``count`` cells that hold ``held`` tokens.
     best = np.full((len(prices), most + 1, memory + 1), _NONE, dtype=np.int64)
     best[:, 0, 0] = 0
     for k in reversed(range(len(kinds))):
@@ -184,7 +184,7 @@ def _dearest(
         worth = prices[:, k, None, None]
         if memory < tokens + left or not worth.any():
             continue
-        # With one more of it, ``count`` cells hold ``held``, and grow by ``left`` each.
+        # After adding this cell, ``count`` cells hold ``held`` tokens, and each grows by ``left``.
         highest = min(most, (memory - tokens) // left) if left else most
         held, counts = np.arange(tokens, memory - left + 1), np.arange(1, highest + 1)
         fits = held + counts[:, None] * left <= memory

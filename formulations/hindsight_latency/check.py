@@ -1,6 +1,6 @@
-"""The checker of schedules, and the oracle that tries them all.
+"""The checker of schedules, and a brute-force oracle.
 
-Both know the problem data and nothing of any algorithm.
+Both read the problem data only and share no code with the solvers.
 """
 
 import math
@@ -58,7 +58,7 @@ def total_latency(problem: LatencyProblem, starts: Sequence[int]) -> int:
 
 
 def memory_used(problem: LatencyProblem, starts: Sequence[int]) -> dict[int, int]:
-    """Return the tokens in the cache at every round at which there are any."""
+    """Return the tokens in the cache at every round with a nonempty cache."""
     convention = problem.convention
     used: dict[int, int] = {}
     prompts, outputs = problem.prompt.tolist(), problem.output.tolist()
@@ -68,27 +68,27 @@ def memory_used(problem: LatencyProblem, starts: Sequence[int]) -> dict[int, int
     return used
 
 
-#: Most start vectors up to the last step.
+#: Largest number of start vectors up to the last step.
 MAX_VECTORS = 10**9
 
 
 def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, list[int]]:
     """Return the least total latency and the lexicographically smallest starts that reach it.
 
-    Vectors that overflow the memory, or already cost as much as the best so far, are cut short.
+    Partial vectors that exceed the memory, or cost at least as much as the best, are pruned.
 
     Parameters
     ----------
     problem : LatencyProblem
         Data.
     most : int, optional
-        Starts that are tried at most, over all requests.
+        Largest number of starts that are tried, over all requests.
 
     Raises
     ------
     CapabilityError
-        If ``most`` starts are too few, or without it there are more than `MAX_VECTORS` vectors
-        up to the last step.
+        If ``most`` starts do not suffice or, without ``most``, there are more than `MAX_VECTORS`
+        vectors up to the last step.
     """
     last = {i: kind.last_start for kind in kinds(problem) for i in kind.members}
     arrivals = problem.arrival.tolist()
@@ -108,7 +108,7 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
     used: Counter[int] = Counter()
 
     def extend(total: int) -> None:
-        """Try every start of the next request, and of those after it."""
+        """Try every start of the next request, recursively."""
         nonlocal best, left
         i = len(starts)
         if i == problem.num_requests:

@@ -1,4 +1,4 @@
-"""Data, kinds and answer of the hindsight latency program: one worker, one KV cache."""
+"""Data, request kinds and result of the hindsight latency program: one worker, one KV cache."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -48,9 +48,9 @@ class Convention(StrEnum):
 class LatencyProblem(ProblemData):
     """Requests for one worker with a KV cache of ``M`` tokens (KV-cache paper, appendix B.1).
 
-    A request that starts at round ``p_i >= a_i`` runs to its end, never paused, and completes at
-    ``c_i = p_i + o_i``. The total latency ``Σ (c_i - a_i)`` is to be least, while the tokens in
-    the cache never exceed M.
+    A request that starts at round ``p_i >= a_i`` runs to its end without preemption and completes
+    at ``c_i = p_i + o_i``. The objective is the minimum total latency ``Σ (c_i - a_i)``, subject
+    to at most M tokens in the cache at every round.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class LatencyProblem(ProblemData):
         Shape (n,): arrival round ``a_i >= 0``, prompt ``s_i >= 1`` [tokens] and output
         ``o_i >= 1`` [tokens] of each request; its peak must fit alone.
     convention : Convention
-        Which rounds are occupied; half-open (C) by default.
+        Rounds that a request occupies; half-open (C) by default.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class LatencyProblem(ProblemData):
         return len(self.output)
 
     def peaks(self) -> IntArray:
-        """Return the most tokens each request ever holds, shape (n,)."""
+        """Return the largest number of tokens each request holds, shape (n,)."""
         ages = self.output - 1 if self.convention is Convention.PRINTED else self.output
         return frozen(np.asarray(self.prompt + ages))
 
@@ -121,28 +121,28 @@ class LatencyProblem(ProblemData):
 
 
 def occupied_rounds(problem: LatencyProblem) -> list[int]:
-    """Return how many rounds each request occupies."""
+    """Return the number of rounds each request occupies."""
     convention = problem.convention
     return [convention.last_age(o) - convention.first_age + 1 for o in problem.output.tolist()]
 
 
 def kinds(problem: LatencyProblem, *, aggregate: bool = True) -> tuple[RequestKind, ...]:
-    """Group requests of one arrival, prompt and output; their windows contain every optimum.
+    """Group requests of equal arrival, prompt and output; their windows contain every optimum.
 
-    In an optimum request i starts at ``max_j a_j + Σ_{j≠i} d_j`` at the latest, where d_j is the
+    In an optimum, request i starts at ``max_j a_j + Σ_{j≠i} d_j`` at the latest, where d_j is the
     number of rounds j occupies. Suppose it starts later. The others occupy at most ``Σ_{j≠i} d_j``
-    rounds, so of the rounds after the last arrival and before i's first there is one, g, that
-    nobody occupies. No request spans g. Start every request whose first round comes after g one
-    round earlier: its start stays at or after the last arrival, the memory after g merely
-    moves, and no round before g changes. The schedule stays feasible and i's latency falls: no
-    optimum.
+    rounds, so between the last arrival and the first round of i there is a round g that no request
+    occupies. No request spans g. Start every request whose first round comes after g one round
+    earlier. Its start stays at or after the last arrival, the memory profile after g shifts by one
+    round, and no round before g changes. The schedule stays feasible and the latency of i
+    decreases, a contradiction.
 
     Parameters
     ----------
     problem : LatencyProblem
         Data.
     aggregate : bool
-        Whether identical requests form one kind; otherwise each is its own.
+        Whether identical requests form one kind; otherwise each request is its own kind.
     """
     last_arrival = max(problem.arrival.tolist(), default=0)
     durations = occupied_rounds(problem)

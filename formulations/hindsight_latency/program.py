@@ -18,8 +18,8 @@ Constraints
 
 This is the program of the KV-cache paper, appendix B.1. There the memory row multiplies the start
 of a request by its running status; a request starts exactly once, so the product equals the sum
-over starts in (2). With each request as its own kind, x is binary as printed; otherwise the
-symmetry between identical requests is gone, and any x splits into starts of its members.
+over starts in (2). With each request as its own kind, x is binary as printed. Aggregation removes
+the symmetry between identical requests, and any x splits into starts of the members.
 """
 
 from typing import Any
@@ -42,7 +42,7 @@ def build(problem: LatencyProblem, *, aggregate: bool = True) -> Any:
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     model = pyo.ConcreteModel(name="hindsight_latency")
     groups = kinds(problem, aggregate=aggregate)
@@ -53,7 +53,7 @@ def build(problem: LatencyProblem, *, aggregate: bool = True) -> Any:
 
     @constraint(model, range(len(groups)))
     def start_once(model: Any, c: int) -> Any:
-        """(1) Every request starts, once."""
+        """(1) Every request starts exactly once."""
         kind = groups[c]
         return pyo.quicksum(model.x[c, k] for k in kind.starts) == len(kind.members)
 

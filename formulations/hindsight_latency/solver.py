@@ -1,4 +1,4 @@
-"""The hindsight latency program with its verbs: write it as arrays, solve it."""
+"""Write the hindsight latency program as arrays, and solve it."""
 
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from formulations.results import Termination
 from formulations.standard_form import FormWriter, StandardForm, check_size
 from formulations.words import listed
 
-#: Most nonzeros written.
+#: Largest number of nonzeros written.
 _MAX_NONZEROS = 50_000_000
 
 
@@ -49,7 +49,7 @@ def build_standard_form(problem: LatencyProblem, groups: tuple[RequestKind, ...]
     writer.columns(names, upper=sizes[kind], cost=start - arrival)
     names = (f"start_once[{c}]" for c in range(len(groups)))
     writer.constraints(names, kind, column, 1, lower=sizes, upper=sizes)
-    # Each start occupies the rounds of its ages, and holds as many tokens as prompt and age.
+    # A start occupies one round per age, and holds prompt plus age tokens there.
     lengths = np.array([last_age(group.output) - first_age + 1 for group in groups])[kind]
     prompts = np.array([group.prompt for group in groups])[kind]
     column = np.repeat(column, lengths)
@@ -73,7 +73,7 @@ class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):
 
     result = LatencyResult
     words = WORDS
-    # One request after the other is always feasible.
+    # Running one request after the other is always feasible.
     always_feasible = True
 
     def __init__(self, problem: LatencyProblem, *, aggregate: bool = True) -> None:
@@ -119,25 +119,25 @@ class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):
         return self.answer((), Termination.OPTIMAL, 0, method=method)
 
     def groups(self) -> list[str]:
-        """Return the requests of each kind, in words."""
+        """Return a text per kind that lists its requests."""
         return [listed(kind.members) for kind in self.kinds]
 
     def solution_at(self, values: FloatArray) -> Starts:
-        """Read starts off a point; members of a kind start in order."""
+        """Return the starts at a point of the standard form; members of a kind start in order."""
         counts = np.maximum(np.round(values).astype(np.int64), 0)
         starts: list[int] = self.problem.arrival.tolist()
         offset = 0
         for kind in self.kinds:
             of_kind = counts[offset : offset + len(kind.starts)]
             rounds = np.repeat(np.array(kind.starts), of_kind).tolist()
-            # A point that starts too few or too many is caught by its objective or bound.
+            # If a point starts too few or too many, its objective or bound will not match.
             for member, start in zip(kind.members, rounds, strict=False):
                 starts[member] = start
             offset += len(kind.starts)
         return tuple(starts)
 
     def point_of(self, solution: Starts) -> FloatArray | None:
-        """Write starts as a point; None if they are too late."""
+        """Return starts as a point; None if a start is outside its window."""
         index = self.standard_form.column_index()
         values = np.zeros(len(index))
         for c, kind in enumerate(self.kinds):

@@ -1,4 +1,4 @@
-"""The hindsight makespan program: when and where to decode each request, all being known."""
+"""The hindsight makespan program: start and worker of each request, with all data known."""
 
 from formulations.hindsight_makespan.bound import lower_bound
 from formulations.hindsight_makespan.check import (

@@ -1,26 +1,27 @@
 """Integer bounds on the hindsight makespan program that need no solver.
 
-Both parts of the wall-clock time are bounded apart, in ``m = G·B`` slots:
+The two parts of the wall-clock time are bounded separately, with ``m = G·B`` slots:
 
-* *Busy steps.* Without the idle steps, a schedule packs requests as jobs of length o_i on m
-  machines; so there are at least ``max(⌈Σ o / m⌉, max o, ...)`` busy steps, see `packing_bound`.
+* *Busy steps.* Without its idle steps, a schedule packs requests as jobs of length o_i on m
+  machines, so there are at least ``max(⌈Σ o / m⌉, max o, ...)`` busy steps, see `packing_bound`.
   If work is conserved, every step in the union of the intervals ``[a_i, a_i + o_i)`` is busy too:
-  request i runs then, or waits because all slots are full.
-* *Sum of peaks.* A peak is at least a G-th of the step's load: ``Σ_k max_g L_g(k) >= ⌈work / G⌉``.
-  And in layers: the sum of peaks is the number of pairs of a step and a height θ below its peak.
-  For a given θ, the steps at which some request alone exceeds θ are at least as many as it takes
-  to pack the parts of the requests above θ, again as jobs on m machines: a request grows, so its
-  part above θ is its last ``len_i(θ)`` steps, one piece. With θ = 0 these are the busy steps; with
-  one request they are its own loads; the heights up to the longest part of each θ are the
+  request i runs, or waits because all slots are full.
+* *Sum of peaks.* A peak is at least 1/G of the step's load: ``Σ_k max_g L_g(k) >= ⌈work / G⌉``.
+  A second bound uses layers: the sum of peaks is the number of pairs of a step and a height θ
+  below its peak. A request grows, so its load exceeds θ in its last ``len_i(θ)`` steps. The number
+  of steps at which some single request exceeds θ is at least the makespan of packing jobs of
+  lengths ``len_i(θ)`` on m machines. For θ = 0 these are the busy steps. For a single request, the
+  layers sum to its loads. The longest part ``max_i len_i(θ)`` of each layer corresponds to
   requests aligned at their ends (the drain). For B = 1 the layers contain the first bound.
 
-With a memory no more than `MakespanProblem.most_running` requests run at once, which stands for
-``m``, and no step holds more than all memories: ``⌈work / Σ κ_g⌉`` busy steps at least.
+With a memory limit, at most `MakespanProblem.most_running` requests run at once, which replaces
+``m``. No step holds more tokens than all memories, so there are at least ``⌈work / Σ κ_g⌉`` busy
+steps.
 
-For the latency, completions in order of size are bounded one by one (`latency_bound`).
+For the latency, the sorted completions are bounded one by one (`latency_bound`).
 
-Workers do not matter for latency in steps: any set of requests of which never more than m run at
-once can be given slots, so this is the scheduling of jobs on m identical machines.
+Workers do not matter for latency in steps: if at most m requests run at once, slots can be
+assigned to them. This is the scheduling of jobs on m identical machines.
 """
 
 import heapq
@@ -37,15 +38,16 @@ from formulations.hindsight_makespan.problem import MakespanObjective, MakespanP
 def latency_bound(problem: MakespanProblem) -> int:
     """Return a lower bound on ``Σ (completion − a_i)`` of any schedule of these requests.
 
-    The greater of two bounds on the sum of completions:
+    The larger of two bounds on the sum of completions:
 
-    * Let a step do m tokens of whatever requests have arrived, even of one alone. Then shortest
-      remaining first completes the most requests by any step, so the r-th completion of any
-      schedule is no earlier than its r-th. Nor is it earlier than the r-th of the ``a_i + o_i``.
-    * With all arrivals moved to the first, shortest first is optimal on identical machines.
+    * Relax each step to m tokens of any arrived requests, even of a single one. Shortest remaining
+      first then maximises the completed requests at every step, so its r-th completion is a lower
+      bound on the r-th completion of any schedule. The r-th smallest ``a_i + o_i`` is another.
+    * With all arrivals moved to the first one, shortest first is optimal on identical machines.
 
-    With a memory, m is `MakespanProblem.most_running`, and there is a third: the r requests that
-    complete first have held at least the r least works, of which a step holds ``Σ κ_g`` at most.
+    With a memory limit, m is `MakespanProblem.most_running`, and there is a third bound: the r
+    requests that complete first have at least the r smallest works in total, and a step processes
+    at most ``Σ κ_g``.
     """
     arrivals, outputs = problem.arrival.tolist(), problem.output.tolist()
     m = problem.most_running
@@ -59,7 +61,7 @@ def latency_bound(problem: MakespanProblem) -> int:
 
 
 def _held_completions(problem: MakespanProblem) -> Iterator[int]:
-    """Yield steps that no schedule from step 0 completes 1, 2, ... requests before, by memory."""
+    """Yield lower bounds, by memory, on the 1st, 2nd, ... completion of schedules from step 0."""
     assert problem.memory is not None
     memory = int(problem.memory.sum())
     rows = zip(problem.prompt.tolist(), problem.output.tolist(), strict=True)
@@ -68,7 +70,7 @@ def _held_completions(problem: MakespanProblem) -> Iterator[int]:
 
 
 def shortest_first_completions(outputs: list[int], machines: int) -> list[int]:
-    """Return the completions of shortest-first on machines that are free at 0, ascending jobs."""
+    """Return the completions of shortest-first on machines that are free at 0, by job length."""
     ends: list[int] = []
     for r, output in enumerate(sorted(outputs)):
         ends.append(output + (ends[r - machines] if r >= machines else 0))
@@ -80,7 +82,7 @@ def _shared_completions(arrivals: list[int], outputs: list[int], m: int) -> list
     coming = sorted(zip(arrivals, outputs, strict=True), reverse=True)
     remaining: list[int] = []
     ends: list[int] = []
-    # The clock counts tokens: m of them make a step.
+    # The clock counts tokens, m per step.
     now = 0
     while coming or remaining:
         if not remaining:
@@ -99,19 +101,20 @@ def _shared_completions(arrivals: list[int], outputs: list[int], m: int) -> list
 
 
 def segments(problem: MakespanProblem) -> list[list[int]]:
-    """Split the requests, in order of arrival, where all earlier ones have surely completed.
+    """Split the requests, in order of arrival, into parts that do not overlap in time.
 
-    When work is conserved, the requests that arrive before some step a end by ``max_i (a_i +
-    ⌊R_i / m⌋ + o_i)`` among themselves (`latest_starts`), whatever arrives from a on. If
-    that is at most a, they never meet the others: the optimum is the sum of the parts' optima.
-    For latency without conservation the same holds with their last arrival in place of a_i: their
-    own optimum ends by then, and the sum of the parts' optima is a bound that it meets. With a
-    memory the sum of all outputs stands for its m-th part.
+    If work is conserved, the requests that arrive before a step a end by ``max_i (a_i + ⌊R_i / m⌋
+    + o_i)`` (`latest_starts`), regardless of later arrivals. If this is at most a, they never
+    overlap with the later ones, and the optimum is the sum of the optima of the parts. For latency
+    without conservation the same holds with the last arrival of the part in place of a_i: the
+    optimum of the part ends by then, and the sum of the parts' optima is a bound that is attained.
+    With a memory limit, the sum of all outputs replaces its m-th part.
 
     Parameters
     ----------
     problem : MakespanProblem
-        Data; for the free wall-clock time, which ignores arrivals, the split says nothing.
+        Data; the split is not valid for the wall-clock time without work conservation, which
+        ignores arrivals.
 
     Returns
     -------
@@ -123,7 +126,7 @@ def segments(problem: MakespanProblem) -> list[list[int]]:
     total = latest = longest = 0
     shared = problem.total_slots if problem.memory is None else 1
     for i in sorted(range(problem.num_requests), key=lambda i: (arrivals[i], i)):
-        # ⌊R_i / m⌋ <= ⌊total / m⌋, so this is no earlier than the steps of the proof.
+        # ⌊R_i / m⌋ <= ⌊total / m⌋, so this is an upper bound on the ends in the proof.
         if not parts or latest + total // shared <= arrivals[i]:
             parts.append([])
             total = latest = longest = 0
@@ -136,7 +139,7 @@ def segments(problem: MakespanProblem) -> list[list[int]]:
 
 
 def part(problem: MakespanProblem, members: list[int]) -> MakespanProblem:
-    """Return the problem of some of the requests."""
+    """Return the problem restricted to some of the requests."""
     return replace(
         problem,
         arrival=problem.arrival[members],
@@ -145,20 +148,20 @@ def part(problem: MakespanProblem, members: list[int]) -> MakespanProblem:
     )
 
 
-#: Largest load at which heights are counted one by one.
+#: Largest load for which heights are enumerated.
 _MAX_HEIGHT = 2**22
-#: Most (height, request) cells for the pairs of `packing_bound` in every layer.
+#: Largest number of (height, request) cells for the pairs of `packing_bound` in every layer.
 _MAX_CELLS = 5_000_000
 
 
 def lower_bound(problem: MakespanProblem) -> int:
-    """Return an integer lower bound on the objective, scaled like it."""
+    """Return an integer lower bound on the scaled objective."""
     if problem.num_requests == 0:
         return 0
     if problem.objective is MakespanObjective.LATENCY:
         return sum(latency_bound(part(problem, members)) for members in segments(problem))
     per_step, per_token = problem.rates
-    # Free schedules ignore arrivals; conserving ones never mix these parts.
+    # Schedules without work conservation ignore arrivals; with it, the parts do not overlap.
     split = segments(problem) if problem.work_conserving else [list(range(problem.num_requests))]
     parts = [part(problem, members) for members in split]
     steps = sum(busy_steps_bound(each) for each in parts)
@@ -201,8 +204,8 @@ def peaks_bound(problem: MakespanProblem) -> int:
 def packing_bound(lengths: IntArray, machines: int) -> int:
     """Return a lower bound on the makespan of jobs on identical machines.
 
-    The greatest of the mean load, the longest job, and, of the ``(q − 1)·m + 1`` longest jobs for
-    each q, the sum of the q shortest: q of them share a machine.
+    The maximum of the mean load, the longest job, and, for each q, the sum of the q shortest of
+    the ``(q − 1)·m + 1`` longest jobs, since q of these jobs share a machine.
     """
     ordered = sorted(lengths.tolist(), reverse=True)
     sums = list(accumulate(ordered, initial=0))
@@ -212,11 +215,11 @@ def packing_bound(lengths: IntArray, machines: int) -> int:
 
 
 def _volumes(problem: MakespanProblem, peak: int) -> IntArray:
-    """Return the steps that the request loads above each height 0..peak-1 fill at least."""
+    """Return a lower bound on the steps with a request load above each height 0..peak-1."""
     change = np.zeros(peak + 2, dtype=np.int64)
     np.add.at(change, problem.prompt, 1)
     np.add.at(change, problem.prompt + problem.output, -1)
-    # entries[v]: single loads of v tokens; above[θ]: those of more than θ.
+    # entries[v]: number of request loads of v tokens; above[θ]: of more than θ tokens.
     entries = change.cumsum()[: peak + 1]
     above = entries[::-1].cumsum()[::-1][1:]
     return -(-above // problem.most_running)
@@ -226,13 +229,13 @@ def _longest_parts(problem: MakespanProblem, peak: int) -> IntArray:
     """Return ``max_i len_i(θ)`` for each height θ."""
     best = np.zeros(int(problem.output.max()) + 1, dtype=np.int64)
     np.maximum.at(best, problem.output, problem.prompt + problem.output - 1)
-    # drain[j]: largest load of a request that has j steps to go after this one; falls strictly.
+    # drain[j]: largest load of a request with j further steps to run; strictly decreasing.
     drain = np.maximum.accumulate(best[::-1])[::-1][1:] - np.arange(len(best) - 1)
     return len(drain) - np.searchsorted(drain[::-1], np.arange(peak), side="right")
 
 
 def _pairs(problem: MakespanProblem, peak: int) -> IntArray:
-    """Return, per height, the two shortest of the m + 1 longest parts: they share a slot."""
+    """Return, per height, the sum of the two shortest of the m + 1 longest parts."""
     m = problem.most_running
     if problem.num_requests <= m:
         return np.zeros(peak, dtype=np.int64)

@@ -1,6 +1,6 @@
-"""The checker of schedules, and the oracle that tries them all.
+"""The checker of schedules, and a brute-force oracle.
 
-Both know the problem data and nothing of any algorithm.
+Both read the problem data only and share no code with the solvers.
 """
 
 import math
@@ -14,18 +14,18 @@ from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
 from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
 
-#: Most (busy step, worker) cells of a trajectory.
+#: Largest number of (busy step, worker) cells of a trajectory.
 _MAX_CELLS = 200_000_000
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a schedule does at its K busy steps.
+    """The loads of a schedule at its K busy steps.
 
     Parameters
     ----------
     steps : IntArray
-        Shape (K,): the steps at which something runs, ascending.
+        Shape (K,): the steps with running requests, ascending.
     loads : IntArray
         Shape (K, G): loads after admission, before growth [tokens].
     """
@@ -60,9 +60,10 @@ def violations(
     -------
     dict of str to int
         Constraint name to positive amount; empty for a feasible schedule. ``slots[g,k]`` is the
-        excess of worker g from step k on, ``work_conserving[k]`` the requests that should have
-        started at step k, both named by the first step of each stretch; ``memory[g,k]`` the tokens
-        too many of worker g, named by the last step of each stretch, where they are most.
+        excess of worker g from step k on, ``work_conserving[k]`` the number of requests that
+        should have started at step k; both name the first step of each interval between events.
+        ``memory[g,k]`` is the excess tokens of worker g; it names the last step of each interval,
+        where the excess is largest.
     """
     n = problem.num_requests
     for name, values in (("starts", starts), ("workers", workers)):
@@ -88,14 +89,14 @@ def violations(
 def objective_value(
     problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
 ) -> int:
-    """Return the objective in integers, ``problem.scale`` of them to a unit."""
+    """Return the objective in integers, ``problem.scale`` per unit."""
     if problem.objective is MakespanObjective.LATENCY:
         rows = zip(starts, problem.output.tolist(), problem.arrival.tolist(), strict=True)
         latency: int = sum(k + o - a for k, o, a in rows)
         return latency
     path = trajectory(problem, starts, workers)
     per_step, per_token = problem.rates
-    # In Python's integers: scaled times may leave 64 bits.
+    # Python integers, since scaled times may exceed 64 bits.
     peaks: int = sum(path.peaks.tolist())
     return per_step * len(path.steps) + per_token * peaks + problem.offset
 
@@ -108,13 +109,13 @@ def trajectory(
     Raises
     ------
     CapabilityError
-        If there are more cells than memory bears.
+        If there are more than `_MAX_CELLS` cells.
     """
     begin = np.asarray(starts, dtype=np.int64)
     worker = np.asarray(workers, dtype=np.int64)
     steps = _busy_steps(begin, begin + problem.output, problem.workers)
     first, after = np.searchsorted(steps, begin), np.searchsorted(steps, begin + problem.output)
-    # A request adds (s - k_i) + k while it runs: a constant, and one more per step.
+    # A running request adds (s - k_i) + k at step k: a constant, plus one per step.
     constant = np.zeros((len(steps) + 1, problem.workers), dtype=np.int64)
     running = np.zeros_like(constant)
     for row, sign in ((first, 1), (after, -1)):
@@ -143,7 +144,7 @@ def _busy_steps(begin: IntArray, end: IntArray, num_workers: int) -> IntArray:
 def _slots(
     problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
 ) -> dict[str, int]:
-    """Between events nothing changes, so each stretch is looked at once."""
+    """Check the slots, once per interval between events, in which nothing changes."""
     changes: dict[int, dict[int, int]] = {}
     for start, output, worker in zip(starts, problem.output.tolist(), workers, strict=True):
         of_worker = changes.setdefault(worker, {})
@@ -162,11 +163,11 @@ def _slots(
 def _memory(
     problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
 ) -> dict[str, int]:
-    """Between events loads only grow, so the last step of each stretch is looked at."""
+    """Check the memory at the last step of each interval between events, since loads only grow."""
     if problem.memory is None:
         return {}
     limits = problem.memory.tolist()
-    # A request that runs holds s - k_i + k at step k: a constant, and one more per step.
+    # A running request holds s - k_i + k at step k: a constant, plus one per step.
     changes: dict[int, dict[int, tuple[int, int]]] = {}
     columns = (starts, problem.prompt.tolist(), problem.output.tolist(), workers)
     for start, prompt, output, worker in zip(*columns, strict=True):
@@ -187,7 +188,7 @@ def _memory(
 
 
 def _idling(problem: MakespanProblem, starts: Sequence[int]) -> dict[str, int]:
-    """Return where a request waits although a slot is free, after admission."""
+    """Return the steps at which a request waits although a slot is free after admission."""
     waits: dict[int, int] = {}
     runs: dict[int, int] = {}
     rows = zip(problem.arrival.tolist(), starts, problem.output.tolist(), strict=True)
@@ -207,17 +208,17 @@ def _idling(problem: MakespanProblem, starts: Sequence[int]) -> dict[str, int]:
     return violated
 
 
-#: Most schedules up to the last step.
+#: Largest number of schedules up to the last step.
 MAX_SCHEDULES = 10**8
 
 
 def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
     """Return the optimum with the lexicographically smallest (start, worker) pairs reaching it.
 
-    The last step is the plain one: after the last arrival, all others one after the other. That
-    holds an optimum whatever the objective (`latest_starts` proves more). Adding a
-    request never lowers a peak, a count or a latency, so the cost of the requests placed so far
-    cuts branches; work conservation is checked at the end.
+    The last step is the last arrival plus the sum of all outputs. Some optimum ends by then for
+    any objective (`latest_starts` proves more). Adding a request never lowers a peak, a count or a
+    latency, so the cost of the requests placed so far prunes branches. Work conservation is
+    checked at the end.
 
     Raises
     ------
@@ -225,7 +226,7 @@ def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
         If there are more than `MAX_SCHEDULES` schedules.
     """
     choices = [_last_step(problem) - o - a + 1 for o, a in _rows(problem.output, problem.arrival)]
-    # The first request is on worker 0, the next on one of two, and so on, if workers are equal.
+    # Equal workers: the first request is on worker 0, the second on worker 0 or 1, and so on.
     places = [
         min(problem.workers, i + 1) if problem.is_symmetric else problem.workers
         for i in range(len(choices))
@@ -248,7 +249,7 @@ def better_than(
     Raises
     ------
     CapabilityError
-        If that takes more than ``most`` placements of a request.
+        If the search needs more than ``most`` placements of requests.
     """
     rows = list(_rows(problem.arrival, problem.prompt, problem.output))
     limits = [math.inf] * problem.workers if problem.memory is None else problem.memory.tolist()
@@ -261,7 +262,7 @@ def better_than(
     left = most
 
     def cost() -> int:
-        """Return what the requests placed so far cost."""
+        """Return the cost of the requests placed so far."""
         if problem.objective is MakespanObjective.LATENCY:
             return sum(k + o - a for k, (a, _, o) in zip(starts, rows, strict=False))
         peaks: dict[int, int] = {}
@@ -271,7 +272,7 @@ def better_than(
         return per_step * len(peaks) + per_token * sum(peaks.values()) + problem.offset
 
     def extend() -> None:
-        """Try every start and worker of the next request, and of those after it."""
+        """Try every start and worker of the next request, recursively."""
         nonlocal best, left
         below = objective if best is None else best[0]
         if len(starts) == len(rows):

@@ -1,4 +1,4 @@
-"""Requests that a program need not tell apart, and where each of them may start."""
+"""Groups of interchangeable requests, and the windows of their starts."""
 
 import heapq
 from bisect import insort
@@ -12,20 +12,21 @@ from formulations.hindsight_makespan.check import objective_value
 from formulations.hindsight_makespan.problem import Held, MakespanObjective, MakespanProblem, fits
 from formulations.request_table import RequestKind, alike
 
-#: Requests that may find no memory at a step before the search for one that does ends.
+#: Largest number of requests per step that are tried and do not fit before the scan stops.
 _LOOKS = 100
 
 
 def list_schedule(
     problem: MakespanProblem, order: Sequence[int] | None = None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Start requests in an order of priority, never idling; return starts and workers.
+    """Start requests by priority without idling; return starts and workers.
 
     At each step the waiting requests of highest priority take the free slots, each on the worker
-    with the least sum of ``s + o`` among those with a free slot (ties: the lower worker). Work is
-    conserved, so the schedule is feasible for every problem. With a memory, a worker takes a
-    request only if what runs there then fits to its end; of those that fit nowhere the first
-    `_LOOKS` of the order wait, and those behind them in the order may go first.
+    with the smallest sum of ``s + o`` among those with a free slot (ties: the lower worker). Work
+    is conserved, so the schedule is feasible for every problem. With a memory limit, a worker
+    takes a request only if all its requests fit until they end. Requests that fit nowhere wait,
+    and later ones may overtake them; the scan of a step stops after `_LOOKS` requests that fit
+    nowhere.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def list_schedule(
     running: list[tuple[int, int, int]] = []
     starts, workers = [0] * num, [0] * num
     count, size = [0] * problem.workers, [0] * problem.workers
-    # By size, then number; an entry whose size or slots have changed since is passed over.
+    # Heap of (size, worker); entries whose size or slots have changed are skipped.
     free = [(0, g) for g in range(problem.workers)]
     step = 0
     while coming or waiting:
@@ -76,7 +77,7 @@ def list_schedule(
 def _within_memory(
     problem: MakespanProblem, order: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Do so where what a worker holds is limited."""
+    """Return the `list_schedule` of a problem with a memory limit."""
     assert problem.memory is not None
     rows = list(
         zip(
@@ -127,33 +128,35 @@ def _next_event(running: list[tuple[int, int, int]], coming: list[int], step: in
     return min((event for event in ends + coming if event > step), default=step + 1)
 
 
-#: Most load entries sorted for the bound on busy steps.
+#: Largest number of load entries that are sorted for the bound on busy steps.
 _MAX_ENTRIES = 5_000_000
 
 
 def latest_starts(problem: MakespanProblem) -> list[int]:
-    """Return for each request a step such that some optimum starts none later.
+    """Return a latest start for each request; some optimum respects all of them.
 
     Let A be the last arrival, ``m = G·B``, and R_i the sum of the other requests' outputs.
 
-    *Work conserved.* While request i waits, all m slots are full of others, from a_i on: every
+    *Work conserved.* While request i waits, from a_i on, other requests fill all m slots. Every
     feasible schedule has ``k_i <= a_i + ⌊R_i / m⌋``.
 
-    *Latency, free.* In every optimum no slot idles while a request waits, from A on. Suppose a
-    slot is idle at step k >= A and i waits. (Slots need no names: any set of intervals at most m
-    deep can be coloured with m slots.) If the slot has a later request, start it and all those
-    after it on this slot earlier, the next one at k; otherwise move i to it. Either way a
-    latency falls and none rises, since all have arrived. So ``k_i <= A + ⌊R_i / m⌋``.
+    *Latency, not conserving.* In every optimum no slot idles from A on while a request waits.
+    Suppose a slot is idle at step k >= A and i waits. (Slots are interchangeable: intervals of
+    which at most m overlap can be assigned to m slots.) If the slot has a later request, start it
+    and all later ones of this slot earlier, the next one at k; otherwise move i to this slot.
+    Either way a latency decreases and none increases, since all requests have arrived. So ``k_i <=
+    A + ⌊R_i / m⌋``.
 
-    *Wall clock, free.* Idle steps from A on can be deleted by moving everything later one step
-    ahead: the loads of the busy steps do not change. Some optimum therefore has no idle step
-    between A and its end; the steps A .. k_i − 1 are busy with others, so ``k_i <= A + R_i``. And
-    with K busy steps in all it ends at ``A + K`` at the latest: ``k_i <= A + K − o_i``, where K is
-    at most `most_busy_steps`. Delaying may pay here, so nothing shorter holds in general.
+    *Wall clock, not conserving.* Idle steps from A on can be deleted by moving everything after
+    them one step earlier; the loads of the busy steps do not change. Some optimum therefore has no
+    idle step between A and its end. Other requests occupy the steps A .. k_i − 1, so ``k_i <= A +
+    R_i``. With K busy steps in total it ends at ``A + K`` at the latest: ``k_i <= A + K − o_i``,
+    where K is at most `most_busy_steps`. Delays may reduce the objective here, so no smaller bound
+    holds in general.
 
-    *Latency with a memory.* An idle slot may be of no use. But idle steps from A on can be deleted
-    as above, and each latency falls: ``k_i <= A + R_i``. And the latency is no more than that of a
-    list schedule, V, while every other request takes its ``o_j`` at least:
+    *Latency with a memory limit.* An idle slot may be unusable. Idle steps from A on can still be
+    deleted as above, which reduces each latency: ``k_i <= A + R_i``. The latency is also at most
+    that of a list schedule, V, and every other request contributes at least ``o_j``:
     ``k_i <= a_i + V − Σ_j o_j``.
     """
     total = sum(problem.output.tolist())
@@ -173,11 +176,12 @@ def latest_starts(problem: MakespanProblem) -> list[int]:
 
 
 def most_busy_steps(problem: MakespanProblem) -> int:
-    """Return a number of busy steps that no optimum of the wall-clock time exceeds.
+    """Return an upper bound on the busy steps of every optimum of the wall-clock time.
 
     A schedule with K busy steps costs at least ``C·K + t_l·max(⌈work / G⌉, E_K)``, with E_K the
-    sum of the K least loads of single requests at single steps: each busy step has a request of
-    its own, and a peak no smaller than its load. A list schedule costs no less than an optimum.
+    sum of the K smallest loads of single requests at single steps: each busy step has at least one
+    running request, and its peak is at least this load. The cost of a list schedule is an upper
+    bound on the optimum.
     """
     per_step, per_token = problem.rates
     total = sum(problem.output.tolist())
@@ -200,10 +204,10 @@ def _load_entries(prompt: IntArray, output: IntArray) -> list[int]:
 
 
 def lanes(problem: MakespanProblem) -> tuple[int, int]:
-    """Return how many lanes of how many slots a program needs to tell apart.
+    """Return the number of lanes that a program must distinguish, and the slots of each.
 
-    Lanes are workers. Latency does not see them (any requests at most ``m`` deep can be given
-    slots), so there one lane has all slots, unless workers have a memory.
+    Lanes are workers. Latency does not depend on workers (if at most ``m`` requests overlap, slots
+    can be assigned), so one lane has all slots, unless workers have a memory limit.
     """
     if problem.objective is MakespanObjective.LATENCY and problem.memory is None:
         return 1, problem.total_slots
@@ -213,23 +217,23 @@ def lanes(problem: MakespanProblem) -> tuple[int, int]:
 def kinds(problem: MakespanProblem, *, aggregate: bool = True) -> tuple[RequestKind, ...]:
     """Group the requests.
 
-    Alike are requests with the same arrival, prompt and output; for latency without a memory the
-    prompt does not matter. The wall-clock time without work conservation ignores arrivals:
-    deferring all starts until after the last arrival costs nothing, so every window begins there
-    and the arrival does not matter either.
+    A kind has requests with equal arrival, prompt and output. For latency without a memory limit
+    the prompt does not matter. The wall-clock time without work conservation ignores arrivals:
+    deferring all starts until after the last arrival costs nothing. Every window then begins
+    there, and the arrival does not matter either.
 
-    Workers are equal, so they may be numbered in the order in which a fixed list of the requests,
-    kind after kind, first uses them: the r-th of that list (r = 0, 1, ...) is then on one of the
-    workers ``0..r``, and a kind on those open to its last member. Exchanging members of a kind
-    changes nothing, so the list fixes the workers of kinds, not of members. Workers of unequal
-    memory are all open to all.
+    Equal workers are numbered in the order in which a fixed list of the requests, kind after kind,
+    first uses them. The r-th request of the list (r = 0, 1, ...) is then on one of the workers
+    ``0..r``, and a kind on the workers open to its last member. Exchanging members of a kind
+    changes nothing, so the list restricts the workers of kinds, not of members. If workers have
+    unequal memory, all are open to all requests.
 
     Parameters
     ----------
     problem : MakespanProblem
         Data.
     aggregate : bool
-        Whether requests alike form one kind; otherwise each is its own.
+        Whether interchangeable requests form one kind; otherwise each request is its own kind.
     """
     deferred = problem.objective is MakespanObjective.WALL_CLOCK and not problem.work_conserving
     latency = problem.objective is MakespanObjective.LATENCY and problem.memory is None

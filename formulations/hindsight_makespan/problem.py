@@ -1,4 +1,4 @@
-"""Data and answer of the hindsight makespan program: G barrier-synchronised workers."""
+"""Data and result of the hindsight makespan program: G barrier-synchronised workers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Held = tuple[int, int]
 
 
 def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | None:
-    """Return the tokens that each worker holds at most, shape (G,); None where none is given.
+    """Return the token limit of each worker, shape (G,); None if not given.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | 
     workers : int
         ``G``.
     peaks : IntArray
-        Shape (n,): most tokens that each request holds.
+        Shape (n,): largest number of tokens that each request holds.
 
     Raises
     ------
@@ -58,9 +58,9 @@ def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | 
 
 
 def fits(held: Iterable[Held], new: Held, memory: int) -> bool:
-    """Whether a worker can take one more request and holds no more than its memory to the end.
+    """Whether a worker can take one more request without exceeding its memory at any later step.
 
-    Loads rise but where a request ends, so the last step of each is looked at.
+    Loads only drop when a request ends, so it suffices to check the last step of each request.
     """
     together = [*held, new]
     return all(
@@ -70,29 +70,29 @@ def fits(held: Iterable[Held], new: Held, memory: int) -> bool:
 
 
 def most_at_once(prompt: IntArray, slots: int, memory: IntArray) -> int:
-    """Return how many requests run at once at most: on each worker so many of the smallest."""
+    """Return an upper bound on concurrent requests: each worker holds the smallest that fit."""
     sums = list(accumulate(sorted(prompt.tolist())[:slots]))
     return sum(sum(total <= tokens for total in sums) for tokens in memory.tolist())
 
 
-#: Most workers, and slots of each.
+#: Largest number of workers, and of slots per worker.
 _MAX_COUNT = 10**6
 _REQUIRED_KEYS = ("workers", "slots", "requests")
 _OPTIONAL_KEYS = ("step_overhead", "token_time", "objective", "work_conserving", "memory")
 
-#: Fixed part of a step and time per token [s] of the simulator the BF-IO authors released.
+#: Fixed time of a step and time per token [s] in the simulator that the BF-IO authors released.
 STEP_OVERHEAD = Fraction("4.8875e-3")
 TOKEN_TIME = Fraction("1.00524902e-7")
 
 
 class MakespanObjective(StrEnum):
-    """What is to be least.
+    """The minimised objective.
 
-    ``IMBALANCE`` alone would be meaningless. The work ``Σ_k Σ_g L_g(k)`` of a drained run is a
+    ``IMBALANCE`` requires work conservation. The work ``Σ_k Σ_g L_g(k)`` of a drained run is a
     constant, so the total imbalance ``Σ_k Σ_g (max_h L_h(k) − L_g(k))`` is ``G·Σ_k max_h L_h(k)``
-    less a constant: leaving slots idle on purpose, or holding a request back until its twin can
-    run beside it, costs nothing in it, and twice as many steps, half as full, may look better. It
-    compares schedules only if none of them idles freely: with it, work must be conserved.
+    less a constant. It charges nothing for slots left idle on purpose, or for a request held back
+    until an equal one can run on another worker. A schedule with twice as many steps, half as
+    full, may then have a smaller imbalance.
     """
 
     #: ``Σ over busy steps of C + t_l·max_g L_g(k)``; idle steps are free.
@@ -105,14 +105,14 @@ class MakespanObjective(StrEnum):
 
 @dataclass(frozen=True)
 class MakespanProblem(ProblemData):
-    """Requests for G workers of B slots that decode in lockstep, everything known beforehand.
+    """Requests for G workers of B slots that decode in lockstep, with all data known in advance.
 
-    Request i starts at a step ``k_i >= a_i`` on one worker and keeps a slot of it, never paused,
-    for the steps ``k_i .. k_i + o_i − 1``; at the j-th of them (j = 0, 1, ...) its load is
-    ``s_i + j``. It completes at ``k_i + o_i``. A step in which something runs lasts
-    ``C + t_l · max_g L_g(k)``. A step in which nothing runs only lets arrivals come nearer: it
-    counts as a step but takes no time. (So without work conservation arrivals do not touch the
-    wall-clock optimum: everything may start after the last one, at no cost.)
+    Request i starts at a step ``k_i >= a_i`` on one worker and occupies one of its slots, without
+    preemption, for the steps ``k_i .. k_i + o_i − 1``. At the j-th of them (j = 0, 1, ...) its
+    load is ``s_i + j``. It completes at ``k_i + o_i``. A step with running requests lasts ``C +
+    t_l · max_g L_g(k)``. An idle step counts as a step but takes no time. (Without work
+    conservation, arrivals therefore do not affect the wall-clock optimum: all requests may start
+    after the last arrival at no cost.)
 
     Parameters
     ----------
@@ -124,14 +124,14 @@ class MakespanProblem(ProblemData):
     step_overhead, token_time : Fraction
         ``C`` and ``t_l``, exact; not both 0 for the wall clock.
     objective : MakespanObjective
-        What is to be least.
+        The minimised objective.
     work_conserving : bool, optional
         Whether every step must admit ``min(free slots, waiting)`` requests. Imbalance requires
         it; by default it holds for imbalance only.
     memory : IntArray, optional
-        Shape (G,), or one number for all: most tokens ``κ_g`` that worker g holds at any step
-        (KV memory). Every request must fit some worker alone. Not with work conservation: which
-        waiting request would have to start into too little memory is no rule of the system.
+        Shape (G,), or one number for all: token limit ``κ_g`` of worker g at any step (KV memory).
+        Every request must fit some worker alone. Not allowed with work conservation, which does
+        not define which waiting request must start if memory is short.
 
     Raises
     ------
@@ -180,14 +180,14 @@ class MakespanProblem(ProblemData):
 
     @property
     def most_running(self) -> int:
-        """How many requests run at once at most: ``G·B``, or what memory holds of the smallest."""
+        """Upper bound on concurrent requests: ``G·B``, or the smallest ones that fit in memory."""
         if self.memory is None:
             return self.total_slots
         return most_at_once(self.prompt, self.slots, self.memory)
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether all workers are alike."""
+        """Whether all workers are equal."""
         return self.memory is None or bool((self.memory == self.memory[0]).all())
 
     @property
@@ -198,14 +198,14 @@ class MakespanProblem(ProblemData):
 
     @property
     def largest_load(self) -> int:
-        """A load that no worker exceeds [tokens]: all slots full of requests of highest peak."""
+        """Upper bound on a worker's load [tokens]: all slots with requests of highest peak."""
         peaks = sorted((self.prompt + self.output - 1).tolist(), reverse=True)
         most: int = sum(peaks[: self.slots])
         return most if self.memory is None else min(most, int(self.memory.max()))
 
     @property
     def scale(self) -> int:
-        """How many units of the integer objective make one unit of the real one."""
+        """Units of the integer objective per unit of the real objective."""
         if self.objective is not MakespanObjective.WALL_CLOCK:
             return 1
         return lcm(self.step_overhead.denominator, self.token_time.denominator)
@@ -222,7 +222,7 @@ class MakespanProblem(ProblemData):
 
     @property
     def offset(self) -> int:
-        """Constant of the objective in `rates`: minus the total work, for imbalance."""
+        """Constant of the objective, see `rates`: minus the total work for imbalance, else 0."""
         return -self.work if self.objective is MakespanObjective.IMBALANCE else 0
 
     def to_mapping(self) -> dict[str, Any]:
@@ -277,7 +277,7 @@ Schedule = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class MakespanResult(ProgramResult[Schedule]):
-    """The answer of a hindsight makespan program, ``scale`` units to a second (or 1).
+    """The result of a hindsight makespan program, with ``scale`` units per second (or 1).
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The hindsight makespan program, stated once.
 
 Sets
-    kinds c of requests alike, n_c of each (`kinds.kinds`); lanes g = 0..G_c−1 open to c; steps k
-    starts k = e_c..l_c, a window that holds an optimum (proofs: `latest_starts`, `kinds`)
+    kinds c of n_c equal requests each (`kinds.kinds`); lanes g = 0..G_c−1 open to c; steps k
+    starts k = e_c..l_c, a window that contains an optimum (proofs: `latest_starts`, `kinds`)
 Data (all integers)
     B slots of a lane, m slots in all; s_c prompt, o_c output; a_c = e_c arrival
     C, T cost of a busy step and of a token of its peak, scaled (`MakespanProblem.rates`)
@@ -24,10 +24,10 @@ Constraints
     (6) gapless[k]      busy[k] >= busy[k+1]          (wall clock without work conservation)
     (7) memory[g,k]     Σ_{c, k' running at k} (s_c + k − k') x[c,g,k'] <= κ_g         (if given)
 
-(4) and (5) are work conservation, only there: at each step all slots are used, or nobody waits,
-so min(free, waiting) requests start. (6) holds for some optimum: idle steps after the last
-arrival can be deleted. Lanes are workers, numbered as a list of the requests first uses them;
-for latency, which without a memory does not see workers, one lane has all m slots. The barrier
+(4) and (5) state work conservation, if required: at each step all slots are used or no request
+waits, so min(free, waiting) requests start. (6) holds for some optimum, since idle steps after the
+last arrival can be deleted. Lanes are workers, numbered by first use in a list of the requests.
+Latency without a memory limit does not depend on workers, so one lane has all m slots. The barrier
 of the BF-IO paper, section 3, is (3).
 """
 
@@ -48,12 +48,12 @@ def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
     problem : MakespanProblem
         Data.
     aggregate : bool
-        Whether requests alike form one kind.
+        Whether interchangeable requests form one kind.
 
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     model = pyo.ConcreteModel(name="hindsight_makespan")
     groups = kinds(problem, aggregate=aggregate)
@@ -72,12 +72,12 @@ def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
 
     @constraint(model, range(len(groups)))
     def start_once(model: Any, c: int) -> Any:
-        """(1) Every request starts, once."""
+        """(1) Every request starts exactly once."""
         kind = groups[c]
         terms = (model.x[c, g, k] for g in range(kind.lanes) for k in kind.starts)
         return pyo.quicksum(terms) == len(kind.members)
 
-    # Per lane and step, the (kind, start) that run there.
+    # Per lane and step, the (kind, start) pairs that run there.
     running: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for c, g, start in model.starts:
         for k in range(start, start + groups[c].output):
@@ -93,7 +93,7 @@ def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
 
     @constraint(model, cells)
     def slots(model: Any, g: int, k: int) -> Any:
-        """(2) A lane runs as many requests as it has slots, and none at a step not busy."""
+        """(2) A lane runs at most as many requests as it has slots, and none at an idle step."""
         used = pyo.quicksum(model.x[c, g, start] for c, start in running[g, k])
         return used <= (capacity * model.busy[k] if per_step else capacity)
 
@@ -115,7 +115,7 @@ def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
 
         @constraint(model, steps[:-1])
         def gapless(model: Any, k: int) -> Any:
-            """(6) Once idle, idle for ever."""
+            """(6) After an idle step, all steps are idle."""
             return model.busy[k] >= model.busy[k + 1]
 
     if (limits := problem.memory) is not None:
@@ -141,7 +141,7 @@ def _conserve_work(
     groups: tuple[RequestKind, ...],
     running: dict[tuple[int, int], list[tuple[int, int]]],
 ) -> None:
-    """(4), (5) Where a request waits, all slots are used."""
+    """Add (4) and (5): if a request waits, all slots are used."""
     waits = [(c, k) for c, kind in enumerate(groups) for k in kind.starts[:-1]]
     model.full = pyo.Var(sorted({k for _, k in waits}), domain=pyo.Binary)
     of_step: dict[int, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""The hindsight makespan program with its verbs: write it as arrays, read points, solve it."""
+"""Write the hindsight makespan program as arrays, and solve it."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -33,8 +33,8 @@ from formulations.words import listed
 def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...]) -> StandardForm:
     """Write the standard form of a problem with at least one request.
 
-    Columns are ``x[c,g,k]`` (c slow, k fast), then ``peak``, ``busy`` and ``full`` where they
-    exist; rows follow the numbering of the statement.
+    Columns are ``x[c,g,k]`` (c slow, k fast), then ``peak``, ``busy`` and ``full`` if they exist.
+    Rows follow the numbering of the statement.
 
     Raises
     ------
@@ -75,13 +75,13 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...
     )
     names = (f"start_once[{c}]" for c in range(len(groups)))
     writer.constraints(names, kind, np.arange(len(kind)), 1, lower=sizes, upper=sizes)
-    # Column, step and load of each step that a start occupies.
+    # One entry per step that a start occupies: its column, step and load.
     outputs = np.array([group.output for group in groups])[kind]
     column = np.repeat(np.arange(len(kind)), outputs)
     age = np.arange(len(column)) - np.repeat(outputs.cumsum() - outputs, outputs)
     step = start[column] + age
     load = np.array([group.prompt for group in groups])[kind][column] + age
-    # One row per lane and step at which something may run.
+    # One row per lane and step at which a request may run.
     steps, place = np.unique(step, return_inverse=True)
     occupied, row = np.unique(lane[column] * len(steps) + place, return_inverse=True)
     each, (of_lane, of_step) = np.arange(len(occupied)), np.divmod(occupied, len(steps))
@@ -123,7 +123,7 @@ def _add_conserving_rows(
     step: IntArray,
     column: IntArray,
 ) -> None:
-    """(4) and (5), of the columns that run at these steps."""
+    """Add rows (4) and (5) for the columns that run at these steps."""
     waits = [np.array(kind.starts[:-1], dtype=np.int64) for kind in groups]
     steps = np.unique(np.concatenate(waits))
     full = writer.columns(f"full[{k}]" for k in steps.tolist())
@@ -144,7 +144,7 @@ def _add_conserving_rows(
 
 
 def spread_over_workers(problem: MakespanProblem, starts: Sequence[int]) -> list[int]:
-    """Give each request a worker with a free slot; the workers do not matter for latency."""
+    """Assign each request to a worker with a free slot; latency does not depend on workers."""
     outputs = problem.output.tolist()
     workers = [0] * len(outputs)
     ends: list[list[int]] = [[] for _ in range(problem.workers)]
@@ -163,7 +163,7 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
     problem : MakespanProblem
         Data.
     aggregate : bool
-        Whether requests alike form one kind of integer variables.
+        Whether interchangeable requests form one kind of integer variables.
     """
 
     result = MakespanResult
@@ -218,11 +218,11 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
         return {"scale": self.problem.scale}
 
     def groups(self) -> list[str]:
-        """Return the requests of each kind, in words."""
+        """Return a text per kind that lists its requests."""
         return [listed(kind.members) for kind in self.kinds]
 
     def solution_at(self, values: FloatArray) -> Schedule:
-        """Read starts and workers off a point; members of a kind start in order."""
+        """Return starts and workers at a point; members of a kind start in order."""
         problem = self.problem
         counts = np.maximum(np.round(values), 0).astype(np.int64)
         starts, workers = problem.arrival.tolist(), [0] * problem.num_requests
@@ -232,7 +232,7 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
             chosen = np.repeat(np.arange(size), counts[offset : offset + size])
             lane, place = np.divmod(chosen, len(kind.starts))
             order = np.lexsort((lane, place))
-            # A point that starts too few or too many of a kind is caught by bound or objective.
+            # If a point starts too few or too many of a kind, bound or objective will not match.
             for member, j in zip(kind.members, order.tolist(), strict=False):
                 starts[member], workers[member] = kind.first_start + int(place[j]), int(lane[j])
             offset += size
@@ -241,7 +241,7 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
         return tuple(starts), tuple(workers)
 
     def point_of(self, solution: Schedule) -> FloatArray | None:
-        """Write a feasible schedule as a point; None if it is not within the windows."""
+        """Return a feasible schedule as a point; None if a start is outside its window."""
         starts, workers = solution
         problem, index = self.problem, self.standard_form.column_index()
         values = np.zeros(len(index))
@@ -249,11 +249,11 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
         if lanes(problem)[0] == 1:
             lane = [0] * problem.num_requests
         elif problem.is_symmetric:
-            # Equal workers are numbered as the kinds' members first use them.
+            # Number equal workers in the order of first use by the members of the kinds.
             used = dict.fromkeys(workers[i] for kind in self.kinds for i in kind.members)
             number = {worker: place for place, worker in enumerate(used)}
             lane = [number[worker] for worker in workers]
-        # Free wall-clock windows begin at the last arrival; what starts earlier moves there whole.
+        # Without work conservation, wall-clock windows begin at the last arrival: shift to it.
         shift = max((k.first_start - starts[i] for k in self.kinds for i in k.members), default=0)
         starts = tuple(start + max(shift, 0) for start in starts)
         for c, kind in enumerate(self.kinds):

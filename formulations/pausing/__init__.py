@@ -1,8 +1,8 @@
 """The pausing program: which active requests run a step, and which waiting ones start.
 
 ``build(priced)`` states it in Pyomo at a price of tokens, ``solve(problem)`` minimises the time
-per token by Dinkelbach's sequence of such programs, ``violations(problem, runs, assignment)``
-checks any answer. What needs Pyomo or a solver is loaded when first used.
+per token by Dinkelbach's sequence of these programs, ``violations(problem, runs, assignment)``
+checks any answer. Pyomo and solvers are loaded at first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,16 +1,16 @@
 """Bounds on the pausing program that need no solver.
 
-Let the step last M units. Then worker g bears ``⌊(M − C_g)/τ_g⌋`` tokens, of which those that must
-run take theirs. *Without waiting requests* workers do not meet: each runs as many of the others as
-it bears, the lightest first, and no choice emits more tokens. So the k-th lightest of worker g
-joins at the time at which the k lightest fit, and the most tokens of a step are a count of these
-times: exact.
+Let the step last M units. Worker g can then process ``⌊(M − C_g)/τ_g⌋`` tokens, some of which the
+requests that must run take. *Without waiting requests* the workers are independent: each runs as
+many of its other requests as fit, lightest first, which maximises the emitted tokens. The k-th
+lightest request of worker g joins at the time at which the k lightest fit. The largest number of
+tokens of a step is then the number of these times up to M. This is exact.
 
-*With waiting requests* let these be put anywhere, in parts: what all workers bear together is
-filled with the smallest requests of those that could run at all, active ones that have joined on
-their own worker and waiting ones that fit some worker alone, no more of the latter than there are
-slots and tokens for. Every feasible step emits at most that many tokens, so it takes at least the
-least time at which this relaxation emits as many (`least_times`).
+*With waiting requests* the relaxation may split them over any workers. It fills the joint capacity
+of all workers with the smallest requests that could run: active ones that have joined on their own
+worker, and waiting ones that fit some worker alone, as many as slots and tokens allow. Every
+feasible step emits at most this many tokens. It therefore lasts at least the smallest time at
+which the relaxation emits as many tokens (`least_times`).
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from formulations.pausing.problem import PausingProblem, PricedPausing
 
 
 def shortest_step(problem: PausingProblem) -> int:
-    """Return a time that no step is below: what must run runs."""
+    """Return a lower bound on the time of a step, from the requests that must run."""
     loads = np.zeros(problem.num_workers, dtype=np.int64)
     must = problem.must_run
     np.add.at(loads, problem.worker[must], problem.load[must])
@@ -33,7 +33,7 @@ def shortest_step(problem: PausingProblem) -> int:
 
 
 def longest_step(problem: PausingProblem) -> int:
-    """Return a time that no step exceeds: all run, and each worker takes the largest ones."""
+    """Return an upper bound on the time of a step: all run, each worker starts the largest."""
     loads = np.zeros(problem.num_workers, dtype=np.int64)
     np.add.at(loads, problem.worker, problem.load)
     largest = np.concatenate([[0], np.cumsum(-np.sort(-problem.waiting))])
@@ -42,7 +42,7 @@ def longest_step(problem: PausingProblem) -> int:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """A pausing problem in which what workers bear is shared by all that wait.
+    """The relaxation in which waiting requests share the joint capacity of all workers.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Relaxation:
 
     @cached_property
     def base(self) -> IntArray:
-        """Tokens of those that must run, shape (G,)."""
+        """Tokens of the requests that must run on each worker, shape (G,)."""
         loads = np.zeros(self.problem.num_workers, dtype=np.int64)
         must = self.problem.must_run
         np.add.at(loads, self.problem.worker[must], self.problem.load[must])
@@ -62,13 +62,13 @@ class Relaxation:
 
     @cached_property
     def optional(self) -> IntArray:
-        """Active requests that may run, by worker, lightest first, oldest first."""
+        """Active requests that may run or pause, by worker, then lightest, then oldest first."""
         may = np.flatnonzero(~self.problem.must_run)
         return may[np.lexsort((may, self.problem.load[may], self.problem.worker[may]))]
 
     @cached_property
     def prefix(self) -> IntArray:
-        """Tokens of each of `optional` and all lighter ones of its worker."""
+        """Tokens of each request in `optional` plus all lighter ones of its worker."""
         worker = self.problem.worker[self.optional]
         totals = np.cumsum(self.problem.load[self.optional])
         before: IntArray = np.concatenate([[0], totals])[np.searchsorted(worker, worker)]
@@ -76,15 +76,15 @@ class Relaxation:
 
     @cached_property
     def joins(self) -> IntArray:
-        """Time at which each of `optional` and all lighter ones of its worker fit."""
+        """Time at which each request in `optional` and all lighter ones of its worker fit."""
         worker = self.problem.worker[self.optional]
         return self._time_of(worker, self.base[worker] + self.prefix)
 
     @cached_property
     def first_fit(self) -> IntArray:
-        """Least time at which each waiting request fits some worker alone, shape (N,).
+        """Smallest time at which each waiting request fits some worker alone, shape (N,).
 
-        Beyond all times where its tokens fit none, or no slot is free.
+        It is `never` if its tokens fit no worker, or no slot is free.
         """
         problem = self.problem
         sizes = problem.waiting[:, None]
@@ -95,7 +95,7 @@ class Relaxation:
 
     @cached_property
     def candidates(self) -> IntArray:
-        """Waiting requests that may start, smallest first, as many as could together."""
+        """Waiting requests that may start, smallest first, as many as can start together."""
         problem = self.problem
         room = int(np.maximum(problem.room, 0)[problem.capacity > 0].sum())
         may = np.flatnonzero(~problem.must_start & (self.first_fit < self.never))
@@ -107,31 +107,31 @@ class Relaxation:
 
     @cached_property
     def forced(self) -> int:
-        """How many tokens every step emits."""
+        """Number of tokens that every step emits at least."""
         return int(self.problem.must_run.sum() + self.problem.must_start.sum())
 
     @cached_property
     def shortest(self) -> int:
-        """A time that no step is below."""
+        """Lower bound on the time of a step."""
         required = self.first_fit[self.problem.must_start]
         return max(shortest_step(self.problem), int(required.max(initial=0)))
 
     @cached_property
     def never(self) -> int:
-        """A time beyond all steps."""
+        """A time longer than any step."""
         return longest_step(self.problem) + 1
 
     @cached_property
     def most(self) -> int:
-        """Most tokens of any step."""
+        """Upper bound on the tokens of any step."""
         return self.most_tokens(self.never - 1)
 
     def bears(self, time: int) -> IntArray:
-        """Return the tokens that each worker bears in a step of so many units, shape (G,)."""
+        """Return the tokens that each worker can process in this time, shape (G,)."""
         return (time - self.problem.overheads) // self.problem.rates
 
     def most_tokens(self, time: int) -> int:
-        """Return how many tokens a step of so many units emits at most; -1 if there is none."""
+        """Return an upper bound on the tokens of a step of this time; -1 if there is no step."""
         if time < self.shortest:
             return -1
         problem = self.problem
@@ -140,7 +140,7 @@ class Relaxation:
         here = own >= 0
         fits = joins <= time
         np.add.at(loads, own[here & fits], sizes[here & fits])
-        # A worker without room for any waiting request lends nothing to them.
+        # A worker without room for waiting requests shares no capacity with them.
         bears = np.minimum(self.bears(time), loads + self._most_taken)
         required = int(problem.waiting[problem.must_start].sum())
         left = int((bears - self.base).sum()) - required
@@ -150,7 +150,7 @@ class Relaxation:
 
     @cached_property
     def _items(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Sizes of all that may run, smallest first, when they may, and workers (-1: any)."""
+        """Requests that may run, by size: sizes, times from which they may, workers (-1: any)."""
         problem = self.problem
         sizes = np.concatenate([problem.load[self.optional], problem.waiting[self.candidates]])
         joins = np.concatenate([self.joins, self.first_fit[self.candidates]])
@@ -161,7 +161,7 @@ class Relaxation:
 
     @cached_property
     def _most_taken(self) -> IntArray:
-        """Most tokens of waiting requests that a worker takes, shape (G,)."""
+        """Upper bound on the tokens of waiting requests per worker, shape (G,)."""
         problem = self.problem
         largest = np.concatenate([[0], np.cumsum(-np.sort(-problem.waiting))])
         taken: IntArray = np.minimum(largest[problem.capacity], np.maximum(problem.room, 0))
@@ -173,15 +173,15 @@ class Relaxation:
 
 
 def least_times(relaxation: Relaxation, above: Fraction | None = None) -> IntArray:
-    """Return for n = 1, 2, ... a time below which no step emits n tokens or more.
+    """Return for n = 1, 2, ... a lower bound on the time of a step that emits n or more tokens.
 
     Parameters
     ----------
     relaxation : Relaxation
         The problem.
     above : Fraction, optional
-        Units of time per token of a known step. Where no step of n tokens has a lower ratio the
-        answer is the first time of that ratio, which is found at once.
+        Units of time per token of a known step. If no step of n tokens has a lower ratio, the
+        entry is the smallest time with this or a higher ratio, and needs no search.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def least_times(relaxation: Relaxation, above: Fraction | None = None) -> IntArr
         if relaxation.most_tokens(high) < n:
             times.append(high + 1)
             continue
-        # Gallop to a time with n tokens, then halve what lies between.
+        # Double the step until a time with n tokens is found, then bisect.
         low, reach = max([relaxation.shortest, *times[-1:]]) - 1, smallest
         while low + reach < high and relaxation.most_tokens(low + reach) < n:
             low, reach = low + reach, 2 * reach
@@ -213,12 +213,12 @@ def least_times(relaxation: Relaxation, above: Fraction | None = None) -> IntArr
 
 
 def _below(ratio: Fraction, tokens: int) -> int:
-    """Return the longest time at which so many tokens have a lower ratio."""
+    """Return the longest time at which this many tokens have a lower ratio."""
     return -(-ratio.numerator * tokens // ratio.denominator) - 1
 
 
 def least_ratio(times: Sequence[int]) -> Fraction | None:
-    """Return the least ratio of units of time to tokens that `least_times` allow; None if none."""
+    """Return the smallest ratio of time to tokens that `least_times` allow; None if empty."""
     return min((Fraction(int(time), n + 1) for n, time in enumerate(times)), default=None)
 
 

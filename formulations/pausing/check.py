@@ -1,6 +1,6 @@
-"""The checker of pausing solutions, and the oracle that tries them all.
+"""The checker of pausing solutions, and a brute-force oracle.
 
-Both know the problem data and nothing of any solver.
+Both read the problem data only and share no code with the solvers.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def violations(
 def time_and_tokens(
     problem: PausingProblem, runs: Sequence[bool], assignment: Sequence[int | None]
 ) -> tuple[int, int]:
-    """Return how long the step lasts, in units, and how many tokens it emits."""
+    """Return the time of the step, in units, and the number of tokens it emits."""
     loads = [0] * problem.num_workers
     tokens = 0
     for g, load, run in zip(problem.worker.tolist(), problem.load.tolist(), runs, strict=True):
@@ -86,7 +86,7 @@ def time_and_tokens(
 
 
 def _limits(problem: PausingProblem, assignment: Sequence[int | None]) -> dict[str, int]:
-    """Return the slots and the tokens that workers take beyond what they have."""
+    """Return the slots and tokens that workers use beyond their limits."""
     violated = {}
     for g, slots in enumerate(problem.capacity.tolist()):
         if (excess := assignment.count(g) - slots) > 0:
@@ -101,13 +101,13 @@ def _limits(problem: PausingProblem, assignment: Sequence[int | None]) -> dict[s
         if worker is not None:
             taken[worker] += prompt
     for g, most in enumerate(problem.token_capacity.tolist()):
-        # A worker that holds too much already may take nobody, and is no fault of this step.
+        # A worker that is already above its limit may start none; its excess is no violation here.
         if taken[g] and held[g] + taken[g] > most:
             violated[f"token_capacity[{g}]"] = held[g] + taken[g] - most
     return violated
 
 
-#: Most choices of who runs and where who starts, looked through.
+#: Largest number of solutions (choices of running and starting requests) enumerated.
 MAX_SOLUTIONS = 1_000_000
 
 Solution = tuple[tuple[bool, ...], tuple[int | None, ...]]
@@ -116,12 +116,12 @@ Solution = tuple[tuple[bool, ...], tuple[int | None, ...]]
 def brute_force(problem: PausingProblem) -> tuple[tuple[int, int], Solution] | None:
     """Return the best time and tokens, and the first solution that reaches their ratio.
 
-    Running comes before pausing, lower workers come first, waiting comes last.
+    Order: running before pausing, lower workers first, waiting last.
 
     Returns
     -------
     tuple of ((int, int), solution), or None
-        Units of time and tokens, who runs and who starts where; None if nothing is feasible.
+        Units of time and tokens, then runs and assignment; None if no step is feasible.
 
     Raises
     ------

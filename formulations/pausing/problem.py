@@ -1,4 +1,4 @@
-"""Data and answers of the pausing program: a step whose active requests may skip it."""
+"""Data and results of the pausing program: a step that active requests may skip."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,17 +33,17 @@ from formulations.step.problem import MAX_OBJECTIVE
 
 _REQUIRED_KEYS = ("capacity", "active", "max_pauses")
 _OPTIONAL_KEYS = ("waiting", "required", "step_overhead", "token_time", "token_capacity")
-#: A time, or one for each worker, as documents and callers write it.
+#: Input type of times: one for all workers, or one for each.
 Times = Fraction | int | str | Sequence[Fraction | int | str]
 
 
 class Action(StrEnum):
-    """What becomes of an active request at the step."""
+    """The action on an active request at the step."""
 
     KEEP = "keep"
     PAUSE = "pause"
     RESUME = "resume"
-    #: Paused before, and again.
+    #: Paused before and at this step.
     STAY = "stay"
 
 
@@ -52,29 +52,29 @@ class Action(StrEnum):
 class PausingProblem(ProblemData):
     """One step in which active requests run or pause, and waiting ones start or wait.
 
-    A request that runs emits one token and adds its load to its worker; a paused one keeps slot
-    and memory and emits nothing. A step lasts ``max_g (C_g + τ_g L_g)`` with ``L_g`` the load of
-    what runs on g. What is to be least is the time per token emitted.
+    A running request emits one token and adds its load to its worker. A paused request keeps its
+    slot and memory and emits nothing. A step lasts ``max_g (C_g + τ_g L_g)`` with ``L_g`` the load
+    of the running requests on g. The objective is the minimum time per emitted token.
 
     Parameters
     ----------
     capacity : IntArray
-        Shape (G,): free slots of each worker, clipped to N; paused requests have theirs.
+        Shape (G,): free slots of each worker, clipped to N; paused requests occupy their slots.
     worker : IntArray
         Shape (J,): worker of each active request.
     load : IntArray
-        Shape (J,), >= 1: tokens that it holds, and adds to the step if it runs.
+        Shape (J,), >= 1: tokens held by each active request, its load if it runs.
     paused : IntArray
-        Shape (J,): steps in a row that it has been paused until now, 0 if it ran last.
+        Shape (J,): number of consecutive steps each active request has been paused, 0 if it ran.
     waiting : IntArray
         Shape (N,), >= 1: tokens that each waiting request adds if it starts, oldest first.
     max_pauses : int
-        ``P``: a request that has been paused so many steps in a row must run.
+        ``P``: a request that has been paused for this many consecutive steps must run.
     step_overhead, token_time : tuple of Fraction
         ``C_g >= 0`` [s] and ``τ_g > 0`` [s/token], one for all workers or one each, exact; by
-        default those of the BF-IO authors' simulator.
+        default the values of the BF-IO authors' simulator.
     token_capacity : IntArray, optional
-        Shape (G,): most tokens ``κ_g`` that worker g holds at the step, running or paused.
+        Shape (G,): token limit ``κ_g`` of worker g at the step, for running and paused requests.
     required : BoolArray, optional
         Shape (N,): waiting requests that must start now.
 
@@ -134,12 +134,12 @@ class PausingProblem(ProblemData):
 
     @property
     def num_requests(self) -> int:
-        """``N``, requests that wait."""
+        """``N``, number of waiting requests."""
         return len(self.waiting)
 
     @cached_property
     def scale(self) -> int:
-        """How many units of time make a second, so that all times are integers."""
+        """Units of time per second, chosen so that all times are integers."""
         return lcm(*(t.denominator for t in (*self._overheads, *self._rates)))
 
     @cached_property
@@ -166,7 +166,7 @@ class PausingProblem(ProblemData):
 
     @cached_property
     def room(self) -> IntArray:
-        """Tokens that each worker may take on, shape (G,); below 0 where it holds too many."""
+        """Free tokens of each worker, shape (G,); negative if it exceeds its limit."""
         held = np.zeros(self.num_workers, dtype=np.int64)
         np.add.at(held, self.worker, self.load)
         if self.token_capacity is None:
@@ -174,11 +174,11 @@ class PausingProblem(ProblemData):
         return frozen(self.token_capacity - held)
 
     def ratio(self, time: int, tokens: int) -> Fraction:
-        """Return seconds per token of a step of so many units of time that emits so many."""
+        """Return seconds per token of a step with this time, in units, and these tokens."""
         return Fraction(time, tokens * self.scale)
 
     def actions(self, runs: Sequence[bool]) -> tuple[Action, ...]:
-        """Return what becomes of each active request if these run."""
+        """Return the action on each active request, given which ones run."""
         rested, ran = (Action.STAY, Action.RESUME), (Action.PAUSE, Action.KEEP)
         return tuple(
             (rested if paused else ran)[bool(run)]
@@ -188,7 +188,7 @@ class PausingProblem(ProblemData):
     def frozen_workers(
         self, runs: Sequence[bool], assignment: Sequence[int | None]
     ) -> tuple[int, ...]:
-        """Return the workers that have active requests, and run nothing."""
+        """Return the workers that have active requests but run none and start none."""
         on = self.worker.tolist()
         busy = {g for g, run in zip(on, runs, strict=True) if run} | set(assignment)
         return tuple(sorted(set(on) - busy))
@@ -253,17 +253,16 @@ class PausingProblem(ProblemData):
 
 @dataclass(frozen=True)
 class PricedPausing:
-    """A pausing problem with a price of tokens: ``q·time − p·tokens`` is to be least.
+    """A pausing problem with a price of tokens: minimise ``q·time − p·tokens``.
 
-    For the least ratio of time to tokens, p/q, and for no other, that least value is 0
-    (Dinkelbach 1967).
+    The minimum is 0 iff p/q is the minimum ratio of time to tokens (Dinkelbach 1967).
 
     Parameters
     ----------
     problem : PausingProblem
         The step.
     time_price, token_price : int
-        ``q >= 1`` for a unit of time, ``p >= 0`` for a token.
+        ``q >= 1`` per unit of time, ``p >= 0`` per token.
     """
 
     problem: PausingProblem
@@ -272,7 +271,7 @@ class PricedPausing:
 
     @classmethod
     def at(cls, problem: PausingProblem, ratio: Fraction) -> Self:
-        """Return the priced problem of a ratio in units of time per token."""
+        """Return the problem priced at a ratio in units of time per token."""
         return cls(problem, ratio.denominator, ratio.numerator)
 
     def value(self, time: int, tokens: int) -> int:
@@ -295,7 +294,7 @@ def _times(times: object, where: str, workers: int) -> tuple[Fraction, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedResult(ProgramResult[tuple[tuple[bool, ...], tuple[int | None, ...]]]):
-    """The answer at a price of tokens.
+    """The result of a `PricedPausing`.
 
     Parameters
     ----------
@@ -313,16 +312,16 @@ class PricedResult(ProgramResult[tuple[tuple[bool, ...], tuple[int | None, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class PausingResult(Solved):
-    """Why a solve stopped, and the step and bound in hand; None where missing.
+    """The termination of a solve, its step and its bound; None if missing.
 
     "Optimal" means that the ratio, recomputed in integers, equals a bound derived in integers.
 
     Parameters
     ----------
     problem : PausingProblem
-        What was solved.
+        The problem that was solved.
     time, tokens : int, optional
-        Units of time (``problem.scale`` to a second) of the step, and tokens that it emits.
+        Time of the step in units (``problem.scale`` per second), and tokens that it emits.
     bound : Fraction, optional
         Lower bound on the seconds per token of every feasible step.
     runs : tuple of bool, optional
@@ -330,9 +329,9 @@ class PausingResult(Solved):
     assignment : tuple of (int or None), optional
         Worker of each waiting request, None for one that keeps waiting.
     rounds : int
-        Integer programs that were solved, one for each price of tokens.
+        Number of integer programs solved, one for each price of tokens.
     violations : mapping
-        What the checker found; empty for a feasible step.
+        Violations found by the checker; empty for a feasible step.
     """
 
     problem: PausingProblem
@@ -359,7 +358,7 @@ class PausingResult(Solved):
 
     @property
     def gap(self) -> float | None:
-        """``(objective - bound) / objective``; None where one is missing."""
+        """``(objective - bound) / objective``; None if one is missing."""
         if self.objective is None or self.bound is None:
             return None
         return float(1 - self.bound / self.objective) if self.objective else 0.0
@@ -379,7 +378,7 @@ class PausingResult(Solved):
         return "\n".join(lines)
 
     def to_frame(self) -> Any:
-        """Return its figures as a data frame of pandas."""
+        """Return the result as a pandas data frame."""
         return fields_frame(self)
 
     def to_mapping(self) -> dict[str, object]:
@@ -416,7 +415,7 @@ class PausingResult(Solved):
 def _text(
     problem: PausingProblem, runs: tuple[bool, ...], assignment: tuple[int | None, ...]
 ) -> str:
-    """Return who rests, who starts, and which workers are frozen."""
+    """Return a text with paused requests, started requests and frozen workers."""
     rest = [str(j) for j, run in enumerate(runs) if not run]
     starts = [f"{i}->{g}" for i, g in enumerate(assignment) if g is not None]
     parts = [f"rest: {', '.join(rest) or 'none'}", f"start: {', '.join(starts) or 'none'}"]

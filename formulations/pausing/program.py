@@ -22,10 +22,10 @@ Constraints
     (6) token_capacity[g]   Σ_i s_i x[i,g] ≤ r_g                 (optional)
     (7) required[i]         Σ_g x[i,g] = 1 for requests that must start now (optional)
 
-Paused requests hold their tokens, so what fits beside them, ``r_g = κ_g − Σ_{j: g(j)=g} w_j``,
-does not depend on who runs; a worker that holds too much takes nobody, r_g = 0. The ratio of time
-to tokens is least where the least value of this program is 0: its solver goes there by
-Dinkelbach's sequence of prices.
+Paused requests hold their tokens, so the free tokens ``r_g = κ_g − Σ_{j: g(j)=g} w_j`` do not
+depend on which requests run. A worker above its limit starts none, r_g = 0. The ratio of time to
+tokens is minimal iff the minimum of this program is 0; the solver finds this price by Dinkelbach's
+sequence.
 """
 
 from typing import Any
@@ -51,7 +51,7 @@ def build(priced: PricedPausing, model: Any = None) -> Any:
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     problem = priced.problem
     model = pyo.ConcreteModel(name="pausing") if model is None else model
@@ -62,7 +62,7 @@ def build(priced: PricedPausing, model: Any = None) -> Any:
     model.x = pyo.Var(model.requests, model.workers, domain=pyo.Binary)
     model.M = pyo.Var(domain=pyo.Integers, bounds=(shortest_step(problem), longest_step(problem)))
     tokens = pyo.quicksum(model.y.values()) + pyo.quicksum(model.x.values())
-    # Only if something waits, a row of these has a variable.
+    # Without waiting requests, these rows would have no variables.
     open_workers = model.workers if model.x else []
 
     @constraint(model, model.requests)
@@ -72,23 +72,23 @@ def build(priced: PricedPausing, model: Any = None) -> Any:
 
     @constraint(model, open_workers)
     def capacity(model: Any, g: int) -> Any:
-        """(2) A request starts in a free slot."""
+        """(2) A worker starts at most as many requests as it has free slots."""
         return pyo.quicksum(model.x[i, g] for i in model.requests) <= int(problem.capacity[g])
 
     def started(g: int) -> Any:
         return pyo.quicksum(int(problem.waiting[i]) * model.x[i, g] for i in model.requests)
 
-    # Without a request on it a worker is within the bounds of M.
+    # For a worker without requests, the bounds of M already imply this row.
     @constraint(model, sorted({*problem.worker.tolist(), *open_workers}))
     def peak(model: Any, g: int) -> Any:
-        """(3) The step lasts as long as every worker needs."""
+        """(3) The step lasts at least as long as each worker needs."""
         runs = (int(problem.load[j]) * model.y[j] for j in np.flatnonzero(problem.worker == g))
         load = pyo.quicksum(runs) + started(g)
         return int(problem.overheads[g]) + int(problem.rates[g]) * load <= model.M
 
     @constraint(model, [int(j) for j in np.flatnonzero(problem.must_run)])
     def must_run(model: Any, j: int) -> Any:
-        """(4) Nobody is paused more than P steps in a row."""
+        """(4) No request is paused for more than P consecutive steps."""
         return model.y[j] == 1
 
     model.emits = pyo.Constraint(expr=tokens >= 1)
@@ -96,7 +96,7 @@ def build(priced: PricedPausing, model: Any = None) -> Any:
 
         @constraint(model, open_workers)
         def token_capacity(model: Any, g: int) -> Any:
-            """(6) What starts fits beside what is held."""
+            """(6) Started requests fit into the free tokens of the worker."""
             return started(g) <= max(0, int(problem.room[g]))
 
     if problem.required is not None:

@@ -1,4 +1,4 @@
-"""The pausing program with its verbs: Dinkelbach's sequence of prices, and what is proven."""
+"""Solve the pausing program by Dinkelbach's sequence of prices, and claim only what is proven."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -58,7 +58,7 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
         writer.constraints((f"admit_once[{i}]" for i in range(N)), request, x, 1, upper=1)
         names = (f"capacity[{g}]" for g in range(G))
         writer.constraints(names, worker, x, 1, upper=problem.capacity)
-    # Without a request on it a worker is within the bounds of M.
+    # For a worker without requests, the bounds of M already imply its row.
     on = np.arange(G) if N else np.unique(problem.worker)
     rates, row = problem.rates, np.searchsorted(on, problem.worker)
     active = problem.load * rates[problem.worker]
@@ -89,7 +89,7 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
     problem : PricedPausing
         Data.
     times : IntArray, optional
-        Its `least_times`, if they are known.
+        `least_times` of the problem, if known.
     """
 
     result = PricedResult
@@ -126,14 +126,14 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
         return violated
 
     def settled(self, method: str) -> PricedResult | None:
-        """Answer a problem without requests, which emits nothing."""
+        """Answer a problem without requests: infeasible, since no step emits a token."""
         problem = self.problem.problem
         if problem.num_active + problem.num_requests:
             return None
         return self.answer(None, Termination.INFEASIBLE, None, method=method)
 
     def solution_at(self, values: FloatArray) -> Solution:
-        """Read who runs and who starts off a point."""
+        """Return runs and assignment at a point of the standard form."""
         problem = self.problem.problem
         J, N, G = problem.num_active, problem.num_requests, problem.num_workers
         x = values[J : J + N * G].reshape(N, G)
@@ -142,7 +142,7 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
         return tuple((values[:J] > 0.5).tolist()), starts
 
     def point_of(self, solution: Solution) -> FloatArray:
-        """Write a solution as a point."""
+        """Return a solution as a point of the standard form."""
         problem = self.problem.problem
         runs, assignment = solution
         x = np.zeros((problem.num_requests, problem.num_workers))
@@ -162,11 +162,11 @@ def solve(
     seed: int = 0,
     times: IntArray | None = None,
 ) -> PausingResult:
-    """Minimise the time per token by integer programs at ever lower prices of tokens.
+    """Minimise the time per token by integer programs at decreasing prices of tokens.
 
-    At the ratio of the best step so far, ``λ = p/q``, the program has a value below 0 where some
-    step has a lower ratio, which is the next λ; at value 0 the ratio is the least (Dinkelbach
-    1967). Ratios fall strictly, so the sequence ends.
+    The price is the ratio ``λ = p/q`` of the best step so far. If the program has a value below 0,
+    its solution has a lower ratio, which is the next λ. At value 0 the ratio is minimal
+    (Dinkelbach 1967). Ratios decrease strictly, so the sequence ends.
 
     Parameters
     ----------
@@ -175,13 +175,13 @@ def solve(
     backend : str
         ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
     time_limit : float or Deadline, optional
-        Wall-clock seconds in all.
+        Wall-clock seconds in total.
     hint : tuple of (runs, assignment), optional
         A feasible solution to start from.
     seed : int
         Random seed of the solver.
     times : IntArray, optional
-        `least_times` of the problem, if they are known.
+        `least_times` of the problem, if known.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def solve(
             said = Termination.OPTIMAL
             break
         priced = PricedPausing.at(problem, ratio)
-        # Whatever a priced program has met, the best step so far is told.
+        # Whatever incumbent a priced program reports, pass on the best step so far.
         ours = assess(problem, best, known, Termination.TIME_LIMIT, method=backend)
 
         def told(_: Any, ours: PausingResult = ours) -> PausingResult:
@@ -292,24 +292,24 @@ def assess(
     proof: str | None = None,
     **report: Any,
 ) -> PausingResult:
-    """Check a step from anywhere against a bound in units of time per token.
+    """Check any step against a bound in units of time per token.
 
-    The result says no more than the checker and the bound bear out.
+    The result claims only what the checker and the bound prove.
 
     Parameters
     ----------
     problem : PausingProblem
         Data.
     solution : tuple of (runs, assignment), optional
-        Who runs and who starts where.
+        The step to check.
     bound : Fraction, optional
         Lower bound on units of time per token, derived in integers.
     said : Termination
-        What whoever found the step says.
+        The termination that the source of the step claims.
     proof : str, optional
-        What proves the bound, or that there is no step.
+        The argument that proves the bound or infeasibility.
     report
-        Other fields of the result: ``method``, and how the solve went.
+        Other fields of the result: ``method``, run times and solver details.
     """
     result = PausingResult(problem=problem, termination=said, **report)
     if solution is None:
@@ -340,7 +340,7 @@ def assess(
 
 
 def _ratio(problem: PausingProblem, solution: Solution | None) -> Fraction:
-    """Return units of time per token of a step; without one, no less than that of any."""
+    """Return units of time per token of a step; without a step, an upper bound for all steps."""
     if solution is None:
         return Fraction(max(1, longest_step(problem)))
     return Fraction(*time_and_tokens(problem, *solution))

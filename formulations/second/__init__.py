@@ -1,4 +1,4 @@
-"""Which of the optima of a step: least second objective among the assignments within a limit."""
+"""The secondary objective of a step: its minimum among near-optimal assignments."""
 
 from formulations.second.check import second_value, violations
 from formulations.second.problem import (

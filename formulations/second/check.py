@@ -1,4 +1,4 @@
-"""The checker and the oracle of second objectives: they know the data and no solver."""
+"""The checker and a brute-force oracle of secondary objectives; both read problem data only."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from formulations.step.check import violations as step_violations
 def violations(
     problem: SecondProblem, assignment: Sequence[int | None], objective: int | None = None
 ) -> dict[str, int]:
-    """Return every violated constraint of the second program and by how much.
+    """Return every violated constraint of the secondary program and by how much.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def violations(
     assignment : sequence of int or None
         Worker of each request, None for those that keep waiting; length N.
     objective : int, optional
-        Claimed second objective, compared with the recomputed one.
+        Claimed secondary objective, compared with the recomputed one.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def violations(
 
 
 def second_value(problem: SecondProblem, assignment: Sequence[int | None]) -> int:
-    """Return the second objective of an assignment, in Python's own integers."""
+    """Return the secondary objective of an assignment, in Python's own integers."""
     costs: list[int] = problem.costs.tolist()
     value = sum(cost for cost, g in zip(costs, assignment, strict=True) if g is not None)
     if problem.window is None:
@@ -52,12 +52,12 @@ def second_value(problem: SecondProblem, assignment: Sequence[int | None]) -> in
 
 
 def brute_force(problem: SecondProblem) -> tuple[int, list[int | None]] | None:
-    """Return the least second objective and the lexicographically smallest such assignment.
+    """Return the minimum secondary objective and its lexicographically smallest assignment.
 
     Returns
     -------
     tuple of (int, list of int or None), or None
-        None if no assignment is within the limit of the first objective.
+        None if no assignment is within the limit on the primary objective.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Data, answer and words of the second program of a step, which chooses among its optima."""
+"""Data and result of the secondary program of a step, which chooses among its optima."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,41 +24,41 @@ from formulations.words import Words
 
 
 class Second(StrEnum):
-    """What is minimised among the optima of a step, by name; `second_problem` says how."""
+    """Names of the secondary objectives; `second_problem` builds the program."""
 
-    #: Sum of the places in the order of arrival of those admitted: the oldest first.
+    #: Sum of the arrival ranks of admitted requests: prefers the oldest.
     AGE = "age"
-    #: Minus the tokens admitted at the step at hand: what is left in the pool is short.
+    #: Minus the tokens admitted at the current step: short requests keep waiting.
     LARGEST = "largest"
-    #: Tokens admitted at the step at hand: what is left in the pool is long.
+    #: Tokens admitted at the current step: long requests keep waiting.
     SMALLEST = "smallest"
-    #: The objective summed over a window, each of its steps with the same weight.
+    #: The primary objective summed over a look-ahead window with equal weights.
     WINDOW = "window"
-    #: The objective of the step at hand alone.
+    #: The primary objective of the current step alone.
     NOW = "now"
-    #: Largest minus smallest time, with the weights of the first objective.
+    #: Largest minus smallest time, with the weights of the primary objective.
     GAP = "gap"
 
 
 @known_fields
 @dataclass(frozen=True)
 class SecondProblem(ProblemData):
-    """Least second objective among the assignments of a step within a limit of the first.
+    """Minimise a secondary objective over the assignments within a limit on the primary one.
 
-    The second objective of an assignment is ``Σ_i cost_i [i is admitted]``, plus the objective of
-    ``window`` if there is one. All data are integers.
+    The secondary objective of an assignment is ``Σ_i cost_i [i is admitted]``, plus the objective
+    of ``window`` if there is one. All data are integers.
 
     Parameters
     ----------
     step : StepProblem
-        The step: its constraints, and the first objective.
+        The step: its constraints, and the primary objective.
     most : int
-        Largest scaled first objective allowed, its optimum plus ε.
+        Largest allowed scaled primary objective: its optimum plus ε.
     cost : IntArray, optional
-        Shape (N,): cost of admitting each request, in units of what is compared; by default 0.
+        Shape (N,): cost of admitting each request, in units of the secondary objective; default 0.
     window : StepProblem, optional
-        Loads, weights and objective on the same requests and workers, with as many look-ahead
-        steps as it likes. What limits assignments is taken from ``step``.
+        Loads, weights and objective on the same requests and workers, with any number of
+        look-ahead steps. The constraints on assignments come from ``step``.
 
     Raises
     ------
@@ -97,19 +97,19 @@ class SecondProblem(ProblemData):
                 "give it the requests and workers of the step",
             )
         if window is not None:
-            # So that bounds of the window hold for the assignments of the step.
+            # The window gets the step's slots, so that its bounds hold for the same assignments.
             slots, admit = self.step.capacity, self.step.num_admitted
             self._set(window=_unlimited(window, capacity=slots, admit=admit))
 
     @property
     def costs(self) -> IntArray:
-        """``cost``, all 0 where it was not given; shape (N,)."""
+        """``cost``, all 0 if not given; shape (N,)."""
         assert self.cost is not None
         return self.cost
 
     @property
     def scale(self) -> int:
-        """How many units of the second objective make one of the window's."""
+        """Units of the secondary objective per unit of the window's objective."""
         return 1 if self.window is None else self.window.scale
 
     @classmethod
@@ -137,23 +137,23 @@ class SecondProblem(ProblemData):
 def second_problem(
     step: StepProblem, most: int, second: Second | str, window: StepProblem | None = None
 ) -> SecondProblem:
-    """Return the second program of a step by the name of its objective.
+    """Return the secondary program of a step by the name of its objective.
 
     Parameters
     ----------
     step : StepProblem
         The step.
     most : int
-        Largest scaled first objective allowed.
+        Largest allowed scaled primary objective.
     second : Second or str
-        Which second objective.
+        Name of the secondary objective.
     window : StepProblem, optional
-        For ``window``: the look-ahead; by default that of the step, every weight the same.
+        For ``window``: the look-ahead window; by default that of the step with equal weights.
 
     Raises
     ------
     InputError
-        If there is no such objective.
+        If the name is unknown.
     """
     second = member(Second, second, "second")
     sizes = step.contribution[:, 0]
@@ -174,7 +174,7 @@ def second_problem(
 
 
 def without_idle_steps(problem: SecondProblem) -> SecondProblem:
-    """Return the same program without look-ahead steps that no objective or limit reads."""
+    """Return the same program without look-ahead steps that no objective or limit uses."""
     window = None if problem.window is None else _busy(problem.window)
     return replace(problem, step=_busy(problem.step), window=window)
 
@@ -192,13 +192,13 @@ def _busy(step: StepProblem) -> StepProblem:
 
 
 def _unlimited(step: StepProblem, **changes: Any) -> StepProblem:
-    """Return a step, changed, without token capacities and required requests."""
+    """Return a changed copy of a step without token capacities and required requests."""
     return replace(step, token_capacity=None, required=None, **changes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecondResult(ProgramResult[Assignment]):
-    """The answer of a second program; objective and bound are of the second objective.
+    """The result of a secondary program; objective and bound are those of the secondary objective.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class SecondResult(ProgramResult[Assignment]):
     assignment: Assignment | None = None
 
     def solution_text(self) -> str:
-        """Return who goes where."""
+        """Return the assignment in one line."""
         return assignment_text(self.required_solution())
 
 

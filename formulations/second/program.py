@@ -1,16 +1,16 @@
-"""The second program of a step, stated once.
+"""The secondary program of a step, stated once.
 
 Sets
     those of the step program (`formulations.step.program`); look-ahead steps k of the window
 Data (all integers)
     those of the step program, with J its objective
-    J_most largest first objective allowed, c_i cost of admitting request i
+    J_most largest primary objective allowed, c_i cost of admitting request i
     b'_g(k), v'_i(k), w'_k, τ'_g of the window, if there is one
 Variables
     x[i,g], M[h], m[h] as in the step program
     window_M[k], window_m[k]  integer  as M and m, of the window's loads
 Objective
-    min Σ_{i,g} c_i x[i,g] + the window's objective, the step program's of its own data
+    min Σ_{i,g} c_i x[i,g] + the objective of the step program for the window's data
 Constraints
     (1)-(7) of the step program
     (8) most                 J ≤ J_most
@@ -27,7 +27,7 @@ from formulations.step.program import build as build_step
 
 
 def build(problem: SecondProblem, model: Any = None) -> Any:
-    """State the second program of a step.
+    """State the secondary program of a step.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def build(problem: SecondProblem, model: Any = None) -> Any:
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     model = build_step(problem.step, model)
     first = model.objective.expr

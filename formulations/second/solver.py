@@ -1,4 +1,4 @@
-"""The second program of a step with its verbs: bound it, write it as arrays, solve it."""
+"""Bound, write and solve the secondary program of a step."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +18,9 @@ from formulations.step.solver import build_standard_form as build_step
 
 
 def lower_bound(problem: SecondProblem) -> int:
-    """Return an integer lower bound on the second objective of every feasible assignment.
+    """Return an integer lower bound on the secondary objective of every feasible assignment.
 
-    The cheapest requests, as many as are admitted, and the window's own bound.
+    It is the cost of the cheapest requests, as many as are admitted, plus the window's bound.
     """
     step, costs = problem.step, problem.costs
     required = np.zeros(len(costs), dtype=np.bool_) if step.required is None else step.required
@@ -31,12 +31,12 @@ def lower_bound(problem: SecondProblem) -> int:
     return least + step_bound(problem.window)
 
 
-#: Rows of a window's own; the others limit assignments.
+#: Row families that a window adds; its other rows repeat constraints of the step.
 _FAMILIES = ("peak[", "floor[")
 
 
 def build_standard_form(problem: SecondProblem) -> StandardForm:
-    """Write the standard form of a second program with at least one waiting request.
+    """Write the standard form of a secondary program with at least one waiting request.
 
     Columns are those of the step, then ``window_M`` and ``window_m``.
 
@@ -48,7 +48,7 @@ def build_standard_form(problem: SecondProblem) -> StandardForm:
     from scipy.sparse import csr_array, hstack, vstack
 
     step = build_step(problem.step)
-    # Without weights the first objective is no row, and 0.
+    # If all weights are 0, so is the primary objective, and it needs no row.
     limit = ["most"] if step.objective.any() else []
     first = csr_array(step.objective[None, :])[: len(limit)]
     costs = np.zeros(step.num_columns)
@@ -110,7 +110,7 @@ class SecondProgram(Formulation[SecondProblem, Sequence[int | None], SecondResul
         return lower_bound(self.problem)
 
     def objective_value(self, solution: Sequence[int | None]) -> int:
-        """Return the second objective."""
+        """Return the secondary objective."""
         return second_value(self.problem, solution)
 
     def violations(
@@ -125,11 +125,11 @@ class SecondProgram(Formulation[SecondProblem, Sequence[int | None], SecondResul
         return None if best is None else (best[0], tuple(best[1]))
 
     def details(self) -> dict[str, Any]:
-        """Return the scale of the second objective."""
+        """Return the scale of the secondary objective."""
         return {"scale": self.problem.scale}
 
     def settled(self, method: str) -> SecondResult | None:
-        """Answer a problem that cannot be met, or in which nothing may start."""
+        """Answer an infeasible problem, or one in which no request may start."""
         step = StepProgram(self.problem.step).settled(method)
         if step is None:
             return None
@@ -140,11 +140,11 @@ class SecondProgram(Formulation[SecondProblem, Sequence[int | None], SecondResul
         return self.answer(waiting, Termination.OPTIMAL, value, method=method)
 
     def solution_at(self, values: FloatArray) -> Assignment:
-        """Read the assignment off a point."""
+        """Return the assignment at a point of the standard form."""
         return StepProgram(self.problem.step).solution_at(values)
 
     def point_of(self, solution: Sequence[int | None]) -> FloatArray:
-        """Write an assignment as a point."""
+        """Return an assignment as a point of the standard form."""
         point = StepProgram(self.problem.step).point_of(solution)
         window = self.problem.window
         if window is None:

@@ -1,7 +1,7 @@
-"""Load condition and capacity of engines and networks of agents; budgets; what theory says.
+"""Load condition and capacity of networks of agents, token budgets, and stability theorems.
 
-``capacity`` is exact and in closed form, ``solve_capacity`` the same by a linear program;
-``theory`` names the theorem behind a verdict. What needs Pyomo is loaded when first used.
+``capacity`` is exact and in closed form; ``solve_capacity`` computes it by a linear program;
+``theory`` names the theorem behind a verdict. Pyomo is loaded at first use.
 """
 
 from formulations.batching.batch_time import BudgetChoice, fastest_budget, shortest_batch

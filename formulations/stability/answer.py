@@ -1,4 +1,4 @@
-"""What is known of a network of agents, in one document: the answer of ``bfio capacity``."""
+"""The JSON document that ``bfio capacity`` prints: all results for a network of agents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -28,7 +28,7 @@ CAPACITY = Words(
     },
 )
 
-#: What the dual price of each family of rows is.
+#: Meaning of the dual prices of each family of rows.
 PRICES = {
     "traffic": "traffic(k): factor that one more task per slot of stage k costs, negative",
     "work": "work(j): factor that one more token per slot of agent j adds",
@@ -36,7 +36,7 @@ PRICES = {
 }
 
 
-#: Token budgets that are compared where no others are named.
+#: Token budgets that are compared by default.
 DEFAULT_BUDGETS = range(1, 4097)
 
 
@@ -48,16 +48,16 @@ def capacity_answer(
     Parameters
     ----------
     result : CapacityResult
-        Of the network.
+        Capacity of the network.
     limit : int, optional
-        Most slots between two tokens; the best budget within it is then named.
+        Longest time between two tokens [slots]; if given, report the best budget within it.
     budgets : sequence of int
         Token budgets to choose from.
 
     Returns
     -------
     dict
-        See docs/capacity.md. Rates are per slot; with a ``slot`` they are told per second too.
+        See docs/capacity.md. Rates are per slot and, if ``slot`` is known, also per second.
     """
     network, known = result.network, theory(result)
     exact = {"load": max(result.loads.values()), "factor": result.factor}
@@ -85,11 +85,11 @@ def capacity_answer(
 
 
 def _types(network: AgentNetwork, factor: Fraction) -> list[dict[str, Any]]:
-    """Return of each type how many requests arrive, and how many could if all rates grew alike."""
+    """Return the arrival rate of each type, and its largest rate if all rates scale equally."""
     direct, rows = direct_rates(network), []
     for kind in network.types:
         own = [k for k, stage in enumerate(network.stages) if stage.request_type == kind]
-        # A fork–join request arrives once, however many stages it has.
+        # A fork–join request arrives once and enters all of its first stages.
         forks = kind in network.fork_join
         rate = direct[own[0]] if forks else sum((direct[k] for k in own), Fraction(0))
         figures = {"rate": rate, "most": rate * factor}
@@ -127,7 +127,7 @@ def _stages(network: AgentNetwork) -> list[dict[str, Any]]:
 
 
 def _rates(network: AgentNetwork, figures: Mapping[str, Fraction]) -> dict[str, Any]:
-    """Return figures per slot, and per second where the length of a slot is known."""
+    """Return figures per slot and, if the length of a slot is known, per second."""
     told: dict[str, Any] = {}
     for name, value in figures.items():
         told[f"{name}_per_slot"] = plain_number(value)

@@ -15,8 +15,9 @@ Constraints
     (2) work[j]         Σ_{k at j} w_k ν_k <= C_j           (2.7), (4.1), (4.2), (4.3)
     (3) virtual[v]      Σ_{k in v} (w_k / C_j(k)) ν_k <= 1  pairs kept apart by a priority
 
-The least ν that satisfies (1) satisfies it with equality. The load condition holds iff θ > 1, as
-it is strict. The dual price of work[j] is what one more token per slot at agent j adds to θ.
+The least ν that satisfies (1) satisfies it with equality. The load condition is strict, so it
+holds iff θ > 1. The dual price of work[j] is the increase of θ per additional token per slot at
+agent j.
 """
 
 from collections.abc import Sequence
@@ -37,12 +38,12 @@ def build(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> Any:
     network : AgentNetwork
         Data.
     virtual : sequence of VirtualStation
-        Pairs of stages never served together.
+        Pairs of stages that are never served at the same time.
 
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     allow_fractions()
     model = pyo.ConcreteModel(name="network_capacity")
@@ -52,11 +53,11 @@ def build(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> Any:
 
     @constraint(model, range(len(network.stages)))
     def traffic(model: Any, k: int) -> Any:
-        """(1) No fewer tasks than arrive."""
+        """(1) Each stage serves at least the tasks that arrive."""
         routed = pyo.quicksum(share * model.rate[i] for i, share in fed[k])
         return model.rate[k] >= direct[k] * model.factor + routed
 
-    # An agent without stages would have a row without variables.
+    # Skip agents without stages: their row would have no variables.
     @constraint(model, sorted(set(network.agent_of)))
     def work(model: Any, j: int) -> Any:
         """(2) No agent gets more tokens than its full batches process."""
@@ -64,7 +65,7 @@ def build(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> Any:
         return pyo.quicksum(terms) <= network.agents[j].rate
 
     def never_together(model: Any, v: int) -> Any:
-        """(3) What is never served together has one agent's time."""
+        """(3) Stages that are never served at the same time share the time of one agent."""
         shares = (share_of(network, k) * model.rate[k] for k in virtual[v].stages)
         return pyo.quicksum(shares) <= 1
 

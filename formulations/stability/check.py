@@ -1,6 +1,6 @@
-"""The checkers of capacity and budgets: they know the data of a network and solve nothing.
+"""The checkers of capacity and budgets, which read the data of a network and solve nothing.
 
-All amounts are exact; an empty mapping means that nothing is violated.
+All amounts are exact; an empty mapping means no violation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True)
 class Prices:
-    """Dual prices of the capacity program: what proves that no larger factor exists.
+    """Dual prices of the capacity program, which prove that no larger factor exists.
 
     Parameters
     ----------
     traffic : tuple of Fraction
-        Length n: worth of a task of each stage [slots].
+        Length n: dual value of a task of each stage [slots].
     work : mapping of int to Fraction
-        Price of a token per slot by index of the agent; 0 where there is none.
+        Price of a token per slot, by index of the agent; 0 if missing.
     virtual : tuple of Fraction
         One for each virtual station.
     """
@@ -38,14 +38,14 @@ def capacity_violations(
     flows: Sequence[Fraction],
     factor: Fraction,
 ) -> dict[str, Fraction]:
-    """Return what keeps flows from carrying ``factor`` times the external rates.
+    """Return the violations of flows that should carry ``factor`` times the external rates.
 
     Parameters
     ----------
     network : AgentNetwork
         Data.
     virtual : sequence of VirtualStation
-        Pairs never served together.
+        Pairs of stages that are never served at the same time.
     flows : sequence of Fraction
         Length n [tasks/slot].
     factor : Fraction
@@ -71,11 +71,11 @@ def capacity_violations(
 def price_violations(
     network: AgentNetwork, virtual: Sequence[VirtualStation], prices: Prices
 ) -> dict[str, Fraction]:
-    """Return where dual prices are negative or prove nothing.
+    """Return the violations of dual feasibility.
 
-    A task of stage k must not be worth more than the tokens it needs and what its followers are
-    worth, ``u_k <= w_k y_j(k) + (w_k/C_j(k)) z_v + Σ_m p_km u_m``; and the arrivals of one unit of
-    the factor must be worth 1, ``Σ_k e_k u_k >= 1``.
+    Prices must be nonnegative. The value of a task of stage k is at most the price of its tokens
+    plus the value of its successors, ``u_k <= w_k y_j(k) + (w_k/C_j(k)) z_v + Σ_m p_km u_m``. The
+    arrivals per unit of the factor have a value of at least 1, ``Σ_k e_k u_k >= 1``.
     """
     named = {f"traffic[{k}]": u for k, u in enumerate(prices.traffic)}
     named |= {f"work[{j}]": y for j, y in prices.work.items()}
@@ -95,7 +95,7 @@ def price_violations(
 
 
 def capacity_bound(network: AgentNetwork, prices: Prices) -> Fraction:
-    """Return ``Σ_j C_j y_j + Σ_v z_v``: with feasible prices, no factor is larger."""
+    """Return ``Σ_j C_j y_j + Σ_v z_v``, an upper bound on the factor for feasible prices."""
     paid = (network.agents[j].rate * y for j, y in prices.work.items())
     return sum(paid, _ZERO) + sum(prices.virtual, _ZERO)
 
@@ -108,7 +108,7 @@ def budget_violations(
     work: Fraction | None = None,
     limit: int | None = None,
 ) -> dict[str, Fraction]:
-    """Return why a token budget is not the best, by comparing it with every candidate.
+    """Compare a token budget with every candidate; return the reasons why it is not optimal.
 
     Parameters
     ----------
@@ -117,12 +117,13 @@ def budget_violations(
     candidates : iterable of int
         Budgets to choose from [tokens].
     chosen : int or None
-        The choice; None says that no candidate is allowed.
+        The chosen budget; None claims that no candidate is allowed.
     work : Fraction, optional
-        Tokens per slot that arrive; the load condition is then a constraint.
+        Arriving tokens per slot; if given, the load condition is a constraint.
     limit : int, optional
-        Most slots of a batch. If given, the highest rate is best, with the shortest batch of
-        equals; otherwise the shortest batch, with the highest rate of equals. Then the least b.
+        Longest allowed batch [slots]. If given, the highest rate is best, then the shortest batch;
+        otherwise the shortest batch is best, then the highest rate. Further ties go to the
+        smallest b.
     """
     allowed = {
         b: (batch_time.rate(b), batch_time.slots(b))
@@ -147,7 +148,7 @@ def budget_violations(
 def _costs(
     network: AgentNetwork, virtual: Sequence[VirtualStation], prices: Prices
 ) -> list[Fraction]:
-    """Return what the tokens of a task of each stage cost."""
+    """Return the cost of a task of each stage at the given prices."""
     costs = [
         stage.tokens * prices.work.get(network.agent_of[k], _ZERO)
         for k, stage in enumerate(network.stages)

@@ -1,4 +1,4 @@
-"""Capacity of a network: by a linear program, or in closed form; both proven in rationals."""
+"""Capacity of a network, by a linear program or in closed form; both are proven in rationals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ from formulations.stability.traffic import (
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityResult(FluidResult):
-    """How far all rates can be scaled up; the value is the factor ``θ``.
+    """The capacity of a network; the value is the largest factor ``θ`` on all rates.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class CapacityResult(FluidResult):
     prices : Prices
         Dual prices that prove that no larger factor exists.
     virtual : tuple of VirtualStation
-        Pairs of stages that a priority keeps apart.
+        Pairs of stages that a priority never serves at the same time.
     loads : mapping of str to Fraction
-        Load by agent and by virtual station, at the rates themselves (factor 1).
+        Load by agent and by virtual station, at the given rates (factor 1).
     """
 
     network: AgentNetwork
@@ -59,7 +59,7 @@ class CapacityResult(FluidResult):
         Raises
         ------
         ValueError
-            If the solve left none.
+            If the solve found no factor.
         """
         if self.value is None:
             raise ValueError(f"no factor: {self.termination}")
@@ -72,16 +72,16 @@ class CapacityResult(FluidResult):
 
     @property
     def bottlenecks(self) -> tuple[str, ...]:
-        """Agents and virtual stations that are full at the capacity: all with the highest load."""
+        """Agents and virtual stations with the highest load, which are full at the capacity."""
         highest = max(self.loads.values())
         return tuple(name for name, load in self.loads.items() if load == highest)
 
     @property
     def agent_prices(self) -> tuple[Fraction, ...]:
-        """What one more token per slot at each agent adds to the factor, length J [slots/token].
+        """Increase of the factor per additional token per slot at each agent, (J,) [slots/token].
 
-        Where several bottlenecks are full at once the prices are one of many: more at one of them
-        alone adds nothing, less takes away.
+        With several bottlenecks the prices are not unique: more capacity at one of them alone adds
+        nothing, less capacity reduces the factor.
         """
         agents = range(len(self.network.agents))
         return tuple(self.prices.work.get(j, Fraction(0)) for j in agents)
@@ -105,7 +105,7 @@ def solve_capacity(
     network : AgentNetwork
         Data.
     virtual : sequence of VirtualStation
-        Pairs of stages that a priority keeps apart; see `virtual_stations`.
+        Pairs of stages that a priority never serves at the same time; see `virtual_stations`.
     backend : str
         ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
     time_limit : float, optional
@@ -118,7 +118,7 @@ def solve_capacity(
     InputError
         If nothing arrives, or the backend is unknown.
     CapabilityError
-        If the program is too large for exact arithmetic; `capacity` is not limited so.
+        If the program is too large for exact arithmetic; `capacity` has no such limit.
     """
     from formulations.stability.capacity_program import build
 
@@ -166,7 +166,7 @@ def capacity(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> C
 
 
 def loads_of(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> dict[str, Fraction]:
-    """Return the load of each agent and of each virtual station, by name, at the rates given."""
+    """Return the load of each agent and each virtual station by name, at the given rates."""
     names = [agent.name for agent in network.agents]
     named = dict(zip(names, loads(network), strict=True))
     flows = traffic(network) if virtual else ()
@@ -181,7 +181,7 @@ def _prices(
 ) -> Prices:
     """Return the prices that charge only for the bottleneck, which has the index ``full``.
 
-    A task is then worth the share of the bottleneck that it and its followers take.
+    The dual value of a task is then the share of the bottleneck that it and its successors use.
     """
     num_agents = len(network.agents)
     is_agent = full < num_agents
@@ -210,7 +210,7 @@ def _result(
     prices: Prices,
     **report: Any,
 ) -> CapacityResult:
-    """Put the parts together: optimal if the checkers find nothing and the bound is met."""
+    """Return the result; it is optimal if nothing is violated and the factor equals the bound."""
     violated = capacity_violations(network, virtual, flows, factor)
     violated |= price_violations(network, virtual, prices)
     bound = capacity_bound(network, prices)
@@ -229,12 +229,12 @@ def _result(
 
 
 def check_arrivals(network: AgentNetwork) -> None:
-    """Refuse a network in which nothing arrives.
+    """Refuse a network without arrivals.
 
     Raises
     ------
     InputError
-        If it is one.
+        If all rates are 0.
     """
     if not any(direct_rates(network)):
         remedy = "give a stage a rate > 0"

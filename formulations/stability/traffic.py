@@ -1,15 +1,15 @@
-"""The traffic equations of a network of agents, and the load they put on each agent.
+"""The traffic equations of a network of agents, and the resulting load of each agent.
 
-``ν_k = e_k + Σ_l ν_l p_lk``: tasks of stage k per slot, of which ``e_k`` come from outside. A
-request of a fork–join type passes every stage of it once, so that there ``ν_k = e_k`` is the rate
-at which such requests arrive.
+``ν_k = e_k + Σ_l ν_l p_lk``: tasks of stage k per slot, of which ``e_k`` arrive from outside. A
+request of a fork–join type passes every stage of its type once, so ``ν_k = e_k`` is the arrival
+rate of the type.
 
-A priority keeps some pairs of stages from being served at the same time (section 4.3). At agent x
-stage s comes before stage u, at agent y stage r comes before stage v. If s is fed by v only, and r
-by u only, then s gets tasks only while r has none to be served, and r only while s has none: once
-one of them is empty, no two batches full of them ever run together. They share one *virtual
-station*, whose load ``ν_s w_s / C_x + ν_r w_r / C_y`` must not exceed 1 either, whatever the loads
-of the agents are. In the Rybko–Stolyar network that is ``2·544·λ <= 768``.
+Under a priority, some pairs of stages are never served at the same time (section 4.3). At agent x
+stage s has priority over stage u, at agent y stage r over stage v. Let s be fed by v only, and r
+by u only. Then s receives tasks only while r has none to serve, and r only while s has none. Once
+one is empty, no two batches full of them run at the same time. They form a *virtual station*,
+whose load ``ν_s w_s / C_x + ν_r w_r / C_y`` must not exceed 1 either, for any loads of the agents.
+In the Rybko–Stolyar network this condition is ``2·544·λ <= 768``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ from formulations.batching import AgentNetwork
 from formulations.errors import InputError, use_one_of
 
 _ZERO = Fraction(0)
-#: Of each stage, others and the share with which they feed it.
+#: Per stage, pairs of a feeding stage and its share.
 Feeds = Sequence[Sequence[tuple[int, Fraction]]]
 
 
 def direct_rates(network: AgentNetwork) -> tuple[Fraction, ...]:
-    """Return ``e_k``, length n [tasks/slot]: what does not come by a route with a probability."""
+    """Return ``e_k``, length n [tasks/slot]: arrivals other than by probabilistic routes."""
     kinds = {
         stage.request_type: stage.rate
         for k, stage in enumerate(network.stages)
@@ -39,7 +39,7 @@ def direct_rates(network: AgentNetwork) -> tuple[Fraction, ...]:
 
 
 def feeds(network: AgentNetwork) -> tuple[tuple[tuple[int, Fraction], ...], ...]:
-    """Return ``(l, p_lk)`` of each stage k: routes of types that do not fork."""
+    """Return pairs ``(l, p_lk)`` of each stage k: the routes of types that do not fork."""
     return tuple(() if network.forks(k) else pairs for k, pairs in enumerate(network.predecessors))
 
 
@@ -56,12 +56,12 @@ def least_solution(constant: Sequence[Fraction], fed: Feeds) -> tuple[Fraction, 
     constant : sequence of Fraction
         Length n.
     fed : sequence of sequences of (int, Fraction)
-        Length n; a substochastic matrix of spectral radius below 1, or the transpose of one. No
-        pivot is then 0: what is left after each step is such a matrix again.
+        Length n; a substochastic matrix of spectral radius below 1, or its transpose. No pivot is
+        then 0, since each elimination step leaves a matrix of the same kind.
     """
     values = list(constant)
     rows = [dict(pairs) for pairs in fed]
-    # Later rows in which a variable stands, so that sparse networks cost little.
+    # Rows that contain each variable, so that sparse networks are cheap to eliminate.
     users: list[set[int]] = [set() for _ in rows]
     for i, row in enumerate(rows):
         for m in row:
@@ -78,7 +78,7 @@ def least_solution(constant: Sequence[Fraction], fed: Feeds) -> tuple[Fraction, 
                 rows[i][m] = rows[i].get(m, _ZERO) + share * further
                 if m < i:
                     users[m].add(i)
-    # Each row is left with later variables only.
+    # After the elimination, each row contains later variables only: substitute backwards.
     for k in reversed(range(len(rows))):
         values[k] += sum((share * values[m] for m, share in rows[k].items()), _ZERO)
     return tuple(values)
@@ -93,12 +93,12 @@ def work_rates(network: AgentNetwork, flows: Sequence[Fraction]) -> tuple[Fracti
 
 
 def share_of(network: AgentNetwork, stage: int) -> Fraction:
-    """Return ``w_k / C_j(k)``: slots of its whole agent that a task of a stage takes."""
+    """Return ``w_k / C_j(k)``: slots of the whole agent that a task of this stage takes."""
     return network.stages[stage].tokens / network.agents[network.agent_of[stage]].rate
 
 
 def loads(network: AgentNetwork) -> tuple[Fraction, ...]:
-    """Return ``ρ_j``, length J: tokens that arrive for each agent over what full batches process.
+    """Return ``ρ_j``, length J: arriving tokens of each agent over its rate with full batches.
 
     The load condition, (2.7), (4.1), (4.2) and (4.3), is ``ρ_j < 1`` for every agent.
     """
@@ -106,7 +106,7 @@ def loads(network: AgentNetwork) -> tuple[Fraction, ...]:
     return tuple(w / agent.rate for w, agent in zip(work, network.agents, strict=True))
 
 
-#: Stages of an agent by name, the one that comes first first.
+#: Stages of each agent by name, in order of priority.
 Priority = Mapping[str, Sequence[str]]
 
 
@@ -117,31 +117,30 @@ class VirtualStation:
     Parameters
     ----------
     stages : tuple of int
-        Their indices, increasing.
+        Indices of the two stages, increasing.
     """
 
     stages: tuple[int, int]
 
     def name(self, network: AgentNetwork) -> str:
-        """Return their names."""
+        """Return the names of the stages, joined by a plus sign."""
         return " + ".join(network.stages[k].name for k in self.stages)
 
 
 def virtual_stations(network: AgentNetwork, priority: Priority) -> tuple[VirtualStation, ...]:
-    """Return the pairs that a priority keeps apart.
+    """Return the pairs of stages that a priority never serves at the same time.
 
     Parameters
     ----------
     network : AgentNetwork
-        Data. Agents with several engines are left out: each engine has its own queue.
+        Data. Agents with several engines are ignored, since each engine has its own queue.
     priority : mapping of str to sequence of str
-        Of each agent, all its stages, first those that come first; agents that are missing give
-        no priority.
+        Agent to all its stages in order of priority; agents that are missing have no priority.
 
     Raises
     ------
     InputError
-        If an agent is unknown, or its stages are not all named once.
+        If an agent is unknown, or its stages are not each named once.
     """
     rank = _ranks(network, priority)
     found = []
@@ -156,21 +155,21 @@ def virtual_stations(network: AgentNetwork, priority: Priority) -> tuple[Virtual
 def named_priority(
     network: AgentNetwork, which: str, where: str = "priority"
 ) -> dict[str, list[str]]:
-    """Return the priority that a word names: for the ``last`` or for the ``first`` stages.
+    """Return a named priority: for the ``last`` or for the ``first`` stages.
 
     Parameters
     ----------
     network : AgentNetwork
         Data.
     which : str
-        ``last``: fewest stages to go come first, ``first``: most.
+        ``last``: fewest remaining stages first; ``first``: most remaining stages first.
     where : str
-        What errors name.
+        Name of the option in errors.
 
     Raises
     ------
     InputError
-        If it is another word, no agent has two stages to order, or there is no last stage.
+        If the name is unknown, no agent has two stages to order, or there is no last stage.
     """
     if which not in ("last", "first"):
         raise InputError(where, f"{which!r} is unknown", use_one_of(which, ("last", "first")))
@@ -180,19 +179,19 @@ def named_priority(
 
 
 def last_stage_priority(network: AgentNetwork, *, reverse: bool = False) -> dict[str, list[str]]:
-    """Return the priority for requests with fewest stages to go; by name where they are equal.
+    """Return the priority for requests with fewest remaining stages; ties are ordered by name.
 
     Parameters
     ----------
     network : AgentNetwork
         Data.
     reverse : bool
-        Whether those with most stages to go come first instead.
+        Whether most remaining stages come first instead.
 
     Raises
     ------
     InputError
-        If a request may be in a stage again and again, so that there is no last one.
+        If the routes have a cycle, so that there is no last stage.
     """
     import networkx as nx
 
@@ -214,7 +213,7 @@ def last_stage_priority(network: AgentNetwork, *, reverse: bool = False) -> dict
 
 
 def _ranks(network: AgentNetwork, priority: Priority) -> dict[int, int]:
-    """Return the place of each stage whose agent gives a priority."""
+    """Return the rank of each stage whose agent has a priority."""
     rank: dict[int, int] = {}
     for agent, order in priority.items():
         if agent not in network.agent_index:
@@ -229,7 +228,7 @@ def _ranks(network: AgentNetwork, priority: Priority) -> dict[int, int]:
 
 
 def _blocks(network: AgentNetwork, rank: Mapping[int, int], first: int, second: int) -> bool:
-    """Return whether each of two stages is fed only by what the other comes before."""
+    """Return whether each of two stages is fed only by stages of lower priority than the other."""
     return all(
         not network.stages[stage].rate
         and len(network.predecessors[stage]) > 0

@@ -1,4 +1,4 @@
-"""What the theorems of the throughput-optimal paper say of a network, hypotheses checked."""
+"""Apply the theorems of the throughput-optimal paper to a network, and check their hypotheses."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from formulations.batching import AgentNetwork
 from formulations.stability.solver import CapacityResult
 from formulations.stability.traffic import traffic, work_rates
 
-#: What no theorem does without, and a file of mean token counts does not tell.
+#: Hypotheses of all theorems that cannot be checked from mean token counts.
 HYPOTHESES = (
     "arrivals and token counts are independent and identically distributed, decode lengths with a "
     "finite second moment",
@@ -19,34 +19,34 @@ _BALANCING = "requests go to engines at random, or to the one with the fewest re
 
 
 class Verdict(StrEnum):
-    """What is known of the queues."""
+    """What is known about the stability of the queues."""
 
-    #: A theorem says that they stay bounded under every work-conserving policy.
+    #: A theorem proves that they stay bounded under every work-conserving policy.
     STABLE = "stable"
-    #: No policy whatever can keep them bounded.
+    #: No policy can keep them bounded.
     UNSTABLE = "unstable"
     #: Some load is exactly 1, which no theorem covers.
     CRITICAL = "critical"
-    #: The load condition holds, and no theorem says that it is enough: it depends on the policy.
+    #: The load condition holds, but no theorem proves stability: it depends on the policy.
     OPEN = "open"
-    #: Full batches cannot carry the load; smaller ones, which are faster, perhaps can.
+    #: Full batches cannot carry the load; smaller batches, which have a higher rate, might.
     UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
 class Theory:
-    """A verdict, what it rests on, and what stands against it.
+    """A verdict with its theorem, unchecked hypotheses and warnings.
 
     Parameters
     ----------
     verdict : Verdict
-        What is known.
+        What is known about stability.
     source : str
-        The theorem, in words; for an open verdict what is missing.
+        The theorem, in words; for an open verdict, the missing condition.
     hypotheses : tuple of str
-        What must hold besides, if the verdict is stable.
+        Further hypotheses of a stable verdict, which are not checked.
     warnings : tuple of str
-        Which theorem a network breaks the hypotheses of, and how.
+        Theorems whose hypotheses the network violates, and how.
     """
 
     verdict: Verdict
@@ -56,7 +56,7 @@ class Theory:
 
 
 def theory(capacity: CapacityResult) -> Theory:
-    """Return what the theorems say of a network whose capacity is known."""
+    """Apply the theorems to a network whose capacity is known."""
     network = capacity.network
     warnings = tuple(_warnings(capacity))
     verdict, source = _judge(capacity)
@@ -66,7 +66,7 @@ def theory(capacity: CapacityResult) -> Theory:
 
 
 def most_rates(network: AgentNetwork) -> tuple[Fraction, ...]:
-    """Return what no policy can exceed at each agent, length J [tokens/slot]."""
+    """Return the largest rate of any policy at each agent, length J [tokens/slot]."""
     checks = (agent.batch_time.rate_check(agent.budget) for agent in network.agents)
     return tuple(
         agent.engines * check.best_rate
@@ -97,7 +97,7 @@ def _when_the_condition_holds(network: AgentNetwork) -> tuple[Verdict, str]:
         if set(network.types) <= set(network.fork_join):
             return Verdict.OPEN, "Conjecture 1 says stable for forks and joins; it is not proven"
         return Verdict.OPEN, "in a network the load condition is not enough for every policy (4.3)"
-    # Agents do not depend on each other: the most general theorem that is needed.
+    # Agents are independent of each other: cite the most general theorem that is needed.
     if any(agent.engines > 1 for agent in network.agents):
         return Verdict.STABLE, "Proposition 1: engines in parallel (4.1)"
     shared = any(len(network.stages_at(j)) > 1 for j in range(len(network.agents)))
@@ -106,7 +106,7 @@ def _when_the_condition_holds(network: AgentNetwork) -> tuple[Verdict, str]:
 
 
 def _warnings(capacity: CapacityResult) -> Iterator[str]:
-    """Yield which theorem a network breaks the hypotheses of, and how."""
+    """Yield the theorems whose hypotheses the network violates, and how."""
     network = capacity.network
     for agent in network.agents:
         if text := agent.batch_time.rate_check(agent.budget).warning():

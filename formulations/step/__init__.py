@@ -1,8 +1,8 @@
 """The BF-IO step program (IO): which waiting request goes to which worker at one step.
 
 ``build(problem)`` states it in Pyomo, ``solve(problem)`` solves it with a backend,
-``violations(problem, assignment)`` checks any answer. What needs Pyomo or a solver is loaded when
-first used.
+``violations(problem, assignment)`` checks any answer. Modules that need Pyomo or a solver load at
+first use.
 """
 
 from typing import TYPE_CHECKING

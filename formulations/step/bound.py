@@ -1,13 +1,13 @@
 """Integer bounds on the step program that need no solver.
 
-They certify: a checked solution whose objective equals such a bound is optimal, whoever found it.
+A checked solution whose objective equals one of these bounds is optimal, whatever its source.
 
-The interval relaxation bounds steps whose waiting requests grow alike, with its multipliers.
+The interval relaxation bounds steps whose waiting requests all grow by the same amounts.
 
 Let ``v_i(h) = s_i + d(h)`` for all waiting requests, and let every slot be filled (or d be 0), so
 that worker g takes ``cap_g`` requests and has the load ``a_g(h) + Δ_g``, with ``a_g(h) = b_g(h) +
-cap_g·d(h)`` and ``Δ_g`` the sum of their sizes. Which sums are reachable is forgotten but for an
-interval of each, and of all together::
+cap_g·d(h)`` and ``Δ_g`` the sum of their sizes. The relaxation keeps only an interval of each sum
+and an interval of the total::
 
     min  Σ_h S_h M_h − P Σ_g τ_g Δ_g − const
     s.t. M_h ≥ τ_g (a_g(h) + Δ_g),   Δ_g ∈ [least_g, most_g],   Σ_g Δ_g ∈ [fewest, largest]
@@ -18,8 +18,8 @@ at least (weak duality)
 
     Σ_gh y_gh τ_g a_g(h) + Σ_g min_{Δ_g} (τ_g (Σ_h y_gh − P) + λ) Δ_g − max_Σ λ·ΣΔ − const,
 
-an integer if y and λ are. But for λ it is a transportation problem: ``S_h`` leaves step h, and P
-is asked for at each worker; so the best y at λ = 0 is integral.
+an integer if y and λ are. At λ = 0 the best y solves a transportation problem with supply ``S_h``
+at step h and demand P at each worker, so it is integral.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.step.problem import Objective, StepProblem
 
-#: Most ways to place the heaviest required requests that are looked at.
+#: Largest number of placements of the heaviest required requests that are enumerated.
 _MAX_WAYS = 1024
 
 
@@ -56,37 +56,37 @@ def lower_bound(problem: StepProblem) -> int:
     - the admitted contribution is at most the U largest, so the imbalance ``G·M − Σ_g τ_g L_g`` is
       at least the lowest peak against the largest total, and never negative.
 
-    The heaviest requests that must be admitted are on some worker each, for all steps alike: the
-    bound is the least over all ways to place them. From it goes what placements are worth at most.
+    Each of the heaviest required requests stays on one worker at all steps: the bound is the
+    minimum over all ways to place them, less the largest possible benefit.
     """
     return _bound_of_loads(problem) - most_benefit(problem)
 
 
 def most_benefit(problem: StepProblem, slot_prices: Sequence[int] = ()) -> int:
-    """Return an integer that the benefit of no feasible assignment exceeds.
+    """Return an integer upper bound on the benefit of every feasible assignment.
 
     For any prices ``p_g >= 0`` of a slot, ``Σ_ig c_ig x_ig <= Σ_g p_g cap_g + Σ_ig (c_ig − p_g)
-    x_ig``, of which each request has the best worker's at most. Without prices also the sum of
-    each worker's ``cap_g`` largest is looked at.
+    x_ig``, and each request adds at most the term of its best worker. Without prices, the sum of
+    the ``cap_g`` largest benefits of each worker is a second bound.
 
     Parameters
     ----------
     problem : StepProblem
         Data.
     slot_prices : sequence of int
-        One per worker; all 0 if there is none.
+        One per worker; all 0 if empty.
 
     Raises
     ------
     InputError
-        If they are not as many as workers, or below 0.
+        If the number of prices differs from the number of workers, or a price is negative.
     """
     G = problem.num_workers
     if len(slot_prices) not in (0, G) or any(price < 0 for price in slot_prices):
         raise InputError("slot_prices", "not one price >= 0 per worker", "solve again")
     if problem.benefit is None or problem.num_admitted == 0:
         return 0
-    # In Python's integers: prices come from outside.
+    # Python integers, which cannot overflow: the prices come from an untrusted certificate.
     prices = list(slot_prices) or [0] * G
     is_open = (problem.capacity > 0).tolist()
     best = [
@@ -122,7 +122,7 @@ def _bound_of_loads(problem: StepProblem) -> int:
 
 
 def _ways_to_place_the_heaviest(problem: StepProblem, peak: IntArray) -> IntArray:
-    """Return what no peak is below for each way to place them, shape (ways, H+1)."""
+    """Return a lower bound on the peak for each placement, shape (ways, H+1)."""
     workers = np.flatnonzero(problem.capacity > 0)
     required = np.zeros(problem.num_requests, dtype=np.bool_)
     if problem.num_admitted == problem.num_requests:
@@ -138,7 +138,7 @@ def _ways_to_place_the_heaviest(problem: StepProblem, peak: IntArray) -> IntArra
         ways = len(peaks) * len(workers)
         if ways > _MAX_WAYS:
             break
-        # Every way so far, with this one on each of the workers.
+        # Extend every placement so far by this request on each worker.
         reached = loads + problem.contribution[i]
         peaks = np.maximum(peaks[:, None], reached * times).reshape(ways, -1)
         if ways * len(workers) <= _MAX_WAYS:
@@ -202,7 +202,7 @@ class IntervalRelaxation:
     pull : int
         ``P``.
     constant : int
-        What the objective subtracts whatever is admitted, or no more than that.
+        The part subtracted from the objective for every assignment, or an upper bound on it.
     """
 
     times: IntArray
@@ -221,19 +221,19 @@ class IntervalRelaxation:
         Parameters
         ----------
         flow : IntArray
-            Shape (G, K): ``y_gh >= 0``, its columns of sum ``S_h``.
+            Shape (G, K): ``y_gh >= 0``; column h sums to ``S_h``.
         price : int
             ``λ``.
 
         Raises
         ------
         InputError
-            If the flow is none.
+            If the shape, a sign or a column sum of the flow is wrong.
         """
         if flow.shape != self.times.shape or (flow < 0).any():
             raise InputError("flow", "negative or of another shape", "give one number >= 0 each")
         if (flow.sum(axis=0) != self.supply).any():
-            raise InputError("flow", "a column of another sum than its supply", "use all of it")
+            raise InputError("flow", "a column does not sum to its supply", "ship all of it")
         value = int((flow * self.times).sum()) - self.constant
         value -= price * (self.largest if price >= 0 else self.fewest)
         taken = flow.sum(axis=1).tolist()
@@ -244,10 +244,10 @@ class IntervalRelaxation:
 
 
 def interval_relaxation(problem: StepProblem) -> IntervalRelaxation | None:
-    """Return the relaxation of a step problem; None if its requests do not grow alike.
+    """Return the relaxation of a step problem; None if its requests grow by different amounts.
 
-    None as well for the objective ``gap``, for slots that stay empty while requests grow, and if
-    every look-ahead step weighs nothing.
+    Also None for the objective ``gap``, for requests that grow while slots stay empty, and if all
+    look-ahead steps have weight 0.
     """
     steps = np.flatnonzero(problem.weights)
     if problem.objective is Objective.GAP or len(steps) == 0:
@@ -272,7 +272,7 @@ def interval_relaxation(problem: StepProblem) -> IntervalRelaxation | None:
         times=times,
         speed=speed,
         least=least,
-        # Where even the least breaks a capacity there is no answer, and any bound is one.
+        # If the least sum already exceeds a capacity, the step is infeasible and any bound holds.
         most=np.maximum(most, least),
         fewest=_total(problem, sizes, np.argsort(sizes)),
         largest=_total(problem, sizes, np.argsort(-sizes)),
@@ -284,7 +284,7 @@ def interval_relaxation(problem: StepProblem) -> IntervalRelaxation | None:
 
 
 def _common_drift(contribution: IntArray) -> IntArray | None:
-    """Return ``d(h)`` with ``v_i(h) = s_i + d(h)`` for all i; None if requests differ in it."""
+    """Return ``d(h)`` with ``v_i(h) = s_i + d(h)`` for all i; None if there is no common one."""
     drift = contribution - contribution[:, :1]
     if len(drift) == 0:
         return np.zeros(contribution.shape[1], dtype=np.int64)
@@ -293,7 +293,7 @@ def _common_drift(contribution: IntArray) -> IntArray | None:
 
 
 def _total(problem: StepProblem, sizes: IntArray, order: IntArray) -> int:
-    """Sum of the sizes admitted if required requests go first, and then all in this order."""
+    """Total size admitted if required requests go first, then the others in this order."""
     if problem.required is not None:
         order = order[np.argsort(~problem.required[order], kind="stable")]
     return int(sizes[order[: problem.num_admitted]].sum())

@@ -1,32 +1,34 @@
-"""Proofs of a lower bound on the step program, and a verifier that knows the problem data only.
+"""Certificates of a lower bound on the step program, and a verifier that reads problem data only.
 
-A certificate covers problems whose look-ahead steps see the same loads and contributions up to
-common shifts (one step always does). Their objective is a multiple of
+A certificate covers problems whose loads and contributions are the same at every look-ahead step
+up to a common shift (always true for a single step). Their objective is a multiple of
 
     G·M − Σ_g b_g − T,
 
-with ``M`` the peak and ``T`` the admitted total. The verifier derives, in integers, a bound on it
-for every peak ``M`` that could beat the claim. For every price vector λ ≥ 0 on the requests,
+with ``M`` the peak and ``T`` the admitted total. For every peak ``M`` that could beat the claim,
+the verifier derives an integer bound. For every price vector λ ≥ 0 on the requests,
 
     T(M) ≤ Σ_i λ_i + Σ_g max { Σ_{i ∈ S} (s_i − λ_i) : |S| = cap_g, Σ_{i ∈ S} s_i ≤ M − b_g },
 
 since adding Σ_i λ_i (1 − times i is used) ≥ 0 to the total relaxes "at most once". With λ = 0 this
 is the sum of the largest reachable sums. If every request is admitted (then ``|S| ≤ cap_g``),
-``T`` is known, and a peak is excluded where less than ``T`` fits.
+``T`` is known, and a peak is excluded if the bound on the total is below ``T``.
 
-Where such bounds leave peaks, a certificate of kind ``"branches"`` divides the problem into cases
-(`closes_all`), each with further prices. One of kind ``"enumeration"`` leaves
-them to the verifier, which then searches by itself (`formulations.step.exhaustion`): each worker's
-subsets must be within the distance of its best that bound and claim leave, and no disjoint choice
-may exist. Small problems are searched placement by placement where that takes too long.
+If these bounds do not exclude every peak, the kind of the certificate decides:
 
-In such a case a worker either takes a request of a given size, and then the rest is a smaller
-problem of the same kind, or it takes none of that size. For prices λ >= 0 on the requests that are
-left, the total that fits under a peak M is at most
+- ``"branches"`` divides the problem into cases (`closes_all`), each with further prices.
+- ``"enumeration"`` leaves the rest to a search by the verifier (`formulations.step.exhaustion`).
+  It lists the subsets of each worker whose loss against the best subset is within the distance of
+  claim and bound, and shows that no disjoint choice exists. If this takes too long, a small
+  problem is searched placement by placement.
+
+A branch splits on a worker and a size. In one case the worker takes a request of this size, and
+the rest is a smaller problem of the same kind. In the other case it takes none. For prices λ >= 0
+on the remaining requests, the total that fits under a peak M is at most
 
     Σ_i λ_i + Σ_g max { Σ_{i ∈ S} (s_i − λ_i) : |S| = cap_g, Σ_{i ∈ S} s_i ≤ M − b_g, S allowed },
 
-where what is settled counts in ``b_g``. A claim is proven if this leaves no peak in any case.
+where ``b_g`` includes the requests already placed. The claim is proven if no case keeps a peak.
 """
 
 from bisect import bisect_left
@@ -62,13 +64,13 @@ class Branch:
     Parameters
     ----------
     num_workers, total_base, floor : int
-        ``G``; sum and largest of all workers' loads, with the requests that are settled.
+        ``G``; sum and maximum of all workers' loads, including the requests already placed.
     workers : list of int
         Index of each worker with a free slot.
     base, capacity : list of int
         Their loads and free slots.
     requests, sizes : IntArray
-        Shape (n,): indices of the requests that are left, and their sizes.
+        Shape (n,): indices of the remaining requests, and their sizes.
     barred : dict from int to frozenset of int
         Sizes that workers must not take, by index of the worker.
     peaks : IntArray
@@ -87,7 +89,7 @@ class Branch:
     peaks: IntArray
 
     def possible(self) -> "Branch":
-        """Leave out the peaks under which the slots cannot be filled, whoever is admitted."""
+        """Drop the peaks under which no choice of requests fills the slots."""
         below = np.concatenate([[0], np.cumsum(np.sort(self.sizes))])
         slots = sum(self.capacity)
         if slots > len(self.sizes):
@@ -100,12 +102,12 @@ class Branch:
         return replace(self, peaks=peaks)
 
     def below(self, target: int, total: IntArray | int) -> "Branch":
-        """Keep the peaks under which a total leaves the objective below the target."""
+        """Keep the peaks at which this admitted total gives an objective below the target."""
         values = self.num_workers * self.peaks - self.total_base - total
         return replace(self, peaks=self.peaks[values < target])
 
     def bounded(self, prices: IntArray, scale: int, target: int, work: WorkBudget) -> "Branch":
-        """Leave out the peaks that prices, one per request of the problem, exclude."""
+        """Drop the peaks that the bound at these prices (one per request) excludes."""
         if len(self.peaks) == 0 or not self.workers:
             return self
         own = prices[self.requests]
@@ -128,12 +130,12 @@ class Branch:
         return replace(self, peaks=self.peaks[fits]).below(target, total[fits] // scale)
 
     def divided(self, worker: int, size: int) -> tuple["Branch", "Branch"]:
-        """Return the cases in which a worker takes a request of a size, and in which it does not.
+        """Return two cases: the worker takes a request of this size, or it takes none.
 
         Raises
         ------
         InputError
-            If it has no free slot, or there is no such request.
+            If the worker has no free slot, or no request has this size.
         """
         found = np.flatnonzero(self.sizes == size)
         if worker not in self.workers or len(found) == 0:
@@ -165,12 +167,15 @@ def closes_all(
     scale: int,
     target: int,
 ) -> bool:
-    """Whether no peak is left in any case; cases come depth first, what is taken before the rest.
+    """Whether no peak remains in any case.
+
+    Cases come depth first; the case that takes the request precedes the case that does not.
 
     Raises
     ------
     InputError
-        If the cases are no binary tree with as many prices as they say, or take too much work.
+        If the cases do not form a binary tree, their price counts are wrong, or they exceed the
+        work limit.
     """
     work = WorkBudget()
     waiting = [branch]
@@ -193,7 +198,7 @@ def closes_all(
 
 
 def _malformed() -> InputError:
-    return InputError("certificate.cases", "no tree of cases with their prices", "solve again")
+    return InputError("certificate.cases", "cases and prices do not form a tree", "solve again")
 
 
 #: Largest sum of scaled sizes and prices: below it no 64-bit sum of the verifier wraps around.
@@ -206,36 +211,37 @@ _MAX_PLACED = 32
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is needed, beside the problem, to re-derive a lower bound.
+    """The multipliers and cases from which a lower bound is re-derived.
 
     Parameters
     ----------
     kind : str
-        ``"sums"``; ``"branches"``, with cases; or ``"enumeration"``: then the verifier has to
-        search as well. ``"shares"`` and ``"shares-search"`` likewise for all other problems,
-        windows first of all.
+        For problems with a common shift per look-ahead step (see the module): ``"sums"``,
+        ``"branches"`` (with cases) or ``"enumeration"`` (the verifier searches as well). For all
+        other problems: ``"shares"`` or ``"shares-search"`` (the verifier searches as well).
     bound : int
         The scaled objective claimed to be a lower bound.
     prices : tuple of tuple of int
         Price vectors, one entry per request, in units of ``1 / price_scale`` token.
     price_scale : int
-        See there.
+        Denominator of the prices.
     nodes : int
-        For ``"enumeration"``: nodes of the search that was exhausted, for the record.
+        For ``"enumeration"``: nodes of the solver's exhausted search; not used by the verifier.
     shares : tuple of tuple of Share
-        For ``"shares"`` and ``"shares-search"``: one tuple beside each price vector, in units of
-        ``1 / price_scale`` of the objective, as the prices then are
+        For ``"shares"`` and ``"shares-search"``: one tuple for each price vector. Shares and
+        prices are then in units of ``1 / price_scale`` of the objective
         (`formulations.step.share_bound`).
     admit_prices : tuple of int
-        For these kinds: one price on the number of admitted requests beside each vector.
+        For the same two kinds: one price on the number of admitted requests for each vector.
     cases : tuple of CaseRow
-        For these kinds: how many of the rounds each case has, in depth-first order, and into which
-        two it falls (`formulations.step.share_proof`); one case with all rounds if empty. For
-        ``"branches"``: how many of the price vectors, then worker, size and 0, or -1, 0 and 0
-        (`formulations.step.certificate`).
+        Cases in depth-first order. For the same two kinds: the number of rounds and the split of
+        each case (`formulations.step.share_proof`); if empty, one case with all rounds. For
+        ``"branches"``: the number of price vectors, then worker, size and 0, or -1, 0 and 0 for a
+        case that is not divided.
     slot_prices : tuple of int
-        For a problem with a benefit: one price >= 0 per worker, which bound what placements are
-        worth (`formulations.step.bound.most_benefit`); all else then is about the problem without.
+        For a problem with a benefit: one price >= 0 per worker, which bounds the benefit
+        (`formulations.step.bound.most_benefit`). All other fields then refer to the problem
+        without its benefit.
     """
 
     kind: str
@@ -275,7 +281,7 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
         return certificate.bound
     _check_form(problem, certificate)
     core = _Core(problem)
-    # Bounds are multiples of the multiplier, so a claim in between is rounded up.
+    # Objectives are multiples of the multiplier, so a claim between two of them is rounded up.
     target = -(-certificate.bound // core.multiplier) if core.multiplier else 0
     if core.multiplier == 0:
         proven = certificate.bound <= 0
@@ -292,7 +298,7 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
 
 
 def _closed_by_branches(core: "_Core", certificate: Certificate, target: int) -> bool:
-    """Whether the prices of the first case, and then those of all others, leave no peak."""
+    """Whether the prices of the first case, then those of all others, exclude every peak."""
     cases = certificate.cases or ((len(certificate.prices), -1, 0, 0),)
     (number, worker, size, none), *others = cases
     if core.admits_all:
@@ -389,7 +395,7 @@ class _Core:
 
     @property
     def first_peak(self) -> int:
-        """No peak below this is possible: base loads, and slots that must be filled."""
+        """Lower bound on the peak: from the base loads and the slots that must be filled."""
         spare = max(0, self.slots - len(self.sizes))
         forced = self.base + self.below[np.maximum(self.capacity - spare, 0)]
         return max(self.peak, int(forced.max(initial=0)))
@@ -400,12 +406,12 @@ class _Core:
         return int(self.below[-1] - self.below[len(self.sizes) - admitted])
 
     def closed_form(self, peak: int) -> int:
-        """Bound for this peak and all higher ones: it never falls as the peak rises."""
+        """Lower bound for this peak and all higher ones: it does not decrease with the peak."""
         room = int((peak - self.base).sum())
         return self.value(peak, min(room, self.largest_total))
 
     def least_peak_for_all(self) -> int:
-        """Least peak not excluded by room, or by more requests of some size than places."""
+        """Smallest peak at which room and request counts by size do not exclude a packing."""
         peaks = range(self.first_peak, self.first_peak + self.total_size)
         return self.first_peak + bisect_left(peaks, True, key=self._may_hold_all)
 
@@ -420,17 +426,17 @@ class _Core:
         return bool((places >= at_least).all())
 
     def largest_sum(self, peak: int) -> int:
-        """Largest sum of interest under a peak: no worker has more room or more requests."""
+        """Largest sum a worker can take under a peak, by its room and by its number of slots."""
         most = int(self.below[-1] - self.below[len(self.sizes) - int(self.capacity.max())])
         return min(peak - int(self.base.min()), most)
 
     def priced_sums(self, prices: IntArray, scale: int, limit: int) -> IntArray:
-        """Largest ``Σ (scale·s_i − λ_i)`` of c requests of sum <= x, for each c and x <= limit."""
+        """Return the largest ``Σ (scale·s_i − λ_i)`` of c requests of sum <= x, per c and x."""
         values = scale * self.sizes - prices
         return priced_sums(self.sizes, values, int(self.capacity.max()), limit)
 
     def total(self, table: IntArray, peaks: IntArray) -> IntArray:
-        """Sum each worker's entry under each peak; hugely negative where a slot stays empty."""
+        """Sum the workers' table entries under each peak; hugely negative if slots stay empty."""
         margins = np.minimum(peaks - self.base[:, None], table.shape[1] - 1)
         parts = table[self.capacity[:, None], margins]
         # Entries near the marker stand for "no such subset" and must not be summed into overflow.
@@ -440,7 +446,10 @@ class _Core:
 
 
 def _check_covered(problem: StepProblem) -> None:
-    """Refuse what has no one-dimensional core; extra constraints only raise the optimum."""
+    """Refuse a problem that does not reduce to one dimension.
+
+    Extra constraints are allowed: they only raise the optimum, so the bound stays valid.
+    """
     times = problem.time_weights
     steps = [h for h, weight in enumerate(problem.weights) if weight > 0] or [0]
     base = problem.base[:, steps]
@@ -466,7 +475,7 @@ def _check_covered(problem: StepProblem) -> None:
 
 
 def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] | None:
-    """Peaks not bounded by ``target``; None if they, or the tables, are too many."""
+    """Peaks whose bound stays below ``target``; None if peaks or table cells are too many."""
     if core.admits_all:
         return _left_of_packing(core, certificate, target)
     first = core.first_peak
@@ -474,7 +483,7 @@ def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] 
         return []
     if len(core.base) == 0:
         return None
-    # The closed form never falls.
+    # The closed form does not decrease: double the step, then bisect.
     low, high = first, first + 1
     while core.closed_form(high) < target:
         low, high = high, 2 * high - first + 1
@@ -493,14 +502,14 @@ def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] 
         prices = np.array(vector, dtype=np.int64)
         table = core.priced_sums(prices, scale, limit)
         total = core.total(table, open_peaks) + int(prices.sum())
-        # The total is an integer, so that its bound may be rounded down.
+        # The total is an integer, so its upper bound may be rounded down.
         bounds = core.num_workers * open_peaks - core.total_base - total // scale
         open_peaks = open_peaks[(bounds < target) & (total > UNREACHABLE)]
     return [p for p in open_peaks.tolist() if _nested_bound(core, reachable, p) < target]
 
 
 def _left_of_packing(core: _Core, certificate: Certificate, target: int) -> list[int] | None:
-    """Return the largest peak below the claim if all requests may fit under it; else nothing."""
+    """Return the largest peak below the claim if all requests may fit under it, else []."""
     least = -(-(target + core.total_base + core.total_size) // core.num_workers)
     peak = least - 1
     if peak < core.least_peak_for_all():
@@ -513,7 +522,7 @@ def _left_of_packing(core: _Core, certificate: Certificate, target: int) -> list
     for vector in certificate.prices:
         prices = np.array(vector, dtype=np.int64)
         table = core.priced_sums(prices, certificate.price_scale, limit)
-        # Where all are admitted a worker may take fewer than it has slots.
+        # If all requests are admitted, a worker may take fewer requests than it has slots.
         table = np.maximum.accumulate(table, axis=0)
         total = int(core.total(table, np.array([peak]))[0]) + int(prices.sum())
         if total // certificate.price_scale < core.total_size:
@@ -524,7 +533,7 @@ def _left_of_packing(core: _Core, certificate: Certificate, target: int) -> list
 def _none_beats(
     core: _Core, certificate: Certificate, target: int, left: list[int] | None
 ) -> bool:
-    """Whether a search through all that could beat the claim finds nothing."""
+    """Whether an exhaustive search finds no placement that beats the claim."""
     try:
         if left is not None and not core.admits_all:
             work = WorkBudget()
@@ -542,7 +551,10 @@ def _none_beats(
 def _beaten_under(
     core: _Core, certificate: Certificate, target: int, peak: int, work: WorkBudget
 ) -> bool:
-    """Whether disjoint subsets under this peak beat the claim, at the prices that allow fewest."""
+    """Whether disjoint subsets under this peak beat the claim.
+
+    The search uses the price vector with the smallest budget, which leaves the fewest subsets.
+    """
     needed = core.value(peak, 0) - target + 1
     limit = core.largest_sum(peak)
     options = [(np.zeros_like(core.sizes), 1)]
@@ -552,7 +564,7 @@ def _beaten_under(
         table = core.priced_sums(prices, scale, limit)
         total = int(core.total(table, np.array([peak]))[0]) + int(prices.sum())
         budget = total - scale * needed
-        # Budgets of different scales compare in tokens.
+        # Compare budgets of different scales in tokens.
         if chosen is None or budget * chosen[2] < chosen[3] * scale:
             chosen = (prices, table, scale, budget)
     assert chosen is not None
@@ -569,7 +581,11 @@ def _beaten_under(
 
 
 def _nested_bound(core: _Core, reachable: IntArray, peak: int) -> int:
-    """Bound one peak by nested thresholds: of single slots beside reachable sums, and of all."""
+    """Bound the objective at one peak by greedy totals under nested thresholds.
+
+    One total covers all slots. The other covers the workers with one slot, and the reachable sums
+    cover the rest.
+    """
     single = core.capacity == 1
     margins = peak - core.base
     slots = np.repeat(margins - core.below[core.capacity - 1], core.capacity)
@@ -584,7 +600,10 @@ def _nested_bound(core: _Core, reachable: IntArray, peak: int) -> int:
 
 
 def _largest_nested_total(ascending: IntArray, thresholds: IntArray) -> int | None:
-    """Largest total of distinct requests, one below each threshold (greedy); None if none."""
+    """Largest total of distinct requests, one under each threshold (greedy).
+
+    None if some threshold gets no request.
+    """
     fitting: list[int] = []
     following = 0
     total = 0

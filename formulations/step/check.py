@@ -1,6 +1,6 @@
-"""The checker of step solutions, and the oracle that tries them all.
+"""The checker of step solutions, and a brute-force oracle.
 
-Both know the problem data and nothing of any solver.
+Both read the problem data only and share no code with the solvers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ def plain_loads(problem: StepProblem, assignment: Sequence[int | None]) -> list[
 def plain_objective(problem: StepProblem, loads: list[list[int]]) -> int:
     """Return the scaled objective of loads ``[g][h]`` [tokens], in Python's own integers.
 
-    Without what the placements are worth, see `plain_benefit`.
+    The benefit is not subtracted, see `plain_benefit`.
     """
     speeds = problem.time_weights.tolist()
     total = 0
@@ -79,7 +79,7 @@ def plain_objective(problem: StepProblem, loads: list[list[int]]) -> int:
 
 
 def plain_benefit(problem: StepProblem, assignment: Sequence[int | None]) -> int:
-    """Return what an assignment's placements are worth, in units of the scaled objective."""
+    """Return the total benefit of an assignment, in units of the scaled objective."""
     if problem.benefit is None:
         return 0
     rows: list[list[int]] = problem.benefit.tolist()
@@ -115,7 +115,7 @@ def _required_violations(problem: StepProblem, assignment: Sequence[int | None])
     return {f"required[{i}]": 1 for i, flag in enumerate(flags) if flag and assignment[i] is None}
 
 
-#: Most assignments ``(G+1)^N`` looked through.
+#: Largest number of assignments ``(G+1)^N`` that are enumerated.
 MAX_ASSIGNMENTS = 2_000_000
 
 
@@ -158,9 +158,9 @@ def check_size(problem: StepProblem) -> None:
 def assignments(
     problem: StepProblem,
 ) -> Iterator[tuple[list[int | None], list[list[int]]]]:
-    """Yield the assignments that respect slots and full use, smallest first, and their loads.
+    """Yield each assignment that respects the slots and fills them, with its loads.
 
-    Both lists are the same objects every time, changed in place.
+    Assignments come in lexicographic order. Both lists are reused and changed in place.
     """
     free = problem.capacity.tolist()
     loads: list[list[int]] = problem.base.tolist()

@@ -1,6 +1,6 @@
-"""Plain searches behind a certificate: that no placement beats a claim, by trying all that could.
+"""Exhaustive searches of the verifier: they show that no placement beats a claimed bound.
 
-They share no code with the solvers, take integers only, and give up at a stated amount of work.
+They share no code with the solvers, take integers only, and stop at a fixed work limit.
 Bounds on one worker are made of `priced_sums`, the largest values of requests by number and sum.
 """
 
@@ -13,20 +13,20 @@ import numpy as np
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 
-#: Steps of one search: requests looked at, and columns or states visited (ten seconds).
+#: Limit on search steps: requests, columns or states visited (about ten seconds).
 WORK_LIMIT = 40_000_000
-#: No subset of these requests exists, in a table of priced sums.
+#: Marks table entries of priced sums for which no subset exists.
 _NONE = -(1 << 59)
 
 
 class WorkBudget:
-    """Counts steps, and raises beyond the limit."""
+    """Counts search steps and raises an error beyond the limit."""
 
     def __init__(self, limit: int = WORK_LIMIT) -> None:
         self._left = limit
 
     def spend(self, steps: int = 1) -> None:
-        """Count some steps.
+        """Add to the number of search steps.
 
         Raises
         ------
@@ -44,7 +44,7 @@ class WorkBudget:
 
 @dataclass(frozen=True)
 class PricedWorkers:
-    """Workers under one peak and prices; values are scaled sizes less prices.
+    """The open workers at one peak and price vector; a value is a scaled size less its price.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class PricedWorkers:
     table: IntArray
 
     def best(self, worker: int) -> int:
-        """Largest value of a subset of this worker."""
+        """Largest value of a subset that fits this worker."""
         return self._reach(self.capacity[worker], self.margins[worker])
 
     def _reach(self, count: int, room: int) -> int:
@@ -73,7 +73,7 @@ class PricedWorkers:
         return int(self.table[count, min(room, self.table.shape[1] - 1)])
 
     def near_best(self, worker: int, least: int, work: WorkBudget) -> Iterator[tuple[int, int]]:
-        """Yield value and bits of every subset of this worker that is worth ``least`` or more."""
+        """Yield value and bit set of every subset of this worker of value ``least`` or more."""
         ending = (0, self.margins[worker], 0, len(self.sizes))
         stack = [(self.capacity[worker], *ending)]
         while stack:
@@ -90,7 +90,7 @@ class PricedWorkers:
 
 
 class _Column(NamedTuple):
-    """A subset of one worker: what it costs, its requests as bits, and the sum of their prices."""
+    """A subset of one worker: its cost, its requests as a bit set, and the sum of their prices."""
 
     worker: int
     cost: int
@@ -101,8 +101,8 @@ class _Column(NamedTuple):
 def has_disjoint_choice(workers: PricedWorkers, budget: int, work: WorkBudget) -> bool:
     """Whether disjoint subsets, one for each worker, cost at most ``budget``.
 
-    A subset costs what it is worth less than its worker's best, and a request left over its price.
-    The worker or the request with the fewest subsets is served first.
+    The cost of a subset is its worker's best value less its own; an unused request costs its
+    price. The search branches on the worker or request with the fewest subsets.
     """
     columns = []
     for g in range(len(workers.margins)):
@@ -122,7 +122,7 @@ def _choose(
     budget: int,
     work: WorkBudget,
 ) -> bool:
-    """Serve the remaining ``workers`` (bits) from these columns, all disjoint from ``used``."""
+    """Whether the remaining ``workers`` (bits) can choose among columns disjoint from ``used``."""
     left_over = sum(price for i, price in enumerate(prices) if not used >> i & 1)
     if workers.bit_count() <= 1:
         work.spend(len(columns) + len(prices))
@@ -134,7 +134,7 @@ def _choose(
         return False
     wasted = [i for i, price in enumerate(prices) if price > spare and not used >> i & 1]
     served = [[c for c in columns if c.worker == g] for g in _bits(workers)]
-    # A request that no subset has is paid for in what is spare.
+    # Requests in no column are already charged in the spare budget.
     dear = ([c for c in columns if c.members >> i & 1] for i in wasted)
     served += [serving for serving in dear if serving]
     work.spend(len(columns) * len(served) // 8)
@@ -157,7 +157,7 @@ def _affordable(
     budget: int,
     work: WorkBudget,
 ) -> tuple[list[_Column], int]:
-    """Drop the columns that leave too little for the others; return what is spare, or less than 0.
+    """Drop the columns that exceed the budget; return the spare budget, negative if exhausted.
 
     Every other worker costs at least its cheapest column, and a request in no column its price.
     """
@@ -211,7 +211,7 @@ def placement_beats(
     admitted = min(len(descending), sum(free for _, free in start))
 
     def bound(state: tuple[tuple[int, int], ...], left: int, depth: int) -> int:
-        """No peak is lower than that so far, and no total higher than room or requests allow."""
+        """Lower bound: the peak so far, and the largest total that room and requests allow."""
         peak = max([floor, *(load for load, _ in state)])
         total = sum(load for load, _ in state) - base
         room = sum(peak - load for load, free in state if free > 0)
@@ -236,13 +236,13 @@ def placement_beats(
 def _with_request(
     state: tuple[tuple[int, int], ...], size: int
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield the states after a worker takes a request; equal workers once."""
+    """Yield the states after some worker takes the request; equal workers yield one state."""
     for k, (load, free) in enumerate(state):
         if free > 0 and (k == 0 or state[k - 1] != state[k]):
             yield tuple(sorted((*state[:k], (load + size, free - 1), *state[k + 1 :])))
 
 
-#: Less than any sum of values: no such subset.
+#: Less than any sum of values: marks a subset that does not exist.
 UNREACHABLE = -(1 << 60)
 
 
@@ -259,13 +259,13 @@ def priced_sums(sizes: IntArray, values: IntArray, most: int, limit: int) -> Int
     Returns
     -------
     IntArray
-        Shape (most + 1, limit + 1); around `UNREACHABLE` where there are no such requests.
+        Shape (most + 1, limit + 1); near `UNREACHABLE` if no subset exists.
     """
     best = np.full((most + 1, limit + 1), UNREACHABLE, dtype=np.int64)
     best[0] = 0
     for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
         if size <= limit:
-            # The right-hand side is computed in full before it is stored: each request once.
+            # Computed in full before it is stored, so each request is used at most once.
             extended = best[:-1, : limit + 1 - size] + value
             np.maximum(best[1:, size:], extended, out=best[1:, size:])
     return best

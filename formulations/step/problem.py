@@ -1,4 +1,4 @@
-"""Data, answer and words of the BF-IO step program: a decode step of synchronised workers."""
+"""Data and result of the BF-IO step program: a decode step of synchronised workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ DISCOUNT_SCALE = 10**6
 MAX_OBJECTIVE = 2**62
 
 _REQUIRED_KEYS = ("capacity", "base", "contribution")
-#: ``provenance`` says where a problem comes from; it is not read.
+#: ``provenance`` documents the source of a problem; it is ignored.
 _OPTIONAL_KEYS = (
     "discount",
     "objective",
@@ -56,7 +56,7 @@ class Objective(StrEnum):
 
 
 class StepState(Protocol):
-    """What of a policy's view of a step makes its program: `bfio.DecodeState` has it."""
+    """The attributes of a policy's state that define the step program; see `bfio.DecodeState`."""
 
     @property
     def free_slots(self) -> IntArray:
@@ -75,10 +75,10 @@ class StepState(Protocol):
         """Shape (G,): integer time per token of unequal workers."""
 
     def window_loads(self, columns: int) -> IntArray:
-        """Return the loads without new admissions over so many steps, shape (G, H+1) [tokens]."""
+        """Return the loads without new admissions over these steps, shape (G, H+1) [tokens]."""
 
     def token_capacity(self, columns: int) -> IntArray | None:
-        """Return the most tokens that a worker is to hold over so many steps, shape (G,)."""
+        """Return each worker's token limit over this many steps, shape (G,)."""
 
 
 @known_fields
@@ -113,10 +113,10 @@ class StepProblem(ProblemData):
     admit : int, optional
         Exact number of requests to admit, at most the default ``U = min(N, Σ capacity)``.
     benefit : IntArray, optional
-        Shape (N, G), >= 0: what placing request i on worker g is worth, in units of the scaled
-        objective, from which it is taken off; with fractional discounts ``scale`` times as much
-        as in tokens. A prefix that a worker holds saves prefill: μ times the tokens saved, times
-        ``scale``. One that is 0 everywhere is none.
+        Shape (N, G), >= 0: benefit of placing request i on worker g, subtracted from the scaled
+        objective; with fractional discounts it is ``scale`` times the benefit in tokens. Example:
+        a prefix cached on a worker saves prefill, worth μ times the tokens saved, times
+        ``scale``. An all-zero benefit counts as None.
 
     Raises
     ------
@@ -197,7 +197,7 @@ class StepProblem(ProblemData):
         return loads
 
     def objective_value(self, assignment: Sequence[int | None]) -> int:
-        """Return the scaled integer objective of an assignment, its benefit taken off."""
+        """Return the scaled integer objective of an assignment, less its benefit."""
         return self._objective_of_loads(self.loads(assignment)) - self.benefit_of(assignment)
 
     def benefit_of(self, assignment: Sequence[int | None]) -> int:
@@ -207,7 +207,7 @@ class StepProblem(ProblemData):
         return sum(int(self.benefit[i, g]) for i, g in enumerate(assignment) if g is not None)
 
     def without_benefit(self) -> Self:
-        """Return the same step with no benefit of any placement."""
+        """Return the same step without benefits."""
         return self if self.benefit is None else replace(self, benefit=None)
 
     def _objective_of_loads(self, loads: IntArray) -> int:
@@ -232,12 +232,12 @@ class StepProblem(ProblemData):
         admit: int | None = None,
         benefit: IntArray | None = None,
     ) -> Self:
-        """Return the step program (IO) of what a policy sees.
+        """Return the step program (IO) of a policy's state.
 
         Parameters
         ----------
         state : StepState
-            The step: what a policy is called with, and ``view.state`` of an observer of a run.
+            The step: the argument of a policy, or ``view.state`` in an observer of a run.
         look_ahead : int
             ``H``; a state with fewer than ``H + 1`` columns shortens the window.
         gamma : Fraction or int
@@ -247,8 +247,8 @@ class StepProblem(ProblemData):
         admit : int, optional
             Exact number of requests to admit, by default all that fit.
         benefit : IntArray, optional
-            Shape (N, G): what each placement is worth [tokens of the objective]; it is brought to
-            the scale of the discount here.
+            Shape (N, G): benefit of each placement [tokens of the objective], before scaling by
+            the discount.
         """
         columns = min(look_ahead + 1, state.projected_loads.shape[1])
         weights, scale = geometric_weights(Fraction(gamma), columns)
@@ -323,7 +323,7 @@ class StepProblem(ProblemData):
         return tuple(integer(w, f"discount[{h}]") for h, w in enumerate(weights))
 
     def _checked_benefit(self, N: int, G: int) -> IntArray | None:
-        """Return the benefit; None for one of zeros as well."""
+        """Return the validated benefit; None if it is missing or all zero."""
         if self.benefit is None:
             return None
         most = min(MAX_OBJECTIVE, MAX_TOKENS * self.scale)
@@ -375,14 +375,14 @@ def discount_weights(discount: object) -> tuple[tuple[int, ...], int]:
 def _scaled_benefit(
     benefit: object, weights: tuple[int, ...], scale: int
 ) -> tuple[tuple[int, ...], int, list[list[int]]]:
-    """Bring the benefit of a document, in units of the objective, to the scale of the discount.
+    """Scale the benefit of a document from units of the objective to the scale of the discount.
 
-    One that is fractional makes the scale `DISCOUNT_SCALE`, as fractional discounts do.
+    A fractional benefit makes the scale `DISCOUNT_SCALE`, as fractional discounts do.
 
     Returns
     -------
     tuple of (tuple of int, int, list of list of int)
-        Weights and scale, larger where need be, and the benefit times the scale.
+        Weights, scale (both raised if the benefit is fractional), and the benefit times the scale.
     """
     exact = [
         [exact_rational(b, f"benefit[{i}][{g}]") for g, b in enumerate(check_list(row, where))]
@@ -402,7 +402,7 @@ def _scaled_benefit(
 
 
 def _written(value: Fraction) -> int | str:
-    """Return a whole number as such, any other as text."""
+    """Return a whole number as an integer, any other as text."""
     return int(value) if value.denominator == 1 else str(value)
 
 
@@ -424,7 +424,7 @@ class StepResult(ProgramResult[Assignment]):
     assignment : tuple of (int or None), optional
         Worker of each request, None for one that keeps waiting.
     tie_rule : TieRule
-        Which of several optima this is.
+        How ties between optima were broken.
     """
 
     solution_fields = ("assignment",)
@@ -438,13 +438,13 @@ class StepResult(ProgramResult[Assignment]):
         return document if self.scale == 1 else document | {"scale": self.scale}
 
     def solution_text(self) -> str:
-        """Return who goes where."""
+        """Return the assignment in one line."""
         assert self.assignment is not None
         return assignment_text(self.assignment)
 
 
 def assignment_text(assignment: Assignment) -> str:
-    """Return who goes where."""
+    """Return an assignment in one line."""
     placed = [f"{i}->{g}" for i, g in enumerate(assignment) if g is not None]
     return "request->worker: " + (", ".join(placed) or "none admitted")
 

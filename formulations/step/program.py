@@ -25,9 +25,9 @@ Constraints
     (6) token_capacity[g,h]   L_g(h) ≤ κ_g                    (optional)
     (7) required[i]           Σ_g x[i,g] = 1 for requests that must start now (optional)
 
-M and m are bounded, so that every variable is a bounded integer and CP-SAT takes the program. The
-bounds also keep HiGHS honest: without them it reports a false optimum on a known instance with
-loads of 10^7 tokens (tests/formulations/test_false_optimum.py).
+M and m are bounded, so that every variable is a bounded integer and CP-SAT accepts the program.
+The bounds also prevent an error of HiGHS: without them it reports a false optimum on an instance
+with loads of 10^7 tokens (tests/formulations/test_false_optimum.py).
 """
 
 from typing import Any
@@ -53,7 +53,7 @@ def build(problem: StepProblem, model: Any = None) -> Any:
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     model = pyo.ConcreteModel(name="step") if model is None else model
     model.requests = pyo.RangeSet(0, problem.num_requests - 1)
@@ -98,7 +98,7 @@ def build(problem: StepProblem, model: Any = None) -> Any:
 
 
 def add_times(model: Any, problem: StepProblem, prefix: str = "") -> Any:
-    """Add what the times of the workers make: peaks, and floors for the gap, (4) and (5).
+    """Add the peaks (4), for the gap also the floors (5), and return the objective.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def add_times(model: Any, problem: StepProblem, prefix: str = "") -> Any:
     problem : StepProblem
         Loads, weights and objective.
     prefix : str
-        Of all names that are added.
+        Prefix of all names that are added.
 
     Returns
     -------

@@ -1,27 +1,28 @@
-"""Bounds on a step with a look-ahead window, by shares of its peaks: the proof and its verifier.
+"""Lower bounds on a step with a look-ahead window, by shares of its peaks.
 
 Write ``t_g(h)`` for the time of worker g at look-ahead step h under some decision, ``P(h)`` for
-the largest of them, and ``l(h) <= P(h)`` for a floor that no decision of interest is below. Let
-workers hold shares ``π_g(θ) >= 0`` of each level ``θ > l(h)`` that sum to one at most. Then
+the largest of them, and ``l(h) <= P(h)`` for a floor that holds for every decision of interest.
+Let each worker hold a share ``π_g(θ) >= 0`` of each level ``θ > l(h)``; the shares of a level sum
+to at most one. Then
 
     1[P(h) >= θ]  >=  Σ_g π_g(θ) · 1[t_g(h) >= θ],
 
-for if the left-hand side is 0 so is every term on the right. Summed over the levels,
+since every term on the right is 0 if the left-hand side is. Summed over the levels,
 
     P(h)  >=  l(h) + Σ_g Σ_{l(h) < θ <= t_g(h)} π_g(θ),
 
-whose right-hand side is a sum over workers, each of its own requests only. With prices ``λ_i`` on
-the requests (>= 0 unless request i must be admitted) and ``μ`` on the number of admitted ones,
-the program falls apart into one choice of requests per worker:
+whose right-hand side is a sum over workers, each term a function of this worker's requests. With
+prices ``λ_i`` on the requests (>= 0 unless request i must be admitted) and ``μ`` on the number of
+admitted requests, the program decomposes into one choice of requests per worker:
 
     J  >=  constant − Σ_i λ_i − μ·U
            + Σ_g min_S { cost of the levels that S reaches on g − weight of S in the total
                          + Σ_{i in S} λ_i + μ·|S| }.
 
-Requests that differ by their size only (most rows of a window do, but for one shift per step) are
-exchanged for their sum: one table of the best priced value of c requests of each sum answers the
-inner minimum. The others, such as requests that end inside the window, are tried one set after
-the other; such a set, with the number of the others, is a *mode* of its worker.
+*Common* requests differ in size only (most rows of a window are equal up to this shift). For them,
+a table of the best priced value of c requests of each sum gives the inner minimum. All other
+requests, such as requests that end inside the window, are the *own* ones: their sets are
+enumerated. A set of own requests and a number of common ones is a *mode* of its worker.
 
 For the gap the troughs are peaks of the negated times: steps ``H + 1 + h``.
 """
@@ -38,15 +39,15 @@ from formulations.errors import InputError
 from formulations.step.bound import most_benefit, peak_bounds
 from formulations.step.problem import Objective, StepProblem
 
-#: A share: step, worker, the level above which and the last level to which it is held, weight.
+#: A share: step, worker, lower level (exclusive), upper level (inclusive), weight.
 Share = tuple[int, int, int, int, int]
 
 _UNREACHABLE = -(1 << 61)
-#: Nothing above this is a sum of values; `_UNREACHABLE` plus any such sum stays below it.
+#: Real sums of values lie above this; `_UNREACHABLE` plus any sum of values stays below.
 REACHABLE = -(1 << 60)
-#: Largest scaled objective and largest total of prices: no 64-bit sum wraps around.
+#: Largest scaled objective and largest total of prices, so that no 64-bit sum overflows.
 MAX_VALUE = 1 << 58
-#: Most modes of all workers.
+#: Largest number of modes of all workers together.
 _MAX_MODES = 1 << 17
 
 
@@ -57,7 +58,7 @@ class ShareRound:
     Parameters
     ----------
     shares : tuple of Share
-        Their weights of one level sum to at most what the objective pays for it.
+        At each level, their weights sum to at most the objective's weight of the peak.
     prices : tuple of int
         One per request, in the order of the problem.
     admit_price : int
@@ -71,20 +72,20 @@ class ShareRound:
 
 @dataclass
 class Mode:
-    """One way to use a worker: which requests of a kind of their own, and how many others.
+    """One way to use a worker: a set of own requests and a number of common requests.
 
     Parameters
     ----------
     worker : int
         Index.
     own : tuple of int
-        Requests with rows of their own that it takes.
+        The own requests that the worker takes.
     count : int
-        How many of the others.
+        Number of common requests that it takes.
     loads : IntArray
-        Shape (H+1,): load but for the sizes of the others [tokens].
+        Shape (H+1,): load without the sizes of the common requests [tokens].
     low, high : int
-        Sums of the others' sizes of interest [tokens]; none if ``low > high``.
+        Range of the sum of the common sizes ("box") [tokens]; empty if ``low > high``.
     """
 
     worker: int
@@ -95,11 +96,11 @@ class Mode:
     high: int
 
     def copy(self) -> "Mode":
-        """Return another one with the same box."""
+        """Return a copy, whose box can shrink independently."""
         return replace(self)
 
     def part(self, step: int, level: int, *, high: bool) -> "Mode":
-        """Return this mode with its load at a step above a level, or not above it."""
+        """Return this mode restricted to loads above a level at a step, or at most this level."""
         sums = level - int(self.loads[step])
         if high:
             return replace(self, low=max(self.low, sums + 1))
@@ -108,7 +109,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Windows:
-    """A step problem as shares see it; see the module.
+    """A step problem with its requests split into common and own ones; see the module docstring.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ class Windows:
     growth : IntArray
         Shape (H+1,): ``c(h)`` of the requests with ``v_i(h) = s_i + c(h)`` [tokens].
     common, own : IntArray
-        Indices of those requests, ascending by size, and of all others.
+        Indices of the common requests, ascending by size, and of the own requests.
     """
 
     problem: StepProblem
@@ -127,7 +128,7 @@ class Windows:
 
     @classmethod
     def of(cls, problem: StepProblem) -> "Windows":
-        """Split the requests: the most frequent shift is the common one, of the oldest if tied."""
+        """Split the requests by the most frequent shift; a tie goes to the oldest request's."""
         shifts = problem.contribution - problem.contribution[:, :1]
         if len(shifts) == 0:
             nobody = np.empty(0, dtype=np.int64)
@@ -147,12 +148,12 @@ class Windows:
 
     @property
     def counts_peaks(self) -> bool:
-        """Whether the total is in the objective beside the peaks."""
+        """Whether the objective also contains the total load."""
         return self.problem.objective is Objective.IMBALANCE
 
     @property
     def pays(self) -> IntArray:
-        """What the objective pays per unit of each peak, and trough for the gap."""
+        """Objective weight of each peak; for the gap, also of each trough."""
         weights = np.array(self.problem.weights, dtype=np.int64)
         if self.problem.objective is Objective.IMBALANCE:
             return self.problem.num_workers * weights
@@ -162,14 +163,14 @@ class Windows:
 
     @property
     def total_weights(self) -> IntArray:
-        """Shape (H+1,): weight of the total time of each step, subtracted; 0 if it has none."""
+        """Shape (H+1,): weight of the total time subtracted at each step; 0 if there is none."""
         weights = np.array(self.problem.weights, dtype=np.int64)
         return weights if self.counts_peaks else np.zeros_like(weights)
 
     def times(self, worker: int | IntArray, loads: IntArray) -> IntArray:
-        """Return the times of loads of shape (..., H+1), with negated ones behind for the gap.
+        """Return the times of loads of shape (..., H+1); for the gap, their negatives follow.
 
-        Of one worker, or of one for each row.
+        ``worker`` is one worker, or one per row of the loads.
         """
         times: IntArray = loads * self.problem.time_weights[worker, None]
         if self.problem.objective is Objective.GAP:
@@ -177,7 +178,7 @@ class Windows:
         return times
 
     def modes(self) -> list[Mode]:
-        """Return every way to use each open worker within its slots and tokens."""
+        """Return every mode of each open worker within its slots and token capacity."""
         below = np.concatenate([[0], np.cumsum(self.sizes)])
         found = []
         for worker, slots in enumerate(self.problem.capacity.tolist()):
@@ -190,7 +191,7 @@ class Windows:
         return found
 
     def _choices(self, slots: int) -> Iterator[tuple[tuple[int, ...], int]]:
-        """Yield which own requests and how many others a worker with these slots may take."""
+        """Yield the own requests and the number of common ones that fit these slots."""
         fills = self.problem.num_admitted == int(self.problem.capacity.sum())
         for taken in range(min(slots, len(self.own)) + 1):
             least = slots - taken if fills else 0
@@ -210,9 +211,9 @@ class Windows:
         return Mode(worker, own, count, loads, int(below[count]), high)
 
     def narrowed(self, modes: list[Mode], claim: int) -> list[Mode]:
-        """Return the modes without the highest sums, at which one worker alone costs the claim.
+        """Cut the sums at which one worker's times alone raise the objective to the claim.
 
-        What all admit in total is at most the largest weights, each at the slowest slots.
+        The admitted total is at most the largest contributions, matched to the slowest slots.
         """
         problem = self.problem
         workers = set(np.flatnonzero(problem.capacity > 0).tolist())
@@ -226,7 +227,7 @@ class Windows:
         floors = self.floors(modes)
 
         def costs_less(chosen: list[Mode], sums: IntArray) -> BoolArray:
-            """Whether each mode costs less than the claim at its sum."""
+            """Whether the bound of each mode at its sum is below the claim."""
             times = self.times(*_stacked(chosen, sums))
             less: BoolArray = np.maximum(floors, times) @ self.pays < limit
             return less
@@ -245,7 +246,7 @@ class Windows:
         return modes
 
     def floors(self, modes: list[Mode]) -> IntArray:
-        """Return levels that no peak is below: of closed workers, and of what modes leave."""
+        """Return lower bounds on the peaks, from closed workers and from the remaining modes."""
         problem = self.problem
         closed = np.flatnonzero(problem.capacity == 0)
         workers, lowest = _stacked(modes, np.array([m.low for m in modes]))
@@ -259,29 +260,29 @@ class Windows:
 
 
 def _stacked(modes: list[Mode], sums: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the workers of modes and their loads with a sum each, shapes (M,) and (M, H+1)."""
+    """Return the workers of modes, and their loads plus one sum each: (M,) and (M, H+1)."""
     workers = np.array([m.worker for m in modes])
     return workers, np.stack([m.loads for m in modes]) + sums[:, None]
 
 
 @dataclass
 class PricedRound:
-    """One round's costs: what each mode pays at each of its sums.
+    """The costs of each mode at each of its sums, for one round of shares and prices.
 
     Parameters
     ----------
     windows : Windows
         Problem.
     scale : int
-        Units of shares, prices and costs to one of the objective.
+        Units of shares, prices and costs per unit of the objective.
     shares : ShareRound
         Shares and prices.
     floors : IntArray
-        Levels that no peak is below.
+        Lower bounds on the peaks.
     claim : int
         The bound to prove.
     reach : int
-        Largest sum of interest.
+        Largest sum of common sizes in any box.
     """
 
     windows: Windows
@@ -294,7 +295,7 @@ class PricedRound:
     held: dict[int, IntArray] = field(default_factory=dict)
 
     def paid(self, peaks: IntArray) -> int:
-        """Return the objective with these peaks, but for what admitted requests add to it."""
+        """Return the objective at these peaks, without the total of admitted requests."""
         return int((self.windows.pays * peaks).sum()) - self._before
 
     @cached_property
@@ -305,13 +306,13 @@ class PricedRound:
         return int((self.windows.total_weights * times).sum())
 
     def constant(self) -> int:
-        """Return what is paid whoever goes where, less what prices give back."""
+        """Return the part of the bound that does not depend on the assignment."""
         admitted = self.windows.problem.num_admitted
         returned = sum(self.shares.prices) + self.shares.admit_price * admitted
         return self.scale * self.paid(self.floors) - returned
 
     def values(self, worker: int) -> IntArray:
-        """Priced value of each common request on a worker, but for its growth."""
+        """Priced value of each common request on a worker, without its growth."""
         windows = self.windows
         tau = int(windows.problem.time_weights[worker])
         prices = np.array(self.shares.prices, dtype=np.int64)[windows.common]
@@ -329,10 +330,10 @@ class PricedRound:
         return self._paid_for_levels(mode) + fixed
 
     def _paid_for_levels(self, mode: Mode) -> IntArray:
-        """Return what the levels that a mode reaches cost at each of its sums.
+        """Return the cost of the levels that a mode reaches, at each of its sums.
 
-        Each share is linear in the sum between two kinks, so what it adds is written down there,
-        as second differences.
+        Each share is piecewise linear in the sum with two kinks, so its cost is stored as second
+        differences at the kinks.
         """
         problem = self.windows.problem
         step, above, to, weight = self._held(mode.worker)
@@ -343,7 +344,7 @@ class PricedRound:
         number = mode.high - mode.low + 1
         bends = np.zeros(number + 1, dtype=np.int64)
         bends[:2] = weight @ first, -(weight @ first)
-        # A share of a trough grows by the negative of one of the peak of negated levels.
+        # A trough is a peak of negated times: mirror its levels and negate its slope.
         begin, end = np.where(falls, -to, above), np.where(falls, -above, to)
         gain = np.where(falls, -weight, weight)
         for level, slope in ((begin, gain), (end, -gain)):
@@ -355,9 +356,9 @@ class PricedRound:
         return np.cumsum(np.cumsum(bends))[:number]
 
     def _held(self, worker: int) -> IntArray:
-        """Return what a worker holds above floors, shape (4, number of shares).
+        """Return the shares of a worker above the floors, shape (4, number of shares).
 
-        Rows are steps, levels above which, levels to which, and weights.
+        Rows are step, lower level, upper level and weight.
         """
         if not self.held:
             rows: dict[int, list[tuple[int, ...]]] = {}
@@ -372,7 +373,7 @@ class PricedRound:
         return self.held[worker]
 
     def table(self, worker: int) -> IntArray:
-        """Best priced value of each number of common requests and sum; hugely negative if none."""
+        """Best priced value per number and sum of common requests; hugely negative if none."""
         tau = int(self.windows.problem.time_weights[worker])
         if tau not in self.tables:
             most = int(self.windows.problem.capacity.max())
@@ -388,14 +389,14 @@ def _exact_sums(sizes: IntArray, values: IntArray, most: int, reach: int) -> Int
     best[0, 0] = 0
     for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
         if size <= reach:
-            # The right-hand side is computed in full before it is stored: each request once.
+            # Computed in full before it is stored, so each request is used at most once.
             extended = best[:-1, : reach + 1 - size] + value
             np.maximum(best[1:, size:], extended, out=best[1:, size:])
     return best
 
 
 def largest_objective(problem: StepProblem) -> int:
-    """Return what no objective, and no part of a bound by shares, exceeds in size."""
+    """Return an upper bound on the size of every objective and every part of a share bound."""
     heaviest = int(np.abs(peak_bounds(problem)[1]).max())
     of_loads = heaviest * problem.num_workers * max(1, sum(problem.weights))
     return of_loads + most_benefit(problem)

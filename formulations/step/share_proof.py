@@ -1,12 +1,13 @@
-"""The verifier of bounds by shares, which knows the problem data only.
+"""The verifier of share bounds. It reads the problem data and the certificate only.
 
 Bounds are those of `formulations.step.share_bound`.
 
-What the minimum of one worker and the distance of the claim from the bound leave of its sums is
-its box in the next round, where floors are higher; a claim is proven when a round's bound reaches
-it, or a worker has nothing left, or no disjoint choice of what is left beats it.
+Each round shrinks the boxes: it keeps the sums of a worker whose cost exceeds the worker's minimum
+by at most the distance of the claim from the bound. Floors rise in the next round. A claim is
+proven if the bound of a round reaches it, or a worker has no mode left, or no disjoint choice of
+the remaining sets beats it.
 
-What shares and prices leave open is searched in full where the certificate asks for it (`beats`).
+If the certificate asks for a search, the remaining sets are searched exhaustively (`beats`).
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ from formulations.step.share_bound import (
 
 @dataclass(frozen=True)
 class _Column:
-    """A set of requests of a worker: what it costs above the bound, and what it adds."""
+    """A set of requests on a worker: its cost above the worker's minimum, its times and weight."""
 
     worker: int
     cost: int
@@ -45,18 +46,18 @@ class _Column:
 
 
 def beats(made: PricedRound, modes: list[Mode], least: dict[int, int], budget: int) -> bool:
-    """Whether disjoint sets, one per worker, beat the claim that left this budget.
+    """Whether disjoint sets, one per worker, beat the claim.
 
     Parameters
     ----------
     made : PricedRound
         Shares and prices of the last round.
     modes : list of Mode
-        What they leave.
+        The remaining modes.
     least : dict of int to int
         Least cost of each worker.
     budget : int
-        Most that all sets may cost above these together.
+        Limit on the total cost of all sets above these minima.
 
     Raises
     ------
@@ -68,7 +69,7 @@ def beats(made: PricedRound, modes: list[Mode], least: dict[int, int], budget: i
     problem = made.windows.problem
 
     def least_objective(chosen: dict[int, _Column], rest: dict[int, list[_Column]]) -> int:
-        """Bound by the peaks of the chosen ones and the largest total of the rest."""
+        """Lower bound from the peaks of the chosen sets and the largest total of the others."""
         peaks = made.floors
         for column in chosen.values():
             peaks = np.maximum(peaks, column.times)
@@ -87,10 +88,10 @@ def beats(made: PricedRound, modes: list[Mode], least: dict[int, int], budget: i
     def choose(columns: list[_Column], chosen: dict[int, _Column], budget: int) -> bool:
         """Whether these columns complete a choice that beats the claim.
 
-        The worker with the fewest sets is served first.
+        The search branches on the worker with the fewest sets.
         """
         if len(chosen) == len(least):
-            # What it costs by its peaks is soon told, and hardly ever below the claim.
+            # The bound by peaks is cheap and rarely below the claim, so it is checked first.
             return least_objective(chosen, {}) < made.claim and is_better(chosen)
         by_worker: dict[int, list[_Column]] = {}
         for column in columns:
@@ -120,7 +121,7 @@ def beats(made: PricedRound, modes: list[Mode], least: dict[int, int], budget: i
 def _near_best(
     made: PricedRound, mode: Mode, least: dict[int, int], budget: int, work: WorkBudget
 ) -> Iterator[_Column]:
-    """Yield all sets of a mode within the budget."""
+    """Yield all sets of a mode whose cost is within the budget."""
     windows, problem = made.windows, made.windows.problem
     costs = made.costs(mode)
     table = made.table(mode.worker)
@@ -152,7 +153,7 @@ def _sets(
     least: int,
     work: WorkBudget,
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the sets of common requests of this number and sum, of value ``least`` at least."""
+    """Yield the sets of common requests with this count and sum, and at least this value."""
     windows = made.windows
     sizes, common = windows.sizes.tolist(), windows.common.tolist()
     stack: list[tuple[int, int, int, tuple[int, ...], int]] = [(count, total, 0, (), len(sizes))]
@@ -172,13 +173,13 @@ def _sets(
 
 #: Larger than any cost.
 _NEVER = 1 << 61
-#: Most table cells that are visited.
+#: Largest number of table cells.
 _MAX_CELLS = 1 << 27
 
 
-#: A case: how many rounds it has; worker, step and level it is split at: the load of that worker
-#: at that step is at most the level in the next case, and above it in the one after that case and
-#: all that this falls into. Worker -1 says that it is not split.
+#: A case: number of rounds, then worker, step and level of its split; worker -1 for no split.
+#: In the next case, the load of this worker at this step is at most the level. The second case,
+#: with the load above the level, follows after all descendants of the first.
 CaseRow = tuple[int, int, int, int]
 
 
@@ -198,16 +199,16 @@ def proves_by_shares(
     problem : StepProblem
         Data.
     rounds : tuple of ShareRound
-        Those of each case, applied in this order; each starts from the boxes that the earlier ones
-        of its case, and of those it is part of, leave.
+        Rounds of each case, in order. Each starts from the boxes left by the earlier rounds of its
+        case and of the enclosing cases.
     cases : tuple of CaseRow
         In depth-first order.
     scale : int
-        Units of shares and prices to one of the objective.
+        Units of shares and prices per unit of the objective.
     claim : int
         The bound to prove.
     search : bool
-        Whether to search what the last round of a case leaves.
+        Whether to search the sets that remain after the last round of a case.
 
     Raises
     ------
@@ -229,7 +230,7 @@ def proves_by_shares(
 def _check_cases(
     problem: StepProblem, rounds: tuple[ShareRound, ...], cases: tuple[CaseRow, ...]
 ) -> None:
-    """Refuse cases that are no binary tree or do not use every round."""
+    """Refuse cases that do not form a binary tree or do not use every round."""
     open_cases = 1
     for number, worker, step, _ in cases:
         if number < 0 or worker >= problem.num_workers or not 0 <= step < problem.num_steps:
@@ -240,7 +241,7 @@ def _check_cases(
     else:
         if open_cases == 0 and sum(number for number, *_ in cases) == len(rounds):
             return
-    raise InputError("certificate.cases", "no tree of all rounds", "solve again")
+    raise InputError("certificate.cases", "not a tree that uses every round", "solve again")
 
 
 @dataclass
@@ -256,9 +257,9 @@ class _Proof:
     cases: Iterator[CaseRow]
 
     def closes(self, modes: list[Mode]) -> bool:
-        """Whether all cases are closed, from these modes on."""
-        # What is left of the modes of each case to come, the next one last; None if it is part of
-        # a closed one, and read for what follows it.
+        """Whether all cases are closed, starting from these modes."""
+        # Stack of the modes of each pending case, the next one last. None marks a case inside a
+        # closed one: its rows are read only to reach the cases after it.
         waiting: list[list[Mode] | None] = [modes]
         while waiting:
             left = waiting.pop()
@@ -279,7 +280,7 @@ class _Proof:
     def _bounded(
         self, modes: list[Mode], rounds: list[ShareRound], *, search: bool
     ) -> tuple[bool, list[Mode]]:
-        """Apply rounds; return whether they close the case, and what they leave of the modes."""
+        """Apply rounds; return whether they close the case, and the remaining modes."""
         for k, given in enumerate(rounds):
             _check_round(self.windows, given, self.scale, "certificate.shares")
             if not self.workers <= {m.worker for m in modes}:
@@ -295,7 +296,7 @@ class _Proof:
 
 
 def _part(modes: list[Mode], worker: int, step: int, level: int, *, high: bool) -> list[Mode]:
-    """Return copies of modes, those of one worker with its load above a level, or not above it."""
+    """Return copies of modes; one worker's load is restricted to above, or at most, a level."""
     copies = [m.part(step, level, high=high) if m.worker == worker else m.copy() for m in modes]
     return [m for m in copies if m.low <= m.high]
 
@@ -311,7 +312,7 @@ def _priced(
 
 
 def _shrink(made: PricedRound, modes: list[Mode], workers: set[int]) -> tuple[dict[int, int], int]:
-    """Shrink every box to what the claim leaves; return least costs and the distance left."""
+    """Shrink every box to the affordable sums; return least costs and the remaining budget."""
     costs: list[IntArray] = []
     least = dict.fromkeys(workers, _NEVER)
     for mode in modes:
@@ -322,7 +323,7 @@ def _shrink(made: PricedRound, modes: list[Mode], workers: set[int]) -> tuple[di
     if max(least.values(), default=0) >= _NEVER:
         return least, -1
     bound = made.constant() + sum(least.values())
-    # An objective below the claim is at most the claim less one.
+    # Objectives are integers: below the claim means at most the claim less one.
     budget = made.scale * (made.claim - 1) - bound
     if budget >= 0:
         for mode, paid in zip(modes, costs, strict=True):
@@ -331,7 +332,7 @@ def _shrink(made: PricedRound, modes: list[Mode], workers: set[int]) -> tuple[di
 
 
 def _keep(mode: Mode, wanted: BoolArray) -> None:
-    """Shrink a box to the sums that are wanted."""
+    """Shrink a box to the range from the first to the last wanted sum."""
     places = np.flatnonzero(wanted)
     if len(places) == 0:
         mode.low, mode.high = 1, 0
@@ -365,21 +366,21 @@ def _check_round(windows: Windows, given: ShareRound, scale: int, where: str) ->
 def _check_shares(
     pays: IntArray, num_workers: int, shares: tuple[Share, ...], scale: int, where: str
 ) -> None:
-    """Refuse shares whose weights at some level sum to more than the objective pays for it."""
+    """Refuse shares whose weights at some level sum to more than the objective's weight."""
     changes: dict[int, list[tuple[int, int]]] = {}
     for step, worker, above, to, weight in shares:
         if not (0 <= step < len(pays) and 0 <= worker < num_workers and weight >= 0):
-            raise InputError(where, "a share of no step or worker, or below 0", "solve again")
+            raise InputError(where, "a share with unknown step or worker, or < 0", "solve again")
         if max(abs(above), abs(to)) > 2 * MAX_VALUE:
             raise InputError(where, "levels too large for 64-bit sums", "solve again")
         if to > above:
             changes.setdefault(step, []).extend([(above, weight), (to, -weight)])
     for step, events in changes.items():
         held = 0
-        # At one level what ends goes before what begins.
+        # At one level, shares that end (negative weights) are processed before those that begin.
         for _, weight in sorted(events):
             held += weight
             if held > scale * int(pays[step]):
                 raise InputError(
-                    where, f"shares of step {step} are more than the whole", "solve again"
+                    where, f"shares of step {step} exceed its peak's weight", "solve again"
                 )

@@ -1,7 +1,7 @@
-"""The step program with its verbs: solve it, and say only what is proven.
+"""Solve the step program, and claim only what is proven.
 
 Building and compiling the Pyomo statement takes seconds at 128 requests x 25 workers x 21 steps;
-writing its arrays directly takes milliseconds. `formulations.step.program` stays the statement.
+writing its arrays directly takes milliseconds. `formulations.step.program` stays the reference.
 """
 
 import math
@@ -35,7 +35,7 @@ def build_standard_form(problem: StepProblem) -> StandardForm:
     N, G, steps = problem.num_requests, problem.num_workers, problem.num_steps
     remedy = "use --method exact, or fewer requests, workers or look-ahead steps"
     check_size(N * G * (steps + 2), "program", remedy)
-    # Python integers: products of weight, speed and tokens may leave 64 bits before the check.
+    # Python integers: products of weight, speed and tokens may exceed 64 bits before the check.
     weights = np.array(problem.weights, dtype=object)
     x_costs, peak_costs, offset = np.zeros(N * G, dtype=object), weights, 0
     if problem.benefit is not None:
@@ -126,7 +126,7 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
         return {"scale": self.problem.scale}
 
     def settled(self, method: str) -> StepResult | None:
-        """Answer a problem that cannot be met, or in which nothing may start."""
+        """Answer an infeasible problem, or one in which no request may start."""
         problem = self.problem
         limits, required = problem.token_capacity, problem.required
         too_full = limits is not None and bool((problem.base > limits[:, None]).any())
@@ -161,14 +161,14 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
         return _scaled(result, factor)
 
     def solution_at(self, values: FloatArray) -> Assignment:
-        """Read the assignment off a point."""
+        """Return the assignment at a point of the standard form."""
         shape = self.problem.num_requests, self.problem.num_workers
         x = values[: shape[0] * shape[1]].reshape(shape)
         pairs = zip(x.argmax(axis=1).tolist(), x.max(axis=1) > 0.5, strict=True)
         return tuple(g if admitted else None for g, admitted in pairs)
 
     def point_of(self, solution: Sequence[int | None]) -> FloatArray:
-        """Write an assignment as a point."""
+        """Return an assignment as a point of the standard form."""
         problem = self.problem
         x = np.zeros((problem.num_requests, problem.num_workers))
         for i, worker in enumerate(solution):
@@ -182,7 +182,7 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
 
 
 def _scaled(result: StepResult, factor: int) -> StepResult:
-    """Return the answer to a problem whose weights are larger by a factor."""
+    """Return the result for the problem with all weights multiplied by a factor."""
     return replace(
         result,
         objective=None if result.objective is None else factor * result.objective,
@@ -191,7 +191,7 @@ def _scaled(result: StepResult, factor: int) -> StepResult:
 
 
 def solve_by_enumeration(problem: StepProblem, *, time_limit: TimeLimit = None) -> StepResult:
-    """Solve by looking at every assignment (tiny problems); ties go to the smallest."""
+    """Solve a tiny problem by enumeration; ties go to the lexicographically smallest answer."""
     result = StepProgram.solve_by_enumeration(problem, time_limit=time_limit)
     ties = TieRule.BACKEND if result.assignment is None else TieRule.LEXICOGRAPHIC
     return replace(result, tie_rule=ties)
@@ -205,7 +205,7 @@ def assess(
     seconds: float = 0.0,
     tie_rule: TieRule = TieRule.OLDEST_FIRST,
 ) -> StepResult:
-    """Check an assignment from anywhere; it is optimal if it meets the combinatorial bound.
+    """Check any assignment; it is optimal if its objective equals the combinatorial bound.
 
     Returns
     -------

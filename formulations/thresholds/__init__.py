@@ -1,4 +1,4 @@
-"""Thresholds of WAIT and Nested WAIT as integer programs, and the memory that they need."""
+"""Thresholds of WAIT and Nested WAIT as integer programs, and their memory requirement."""
 
 from formulations.thresholds.batch_limit import (
     BatchRule,

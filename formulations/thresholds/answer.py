@@ -1,4 +1,4 @@
-"""What WAIT and Nested WAIT need for a load: parts of the answer of ``bfio fluid``."""
+"""Thresholds and memory of WAIT and Nested WAIT for a load: parts of ``bfio fluid``'s output."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -15,7 +15,7 @@ from formulations.thresholds.solver import solve
 
 
 def wait_answer(problem: FluidProblem) -> dict[str, Any]:
-    """Return the least thresholds of WAIT, or null with a note that says why there are none."""
+    """Return the least thresholds of WAIT, or null with a note on the reason."""
     answer: dict[str, Any] = {}
     note = None
     if len(problem.workers) == 1 and problem.workers[0].d1 * problem.work_rate >= 1:
@@ -29,7 +29,7 @@ def wait_answer(problem: FluidProblem) -> dict[str, Any]:
                 result = solve(WaitProblem(problem, strict=strict))
                 vector, memory = result.thresholds, result.objective
             except CapabilityError as error:
-                # All else of the answer stands.
+                # The other parts of the document remain valid.
                 note = str(error)
         answer[name] = None if vector is None else list(vector)
         answer[f"{name}_memory"] = memory
@@ -46,18 +46,18 @@ def nested_answer(problem: NestedProblem, plan: SegmentPlan | None = None) -> di
     problem : NestedProblem
         Data.
     plan : SegmentPlan, optional
-        Its plan; without one, nothing is said of buffers.
+        Plan of the problem; without it, the document has no buffers.
 
     Returns
     -------
     dict
-        See docs/fluid.md. Lists of segments hold one prompt length after the other, ``groups`` has
-        them apart.
+        See docs/fluid.md. Lists of segments concatenate the prompt lengths; ``groups`` has one
+        entry per prompt length.
 
     Raises
     ------
     CapabilityError
-        If the iteration does not end, see `undecided_answer`.
+        If the iteration does not converge within its limit, see `undecided_answer`.
     """
     problem = problem if plan is None else plan.problem
     result = solve(problem)
@@ -79,13 +79,13 @@ def nested_answer(problem: NestedProblem, plan: SegmentPlan | None = None) -> di
 
 
 def undecided_answer(problem: NestedProblem, reason: CapabilityError) -> dict[str, Any]:
-    """Return the document of a problem whose thresholds are beyond the method, and why."""
+    """Return the document of a problem whose thresholds could not be computed, with the reason."""
     heading = _heading(problem, Termination.FAILED) | {"notes": [str(reason)]}
     return heading | {"fit": None, "groups": _groups(problem)}
 
 
 def _heading(problem: NestedProblem, termination: Termination) -> dict[str, Any]:
-    """Return what is known of a problem without its thresholds."""
+    """Return the part of the document that does not need thresholds."""
     return {
         "termination": termination.value,
         "boundaries": [end for group in problem.groups for end in group.ends],
@@ -104,7 +104,7 @@ def _groups(problem: NestedProblem) -> list[dict[str, Any]]:
 
 
 def _buffer(buffer: SafetyBuffer) -> dict[str, Any]:
-    """Return the parts of a buffer; null is without bound."""
+    """Return the parts of a buffer; null means unbounded."""
     return {
         "exponents": _finite(buffer.exponents),
         "waiting": buffer.waiting,

@@ -1,4 +1,4 @@
-"""Thresholds from a limit B on the prompts of a batch, as the paper's experiments set them."""
+"""Thresholds from a limit B on the prompts of a batch, as in the paper's experiments."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -15,28 +15,28 @@ from formulations.thresholds.problem import NestedProblem
 
 
 class BatchRule(StrEnum):
-    """How the limit is shared; either way ``Σ n_j (l'_j + 1) = B`` before rounding."""
+    """How the limit is divided among classes; ``Σ n_j (l'_j + 1) = B`` before rounding."""
 
-    #: ``n_j = B·(λ_j/Σλ)/(l'_j + 1)``, section 6.1: each class as many prompts as its rate. Its
-    #: ``n_j/λ_j`` is least for the longest outputs, while (9) asks it to be alike for all.
+    #: ``n_j = B·(λ_j/Σλ)/(l'_j + 1)``, section 6.1: prompts in proportion to rates. ``n_j/λ_j`` is
+    #: then smallest for the longest outputs, although (9) has the same bound for all classes.
     PRINTED = "printed"
-    #: ``n_j = B·λ_j/Σ λ_i (l'_i + 1)``: ``n_j/λ_j`` is alike for all.
+    #: ``n_j = B·λ_j/Σ λ_i (l'_i + 1)``: ``n_j/λ_j`` is equal for all classes.
     BALANCED = "balanced"
 
 
 def batch_limit_thresholds(
     classes: Sequence[RequestClass], limit: int, rule: BatchRule = BatchRule.BALANCED
 ) -> tuple[Fraction, ...]:
-    """Return the real thresholds of a rule.
+    """Return the real-valued thresholds of a rule.
 
     Parameters
     ----------
     classes : sequence of RequestClass
-        What arrives.
+        The arriving classes.
     limit : int
         ``B >= 1`` [prompts].
     rule : BatchRule
-        How B is shared.
+        How B is divided.
 
     Raises
     ------
@@ -54,8 +54,8 @@ def batch_limit_thresholds(
 def nested_batch_limit_thresholds(problem: NestedProblem, limit: int) -> tuple[Fraction, ...]:
     """Return ``n_i = B·Λ_i/Σ Λ_k·(stages of segment k)``: the ratios of section 6.2, of any size.
 
-    They meet (10) with equality, or after `whole_thresholds` by chance: queues between segments
-    have no drift and no bound. See `corrected_batch_limit_thresholds`.
+    They satisfy (10) only with equality, and after `whole_thresholds` only by chance. Queues
+    between segments then have no drift and are unbounded; see `corrected_batch_limit_thresholds`.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ def nested_batch_limit_thresholds(problem: NestedProblem, limit: int) -> tuple[F
 def corrected_batch_limit_thresholds(
     problem: NestedProblem, limit: int, slack: object = 0
 ) -> tuple[int, ...]:
-    """Return the largest thresholds within a limit that drift: the second part of (10), strictly.
+    """Return the largest thresholds within a limit that satisfy the second part of (10) strictly.
 
-    Each n_{i+1} is the least whole number above ``P n_i`` and at least ``(1 + slack) P n_i``, but
-    not more than n_i needs it to be: with ``n_{i+1} = n_i`` no queue builds up. Whether a full
-    batch is short enough for the first part of (10) is up to the worker (`nested_violations`).
+    Each n_{i+1} is the least integer above ``P n_i`` and at least ``(1 + slack) P n_i``, but at
+    most n_i, since no queue builds up with ``n_{i+1} = n_i``. The first part of (10), a bound on
+    the time of a full batch, depends on the worker and is not enforced (`nested_violations`).
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def corrected_batch_limit_thresholds(
     limit : int
         ``B`` [prompts].
     slack : int, float, str or Fraction
-        ``>= 0``; more of it makes queues between segments shorter.
+        ``>= 0``; larger values shorten the queues between segments.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def corrected_batch_limit_thresholds(
 
     if batch(1) > size:
         raise InputError("limit", f"{size} prompts", f"allow {batch(1)} at least")
-    # Thresholds grow with n_1, and so does the batch.
+    # Thresholds and batch size increase with n_1, so bisect over n_1.
     first = bisect_right(range(1, size + 1), size, key=batch)
     return _drifting(problem.group.chain.passing, first, factor)
 
@@ -128,8 +128,8 @@ def _proportional(
 
 
 def whole_thresholds(thresholds: Sequence[Fraction]) -> tuple[int, ...]:
-    """Round down, but to 1 at least; the paper does not say how it rounds.
+    """Round down, but to at least 1; the paper does not specify its rounding.
 
-    So the limit B is kept except where a class would otherwise never start.
+    The limit B is exceeded only if a class would otherwise never start.
     """
     return tuple(max(1, floor(n)) for n in thresholds)

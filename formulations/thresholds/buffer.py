@@ -1,30 +1,30 @@
 """The safety buffer of Nested WAIT: memory for requests that wait between segments.
 
-Before segment k, more than c requests wait with probability at most ``exp(−θ_k (c − n_k))`` at any
-one batch. With S batches at most, all queues together stay within
+At any one batch, more than c requests wait before segment k with probability at most ``exp(−θ_k (c
+− n_k))``. With at most S batches, full batch and all queues together stay within
 
     (12)  M(n) + Σ_{k=2..L} (l + b_{k−1}) (n_k + ln(argument/δ)/θ_k)
 
 with probability 1 − δ. ``θ_k > 0`` is the root of (16).
 
-With several prompt lengths each has its own queues, and ``δ`` is shared by a union bound over all
-of them: group g's segments k = 2..L_g are in S_g batches at most, so that there are ``Σ_g (L_g −
-1) S_g`` queues and batches in all, and each may exceed its part with the same probability.
+With several prompt lengths, each has its own queues, and a union bound divides ``δ`` among all of
+them. The segments k = 2..L_g of group g are in at most S_g batches. In total there are ``Σ_g (L_g
+− 1) S_g`` pairs of queue and batch, and each gets the same probability of excess.
 
-These are floats: θ is rounded down, so that the buffer errs to the safe side, and the deviations
-of each group are rounded up to whole tokens.
+The values are floats. θ is rounded down, so that the buffer is conservative, and the deviations of
+each group are rounded up to whole tokens.
 
-`cheapest_thresholds` need the least memory (12), safety buffer included, for given segments.
+`cheapest_thresholds` minimise the memory (12), including the safety buffer, for given segments.
 
-Raising n_k enlarges the full batch but also θ_k, so that fewer requests wait before segment k: the
-least thresholds need not need the least memory. For a given n_1 the logarithm of (12) is fixed and
-the buffer is a sum over pairs (n_{k−1}, n_k), so a dynamic program goes along the segments.
-Condition (10) bounds the full batch, ``M < (n_1/Λ_1 − d0)/d1``; so a state keeps every pair
-(batch, memory) that no other pair beats in both. The n_1 are tried upwards until even without any
-deviation they need more memory than the best in hand.
+A larger n_k enlarges the full batch, but also θ_k, so that fewer requests wait before segment k.
+The least thresholds therefore do not always minimise the memory. For a given n_1 the logarithm of
+(12) is fixed and the buffer is a sum over pairs (n_{k−1}, n_k), which allows a dynamic program
+along the segments. Condition (10) bounds the full batch, ``M < (n_1/Λ_1 − d0)/d1``, so each state
+keeps all pairs (batch, memory) that are not dominated. Values of n_1 are tried in ascending order
+until, even without deviation, they need more memory than the best known thresholds.
 
-No n_k above n_{k−1} is worth trying (unless no request ends in segment k−1): n_{k−1} already makes
-θ_k infinite. Deviations are floats; ties of a rounding error may go either way.
+No n_k above n_{k−1} needs to be tried (unless no request ends in segment k−1), because n_{k−1}
+already makes θ_k infinite. Deviations are floats, so near-ties may be resolved either way.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -48,41 +48,41 @@ from formulations.thresholds.conditions import (
 from formulations.thresholds.problem import NestedProblem
 
 _HALVINGS = 200
-#: Drift per request below which floats cannot tell it from none.
+#: Smallest drift per request that floats can distinguish from 0.
 _LEAST_DRIFT = Fraction(1, 10**6)
-#: How far below its floating-point value a root is looked for, step by step.
+#: Relative steps below the floating-point root at which a safe lower value is sought.
 _STEPS_DOWN = (0.0, *(2.0**k for k in range(-52, -24, 2)))
-#: Deviations are raised by this share before they are rounded up, against rounding errors.
+#: Relative margin added to deviations before they are rounded up, against rounding errors.
 _ROUNDING = 1e-12
 
 
 class LogArgument(StrEnum):
-    """What the logarithm of (12) counts, in its four printed forms; m classes, L segments.
+    """Argument of the logarithm in (12), in its four printed forms; m classes, L segments.
 
-    With several prompt lengths each form is summed over them.
+    With several prompt lengths, the form is summed over them.
     """
 
-    #: ``(L − 1)·S``: the union bound of the proof in appendix C, the least that is proven.
+    #: ``(L − 1)·S``: the union bound of the proof in appendix C, the smallest proven form.
     PROOF = "proof"
     #: ``m·S``: theorems 2 and 4.
     THEOREM = "theorem"
-    #: ``(L − 1)·(T + 1)``: figures 16 to 18, with the duration [s] in place of batches.
+    #: ``(L − 1)·(T + 1)``: figures 16 to 18, with the duration [s] instead of batches.
     FIGURES = "figures"
     #: ``(L − 1)·(S + 1)``: appendix D.
     TIME_VARYING = "time-varying"
 
 
 class BufferTarget(TypedDict):
-    """For how long and how surely a buffer is to suffice: keywords of all that computes one.
+    """Keywords for the duration and probability with which a buffer must suffice.
 
     Parameters
     ----------
     duration : int, float, str or Fraction
         T > 0 [s] (with the paper's scaling, ζT).
     probability : int, float, str or Fraction
-        ``δ`` in (0, 1), of ever exceeding the memory.
+        ``δ`` in (0, 1), the probability of ever exceeding the memory.
     argument : LogArgument, optional
-        What the logarithm counts; `LogArgument.PROOF` by default.
+        Argument of the logarithm; `LogArgument.PROOF` by default.
     """
 
     duration: object
@@ -92,16 +92,16 @@ class BufferTarget(TypedDict):
 
 @dataclass(frozen=True)
 class SafetyBuffer:
-    """The memory of (12) and its three parts, in whole tokens; None where it is unbounded.
+    """The memory of (12) and its three parts, in whole tokens; None if unbounded.
 
     Parameters
     ----------
     exponents : tuple of float
-        ``θ_2 .. θ_L``; infinite where no queue builds up, 0 where it has no drift.
+        ``θ_2 .. θ_L``; infinite if no queue builds up, 0 if the queue has no drift.
     policy_memory : int
         ``M(n)``, the full batch.
     waiting : int
-        ``Σ (l + b_{k−1}) n_k``, rests of cohorts between segments.
+        ``Σ (l + b_{k−1}) n_k``, incomplete cohorts between segments.
     deviation : int, optional
         ``Σ (l + b_{k−1}) ln(argument/δ)/θ_k``, rounded up.
     """
@@ -113,7 +113,7 @@ class SafetyBuffer:
 
     @property
     def total(self) -> int | None:
-        """The memory that suffices with probability ``1 − δ`` [tokens]."""
+        """The memory that suffices with probability ``1 − δ`` [tokens]; None if unbounded."""
         if self.deviation is None:
             return None
         return self.policy_memory + self.waiting + self.deviation
@@ -127,13 +127,13 @@ def drift_exponent(before: int, threshold: int, share: Fraction) -> float:
     before, threshold : int
         ``n_{k−1}`` and ``n_k``.
     share : Fraction
-        ``P_k``, the chance to go on, in (0, 1].
+        ``P_k`` in (0, 1], the probability that a request continues to segment k.
 
     Returns
     -------
     float
-        Not above the root. Infinite if ``n_k >= n_{k−1}``, where fewer than n_k ever wait; 0 if
-        ``n_k <= n_{k−1} P``, where the queue drifts nowhere or away.
+        At most the root. Infinite if ``n_k >= n_{k−1}``, since fewer than n_k requests ever wait;
+        0 if ``n_k <= n_{k−1} P``, since the queue has no negative drift.
     """
     if threshold >= before:
         return inf
@@ -152,7 +152,7 @@ def drift_exponent(before: int, threshold: int, share: Fraction) -> float:
 
 
 def _largest(low: float, is_below: Callable[[float], bool]) -> float:
-    """Return the largest number that is below, by bisection from one that is."""
+    """Return the largest float for which ``is_below`` holds, by bisection from ``low``."""
     high = 2 * low
     while is_below(high):
         low, high = high, 2 * high
@@ -168,10 +168,10 @@ def _largest(low: float, is_below: Callable[[float], bool]) -> float:
 
 
 def _is_below_root(before: int, threshold: int, share: Fraction, theta: float) -> bool:
-    """Return whether ``g(θ) < 0`` beyond doubt: g is negative below the root only.
+    """Return whether ``g(θ) < 0`` despite rounding; g is negative only below the root.
 
-    Terms of g that agree in their first ``2·log10(n v)`` digits, with v the denominator of P, are
-    told apart by as many digits more; exponential and logarithm are correctly rounded here.
+    The two terms of g can agree in their first ``2·log10(n v)`` digits, with v the denominator of
+    P, so the precision exceeds this number. Decimal rounds exp and ln correctly.
     """
     with localcontext() as context:
         context.prec = 30 + 2 * (len(str(before)) + len(str(share.denominator)))
@@ -184,7 +184,7 @@ def _is_below_root(before: int, threshold: int, share: Fraction, theta: float) -
 def _cumulant(before: int, threshold: int, share: float, theta: float) -> float:
     """Return ``g(θ) = −θ n_k + n_{k−1} ln(1 − P + P e^θ)``."""
     if theta < 1:
-        # Near 0 both terms are small and all but cancel.
+        # Near 0 the terms are small and nearly cancel; expm1 and log1p keep the precision.
         return before * log1p(share * expm1(theta)) - theta * threshold
     rest = log(share + (1 - share) * _exp_minus(theta))
     return before * rest + theta * (before - threshold)
@@ -195,9 +195,9 @@ def _exp_minus(theta: float) -> float:
 
 
 def largest_batch_count(worker: FluidWorker, prompt: int, first: int, duration: Fraction) -> int:
-    """Return ``⌈T/(d0 + d1 n_1 l)⌉``: no run of T seconds has more batches with n_1 fresh prompts.
+    """Return ``⌈T/(d0 + d1 n_1 l)⌉``, an upper bound on the batches of a run of T seconds.
 
-    Every batch of Nested WAIT has them; the printed S is random and depends on the run.
+    Every batch of Nested WAIT has n_1 new prompts. The printed S is random and depends on the run.
     """
     return max(1, ceil(duration / (worker.d0 + worker.d1 * first * prompt)))
 
@@ -225,7 +225,7 @@ def safety_buffer(
 
 
 def sum_of_buffers(parts: Sequence[SafetyBuffer]) -> SafetyBuffer:
-    """Return the whole of what `group_buffers` gives in parts."""
+    """Return the sum of the buffers of all groups."""
     deviations = [part.deviation for part in parts if part.deviation is not None]
     return SafetyBuffer(
         exponents=tuple(theta for part in parts for theta in part.exponents),
@@ -238,7 +238,7 @@ def sum_of_buffers(parts: Sequence[SafetyBuffer]) -> SafetyBuffer:
 def group_buffers(
     problem: ThresholdProblem, thresholds: Sequence[int], **target: Unpack[BufferTarget]
 ) -> tuple[SafetyBuffer, ...]:
-    """Return what each prompt length contributes to `safety_buffer`; see there."""
+    """Return the contribution of each prompt length to `safety_buffer`."""
     conditions = problem.conditions
     parts = conditions.split(thresholds)
     logarithm = buffer_logarithm(problem, [part[0] for part in parts], **target)
@@ -294,7 +294,7 @@ def _argument(
     return Fraction(total)
 
 
-#: Largest n_1 tried: states and steps grow with its square.
+#: Largest n_1 tried; states and steps grow with its square.
 _MAX_FIRST = 2000
 #: Full batch, memory of (12), thresholds so far.
 Label = tuple[int, float, tuple[int, ...]]
@@ -303,7 +303,7 @@ Label = tuple[int, float, tuple[int, ...]]
 def cheapest_thresholds(
     problem: NestedProblem, **target: Unpack[BufferTarget]
 ) -> tuple[int, ...] | None:
-    """Return the thresholds that satisfy (10) strictly and need the least memory of (12).
+    """Return the thresholds that satisfy (10) strictly with the least memory (12).
 
     See `BufferTarget` for the keywords.
 
@@ -346,7 +346,7 @@ class _Search:
         self._exponent = cache(drift_exponent)
 
     def largest_batch(self, first: int) -> float:
-        """Return the most tokens of a full batch that (10) allows."""
+        """Return the largest full batch that (10) allows [tokens]."""
         worker = self.problem.worker
         time = first / self.problem.arriving[0] - worker.d0
         if worker.d1 == 0:
@@ -354,7 +354,7 @@ class _Search:
         return ceil(time / worker.d1) - 1
 
     def labels(self, first: int, logarithm: float, most: float) -> list[Label]:
-        """Return undominated complete vectors that begin with n_1 and need less than ``most``."""
+        """Return undominated threshold vectors with this n_1 and a memory below ``most``."""
         limit = self.largest_batch(first)
         batch = first * self.weights[0]
         states: dict[int, list[Label]] = {first: [(batch, float(batch), (first,))]}
@@ -367,21 +367,21 @@ class _Search:
                     after.setdefault(n, []).extend(
                         (m + batch, total + cost + deviation, (*vector, n))
                         for m, total, vector in labels
-                        # `floor_from` counts segment k itself.
+                        # `floor_from` includes segment k.
                         if m + rest_batch <= limit and total + deviation + rest_cost < most
                     )
             states = {n: _undominated(labels) for n, labels in sorted(after.items())}
         return [label for labels in states.values() for label in labels if label[0] <= limit]
 
     def _steps(self, k: int, before: int, logarithm: float) -> Iterator[tuple[int, float]]:
-        """Yield every n_k worth trying after n_{k−1}, with its deviation."""
+        """Yield every useful n_k after n_{k−1}, with its deviation."""
         least = floor(self.shares[k] * before) + 1
         for n in range(least, max(least, before) + 1):
             theta = self._exponent(before, n, self.shares[k])
             yield n, self.held[k] * logarithm / theta
 
     def _floor_from(self, k: int, n: int) -> tuple[int, int]:
-        """Return the least full batch of segments k.. from n_k = n on, and with what waits."""
+        """Return lower bounds for segments k..L with n_k = n: the full batch, and plus waiting."""
         batch = cost = 0
         for i in range(k, len(self.weights)):
             n = n if i == k else floor(self.shares[i] * n) + 1
@@ -391,7 +391,7 @@ class _Search:
 
 
 def _undominated(labels: list[Label]) -> list[Label]:
-    """Return the labels that no other beats in batch and memory, ascending by batch."""
+    """Return the labels that are undominated in (batch, memory), ascending by batch."""
     kept: list[Label] = []
     for label in sorted(labels):
         if not kept or label[1] < kept[-1][1]:

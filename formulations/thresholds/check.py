@@ -1,10 +1,10 @@
-"""The checkers of thresholds, and the oracle that tries them all: they know the data only.
+"""The checkers of thresholds, and a brute-force oracle; they read the problem data only.
 
-`certified_memory` derives a lower bound on the memory from the conditions alone. They bound each
-entry from below by something that grows with all entries (`formulations.thresholds.conditions`).
-So what they ask of a vector below every solution is again below every solution; from all ones
-upwards this ends at the least solution. No step is skipped, unlike in
-`least_thresholds`: this is what that is checked against.
+`certified_memory` derives a lower bound on the memory from the conditions alone. The conditions
+bound each entry from below by a function that increases in all entries
+(`formulations.thresholds.conditions`). Applied to a vector below every solution, they give another
+vector below every solution. Iteration from the all-ones vector ends at the least solution. Unlike
+`least_thresholds`, which is tested against it, this iteration skips no step.
 """
 
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ from formulations.thresholds.problem import (
     WaitProblem,
 )
 
-#: Most rounds; near a load of 1 there are many.
+#: Largest number of rounds; loads near 1 need many.
 _MAX_ROUNDS = 200_000
-#: Most vectors that are enumerated.
+#: Largest number of vectors that are enumerated.
 _MAX_VECTORS = 2_000_000
 
 
 def certified_memory(problem: ThresholdProblem) -> int:
-    """Return the least memory of any thresholds [tokens].
+    """Return the least memory of all feasible thresholds [tokens].
 
     Raises
     ------
     InputError
-        If there are none (a load of 1 or more), or the load is too near 1.
+        If there are no thresholds (a load of 1 or more), or the load is too close to 1.
     """
     conditions = problem.conditions
     if problem.load >= 1:
@@ -63,8 +63,9 @@ def wait_violations(problem: WaitProblem, thresholds: Sequence[int]) -> dict[str
     Returns
     -------
     dict of str to int
-        Empty for a solution. ``served[j]`` is by how many the threshold of class j is too small
-        for (9), ``memory`` the excess in tokens, ``thresholds[j]`` what is no positive integer.
+        Empty for a solution. ``served[j]`` is the amount by which the threshold of class j is too
+        small for (9), ``memory`` the excess [tokens], ``thresholds[j]`` an entry that is not a
+        positive integer.
     """
     violated = _shape(thresholds, len(problem.fluid.classes))
     if violated:
@@ -88,9 +89,9 @@ def nested_violations(problem: NestedProblem, thresholds: Sequence[int]) -> dict
     Returns
     -------
     dict of str to int
-        Empty for a solution. ``first`` and ``drift[i]`` are by how many the threshold of segment
-        1, or i = 2..L, is too small for (10), with ``groups[g].`` before it if there are several
-        prompt lengths; ``memory`` the excess in tokens.
+        Empty for a solution. ``first`` and ``drift[i]`` are the amounts by which the threshold of
+        segment 1, or i = 2..L, is too small for (10), prefixed with ``groups[g].`` if there are
+        several prompt lengths; ``memory`` is the excess [tokens].
     """
     violated = _shape(thresholds, sum(len(group.ends) for group in problem.groups))
     if violated:
@@ -116,9 +117,9 @@ def nested_violations(problem: NestedProblem, thresholds: Sequence[int]) -> dict
 def time_varying_violations(
     problem: TimeVaryingProblem, thresholds: Sequence[int]
 ) -> dict[str, int]:
-    """Return what is violated of (13), by the names of `nested_violations`.
+    """Return every violation of (13), with the names of `nested_violations`.
 
-    For sinusoidal rates (13) is judged by bounds a hair above the suprema, see `VaryingRates`.
+    For sinusoidal rates, upper bounds replace the suprema of (13), see `VaryingRates`.
     """
     group, profile = problem.group, problem.profile
     violated = _shape(thresholds, len(group.ends))
@@ -149,7 +150,7 @@ def _full(group: PromptGroup, thresholds: Sequence[int]) -> int:
 
 
 def _rate_from(group: PromptGroup, entry: int) -> Fraction:
-    """Return the rate of the requests that get to a stage."""
+    """Return the rate of the requests that reach a stage."""
     rates = zip(group.outputs, group.rates, strict=True)
     return sum((rate for output, rate in rates if output >= entry), Fraction(0))
 
@@ -176,7 +177,7 @@ def _sum_to(last: int) -> int:
 def brute_force(problem: ThresholdProblem) -> tuple[int, ...] | None:
     """Return the solution of least memory among all vectors up to one known solution.
 
-    The iteration and its arguments have no part in it, save the bound on the vectors.
+    It does not use the iteration, except for the upper bound on the vectors.
 
     Raises
     ------

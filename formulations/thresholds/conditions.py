@@ -1,25 +1,26 @@
-"""What (9), (10) and (13) ask of thresholds: all three are conditions on chains of segments.
+"""The conditions (9), (10) and (13) on thresholds, as conditions on chains of segments.
 
 With n_gi the threshold of segment i of chain g and ``ΔT(n) = d0 + d1·Σ s_gi n_gi`` the time of a
 batch that is full everywhere, the conditions are
 
     n_g1 >= arrivals of chain g during ΔT(n)      and      n_{g,i+1} >= P_{g,i+1} n_gi,
 
-all of them with ``>`` if they are strict. Each bounds one entry from below by something that grows
-with all entries. So if n and m are solutions, so is their componentwise minimum z: where ``z_a =
-n_a``, it is at least what n asks of it, which is at least what z <= n asks. Hence there is a least
-solution, whatever the number of chains; it has the least memory and the shortest full batch.
+all of them with ``>`` if they are strict. Each bounds one entry from below by a function that
+increases in all entries. If n and m are solutions, so is their componentwise minimum z: where
+``z_a = n_a``, the entry satisfies the bound at n, which is at least the bound at z <= n. Hence
+there is a least solution for any number of chains. It has the least memory and the shortest full
+batch.
 
 Multiply the conditions by the weights and sum: ``ΔT >= d0 + d1·A·ΔT`` with ``A = Σ Λ_gi s_gi``. So
 there is no solution with a load ``d1·A`` of 1 or more, and no full batch takes less than ``d0/(1 −
-d1·A)``. With less load there is one, see `ThresholdConditions.upper_vector`.
+d1·A)``. With a load below 1 there is a solution, see `ThresholdConditions.upper_vector`.
 
 `least_thresholds` finds the least solution by monotone iteration. The iteration for (9) is the
 recurrence of response-time analysis, ``ΔT = d0 + d1·Σ w_j ⌈λ_j ΔT⌉`` (a job of length d0 preempted
 by periodic ones). Its least fixed point is NP-hard to compute (Eisenbrand and Rothvoß 2008), so no
-start is known from which a few rounds always suffice. From `ThresholdConditions.lower_vector`, the
-usual start there, a load of 1 − ε may take ``1/ε`` rounds and more. Where the rates have a short
-common period, `_leap` skips all but the last ones.
+starting point is known from which few rounds always suffice. From
+`ThresholdConditions.lower_vector`, the usual starting point, a load of 1 − ε may take ``1/ε`` or
+more rounds. If the rates have a short common period, `_leap` skips all but the last rounds.
 """
 
 from abc import ABC, abstractmethod
@@ -38,10 +39,10 @@ from formulations.problem_data import Validated
 
 @dataclass(frozen=True)
 class SegmentChain:
-    """Segments 1..L of stages, what a request holds in them, and how many requests reach them.
+    """Segments 1..L of stages, with their memory per request and the rates that reach them.
 
-    Segment i ends with stage ``b_i``: the first is stages ``0..b_1``, the others
-    ``b_{i−1}+1..b_i``. A class that WAIT knows the output length of is a chain of one segment.
+    Segment i ends with stage ``b_i``: the first has stages ``0..b_1``, the others
+    ``b_{i−1}+1..b_i``. A class of WAIT, with known output length, is a chain of one segment.
 
     Parameters
     ----------
@@ -50,12 +51,12 @@ class SegmentChain:
     ends : tuple of int
         ``b_1 < ... < b_L``.
     rate : Fraction
-        ``Λ_1``, the rate of arrivals in the long run [1/s].
+        ``Λ_1``, the long-run arrival rate [1/s].
     passing : tuple of Fraction
-        ``P_2 .. P_L``: share of the requests of a segment that go on to the next, the largest one
-        where it varies.
+        ``P_2 .. P_L``: share of the requests of a segment that continue to the next; the largest
+        share if it varies in time.
     num_classes : int
-        Output lengths in the chain.
+        Number of output lengths in the chain.
     """
 
     prompt: int
@@ -85,7 +86,7 @@ class SegmentChain:
 
     @property
     def held(self) -> tuple[int, ...]:
-        """``l + b_{k−1}`` for k = 2..L: what a request holds that waits before segment k."""
+        """``l + b_{k−1}`` for k = 2..L: tokens held by a request waiting before segment k."""
         return tuple(self.prompt + end for end in self.ends[:-1])
 
     @property
@@ -102,7 +103,7 @@ class SegmentChain:
         return tuple(vector)
 
     def rounding(self, first: Fraction) -> tuple[Fraction, ...]:
-        """Return by how much `thresholds_from` can exceed the ray ``Λ_i τ``, if n_1 does by first.
+        """Return the excess of `thresholds_from` over the ray ``Λ_i τ``, given that of n_1.
 
         ``n_{i+1} <= P n_i + 1``, hence ``c_{i+1} = 1 + P_{i+1} c_i``.
         """
@@ -110,17 +111,17 @@ class SegmentChain:
 
 
 def first_stages(ends: tuple[int, ...]) -> tuple[int, ...]:
-    """Return ``e_1 = 0``, ``e_i = b_{i−1} + 1``: where segments with these ends begin."""
+    """Return ``e_1 = 0``, ``e_i = b_{i−1} + 1``: the first stages of segments with these ends."""
     return (0, *(end + 1 for end in ends[:-1]))
 
 
 def least_integer(bound: Fraction, *, strict: bool) -> int:
-    """Return the least positive integer that is at least, or more than, a number."""
+    """Return the least positive integer that is at least (if strict: above) a number."""
     return least_quotient(bound.numerator, bound.denominator, strict=strict)
 
 
 def least_quotient(numerator: int, denominator: int, *, strict: bool) -> int:
-    """Return the least positive integer that is at least, or more than, a quotient."""
+    """Return the least positive integer that is at least (if strict: above) a quotient."""
     return max(1, numerator // denominator + 1 if strict else -(-numerator // denominator))
 
 
@@ -129,17 +130,17 @@ class Arrivals(Protocol):
 
     @property
     def excess(self) -> Fraction:
-        """By how much they may exceed the long-run rate times the time of the batch."""
+        """Largest excess of the arrivals over the long-run rate times the batch time."""
 
     def least(self, memory: int, *, strict: bool) -> int:
-        """Return the least positive integer at least as large, or larger."""
+        """Return the least positive integer at least (if strict: above) the arrivals."""
 
 
 @dataclass(frozen=True)
 class BatchArrivals:
     """Arrivals at a constant rate, ``(constant + slope·M)/scale``, in integers.
 
-    The iteration asks for them very often, and fractions are slow.
+    Integers, because the iteration evaluates them very often and fractions are slow.
 
     Parameters
     ----------
@@ -154,21 +155,21 @@ class BatchArrivals:
 
     @staticmethod
     def of(rate: Fraction, worker: FluidWorker) -> "BatchArrivals":
-        """Return the arrivals at a rate during the batches of a worker."""
+        """Return the arrivals at this rate during a batch of this worker."""
         fixed, each = rate * worker.d0, rate * worker.d1
         scale = lcm(fixed.denominator, each.denominator)
         return BatchArrivals(int(fixed * scale), int(each * scale), scale)
 
     def least(self, memory: int, *, strict: bool) -> int:
-        """Return the least positive integer at least as large, or larger."""
+        """Return the least positive integer at least (if strict: above) the arrivals."""
         return least_quotient(self.constant + self.slope * memory, self.scale, strict=strict)
 
 
 @dataclass(frozen=True)
 class ThresholdConditions:
-    """The conditions of the module's text.
+    """The conditions of the module docstring.
 
-    Vectors hold the thresholds of one chain after the other.
+    Vectors concatenate the thresholds of the chains.
 
     Parameters
     ----------
@@ -192,7 +193,7 @@ class ThresholdConditions:
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
-        """``s_gi``: memory that one more of each threshold takes [tokens]."""
+        """``s_gi``: memory per unit of each threshold [tokens]."""
         return tuple(s for chain in self.chains for s in chain.weights)
 
     @cached_property
@@ -216,17 +217,17 @@ class ThresholdConditions:
         return tuple(parts)
 
     def vector_from(self, first: Sequence[int]) -> tuple[int, ...]:
-        """Return the least vector with a given n_1 for each chain."""
+        """Return the least vector with the given n_1 of each chain."""
         pairs = zip(self.chains, first, strict=True)
         return tuple(n for c, n_1 in pairs for n in c.thresholds_from(n_1, strict=self.strict))
 
     def next_vector(self, vector: Sequence[int]) -> tuple[int, ...]:
-        """Return the least vector that the conditions allow if batches take ``ΔT(vector)``."""
+        """Return the least vector that satisfies the conditions for batch time ``ΔT(vector)``."""
         memory = policy_memory(self.weights, vector)
         return self.vector_from([a.least(memory, strict=self.strict) for a in self.arrivals])
 
     def lower_vector(self) -> tuple[int, ...]:
-        """Return a vector below every solution: no full batch is shorter than ``d0/(1 − load)``.
+        """Return a vector below every solution, from the shortest batch time ``d0/(1 − load)``.
 
         For one chain of one segment it is the least solution itself.
         """
@@ -235,12 +236,12 @@ class ThresholdConditions:
         return self.vector_from(list(first))
 
     def upper_vector(self) -> tuple[int, ...]:
-        """Return a solution: the ray ``Λ·τ``, rounded up, for a τ that pays the rounding.
+        """Return a solution: the ray ``Λ·τ``, rounded up, for a sufficiently large τ.
 
-        If entries exceed the ray by c_gi at most, ``ΔT <= d0 + d1·Σ c_gi s_gi + load·τ``, which is
-        τ for ``τ = (d0 + d1·Σ c_gi s_gi)/(1 − load)``.
+        If entries exceed the ray by at most c_gi, ``ΔT <= d0 + d1·Σ c_gi s_gi + load·τ``, which
+        equals τ for ``τ = (d0 + d1·Σ c_gi s_gi)/(1 − load)``.
         """
-        # With one chain, rounding its n_1 up is the same as a longer τ, and costs nothing.
+        # With one chain, rounding n_1 up only means a longer τ, so its excess is 0.
         first = int(len(self.chains) > 1)
         parts = zip(self.chains, self.arrivals, strict=True)
         rounding = [c for chain, a in parts for c in chain.rounding(a.excess + first)]
@@ -254,14 +255,14 @@ class ThresholdConditions:
         )
 
     def memory_bound(self) -> int:
-        """Return a lower bound on the memory: the fluid equilibrium's, rounded up."""
+        """Return a lower bound on the memory: that of the fluid equilibrium, rounded up."""
         pairs = zip(self.arriving, self.weights, strict=True)
         work = sum((rate * s for rate, s in pairs), Fraction(0))
         return ceil(self.worker.d0 * work / (1 - self.load))
 
 
 class ThresholdProblem(Validated, ABC):
-    """What all threshold problems share: each says its data in its own words."""
+    """The interface common to all threshold problems."""
 
     @property
     @abstractmethod
@@ -270,7 +271,7 @@ class ThresholdProblem(Validated, ABC):
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """Memory that one more of each threshold takes [tokens]."""
+        """Memory per unit of each threshold [tokens]."""
         return self.conditions.weights
 
     @property
@@ -280,7 +281,7 @@ class ThresholdProblem(Validated, ABC):
 
     @property
     def load(self) -> Fraction:
-        """``ρ``; there are thresholds iff it is below 1."""
+        """``ρ``; feasible thresholds exist iff it is below 1."""
         return self.conditions.load
 
 
@@ -293,7 +294,7 @@ def constant_rate_conditions(
 
 
 def batch_time(worker: FluidWorker, weights: Sequence[int], thresholds: Sequence[int]) -> Fraction:
-    """Return ``ΔT(n) = d0 + d1·Σ n_i w_i``, the longest batch [s]."""
+    """Return ``ΔT(n) = d0 + d1·Σ n_i w_i``, the time of a full batch [s]."""
     return worker.d0 + worker.d1 * policy_memory(weights, thresholds)
 
 
@@ -302,28 +303,28 @@ def policy_memory(weights: Sequence[int], thresholds: Sequence[int]) -> int:
     return sum(n * w for n, w in zip(thresholds, weights, strict=True))
 
 
-#: Rounds before a leap is tried, and in all.
+#: Rounds before a leap is tried, and in total.
 _PATIENCE, _MAX_ROUNDS = 2_000, 300_000
-#: Most thresholds that a leap computes.
+#: Largest number of thresholds that a leap computes.
 _MAX_LEAP = 500_000
 
 
 def least_thresholds(problem: ThresholdProblem) -> tuple[tuple[int, ...] | None, int]:
-    """Iterate ``n <- next_vector(n)`` from below until nothing changes.
+    """Iterate ``n <- next_vector(n)`` from below until a fixed point.
 
-    What the conditions ask of n only grows with n, so every iterate stays below every solution,
-    and the first that does not change is the least one. It exists iff the load is below 1.
+    The bounds in the conditions increase in n, so every iterate stays below every solution, and
+    the first fixed point is the least solution. It exists iff the load is below 1.
 
     Returns
     -------
     tuple
-        The least solution, and the rounds it took; (None, 0) if the load is 1 or more. The memory
-        is not looked at: the least solution needs the least.
+        The least solution and the number of rounds; (None, 0) if the load is 1 or more. The memory
+        limit is not checked, but the least solution needs the least memory.
 
     Raises
     ------
     CapabilityError
-        If the load is so close to 1 that the iteration does not end.
+        If the load is so close to 1 that the iteration does not converge within its limit.
     """
     conditions = problem.conditions
     if conditions.load >= 1:
@@ -342,14 +343,15 @@ def least_thresholds(problem: ThresholdProblem) -> tuple[tuple[int, ...] | None,
 
 
 def _leap(conditions: ThresholdConditions, vector: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a larger vector that still is below every solution; the same if none is known.
+    """Return a larger vector that is still below every solution; the same vector if none is known.
 
     Let ``n(D)`` be the least vector if batches last D, and ``f(D) = ΔT(n(D)) − D``; a solution is
     ``n(D)`` with ``f(D) = 0``. If all ``Λ_gi·Π`` are whole, ``n(D + Π) = n(D) + Λ·Π`` and ``f(D +
-    Π) = f(D) − (1 − load)·Π``. Between its breaks, where n changes, f falls. Let m be the least
-    infimum of f before a break in one period. As long as ``k·(1 − load)·Π < m``, f is positive in
-    the k-th period after it, save that it may reach 0 after the last break, where n is what it is
-    at the end. So one can go on from the end of the last such period.
+    Π) = f(D) − (1 − load)·Π``. Between its breaks, where n changes, f decreases. Let m be the
+    smallest infimum of f before a break in one period. As long as ``k·(1 − load)·Π < m``, f is
+    positive in the k-th period after it, except that it may reach 0 after the last break, where n
+    equals its value at the end of the period. The iteration can therefore continue from the end of
+    the last period of this kind.
     """
     chains, arriving = conditions.chains, conditions.arriving
     if not all(isinstance(a, BatchArrivals) for a in conditions.arrivals):
@@ -366,7 +368,7 @@ def _leap(conditions: ThresholdConditions, vector: tuple[int, ...]) -> tuple[int
     }
 
     def excess(time: Fraction) -> Fraction:
-        # Just before a break, and at it, n_1 is the arrivals up to it, rounded up.
+        # Up to and including a break, n_1 is the number of arrivals rounded up.
         before = conditions.vector_from([ceil(chain.rate * time) for chain in chains])
         return batch_time(conditions.worker, conditions.weights, before) - time
 

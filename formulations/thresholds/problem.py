@@ -1,14 +1,14 @@
-"""Data of the threshold programs: WAIT, Nested WAIT, and Nested WAIT at rates that vary in time.
+"""Data of the threshold programs: WAIT, Nested WAIT, and Nested WAIT with time-varying rates.
 
-Where rates vary (condition (13) of theorem 3) thresholds stay the same for all time, so they must
-suffice for the busiest window as long as a full batch, ``Σ_j λ_j[t, t + ΔT(n)] < n_1`` for all t,
-and for the largest share that ever goes on to a next segment, ``n_{i+1}/n_i > p*_i = sup p_i``.
-The paper asks this for t up to the end; here it is for all ``t >= 0``, as its windows reach beyond
-it anyway.
+With time-varying rates (condition (13) of theorem 3) thresholds stay constant. They must suffice
+for the busiest window of the length of a full batch, ``Σ_j λ_j[t, t + ΔT(n)] < n_1`` for all t,
+and for the largest share that continues to a next segment, ``n_{i+1}/n_i > p*_i = sup p_i``. The
+paper requires this for t up to the end. Here it is required for all ``t >= 0``, since the windows
+extend beyond the end anyway.
 
-Windows grow with ΔT, so the conditions are monotone as those of constant rates are, and have a
-least solution; there is one iff the load with mean arrivals and largest shares is below 1. The
-buffer is that of (12) with the exponents of (17), which is (16) with ``p*``.
+Windows grow with ΔT, so the conditions are monotone like those of constant rates and have a least
+solution. It exists iff the load with mean arrivals and largest shares is below 1. The buffer is
+(12) with the exponents of (17), which is (16) with ``p*``.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ _MAX_LENGTH = 10**9
 
 @dataclass(frozen=True)
 class PromptGroup(Validated):
-    """Classes of one prompt length, and the segments that their stages are cut into.
+    """Classes of one prompt length, and the segments of their stages.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class PromptGroup(Validated):
 
     @cached_property
     def chain(self) -> SegmentChain:
-        """The segments with what reaches them at the rates of the group."""
+        """The chain of segments at the rates of the group."""
         classes = list(zip(self.outputs, self.rates, strict=True))
         reaching, total = [], Fraction(0)
         for entry in reversed(self.entries):
@@ -109,7 +109,7 @@ class PromptGroup(Validated):
 
 
 def prompt_groups(classes: Sequence[RequestClass]) -> tuple[PromptGroup, ...]:
-    """Return the classes of each prompt length, in order of first appearance.
+    """Group the classes by prompt length, in order of first appearance.
 
     Raises
     ------
@@ -149,17 +149,17 @@ def _increasing(values: object, where: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class WaitProblem(ThresholdProblem):
-    """Thresholds ``n_j >= 1``: WAIT starts class j once n_j of it wait for their prefill.
+    """Thresholds ``n_j >= 1``: WAIT starts class j once n_j of its requests wait for prefill.
 
-    Then every stage of class j holds 0 or n_j requests, a batch of everything takes ``ΔT(n) = d0 +
-    d1·M(n)`` with ``M(n) = Σ_j n_j w_j``, and condition (9) asks ``ΔT(n) <= n_j/λ_j`` for all j.
+    Every stage of class j then holds 0 or n_j requests. A full batch takes ``ΔT(n) = d0 +
+    d1·M(n)`` with ``M(n) = Σ_j n_j w_j``. Condition (9) requires ``ΔT(n) <= n_j/λ_j`` for all j.
 
     Parameters
     ----------
     fluid : FluidProblem
         Classes and one worker.
     strict : bool
-        Whether (9) must hold with ``<``, as the bounded latency of theorem 1 needs.
+        Whether (9) must hold with ``<``, which the bounded latency of theorem 1 requires.
     within_memory : bool
         Whether ``M(n) <= C`` is required. WAIT never holds more than M(n).
 
@@ -198,34 +198,35 @@ class WaitProblem(ThresholdProblem):
 class NestedProblem(ThresholdProblem):
     """Thresholds ``n_i >= 1`` of segments of stages, for one prompt length or several.
 
-    Of one prompt length l there are classes with output lengths ``l'_1 < ... < l'_m`` and rates
-    λ_j. Segment i ends with stage ``b_i``: the first is stages ``0..b_1``, the others
+    For one prompt length l there are classes with output lengths ``l'_1 < ... < l'_m`` and rates
+    λ_j. Segment i ends with stage ``b_i``: the first has stages ``0..b_1``, the others
     ``b_{i−1}+1..b_i``. With ``Λ_i`` the rate of classes longer than ``b_{i−1}`` and ``s_i = Σ (l
     + k)`` over the stages k of segment i, a full batch takes ``ΔT(n) = d0 + d1·Σ n_i s_i``, and
-    condition (10) asks
+    condition (10) requires
 
         ΔT(n) < n_1/Λ_1      and      n_{i+1}/n_i > P_{i+1} = Λ_{i+1}/Λ_i.
 
-    With several prompt lengths there is one Nested WAIT for each, in common batches. A full batch
-    is full in every segment of every group, so ``ΔT(n)`` sums over all of them; the first part of
-    (10) must hold for each group with its own rate, the second along each chain. The paper only
-    says that groups run independently; they share the time of a batch. With one class in each
-    group it is `WaitProblem`.
+    With several prompt lengths there is one Nested WAIT for each, and all share the batches. A
+    full batch is full in every segment of every group, so ``ΔT(n)`` sums over all of them. The
+    first part of (10) must hold for each group with its own rate, the second along each chain. The
+    paper only states that groups run independently, but they share the time of a batch. With one
+    class in each group this is `WaitProblem`.
 
     Parameters
     ----------
     groups : tuple of PromptGroup
-        At least one, of different prompt lengths (of any, if outputs are known, as in WAIT).
-        Fewer boundaries than outputs are the segments of section 7.2: requests that end within
-        one leave it at once, so that ``Σ n_i s_i`` is an upper bound, and the load is more than
-        that of the fluid model.
+        At least one, with different prompt lengths (or any, if outputs are known, as in WAIT).
+        Fewer boundaries than outputs give the segments of section 7.2. Requests that end within a
+        segment leave at once, so ``Σ n_i s_i`` is an upper bound, and the load exceeds that of the
+        fluid model.
     worker : FluidWorker
         Times and memory.
     strict : bool
-        Whether (10) holds with ``<`` and ``>`` as bounded latency and buffers need; otherwise
-        with equality allowed, as (14) prints the first and the paper's experiments use the other.
+        Whether (10) must hold with ``<`` and ``>``, which bounded latency and buffers require.
+        Otherwise equality is allowed, as (14) prints for the first part and the paper's
+        experiments use for the second.
     within_memory : bool
-        Whether ``Σ n_i s_i <= C`` is required (the safety buffer comes on top, see `buffer`).
+        Whether ``Σ n_i s_i <= C`` is required; the safety buffer is additional, see `buffer`.
 
     Raises
     ------
@@ -258,7 +259,7 @@ class NestedProblem(ThresholdProblem):
 
     @staticmethod
     def from_fluid(fluid: FluidProblem, **options: bool) -> "NestedProblem":
-        """Return the problem of a fluid problem with one worker, a group for each prompt length.
+        """Convert a fluid problem with one worker; each prompt length becomes a group.
 
         Groups come in order of their first class.
 
@@ -273,7 +274,7 @@ class NestedProblem(ThresholdProblem):
     def single_from_fluid(
         fluid: FluidProblem, boundaries: Sequence[int] | None = None, **options: bool
     ) -> "NestedProblem":
-        """Return the problem of a fluid problem with one worker and one prompt length.
+        """Convert a fluid problem with one worker and one prompt length.
 
         Raises
         ------
@@ -324,7 +325,7 @@ class NestedProblem(ThresholdProblem):
         return FluidProblem(classes, (self.worker,))
 
     def with_segments(self, boundaries: Sequence[Sequence[int]]) -> "NestedProblem":
-        """Return the problem with other segments, given for each group."""
+        """Return the problem with other segments, given per group."""
         pairs = zip(self.groups, boundaries, strict=True)
         return replace(self, groups=tuple(group.with_boundaries(b) for group, b in pairs))
 
@@ -335,16 +336,16 @@ class NestedProblem(ThresholdProblem):
 
 @dataclass(frozen=True)
 class WindowArrivals:
-    """Arrivals of all classes during the busiest window of a batch's time.
+    """Arrivals of all classes during the busiest window of the length of a batch.
 
     Parameters
     ----------
     profile : VaryingRates
-        Their rates.
+        Rates of the classes.
     num_classes : int
-        How many there are.
+        Number of classes.
     worker : FluidWorker
-        Whose batches.
+        Worker that runs the batches.
     """
 
     profile: VaryingRates
@@ -353,11 +354,11 @@ class WindowArrivals:
 
     @property
     def excess(self) -> Fraction:
-        """By how much they may exceed the long-run rate times the time of the batch."""
+        """Largest excess of the arrivals over the long-run rate times the batch time."""
         return self.profile.largest_excess(range(self.num_classes))
 
     def least(self, memory: int, *, strict: bool) -> int:
-        """Return the least positive integer at least as large, or larger."""
+        """Return the least positive integer at least (if strict: above) the arrivals."""
         time = self.worker.d0 + self.worker.d1 * memory
         most = self.profile.largest_window(range(self.num_classes), time)
         return least_integer(most, strict=strict)
@@ -365,10 +366,10 @@ class WindowArrivals:
 
 @dataclass(frozen=True)
 class TimeVaryingProblem(ThresholdProblem):
-    """Thresholds of segments that satisfy (13), strictly as theorem 3 asks.
+    """Thresholds of segments that satisfy (13) strictly, as theorem 3 requires.
 
-    With a `RateProfile` they are the least; with `SinusoidalRates`, whose suprema are bounded from
-    above, they satisfy (13) and are the least of the bounded condition.
+    With a `RateProfile` they are the least ones. With `SinusoidalRates`, upper bounds replace the
+    suprema: the thresholds satisfy (13) and are the least for the tightened condition.
 
     Parameters
     ----------
@@ -414,7 +415,7 @@ class TimeVaryingProblem(ThresholdProblem):
 
     @cached_property
     def chain(self) -> SegmentChain:
-        """The segments with mean arrivals and the largest shares that go on, ``p*``."""
+        """The chain of segments with mean arrivals and the largest shares ``p*``."""
         everything = range(len(self.outputs))
         passing = []
         for entry, end in zip(self.group.entries, self.group.ends[:-1], strict=False):

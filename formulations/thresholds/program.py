@@ -7,7 +7,7 @@ Data (integers, after scaling)
     s_gi memory of one request in every stage of segment i; d0, d1 times; C memory
     Λ_g rate of chain g; P_gi = u_gi/v_gi share of its requests that goes on to segment i
     q_g least common denominator of Λ_g d0 and Λ_g d1
-    largest_gi a solution (`ThresholdConditions.upper_vector`): the least one is not above it
+    largest_gi a solution (`ThresholdConditions.upper_vector`), so an upper bound on the least one
     ε = 1 for strict conditions, else 0
 Variables
     n[g,i] integer in 1..largest_gi     threshold, per stage of the segment
@@ -18,10 +18,10 @@ Constraints
     (2) drift[g,i]  v_gi n[g,i] >= u_gi n[g,i−1] + ε       for i = 2..L_g         (10), second
     (3) within      Σ s_gi n[g,i] <= C                           (only if memory is enforced)
 
-Rows of integers exceed a number strictly iff they exceed it by 1. There is a least solution
-(`conditions`); it alone is optimal, and it minimises every threshold at once. For WAIT the linear
-relaxation is `formulations.fluid.programs`. The paper leaves the choice of thresholds
-open. The memory here is the exact one of a full batch; the paper's (11) is another number.
+In integers, a strict inequality is one with a difference of at least 1. There is a least solution
+(`conditions`). It is the only optimum and minimises every threshold at once. For WAIT the linear
+relaxation is `formulations.fluid.programs`. The paper leaves the choice of thresholds open. The
+memory here is the exact memory of a full batch, which differs from the paper's (11).
 The safety buffer of (12) depends on n through a transcendental equation and is added afterwards
 (`buffer`).
 """
@@ -48,12 +48,12 @@ def build(problem: ThresholdProblem) -> Any:
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
 
     Raises
     ------
     CapabilityError
-        If rates vary in time: (13) is no linear row.
+        If rates vary in time: (13) is not linear.
     """
     model = pyo.ConcreteModel(name="thresholds")
     conditions = problem.conditions

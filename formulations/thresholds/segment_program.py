@@ -1,4 +1,4 @@
-"""The segment program: which output lengths end segments, and with which thresholds; stated once.
+"""The segment program, stated once: choose the ends of segments and their thresholds.
 
 Sets
     pieces j = 0..m−1: the stages after output length j−1 up to length j
@@ -8,10 +8,10 @@ Data (integers, after scaling)
     h_a  memory of a request that waits before piece a: l + l'_{a−1}; h_0 = 0
     Λ_a rate of requests that reach piece a; Λ_{b+1}/Λ_a = u/v in lowest terms
     q least common denominator of Λ_0 d0 and Λ_0 d1; ε = 1 for strict conditions, else 0
-    largest_a most that n of a segment from a can be in a solution better than one in hand
+    largest_a upper bound on n of a segment from a in any solution better than the known one
 Variables
     z[a,b] binary                       whether pieces a..b are a segment
-    n[a,b] integer in 0..largest_a      its threshold; 0 if it is none
+    n[a,b] integer in 0..largest_a      threshold of the segment; 0 if it is not chosen
 Objective
     memory          min Σ (s_ab + h_a) n[a,b]
 Constraints
@@ -22,10 +22,10 @@ Constraints
     (5) drift[a,j]      v Σ_b n[j,b] >= u n[a,j−1] + ε z[a,j−1]           for a < j
     (6) within          Σ s_ab n[a,b] <= C                (only if memory is enforced)
 
-The objective is the first two terms of (12): the full batch and what waits between segments. The
-third depends on the thresholds through (16); `segments` adds it for given segments. Few segments
-keep requests as if they were long; many cost a whole request each by rounding: the U-shape of
-section 7.2.
+The objective is the first two terms of (12): the full batch, and the requests that wait between
+segments. The third term depends on the thresholds through (16); `segments` adds it for given
+segments. With few segments, short requests are counted as if they were long. With many segments,
+each costs a whole request by rounding. This is the U-shape of section 7.2.
 """
 
 from typing import Any
@@ -37,19 +37,19 @@ from formulations.thresholds.problem import NestedProblem
 
 
 def build(problem: NestedProblem, most: int) -> Any:
-    """State the program; the problem's own boundaries play no part.
+    """State the program; the boundaries of the problem are ignored.
 
     Parameters
     ----------
     problem : NestedProblem
         Data.
     most : int
-        Objective of some solution.
+        Objective of a known solution.
 
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the variables and constraints named in the module's text.
+        With the variables and constraints named in the module docstring.
     """
     model = pyo.ConcreteModel(name="nested_wait_segments")
     outputs = problem.group.outputs
@@ -76,18 +76,18 @@ def build(problem: NestedProblem, most: int) -> Any:
 
     @constraint(model, range(1, m))
     def path(model: Any, j: int) -> Any:
-        """(2) The segments follow one another."""
+        """(2) Each segment begins where another one ends."""
         ending = pyo.quicksum(model.z[a, j - 1] for a in range(j))
         return ending == pyo.quicksum(model.z[j, b] for b in range(j, m))
 
     @constraint(model, model.segments)
     def least(model: Any, a: int, b: int) -> Any:
-        """(3) Segments have thresholds."""
+        """(3) Chosen segments have a threshold of at least 1."""
         return model.n[a, b] >= model.z[a, b]
 
     @constraint(model, model.segments)
     def on(model: Any, a: int, b: int) -> Any:
-        """(3) Nothing else has."""
+        """(3) Other segments have threshold 0."""
         return model.n[a, b] <= largest[a, b] * model.z[a, b]
 
     @constraint(model)

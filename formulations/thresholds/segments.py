@@ -1,4 +1,4 @@
-"""How many segments, and where: plans with their memory, and the best of them."""
+"""Choose the number and boundaries of segments: plans with their memory, and the best plan."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ from formulations.thresholds.buffer import (
 from formulations.thresholds.conditions import least_thresholds
 from formulations.thresholds.problem import NestedProblem
 
-#: Most possible boundaries whose sets are enumerated, 2^16 of them.
+#: Largest number of inner boundaries whose subsets are enumerated (at most 2^16 subsets).
 _MAX_INNER = 16
 
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """Segments, their least thresholds and the memory they need.
+    """Segments with their thresholds and memory.
 
     Parameters
     ----------
     problem : NestedProblem
-        Data, with these segments.
+        Data, including the segments.
     thresholds : tuple of int
-        Per stage of each segment.
+        Threshold of each segment, per stage.
     group_buffers : tuple of SafetyBuffer
-        What each prompt length adds to the memory of (12).
+        Contribution of each prompt length to the memory of (12).
     """
 
     problem: NestedProblem
@@ -47,7 +47,7 @@ class SegmentPlan:
 
     @property
     def boundaries(self) -> tuple[int, ...]:
-        """Last stage of each segment, one prompt length after the other."""
+        """Last stage of each segment, concatenated over the prompt lengths."""
         return tuple(end for group in self.problem.groups for end in group.ends)
 
     @property
@@ -57,29 +57,28 @@ class SegmentPlan:
 
     @property
     def memory(self) -> int | None:
-        """Memory that suffices with the asked probability [tokens]; None if none does."""
+        """Memory that suffices with the required probability [tokens]; None if unbounded."""
         return self.buffer.total
 
 
 def plan(
     problem: NestedProblem, *, raised: bool = False, **target: Unpack[BufferTarget]
 ) -> SegmentPlan | None:
-    """Return the plan of a problem's own segments; None if the load is 1 or more with them.
+    """Return the plan for the problem's own segments; None if their load is 1 or more.
 
     Parameters
     ----------
     problem : NestedProblem
         Data.
     raised : bool
-        Whether thresholds may exceed the least ones where that saves memory, see
-        `cheapest_thresholds`.
+        Whether thresholds may exceed the least ones to save memory, see `cheapest_thresholds`.
     **target
         ``duration``, ``probability`` and ``argument``, see `BufferTarget`.
 
     Raises
     ------
     CapabilityError
-        If thresholds are to be raised for several prompt lengths, or are too large for it.
+        If ``raised`` is used with several prompt lengths or too large thresholds.
     """
     if raised:
         if len(problem.groups) > 1:
@@ -125,9 +124,9 @@ def printed_segment_memory(prompt: int, width: int, thresholds: Sequence[int]) -
 def equal_plans(
     problem: NestedProblem, counts: Iterable[int], **target: Unpack[BufferTarget]
 ) -> dict[int, SegmentPlan | None]:
-    """Return the plan of every number of equal segments: the U-shape of figures 16 to 18.
+    """Return the plan for every number of equal segments: the U-shape of figures 16 to 18.
 
-    With several prompt lengths it is the number of segments of each. See `BufferTarget` for the
+    With several prompt lengths, each has this number of segments. See `BufferTarget` for the
     keywords.
     """
     return {
@@ -140,19 +139,19 @@ def equal_plans(
 
 
 def all_boundaries(outputs: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return every choice of boundaries among the output lengths; the last always is one."""
+    """Return every choice of boundaries among the output lengths; the last is always included."""
     inner = outputs[:-1]
     sizes = range(len(inner) + 1)
     return [(*chosen, outputs[-1]) for size in sizes for chosen in combinations(inner, size)]
 
 
 def all_segments(problem: NestedProblem) -> Iterator[NestedProblem]:
-    """Yield the problem with every choice of boundaries among the outputs of every group.
+    """Yield the problem for every choice of boundaries among the outputs of every group.
 
     Raises
     ------
     CapabilityError
-        If there are too many.
+        If there are too many choices.
     """
     inner = sum(len(group.outputs) - 1 for group in problem.groups)
     if inner > _MAX_INNER:
@@ -168,8 +167,7 @@ def best_plan(
 ) -> SegmentPlan | None:
     """Return the plan of least memory (12) over all boundaries; see `plan` for the parameters.
 
-    Of equal plans the one with fewer segments. None if no choice of segments is stable with a
-    bounded buffer.
+    Ties go to fewer segments. None if no choice of segments is stable with a bounded buffer.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The threshold and segment programs with their verbs: iteration, backends, enumeration."""
+"""Solve the threshold and segment programs: by iteration, by backends, by enumeration."""
 
 import time
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ class ThresholdResult(ProgramResult[Any]):
     Parameters
     ----------
     thresholds : tuple of int, optional
-        Per class (WAIT) or per segment (Nested WAIT), per stage; None without a solution.
+        Threshold per stage of each class (WAIT) or segment (Nested WAIT); None if infeasible.
     iterations : int
-        Rounds of the fixed-point iteration, where that is the method.
+        Rounds of the fixed-point iteration, if that is the method.
     """
 
     solution_fields: ClassVar[tuple[str, ...]] = ("thresholds",)
@@ -61,7 +61,7 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
     problem : NestedProblem
         Data.
     most : int
-        Objective of some solution.
+        Objective of a known solution.
     """
 
     result = SegmentResult
@@ -80,12 +80,12 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
     def lower_bound(self) -> int:
         """Return the memory of the fluid equilibrium with the finest segments.
 
-        Merging segments only makes requests stay longer, so that bounds the full batch.
+        Merging segments only makes requests stay longer, so this bounds every full batch.
         """
         return self.problem.conditions.memory_bound()
 
     def objective_value(self, solution: Choice) -> int:
-        """Return the memory of a full batch and of what waits between segments [tokens]."""
+        """Return the memory of a full batch and of requests between segments [tokens]."""
         thresholds, boundaries = solution
         return batch_and_waiting(self.problem.with_boundaries(boundaries), thresholds)
 
@@ -95,7 +95,7 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
         return nested_violations(self.problem.with_boundaries(boundaries), thresholds)
 
     def brute_force(self) -> tuple[int, Choice] | None:
-        """Return the least memory over all boundaries; of equal ones the fewest segments."""
+        """Return the least memory over all boundaries; ties go to fewest segments."""
         choices = []
         for candidate in all_segments(self.problem):
             thresholds, _ = least_thresholds(candidate)
@@ -109,7 +109,7 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
         return memory, (thresholds, boundaries)
 
     def solution_at(self, values: FloatArray) -> Choice:
-        """Read segments and thresholds off a point."""
+        """Return the segments and thresholds at a point of the standard form."""
         index = self.standard_form.column_index()
         chosen = [(a, b) for a, b in self.model.segments if round(values[index[f"z[{a},{b}]"]])]
         thresholds = tuple(round(values[index[f"n[{a},{b}]"]]) for a, b in chosen)
@@ -130,12 +130,12 @@ def solve_segments(
     time_limit: float | None = None,
     seed: int = 0,
 ) -> SegmentResult:
-    """Choose segments and thresholds of least full batch and waiting requests.
+    """Choose segments and thresholds that minimise the memory of full batch and waiting requests.
 
     Parameters
     ----------
     problem : NestedProblem
-        Data; its own boundaries play no part.
+        Data; its own boundaries are ignored.
     method : str
         ``cp-sat``, ``highs``, ``pyomo`` or ``brute-force``.
     time_limit : float, optional
@@ -148,7 +148,7 @@ def solve_segments(
     InputError
         If the method is unknown.
     CapabilityError
-        If the scaled program leaves the integers a backend can hold.
+        If the scaled program exceeds the integer range of a backend.
     """
     finest = problem.with_boundaries(problem.group.outputs)
     thresholds, _ = least_thresholds(finest)
@@ -170,7 +170,7 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
 
     def __init__(self, problem: ThresholdProblem) -> None:
         super().__init__(problem)
-        # Without the memory every load below 1 has thresholds.
+        # Without the memory limit, every load below 1 has feasible thresholds.
         self.always_feasible = not problem.conditions.within_memory
 
     def state(self) -> Any:
@@ -192,18 +192,18 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
         return threshold_violations(self.problem, solution)
 
     def settled(self, method: str) -> ThresholdResult | None:
-        """Answer a load of 1 or more."""
+        """Answer a load of 1 or more: infeasible."""
         if self.problem.load < 1:
             return None
         return ThresholdResult(method=method, termination=Termination.INFEASIBLE)
 
     def solution_at(self, values: FloatArray) -> Thresholds:
-        """Read thresholds off a point."""
+        """Return the thresholds at a point of the standard form."""
         index = self.standard_form.column_index()
         return tuple(round(values[index[f"n[{g},{i}]"]]) for g, i in self.model.segments)
 
     def found(self, method: str) -> ThresholdResult:
-        """Return what one of our own methods finds; both prove it the least."""
+        """Return the result of one of our own methods; each proves its optimum."""
         began = time.perf_counter()
         vector, rounds = (
             least_thresholds(self.problem)
@@ -245,14 +245,14 @@ def solve(
     Returns
     -------
     ThresholdResult
-        ``INFEASIBLE`` for a load of 1 or more, and where the memory is enforced and too small.
+        ``INFEASIBLE`` for a load of 1 or more, or if the memory is enforced and too small.
 
     Raises
     ------
     InputError
         If the method is unknown.
     CapabilityError
-        If the scaled program leaves the integers a backend can hold, or is too large to enumerate.
+        If the scaled program exceeds the integer range of a backend, or is too large to enumerate.
     """
     program = ThresholdProgram(problem)
     own = {name: partial(program.found, name) for name in ("fixed-point", "brute-force")}

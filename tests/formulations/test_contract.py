@@ -1,4 +1,4 @@
-"""Every package with a ``program.py`` offers what a formulation promises."""
+"""Every package with a ``program.py`` implements the interface of a formulation."""
 
 import ast
 from importlib import import_module
@@ -11,14 +11,14 @@ from formulations.results import ProgramResult
 from tests.places import ROOT
 
 PACKAGES = sorted(path.parent for path in (ROOT / "formulations").glob("*/program.py"))
-#: What opens a statement.
+#: Headings of the module docstring of a statement.
 SECTIONS = ("\nSets\n", "\nData", "\nVariables\n", "\nObjective\n", "\nConstraints\n")
-#: What a checker may import of its package: data, never how a solution is found.
+#: Modules of its package that a checker must not import: it reads the data only.
 UNKNOWN_TO_CHECKERS = ("backends", "bound", "formulation", "matrix", "program", "solver")
 
 
 def test_there_are_formulations() -> None:
-    """The tests below look at something."""
+    """The tests below find at least one package."""
     assert {path.name for path in PACKAGES} >= {"step", "hindsight_latency", "thresholds"}
 
 

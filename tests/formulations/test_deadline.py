@@ -19,23 +19,23 @@ from tests.processes import PATIENCE_S, wait_until
 
 
 class _Heard:
-    """A watcher that remembers."""
+    """A watcher that records its calls."""
 
     def __init__(self) -> None:
         self.ends: list[float | None] = []
         self.answers: list[Any] = []
 
     def ends_in(self, seconds: float | None) -> None:
-        """Remember when it ends."""
+        """Record the remaining seconds."""
         self.ends.append(seconds)
 
     def found(self, answer: Any) -> None:
-        """Remember the answer."""
+        """Record the answer."""
         self.answers.append(answer)
 
 
 def test_python_code_is_interrupted() -> None:
-    """A loop that looks at no clock ends, and nothing comes after the block."""
+    """A loop that does not check the clock is interrupted, and nothing is raised afterwards."""
 
     def endless() -> None:
         with Deadline(0.05).interrupting():
@@ -50,7 +50,7 @@ def test_python_code_is_interrupted() -> None:
 
 @pytest.mark.parametrize("inside", ["pass", "time.sleep(0.03)"])
 def test_code_may_be_traced_afterwards(inside: str) -> None:
-    """Where an exception was taken back, CPython 3.11 stays in the first traced call for ever."""
+    """After a cleared pending exception, CPython 3.11 would loop forever in a traced call."""
     script = f"""
 import sys, time
 from formulations.deadline import Deadline, OutOfTime
@@ -74,7 +74,7 @@ print("done")
 
 
 def test_a_module_is_loaded_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of it would stay: each later use would fail, as Pyomo's did on a busy machine."""
+    """An interrupted import would leave a half-loaded module, on which every later use fails."""
     lines = ("import time", "end = time.monotonic() + 0.3", "while time.monotonic() < end: pass")
     (tmp_path / "slow_to_load.py").write_text("\n".join((*lines, "whole = 1")))
     monkeypatch.syspath_prepend(tmp_path)
@@ -101,7 +101,7 @@ def test_code_in_time_is_left_alone() -> None:
 
 
 def test_no_time_is_no_time() -> None:
-    """Nothing begins when time is up, unless it has grace."""
+    """Without time left, nothing starts unless it has extra time."""
     over = Deadline(0)
     with pytest.raises(OutOfTime), over.interrupting():
         raise AssertionError
@@ -110,7 +110,7 @@ def test_no_time_is_no_time() -> None:
 
 
 def test_the_clock_stops_for_all() -> None:
-    """What is loaded does not count, neither for a share nor for the whole."""
+    """Stopped time counts neither against a share nor against the whole deadline."""
     heard = _Heard()
     whole = Deadline(10, heard)
     part = whole.share(0.5)
@@ -124,7 +124,7 @@ def test_the_clock_stops_for_all() -> None:
 
 
 def test_answers_are_told_as_they_are_changed() -> None:
-    """Only to who listens: without a watcher no answer is made."""
+    """Answers are converted for the watcher; without a watcher none is computed."""
     heard = _Heard()
     Deadline(1, heard).mapped(lambda answer: 2 * answer).found(lambda: 21)
     assert heard.answers == [42]
@@ -133,7 +133,7 @@ def test_answers_are_told_as_they_are_changed() -> None:
 
 @pytest.mark.parametrize("limit", [-1, float("nan"), "1"])
 def test_limits_are_seconds(limit: Any) -> None:
-    """Or a clock that runs already."""
+    """A limit is a number of seconds >= 0 or a running deadline."""
     with pytest.raises(InputError, match="time_limit"):
         Deadline.of(limit)
     running = Deadline(1)
@@ -142,7 +142,7 @@ def test_limits_are_seconds(limit: Any) -> None:
 
 
 def test_highs_ends_where_its_presolve_would_not() -> None:
-    """Dual fixing of a long row without costs looks at no clock: 33 s here with a limit of one."""
+    """Presolve is off: dual fixing of a long row without costs took 33 s with a limit of 1 s."""
     rng = np.random.default_rng(3)
     problem = StepProblem(
         capacity=rng.integers(1, 13, 72),

@@ -1,4 +1,4 @@
-"""A float solver's "optimal" is its word; ours needs a proof in integers."""
+"""A float solver may report a false optimum; our results need a proof in integers."""
 
 from dataclasses import replace
 
@@ -33,13 +33,13 @@ INSTANCE = step_problem(
 
 
 class _LooseProgram:
-    """The instance's program with peaks M bounded by 0 alone."""
+    """The program of the instance, with 0 as the only bound on the peaks M."""
 
     model = None
 
     @property
     def standard_form(self) -> StandardForm:
-        """The stated form, loosened."""
+        """The stated form without upper bounds on the peaks."""
         form = StepProgram(INSTANCE).standard_form
         peak = np.array([name.startswith("M") for name in form.column_names])
         return replace(
@@ -50,7 +50,7 @@ class _LooseProgram:
 
 
 def test_highs_claims_a_false_optimum_without_peak_bounds() -> None:
-    """HiGHS 1.13.1 alone calls 43,894,278 optimal; this layer does not pass that on."""
+    """HiGHS 1.13.1 alone reports 43,894,278 as optimal; our result does not claim it."""
     outcome = Highs(challenge=False).solve(_LooseProgram(), SolveLimits(), None)
     assert outcome.termination is Termination.OPTIMAL
     assert outcome.bound_kind is BoundKind.FLOAT
@@ -63,7 +63,7 @@ def test_highs_claims_a_false_optimum_without_peak_bounds() -> None:
 
 
 def test_a_challenge_refutes_the_false_optimum() -> None:
-    """A second run finds a point that costs less; claims that fell are counted."""
+    """A second run finds a point of lower cost; refuted claims are counted."""
     outcome = Highs().solve(_LooseProgram(), SolveLimits(), None)
     assert round(outcome.bound or 0) <= OPTIMUM
     assert outcome.details["refuted_claims"] >= 1  # type: ignore[operator]
@@ -84,7 +84,7 @@ def test_highs_is_right_on_tiny_problems_it_gets_wrong_alone(
 
 @pytest.mark.parametrize("name", ["highs", "pyomo"])
 def test_float_solvers_reach_the_optimum_but_do_not_prove_it(name: str) -> None:
-    """The stated program bounds M; the answer is right, and is still not called optimal."""
+    """The stated program bounds M; the answer is right, but not proven optimal."""
     result = solve(INSTANCE, backend=name)
     assert result.objective == OPTIMUM
     assert result.termination is Termination.FEASIBLE

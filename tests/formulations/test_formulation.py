@@ -102,7 +102,7 @@ def test_data_statement_and_checker_suffice(method: str) -> None:
 
 
 def test_an_own_method_is_chosen_by_its_name() -> None:
-    """A method of the caller's is no backend; unknown ones are told which there are."""
+    """The caller's own methods are supported; the error for an unknown one lists all methods."""
     own = PlacementProgram(PROBLEM).answer((0, 0, 0, 1), Termination.FEASIBLE, 10, method="own")
     assert PlacementProgram.solve_by(PROBLEM, "own", own={"own": lambda: own}) is own
     with pytest.raises(InputError, match="use one of own, brute-force, cp-sat"):

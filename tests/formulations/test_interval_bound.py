@@ -25,7 +25,7 @@ def test_no_feasible_assignment_is_below(problem: StepProblem) -> None:
 
 @given(step_problems(max_requests=5), st.data())
 def test_any_multipliers_bound(problem: StepProblem, data: st.DataObject) -> None:
-    """Weak duality: whatever flow and price, the value is a lower bound."""
+    """Weak duality: for any flow and price, the value is a lower bound."""
     relaxation = interval_relaxation(problem)
     optimum = solve_by_enumeration(problem).objective
     if relaxation is None or optimum is None:
@@ -115,7 +115,7 @@ def test_golden_window() -> None:
 
 
 def test_requests_that_grow_differently_have_the_plain_bound() -> None:
-    """One ends inside the window: nothing is relaxed, and the bound is that of each step."""
+    """If a request ends inside the window there is no relaxation, only the bound per step."""
     problem = step_problem([1, 0], [[1, 1], [5, 6]], [[3, 4], [3, 0]])
     assert interval_relaxation(problem) is None
     assert interval_bound(problem) == lower_bound(problem)

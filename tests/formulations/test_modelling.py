@@ -1,4 +1,4 @@
-"""Pyomo is loaded where a program is stated."""
+"""Pyomo is loaded only if a program is stated."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ print({"pyomo", "scipy.stats"} & {*sys.modules})
 
 
 def test_pyomo_is_loaded_by_who_states_a_program() -> None:
-    """It takes longer to load than most problems to solve."""
+    """Solving without a statement does not load Pyomo, which is slower than most solves."""
     done = subprocess.run(
         [sys.executable, "-c", _USE],
         capture_output=True,
@@ -34,7 +34,7 @@ def test_pyomo_is_loaded_by_who_states_a_program() -> None:
 
 
 def test_a_statement_cut_short_writes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    """Time ends within a rule: it is raised, and a JSON document on stdout stays one."""
+    """If time runs out inside a rule, `OutOfTime` is raised and nothing is written to stdout."""
 
     def rule(model: pyo.ConcreteModel, i: int) -> object:
         raise OutOfTime

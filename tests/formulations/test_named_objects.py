@@ -1,4 +1,4 @@
-"""Objects that users name: where they are found, and what is said when they are not."""
+"""Users' objects: the search order, and the errors if they are not found."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_files_of_one_name_are_told_apart(folders: tuple[Path, Path]) -> None:
 
 
 def test_what_a_file_imports_stands_beside_it(folders: tuple[Path, Path]) -> None:
-    """And counts in the digest of its sources, as the file itself does."""
+    """An imported neighbour is found, and its content enters the digest of the sources."""
     study, _ = folders
     (study / "helper_of_mine.py").write_text("three = 3\n")
     (study / "using.py").write_text("from helper_of_mine import three as number\n")
@@ -55,7 +55,7 @@ def test_what_a_file_imports_stands_beside_it(folders: tuple[Path, Path]) -> Non
 def test_what_cannot_be_found_is_told_in_one_line(
     folders: tuple[Path, Path], name: str, words: str
 ) -> None:
-    """Where, what, remedy."""
+    """The error states place, fault and remedy."""
     (folders[1] / "broken.py").write_text("def f(:\n\n\n")
     with pytest.raises(InputError, match=words) as caught:
         load_object(name, "number")
@@ -63,7 +63,7 @@ def test_what_cannot_be_found_is_told_in_one_line(
 
 
 def test_calls_are_checked_before_they_happen() -> None:
-    """By number of arguments; what nobody can tell is let through."""
+    """The number of arguments is checked; unknown signatures are accepted."""
     check_call(lambda state: state, "f", "state")
     check_call(max, "max", "state")
     with pytest.raises(InputError, match=r"cannot be called with \(a, b\).*let it take \(a, b\)"):

@@ -1,4 +1,4 @@
-"""Step data: every rule has a message, valid documents round-trip, extremes are kept exactly."""
+"""Step data: each rule has its error, documents round-trip, and extreme values stay exact."""
 
 import json
 from fractions import Fraction
@@ -58,7 +58,7 @@ def test_documents_round_trip(problem: StepProblem) -> None:
     ],
 )
 def test_each_rule_has_its_message(change: dict[str, object], message: str) -> None:
-    """Where, what, remedy."""
+    """The error states place, fault and remedy."""
     with pytest.raises(InputError, match=message):
         StepProblem.from_mapping(VALID | change)
 
@@ -85,7 +85,7 @@ def test_a_missing_key_is_named(key: str) -> None:
     ],
 )
 def test_broken_documents_are_one_error(text: str, message: str) -> None:
-    """Nothing but `InputError` comes out of a broken document."""
+    """A broken document raises only `InputError`."""
     with pytest.raises(InputError, match=message):
         StepProblem.from_json(text)
 

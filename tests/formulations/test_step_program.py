@@ -23,7 +23,7 @@ def test_the_vectorised_builder_writes_the_stated_program(problem: StepProblem) 
 
 
 def test_a_changed_statement_is_noticed() -> None:
-    """The comparison is no formality: one coefficient more and it fails."""
+    """The comparison detects a single additional coefficient."""
     model = build(P1)
     model.capacity[1].set_value(model.capacity[1].body + model.x[0, 1] <= 2)
     with pytest.raises(AssertionError):
@@ -31,7 +31,7 @@ def test_a_changed_statement_is_noticed() -> None:
 
 
 def _pinned(pins: dict[tuple[int, int], int], **options: object) -> Termination:
-    """Solve P1 with some x fixed and say how that ended."""
+    """Solve P1 with some x fixed, and return the termination."""
     problem = StepProblem.from_mapping(P1.to_mapping() | options)
     model = build(problem)
     model.pins = pyo.ConstraintList()

@@ -112,7 +112,7 @@ def test_all_solvers_agree_over_long_horizons(data: st.DataObject) -> None:
 
 @given(step_problems())
 def test_the_combinatorial_bound_is_a_bound(problem: StepProblem) -> None:
-    """It never exceeds the enumerated optimum, whatever the objective and options."""
+    """The bound never exceeds the enumerated optimum, for any objective and options."""
     truth = solve_by_enumeration(problem)
     assume(truth.objective is not None)
     assert truth.objective is not None
@@ -143,7 +143,7 @@ def test_the_combinatorial_bound_closes_easy_steps() -> None:
 def test_the_heaviest_required_are_on_some_worker(
     base: list[list[int]], contribution: list[list[int]], required: list[bool] | None, least: int
 ) -> None:
-    """The same one at all steps; those that may stay out say nothing."""
+    """A required request stays on one worker at all steps; optional requests add no bound."""
     problem = step_problem(
         [1, 1], base, contribution, required=None if required is None else np.array(required)
     )
@@ -155,7 +155,7 @@ def test_the_heaviest_required_are_on_some_worker(
 @pytest.mark.parametrize("capacity", [[0, 0], [2, 1]])
 @pytest.mark.parametrize("requests", [0, 2])
 def test_nothing_to_choose(capacity: list[int], requests: int) -> None:
-    """Without slots or requests the answer is empty, optimal, and worth what the loads are."""
+    """Without slots or requests the answer is empty and optimal, with the loads' objective."""
     if requests and sum(capacity):
         return
     problem = step_problem(capacity, [[5], [9]], [[1]] * requests)
@@ -192,7 +192,7 @@ def _matching_exists(base: list[int], sizes: list[int], peak: int) -> bool:
 
 
 def test_a_hint_is_kept_when_time_is_up() -> None:
-    """With no time CP-SAT still returns the hinted solution, unproven, or nothing: never a lie."""
+    """Without time, CP-SAT returns the hinted solution or none, and claims no optimum."""
     rng = np.random.default_rng(7)
     problem = StepProblem(
         rng.integers(1, 5, 16), rng.integers(0, 9000, (16, 1)), rng.integers(1, 3000, (64, 1))

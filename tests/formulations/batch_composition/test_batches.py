@@ -138,7 +138,7 @@ def test_all_methods_find_the_best_deep(problem: BatchProblem) -> None:
 @settings(max_examples=15)
 @given(problems(), st.sampled_from(["cp-sat", "highs", "pyomo"]))
 def test_backends_agree(problem: BatchProblem, method: str) -> None:
-    """Each states the same program; HiGHS proves what the bound of the filling meets."""
+    """Backends agree; HiGHS is proven optimal if the fractional filling bound is attained."""
     result = solve(problem, method=method)
     assert result.objective == brute_force(problem)[0]
     assert result.violations == {}
@@ -153,7 +153,7 @@ def test_work_is_conserved_by_positive_weights(problem: BatchProblem) -> None:
 
 @given(problems(), st.data())
 def test_the_gap_of_any_batch(problem: BatchProblem, data: st.DataObject) -> None:
-    """It is never negative, and 0 for the best; a batch that is none is refused."""
+    """The gap is nonnegative, and 0 for an optimal batch; an infeasible batch is refused."""
     best = solve(problem).required_solution()
     assert gap(problem, *best) == 0
     caps = [data.draw(st.integers(0, cap)) for cap in problem.caps.tolist()]
@@ -221,14 +221,14 @@ def test_documents(problem: BatchProblem) -> None:
     ],
 )
 def test_what_a_document_may_not_say(parts: dict[str, Any], message: str) -> None:
-    """Each is told in one line."""
+    """Each fault is reported in one line."""
     document = {"budget": 5, "requests": [{"prefill": 1, "decode": 1}]} | parts
     with pytest.raises(InputError, match=message):
         BatchProblem.from_mapping(document)
 
 
 def test_weights_that_are_proxies_of_latency() -> None:
-    """Those who waited longest first; those with least left first."""
+    """Aging weights prefer the longest waiting, SRPT weights the fewest remaining tokens."""
     assert aging_weights([0, 3, 1]).tolist() == [1, 4, 2]
     assert shortest_first_weights([5, 2]).tolist() == [1, 4]
     aged = batch([(4, 1), (4, 1)], 4, weight=aging_weights([1, 2]))
@@ -236,7 +236,7 @@ def test_weights_that_are_proxies_of_latency() -> None:
 
 
 def test_an_engine_without_requests_idles() -> None:
-    """Nothing is stated; the empty batch is optimal."""
+    """Without requests no program is stated, and the empty batch is optimal."""
     result = BatchProgram.solve(batch([], 5))
     assert result.is_optimal
     assert result.solution == ((), ())

@@ -79,7 +79,7 @@ def test_documents_and_graphs_hold_all_of_a_network(network: AgentNetwork) -> No
     """A network is read back from its document and from its graph as it was."""
     document = json.dumps(network.to_mapping())
     assert AgentNetwork.from_json(document) == network
-    # A graph lists edges by their source; networks that differ in that order are told apart.
+    # A graph lists edges by source, so routes are compared as a set.
     read = AgentNetwork.from_graph(network.to_graph())
     assert set(read.routes) == set(network.routes)
     assert AgentNetwork.from_graph(read.to_graph()) == read
@@ -162,7 +162,7 @@ def document(**parts: Any) -> dict[str, Any]:
     ],
 )
 def test_what_a_document_may_not_say(parts: dict[str, Any], message: str) -> None:
-    """Each is told in one line, with the place."""
+    """Each fault is reported in one line, with its place."""
     with pytest.raises(InputError, match=message) as caught:
         AgentNetwork.from_mapping(document(**parts))
     assert "\n" not in str(caught.value)

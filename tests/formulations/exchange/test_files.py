@@ -107,7 +107,7 @@ PROGRAMS = st.one_of(
 @given(program=PROGRAMS, format_=formats)
 @settings(max_examples=15)
 def test_files_hold_the_program(program: Formulation[Any, Any, Any], format_: str) -> None:
-    """Every number, bound, side and name is read back as stated; the scale brings it home."""
+    """Every number, bound, side and name is read back as stated, up to the scale."""
     exact = exact_program(program)
     form = program.standard_form
     with TemporaryDirectory() as folder:
@@ -152,7 +152,7 @@ SMALL = st.one_of(
 def test_scip_and_highs_find_the_optimum(
     program: Formulation[Any, Any, Any], format_: str
 ) -> None:
-    """Both solve the file; what they write is read, checked, and as good as ours."""
+    """Both solve the file; their solutions are read and verified, and match our optimum."""
     from pyscipopt import Model
 
     best = type(program).solve_by_enumeration(program.problem)
@@ -220,7 +220,7 @@ def test_kinds_are_told() -> None:
 
 @pytest.mark.parametrize("name", ["end", "e1", "x y", "3x", "x[a]", "inf", "x" * 256, "a-b"])
 def test_names_that_some_reader_refuses(name: str) -> None:
-    """They are refused here first."""
+    """Our writer refuses these names."""
     with pytest.raises(ValueError, match="cannot be written"):
         file_name(name)
 

@@ -1,4 +1,4 @@
-"""Solution files of every format are read, and only what they hold is believed."""
+"""Solution files of every format are read, and only their values are used."""
 
 from fractions import Fraction
 from random import Random
@@ -115,7 +115,7 @@ def test_what_newer_versions_of_highs_tell_is_passed_over() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_format_is_known_by_its_content(name: str) -> None:
-    """All say the same: request 0 on worker 1, request 1 on worker 0, objective 6."""
+    """All files hold the same: request 0 on worker 1, request 1 on worker 0, objective 6."""
     file = parse_solution(FILES[name])
     assert file.format == name
     assert file.claimed is None or float(file.claimed) == 6
@@ -177,7 +177,7 @@ def test_damaged_files_are_told_or_right() -> None:
 
 @pytest.mark.deep
 def test_many_damaged_files_are_told_or_right() -> None:
-    """The same at length."""
+    """The same with more mutations."""
     assert _survives(seed=2, count=100_000) > 1_000
 
 
@@ -212,7 +212,7 @@ def test_the_encoding_that_xml_declares_does_not_matter() -> None:
     ],
 )
 def test_files_that_hold_none(text: str, message: str) -> None:
-    """One line each: where, what, and what to do."""
+    """The error has one line with place, fault and remedy."""
     with pytest.raises(InputError) as told:
         parse_solution(text)
     assert message in str(told.value)
@@ -259,7 +259,7 @@ def test_small_deviations_are_rounded_and_checked_again() -> None:
     ],
 )
 def test_what_is_violated_is_told_in_words(changes: dict[str, int], told: str) -> None:
-    """No solution is made up, and the exit is not optimal."""
+    """The result has no solution and is not optimal."""
     text = "\n".join(f"{name} {value}" for name, value in (BEST | changes).items())
     judged = judge(PROGRAM, parse_solution(text))
     assert told in judged.in_words.values()
@@ -268,7 +268,7 @@ def test_what_is_violated_is_told_in_words(changes: dict[str, int], told: str) -
 
 
 def test_a_solution_proves_nothing_by_itself() -> None:
-    """Feasible, unless our own bound is as high: here 6 is, as max-load 49 is not."""
+    """A solution is only feasible unless our own bound equals its objective."""
     text = PLAIN.replace("x(0,1) 1", "x(0,1) 0").replace("x(0,0) 0", "x(0,0) 1")
     text = text.replace("x(1,0) 1", "x(1,0) 0").replace("x(1,1) 0", "x(1,1) 1")
     worse = judge(PROGRAM, parse_solution(text.replace("M(0) 49", "M(0) 58"))).result

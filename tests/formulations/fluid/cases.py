@@ -26,7 +26,7 @@ def fluid(
 
 
 def plain(*values: object) -> tuple[object, ...]:
-    """Return the values, to be compared with whole numbers (a fraction equals one)."""
+    """Return the values as a tuple; fractions compare equal to whole numbers."""
     return values
 
 

@@ -47,7 +47,7 @@ def test_derived_data() -> None:
 
 
 def test_workers_are_a_number_or_a_list() -> None:
-    """Two alike; or two of their own, taking from the document what they leave out."""
+    """Two equal workers, or two objects whose missing keys default to those of the document."""
     twins = FluidProblem.from_mapping(I0 | {"workers": 2})
     assert twins.workers == (golden().workers[0],) * 2
     mixed = FluidProblem.from_mapping(I0 | {"workers": [{}, {"memory": 4, "d0": "1"}]})
@@ -130,7 +130,7 @@ def test_one_worker_where_one_is_needed() -> None:
     ],
 )
 def test_errors_of_a_text(change: str, message: str) -> None:
-    """Keys required and optional are told apart; a number that is not finite has a place."""
+    """Errors distinguish required and optional keys, and name the place of a non-finite number."""
     text = json.dumps(I0)[:-1] + f", {change}}}"
     text = text.replace(json.dumps(I0["classes"]), "[]") if "classes" in change else text
     text = text.replace('"classes": [], ', "").replace('"memory": 9, "mem', '"mem')
@@ -139,7 +139,7 @@ def test_errors_of_a_text(change: str, message: str) -> None:
 
 
 def test_an_object_is_asked_for() -> None:
-    """A document that is none is told what it needs, and what it may have."""
+    """The error for a non-object lists its required and optional keys."""
     with pytest.raises(InputError, match="classes, d0, d1, memory; optional: workers"):
         FluidProblem.from_json("3")
     with pytest.raises(InputError, match=r"^document: NaN"):

@@ -97,7 +97,7 @@ def test_windows(
 
 @given(profiles(num_classes=3), quarters, quarters)
 def test_shares(profile: RateProfile, start: Fraction, length: Fraction) -> None:
-    """Over any window the share is at most the largest one; inside some piece it is that."""
+    """The share of any window is at most the largest one, which is attained in some piece."""
     most = profile.largest_share((2,), (0, 1))
     arrived = [window_by_hand(profile, j, start, length) for j in range(3)]
     if sum(arrived):
@@ -130,7 +130,7 @@ def sinusoids(draw: st.DrawFn, num_classes: int | None = None) -> SinusoidalRate
 
 @given(sinusoids(num_classes=2), quarters)
 def test_sinusoids(rates: SinusoidalRates, length: Fraction) -> None:
-    """Suprema are not below any of 120 windows and moments, and no more than a hair above."""
+    """The bounds are at least the values at 120 windows and times, and only slightly larger."""
     period = float(rates.period)
     starts = np.linspace(0, period, 120)
     windows = [sum(rates.integral(j, t, t + float(length)) for j in (0, 1)) for t in starts]

@@ -1,4 +1,4 @@
-"""Problems for tests: by hand, and drawn as widely as enumeration bears."""
+"""Problems for tests: by hand, and drawn as large as enumeration allows."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def latency_problem(
 
 
 def common_prompt(memory: int, outputs: Sequence[int], convention: str) -> LatencyProblem:
-    """Return a problem with prompts of 1 token, all at once."""
+    """Return a problem with prompts of 1 token that all arrive at round 0."""
     return latency_problem(memory, [(0, 1, output) for output in outputs], convention)
 
 
@@ -39,7 +39,7 @@ def latency_problems(
 ) -> LatencyProblem:
     """Draw tiny problems: ties, identical requests, full memory, arrivals near and far."""
     convention = draw(st.sampled_from(list(Convention)))
-    # The least request has a peak of 1 token under B and of 2 under A and C.
+    # The smallest request has a peak of 1 token under B and of 2 under A and C.
     memory = draw(st.integers(2, 9))
     requests: list[tuple[int, int, int]] = []
     for _ in range(draw(st.integers(min_requests, max_requests))):

@@ -38,14 +38,14 @@ def test_the_vectorised_builder_writes_the_stated_program(
 
 @given(latency_problems(min_requests=1, max_requests=3), st.booleans())
 def test_an_optimum_is_a_point_of_the_program(problem: LatencyProblem, aggregate: bool) -> None:
-    """It satisfies every row, costs what it costs, and is read back at the same cost."""
+    """It satisfies every row at the same cost, and reads back to a solution of this cost."""
     best, starts = brute_force(problem)
     program = LatencyProgram(problem, aggregate=aggregate)
     assert_is_point(program, tuple(starts), best)
 
 
 def test_a_changed_statement_is_noticed() -> None:
-    """The comparison is no formality: one coefficient more and it fails."""
+    """The comparison detects a single additional coefficient."""
     problem = latency_problem(5, [(0, 1, 2), (1, 2, 1)])
     model = build(problem)
     model.memory[3].set_value(model.memory[3].body + model.x[0, 0] <= 5)
@@ -65,7 +65,7 @@ def _plain_optimum(problem: LatencyProblem, horizon: int) -> int:
 
 @given(latency_problems(max_requests=2))
 def test_the_oracle_and_its_horizon(problem: LatencyProblem) -> None:
-    """The checker over a longer horizon finds nothing better than the oracle in its own."""
+    """Starts over a longer horizon give no better optimum than that of the oracle."""
     objective, starts = brute_force(problem)
     assert violations(problem, starts, objective) == {}
     longest = max((kind.last_start for kind in kinds(problem)), default=0)
@@ -120,7 +120,7 @@ def test_conventions_are_ordered(problem: LatencyProblem) -> None:
 
 @given(latency_problems())
 def test_the_area_bound_holds(problem: LatencyProblem) -> None:
-    """No schedule beats it."""
+    """No schedule is below the area bound."""
     assert lower_bound(problem) <= brute_force(problem)[0]
 
 
@@ -146,7 +146,7 @@ def test_identical_requests_form_one_kind() -> None:
 
 
 def test_huge_programs_are_refused() -> None:
-    """Before anything is allocated."""
+    """They are refused before any memory is allocated."""
     problem = latency_problem(10**9, [(0, 1, 10**8), (0, 1, 10**8)])
     with pytest.raises(CapabilityError, match="nonzeros"):
         _ = LatencyProgram(problem).standard_form

@@ -80,7 +80,7 @@ def test_a_time_limit_leaves_a_bound() -> None:
 
 
 def test_unknown_backends_are_named() -> None:
-    """The error lists what there is."""
+    """The error lists the known backends."""
     with pytest.raises(InputError, match="cp-sat"):
         solve(latency_problem(3, [(0, 1, 1)]), backend="abacus")
 

@@ -1,4 +1,4 @@
-"""Problems for tests: by hand, and drawn as widely as enumeration bears."""
+"""Problems for tests: by hand, and drawn as large as enumeration allows."""
 
 from collections.abc import Sequence
 from fractions import Fraction

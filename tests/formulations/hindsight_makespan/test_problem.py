@@ -101,7 +101,7 @@ def test_exact_times(text: str, value: Fraction) -> None:
 
 @pytest.mark.parametrize(("problem", "best", "starts"), HAND_CHECKED)
 def test_objectives_by_hand(problem: MakespanProblem, best: int, starts: tuple[int, ...]) -> None:
-    """The arithmetic beside the cases."""
+    """Objectives as computed by hand next to the cases."""
     workers = [(0, 0) if problem.workers == 1 else (0, 1), (0, 0, 1)][len(starts) - 2]
     assert objective_value(problem, starts, workers) == best
     assert violations(problem, starts, workers, best) == {}
@@ -192,7 +192,7 @@ def test_list_schedules_are_feasible_in_any_order(problem: MakespanProblem) -> N
 
 
 def test_arrivals_far_apart_cost_nothing() -> None:
-    """Two busy steps, a billion steps between them; loads of nobody are not stored."""
+    """Two busy steps with a billion idle steps between them; idle steps are not stored."""
     problem = makespan_problem(1, 1, [(0, 3, 1), (10**9, 4, 1)], work_conserving=True)
     path = trajectory(problem, (0, 10**9), (0, 0))
     assert (path.steps.tolist(), path.peaks.tolist()) == ([0, 10**9], [3, 4])

@@ -60,7 +60,7 @@ def test_an_optimum_is_a_point_of_the_program(problem: MakespanProblem, aggregat
 
 @pytest.mark.parametrize(("problem", "best", "starts"), HAND_CHECKED)
 def test_the_oracle_by_hand(problem: MakespanProblem, best: int, starts: tuple[int, ...]) -> None:
-    """The arithmetic beside the cases; starts are the smallest of the optimal ones."""
+    """Optima as computed by hand next to the cases; starts are the smallest optimal ones."""
     objective, found, workers = brute_force(problem)
     assert (objective, tuple(found)) == (best, starts)
     assert violations(problem, found, workers, best) == {}
@@ -88,7 +88,7 @@ def test_the_oracle_and_the_windows(problem: MakespanProblem) -> None:
 
 
 def test_a_window_for_those_who_never_idle_is_too_short_for_the_wall_clock() -> None:
-    """Without deferring, the first case by hand costs 20, not 19: such a window is caught."""
+    """Without deferring, the first case costs 20 instead of 19, so the test detects the window."""
     problem = HAND_CHECKED[0][0]
     # a_i + ⌊R_i / m⌋ with m = 2: 0 + 1 // 2 and 0 + 2 // 2, but from the other request.
     assert _plain_optimum(problem, [0, 0]) == 20

@@ -25,7 +25,7 @@ from tests.formulations.hindsight_makespan.cases import (
 @pytest.mark.parametrize("backend", ["cp-sat", "highs", "pyomo"])
 @pytest.mark.parametrize(("problem", "best", "_"), HAND_CHECKED)
 def test_by_hand(backend: str, problem: MakespanProblem, best: int, _: object) -> None:
-    """The arithmetic beside the cases; only integers prove."""
+    """Optima as computed by hand next to the cases; only integer bounds prove them."""
     result = solve(problem, backend=backend)
     assert (result.objective, dict(result.violations)) == (best, {})
     proven = result.bound == best and result.bound_kind is BoundKind.INTEGER
@@ -87,7 +87,7 @@ def test_times_too_fine_for_a_solver_are_refused() -> None:
 
 
 def test_contradictions_are_refused() -> None:
-    """Optimal needs an equal integer bound; a schedule is whole or missing."""
+    """Optimal requires an equal integer bound; a schedule needs both starts and workers."""
     with pytest.raises(ValueError, match="optimal"):
         MakespanResult(
             method="x",

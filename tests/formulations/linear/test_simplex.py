@@ -49,7 +49,7 @@ def test_by_hand() -> None:
 def test_any_start_ends_at_a_proven_optimum(
     case: tuple[list[int], list[tuple[list[int], int]], list[float]],
 ) -> None:
-    """Random rows in a box, degenerate ones included, from floats that mean nothing."""
+    """Random rows in a box, degenerate ones included, starting from random floats."""
     cost, rows, near = case
     n = len(cost)
     box = [[int(i == j) for j in range(n)] for i in range(n)]

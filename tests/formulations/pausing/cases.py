@@ -1,4 +1,4 @@
-"""Pausing problems for tests: one by hand, and drawn as widely as enumeration bears."""
+"""Pausing problems for tests: one by hand, and drawn as large as enumeration allows."""
 
 from fractions import Fraction
 from typing import Any

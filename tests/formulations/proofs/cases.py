@@ -44,7 +44,7 @@ def size(rng: np.random.Generator, most_bits: float = 39.8) -> int:
 
 
 def tokens(rng: np.random.Generator, largest: int, shape: tuple[int, ...]) -> Any:
-    """Draw numbers up to ``largest``: uniform, all alike in size, of all sizes, or with ties."""
+    """Draw numbers up to ``largest``: uniform, of similar size, of all sizes, or with ties."""
     match int(rng.integers(4)):
         case 0:
             return rng.integers(0, largest + 1, shape)
@@ -151,7 +151,7 @@ def _value_of(problem: StepProblem, objective: Objective, chosen: tuple[int | No
 
 
 def latency(rng: np.random.Generator) -> LatencyProblem:
-    """Draw requests for one cache, few of which fit beside each other."""
+    """Draw requests for one cache, few of which fit at the same time."""
     n, largest = int(rng.integers(1, 5)), size(rng)
     prompt, output = tokens(rng, largest, (n,)) + 1, rng.integers(1, 4, n)
     memory = int((prompt + output).max()) + int(rng.integers(0, largest + 1))
@@ -169,7 +169,7 @@ def makespan(rng: np.random.Generator) -> MakespanProblem:
     workers, memory = int(rng.integers(1, 4)), None
     if not conserves and rng.random() < 0.5:
         memory = least + rng.integers(0, largest + 1, workers)
-        # Some hold nothing of what the first one holds.
+        # Some requests then fit on the first worker only.
         memory[1:] //= rng.integers(1, 5, workers - 1)
     return MakespanProblem(
         workers,
@@ -186,7 +186,7 @@ def makespan(rng: np.random.Generator) -> MakespanProblem:
 
 
 def pausing(rng: np.random.Generator) -> PausingProblem:
-    """Draw a step in which requests may rest."""
+    """Draw a step in which requests may pause."""
     G, N, J = int(rng.integers(1, 4)), int(rng.integers(0, 4)), int(rng.integers(0, 5))
     largest = size(rng, 34)
     worker, load = rng.integers(0, G, J), tokens(rng, largest, (J,)) + 1

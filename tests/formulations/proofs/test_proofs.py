@@ -1,4 +1,4 @@
-"""Nothing false is called optimal, infeasible or a bound, by any method of any program."""
+"""No method of any program claims a false optimum, false infeasibility or a false bound."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,7 +48,7 @@ LIMIT = 0.5
 
 
 def assert_true(result: Any, right: Any) -> None:
-    """Whatever a result calls proven is so; ``right`` is None where there is no solution."""
+    """Check every claim of a result; ``right`` is the optimum, None if there is no solution."""
     assert not result.violations
     if result.termination is Termination.INFEASIBLE:
         assert right is None
@@ -64,7 +64,7 @@ def assert_true(result: Any, right: Any) -> None:
 
 
 def solved(solve: Callable[..., Any], problem: Any, **given: Any) -> Any:
-    """Return the result; None where the method says that the problem is beyond it."""
+    """Return the result; None if the method does not support the problem."""
     try:
         return solve(problem, **given)
     except CapabilityError:
@@ -72,7 +72,7 @@ def solved(solve: Callable[..., Any], problem: Any, **given: Any) -> Any:
 
 
 def check(solve: Callable[..., Any], problem: Any, method: str, right: Any) -> None:
-    """Solve, and compare with what enumeration says."""
+    """Solve, and compare with the result of enumeration."""
     result = solved(solve, problem, method=method, time_limit=LIMIT)
     if result is not None:
         assert_true(result, right)
@@ -156,12 +156,12 @@ def test_found_instances_are_optimal(document: dict[str, Any], right: int) -> No
 @pytest.mark.parametrize("method", ["cp-sat", "highs", "pyomo", "two-stage"])
 @pytest.mark.parametrize(("document", "right"), FOUND)
 def test_no_method_claims_what_is_false(document: dict[str, Any], right: int, method: str) -> None:
-    """Solvers in floating point say that the numbers are beyond them."""
+    """Floating-point solvers refuse numbers outside their range."""
     check(solve_step, StepProblem.from_mapping(document), method, right)
 
 
 def test_a_solver_in_floating_point_names_its_range() -> None:
-    """29 % above the optimum, it would be called feasible."""
+    """HiGHS refuses this step, on which its answer would be 29 % above the optimum."""
     problem = StepProblem.from_mapping(FOUND[4][0])
     with pytest.raises(CapabilityError, match=r"sums could reach 1\.7e\+09"):
         solve_step(problem, method="highs")
@@ -185,7 +185,7 @@ def test_steps_by_other_methods(method: str, seed: int) -> None:
 
 @given(seed=SEEDS)
 def test_steps_that_are_left_to_cp_sat(seed: int) -> None:
-    """As larger ones are, which are not enumerated: in classes, or as the program is stated."""
+    """Without enumeration, as for larger steps, CP-SAT solves them, aggregated or as stated."""
     problem = cases.drawn(cases.step, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bfio.step.exact.solve._TINY", 0)
@@ -194,7 +194,7 @@ def test_steps_that_are_left_to_cp_sat(seed: int) -> None:
 
 @given(seed=SEEDS)
 def test_tiny_steps_are_settled(seed: int) -> None:
-    """The default method leaves no tiny problem open, whatever its numbers."""
+    """The default method solves every tiny problem, for numbers of any size."""
     problem = cases.drawn(cases.step, seed)
     result = solve_step(problem)
     right = cases.least_of_step(problem)
@@ -221,12 +221,12 @@ def test_latencies(method: str, seed: int) -> None:
 
 @given(seed=SEEDS)
 def test_tiny_latencies_are_settled(seed: int) -> None:
-    """However large their numbers."""
+    """Tiny problems are solved for numbers of any size."""
     assert solve_latency(cases.drawn(cases.latency, seed)).is_optimal
 
 
 def test_a_few_requests_that_come_late_are_settled() -> None:
-    """Start vectors are counted by the billion, and few of them are tried."""
+    """There are billions of start vectors, but only few are tried."""
     prompt = np.array([8751, 1093, 1109, 3848, 8770, 4778, 425])
     output = np.array([1, 9, 5, 2, 4, 11, 6])
     result = solve_latency(LatencyProblem(8776, np.full(7, 333_000_688), prompt, output))
@@ -244,7 +244,7 @@ def test_makespans(method: str, seed: int) -> None:
 
 @given(seed=SEEDS)
 def test_tiny_makespans_are_settled(seed: int) -> None:
-    """Unequal memories among them, which the search of states does not take."""
+    """Unequal memories are included, which the state search does not support."""
     assert solve_makespan(cases.drawn(cases.makespan, seed)).is_optimal
 
 
@@ -274,7 +274,7 @@ def test_thresholds(method: str, seed: int) -> None:
 
 @given(seed=SEEDS)
 def test_fluid_equilibria(seed: int) -> None:
-    """The memory that all classes take on one worker; none where the load is 1 or more."""
+    """The memory of all classes on one worker; infeasible for a load of 1 or more."""
     problem = cases.drawn(cases.fluid, seed)
     worker = problem.workers[0]
     alone = FluidProblem(tuple(replace(k, workers=None) for k in problem.classes), (worker,))
@@ -291,7 +291,7 @@ def test_fluid_equilibria(seed: int) -> None:
 
 @given(seed=SEEDS, objective=st.sampled_from(FluidObjective))
 def test_fluid_throughput(seed: int, objective: FluidObjective) -> None:
-    """What limited memory lets in, on any routes."""
+    """The throughput within limited memory, for any routes."""
     problem = cases.drawn(cases.fluid, seed)
     result = solved(solve_throughput, problem, objective=objective)
     if result is not None:
@@ -313,7 +313,7 @@ def test_fluid_margins(solve: Callable[..., Any], seed: int) -> None:
 @pytest.mark.parametrize("solve", [capacity, solve_capacity])
 @given(seed=SEEDS)
 def test_capacities(solve: Callable[..., Any], seed: int) -> None:
-    """Of networks of agents."""
+    """The capacity of networks of agents."""
     network = cases.drawn(cases.network, seed)
     result = solved(solve, network)
     if result is not None:
@@ -323,7 +323,7 @@ def test_capacities(solve: Callable[..., Any], seed: int) -> None:
 
 @pytest.mark.parametrize("limit", [0.0, 1e-3, 1e-2, 2e-2])
 def test_cp_sat_without_a_solution_bounds_nothing(limit: float) -> None:
-    """Stopped at once it gives the bound 0, above the optimum of a priced step."""
+    """Stopped at once, CP-SAT reports a bound of 0, above the optimum of a priced step."""
     problem = PausingProblem(
         capacity=np.array([2, 0, 2]),
         worker=np.array([2]),
@@ -349,7 +349,7 @@ def test_where_our_search_gives_up_cp_sat_goes_on() -> None:
     assert result.objective == 8
 
 
-# Planted faults: a solver that lies.
+# Planted faults: a solver with false claims.
 
 SMALL = StepProblem(np.array([1, 1]), np.array([[9], [0]]), np.array([[5], [2], [1]]))
 #: Requests 0 and 1 on workers 0 and 1: far from the optimum.
@@ -361,7 +361,7 @@ BAD = np.array([1, 0, 0, 1, 0, 0, 14], dtype=np.float64)
 def test_a_users_backend_that_lies_proves_nothing(
     tmp_path: Path, said: Termination, kind: BoundKind
 ) -> None:
-    """Neither an optimum nor that there is no solution, whatever it declares."""
+    """Its claims of optimality or infeasibility are never accepted as proven."""
     file = tmp_path / "liar.py"
     point = BAD.tolist() if said is Termination.OPTIMAL else None
     file.write_text(
@@ -395,7 +395,7 @@ def _lying(monkeypatch: pytest.MonkeyPatch, *, bound: int | None, said: Terminat
 def test_a_claim_against_a_known_solution_is_dropped(
     monkeypatch: pytest.MonkeyPatch, said: Termination
 ) -> None:
-    """A bound above the hint's objective, or no solution beside it."""
+    """A bound above the objective of the hint, or infeasibility despite the hint."""
     _lying(monkeypatch, bound=100, said=said)
     best = solve_step(SMALL, method="brute-force")
     result = StepProgram(SMALL).solved("cp-sat", hint=best.assignment)
@@ -405,7 +405,7 @@ def test_a_claim_against_a_known_solution_is_dropped(
 
 
 def test_a_result_whose_bound_is_above_its_objective_is_an_error() -> None:
-    """Whoever made it."""
+    """The constructor refuses it, for any method."""
     with pytest.raises(InputError, match=r"bound 7 is above the objective 5"):
         StepResult(
             method="exact",
@@ -423,6 +423,6 @@ def test_a_word_of_floats_is_no_proof() -> None:
 
 
 def test_what_is_proven_is_said_once() -> None:
-    """A proven bound beside 'nothing proven' would contradict it."""
+    """A summary with a proven bound does not also state that nothing is proven."""
     assert origin({}, None, bounded=True).endswith("the optimum is not proven, the bound is")
     assert origin({"finished": True}, None).endswith("by its own word; not proven in integers")

@@ -69,7 +69,7 @@ def test_a_limit_above_the_optimum_leaves_more_to_choose_from(
 
 
 def test_a_window_counts_every_step_alike_and_now_the_first_one_only() -> None:
-    """By hand: loads (15, 17, 30) and (6, 5, 9), whatever the weights of the step are."""
+    """By hand: loads (15, 17, 30) and (6, 5, 9), for any weights of the step."""
     step = replace(HAND, weights=(0, 5))
     assignment = (0, None, 1, None)
     now, later = 3 * 30 - 15 - 17 - 30, 3 * 9 - 6 - 5 - 9
@@ -81,7 +81,7 @@ def test_a_window_counts_every_step_alike_and_now_the_first_one_only() -> None:
 
 
 def test_a_limit_that_is_exceeded_is_named() -> None:
-    """By how much, beside what else is wrong."""
+    """Reports the excess over the limit, or the violated constraints of the step."""
     problem = second_problem(NOW, 28, "age")
     assert violations(problem, (0, 1, None, None)) == {"most": 2}
     assert violations(problem, (0, 0, 1, None)).keys() == {"capacity[0]", "use_slots"}
@@ -123,7 +123,7 @@ def test_documents_hold_all_of_a_problem(problem: SecondProblem) -> None:
 
 
 def test_no_assignment_within_the_limit_is_infeasible() -> None:
-    """Also where nothing may start."""
+    """A limit below the optimum is infeasible, also if no request may start."""
     assert solve(second_problem(NOW, 27, "age")).termination is Termination.INFEASIBLE
     waiting = replace(NOW, admit=0)
     assert solve(second_problem(waiting, 37, "age")).termination is Termination.INFEASIBLE
@@ -142,7 +142,7 @@ def test_what_does_not_fit_the_step_is_refused() -> None:
 
 
 def test_a_window_takes_its_limits_from_the_step() -> None:
-    """Its bound holds for what the step admits, whatever it said of slots itself."""
+    """The window's bound holds for the assignments of the step; its own slots are ignored."""
     full = replace(NOW, capacity=np.array([0, 0, 0]), objective=Objective.MAX_LOAD)
     problem = SecondProblem(NOW, 40, window=full)
     assert problem.window is not None
@@ -150,7 +150,7 @@ def test_a_window_takes_its_limits_from_the_step() -> None:
 
 
 def test_the_bound_without_a_solver_by_hand() -> None:
-    """The required request costs what it costs; beside it the cheapest of the others."""
+    """The bound is the cost of the required request plus that of the cheapest others."""
     required = np.array([True, False, False, False])
     step = replace(NOW, required=required)
     problem = SecondProblem(step, 99, cost=np.array([1, 4, 2, 9]))

@@ -183,7 +183,7 @@ def test_what_is_no_priority(priority: dict[str, list[str]], message: str) -> No
 
 
 def test_there_is_no_last_stage_in_a_loop() -> None:
-    """Nor a capacity of a network where nothing arrives."""
+    """A network without arrivals has no capacity."""
     stage = Stage("r", "e", 1, 1, 1)  # type: ignore[arg-type]
     routes = (Route("r@e", "r@e", Fraction(1, 2)),)
     looped = AgentNetwork((Agent("e", 1, ONE_SLOT),), (stage,), routes)

@@ -69,7 +69,7 @@ def nested_problems(draw: st.DrawFn, max_classes: int = 4) -> NestedProblem:
 
 @st.composite
 def grouped_problems(draw: st.DrawFn, max_groups: int = 3) -> NestedProblem:
-    """Draw several groups; prompts may be alike, as with WAIT."""
+    """Draw several groups; prompts may be equal, as with WAIT."""
     groups = draw(st.lists(prompt_groups(max_classes=2), min_size=1, max_size=max_groups))
     return _problem(draw, tuple(groups))
 

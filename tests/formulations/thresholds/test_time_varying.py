@@ -71,7 +71,7 @@ def test_mean_rates_are_not_enough() -> None:
 
 @given(nested_problems())
 def test_constant_rates_are_nested_wait(problem: NestedProblem) -> None:
-    """A profile that does not vary asks for the same thresholds and the same buffer."""
+    """A constant profile gives the same thresholds and the same buffer."""
     strict = replace(problem, strict=True)
     same = TimeVaryingProblem(
         strict.group.prompt,
