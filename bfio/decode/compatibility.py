@@ -97,21 +97,21 @@ _OTHER = "or another policy"
 _NO_EVENTS = "use --overflow reserve, no failures and no cancellations"
 _NO_WINDOW = f"use {LOOK_AHEAD} 0, or predictor none or oracle"
 
-#: Conflicts of policies that track requests; each message begins "keeps books of requests that".
+#: Conflicts of policies that track requests; each message begins "tracks requests that".
 _TRACKED = (
-    ("delay", "start when it says so, and decisions take effect later", "use delay 0"),
+    ("delay", "start at once, and decisions take effect later", "use delay 0"),
     ("interruptions", "run to their end, and these may be interrupted", _NO_EVENTS),
-    ("telemetry", "run, and is to know them by reports alone", "use no telemetry"),
+    ("telemetry", "run, and telemetry shows reports of workers only", "use no telemetry"),
 )
 _TRACKED_TOKENS = (
     (
         "token budget",
-        "emit a token at each step, and under a token budget prompts take some",
+        "emit a token at each step, and with a token budget prompts take steps",
         "use no token budget",
     ),
     (
         "prefill",
-        "come in order of arrival, and prefill ends in another order",
+        "become ready in order of arrival, and prefill ends in another order",
         "use no prefill",
     ),
 )
@@ -119,21 +119,25 @@ _TRACKED_TOKENS = (
 _BUDGETED = (
     ("interruptions", "requests may leave their worker, with prompts half computed", _NO_EVENTS),
     ("prefill", "the prefill tier computes prompts as well", "use one of the two"),
-    ("telemetry", "reports do not tell how far prompts are computed", "use no telemetry"),
+    ("telemetry", "reports do not include the progress of prompts", "use no telemetry"),
     (
         "prefix cache",
-        "what prefix caches save is counted, and chunks would be computed all the same",
-        "keep no prefixes",
+        "hits of prefix caches are only counted, and do not save chunks",
+        "use no prefix cache",
     ),
-    ("offered load", "offered loads are known of machines that decode alone", "use rate_scale"),
+    ("offered load", "the offered load is defined for decode tokens only", "use rate_scale"),
 )
 #: Conflicts of policies that pause requests; each message begins "pauses, and".
 _PAUSED = (
-    ("immediate dispatch", "is asked about arriving requests alone", "use pooled dispatch"),
+    (
+        "immediate dispatch",
+        "must decide about each arriving request separately",
+        "use pooled dispatch",
+    ),
     ("delay", "decisions take effect later", "use delay 0"),
     (
         "telemetry",
-        "is to know requests that run by reports of workers alone",
+        "telemetry shows reports of workers only",
         "use no telemetry",
     ),
     ("predicted window", "predictors count steps without rests", _NO_WINDOW),
@@ -142,7 +146,7 @@ _PAUSED = (
 
 def _tracking(rows: Iterable[tuple[str, str, str]]) -> Iterator[Clash]:
     for fact, why, remedy in rows:
-        what = f"keeps books of requests that {why}"
+        what = f"tracks requests that {why}"
         yield Clash("own tracking", fact, what, f"{remedy}, {_OTHER}")
 
 
@@ -153,20 +157,20 @@ TOGETHER = (
     Clash(
         "own tracking",
         "ties",
-        "keeps books of workers by their numbers, and with ties they change places",
+        "tracks workers by index, and with ties workers are permuted",
         f"use ties lowest, {_OTHER}",
     ),
     Clash(
         "no ties",
         "ties",
-        "goes by the numbers of workers, keeps books of them by these, or draws one",
+        "uses or tracks the indices of workers, or draws a worker",
         f"use ties lowest, {_OTHER}",
     ),
     *_tracking(_TRACKED_TOKENS),
     Clash(
         "pausing program",
         "mean time",
-        "its steps last as their most loaded worker, and mean_time_s adds to that",
+        "its program has no step time by the mean load (mean_time_s)",
         f"use mean_time_s 0, {_OTHER}",
     ),
     Clash(
@@ -187,13 +191,13 @@ TOGETHER = (
     Clash(
         "pauses",
         "token budget",
-        "says who rests, and under a token budget batches do",
+        "decides which requests rest, and with a token budget batches do",
         "use another policy, or no token budget",
     ),
     Clash(
         "token budget",
         "predicted window",
-        "predictors count steps without rests, and prompts take some",
+        "predictors count decode steps, and prompts take further steps",
         _NO_WINDOW,
         where="token_budget",
     ),

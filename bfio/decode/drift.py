@@ -83,7 +83,7 @@ class Drift:
         if not self.may_fall:
             return
         if self.reading is DriftReading.GLOBAL_STEP:
-            what = f"{min(self.increments)} for all, who has just started too"
+            what = f"{min(self.increments)} for all requests, including new ones"
             raise InputError("drift", what, "let increments fall by age, as in age:1,1,-1")
         below = np.flatnonzero(self._prefix < 0)
         if len(below):

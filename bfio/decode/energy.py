@@ -200,7 +200,7 @@ class EnergyObserver:
     def __post_init__(self) -> None:
         """Validate."""
         if self.cluster.token_budget is not None:
-            what = "the equations of energy know decode tokens alone"
+            what = "the energy equations count decode tokens only"
             raise InputError("token_budget", what, "observe runs without token budgets")
         self.energy_j = 0.0
 

@@ -431,7 +431,7 @@ def measure_gap(
     if name in built_in() and built_in()[name].pauses:
         raise _rests(name)
     if cluster is not None and cluster.token_budget is not None:
-        what = "loads of a step are those of batches, and the step program knows none"
+        what = "loads depend on batches, which the step program does not model"
         raise InputError("token_budget", what, "measure gaps without token budgets")
     asked = options or RunOptions()
     if observer is None:
@@ -443,7 +443,7 @@ def measure_gap(
     else:
         gaps = observer
     if asked.dispatch is Dispatch.IMMEDIATE:
-        what = "the program decides who starts, and immediate dispatch binds requests before"
+        what = "the program decides when requests start, and immediate dispatch binds them before"
         raise InputError("dispatch", what, "use dispatch pooled")
     run = observed_run(
         workload,
@@ -520,5 +520,5 @@ class _Decisions:
 
 
 def _rests(policy: str) -> InputError:
-    what = "lets active requests rest, and the step program lets all of them run"
+    what = "pauses active requests, and the step program runs all of them"
     return InputError(f"policy {policy}", what, "measure the gap of the policy that routes")

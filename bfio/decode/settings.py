@@ -249,13 +249,13 @@ def by_the_clock(
         return
     if struck:
         yield (
-            f"{who}: the time limit of {seconds:g} s cut {struck:,} of {solved:,} solves short; "
-            "the numbers may differ from machine to machine. --work-limit stops alike everywhere."
+            f"{who}: the time limit of {seconds:g} s ended {struck:,} of {solved:,} solves early; "
+            "results may differ between machines. With --work-limit they do not."
         )
     else:
         yield (
-            f"{who}: solves were limited by the clock ({seconds:g} s), which struck in none of "
-            f"{solved:,} here; on a slower machine it may, and change numbers."
+            f"{who}: the time limit of {seconds:g} s ended none of {solved:,} solves early; on a "
+            "slower machine it may, and change the results."
         )
 
 
@@ -275,8 +275,8 @@ def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") ->
     waiting = options.window_knows is WindowKnows.ALL
     if waiting and length_source(options.predictor) is LengthSource.UNKNOWN:
         yield (
-            "It changes nothing that the window knows all requests: predictor "
-            f"{predictor_name(options.predictor)} tells no length. {use} does."
+            "The option window_knows=all has no effect: predictor "
+            f"{predictor_name(options.predictor)} gives no lengths. {use} does."
         )
 
 
@@ -284,8 +284,8 @@ def unused_projection(options: RunOptions) -> Iterator[str]:
     """Yield a hint if a projection other than the default was given; no policy looks ahead."""
     if options.projection is not RunOptions().projection:
         yield (
-            f"It changes nothing that projected loads are {options.projection}: no policy here "
-            "looks ahead."
+            f"The option projection={options.projection} has no effect: no policy here looks "
+            "ahead."
         )
 
 
@@ -298,8 +298,8 @@ def is_blind(options: RunOptions) -> bool:
 def blind_windows(ends: str = "--predictor", loads: str = "--projection") -> str:
     """Return a hint that the look-ahead has no effect, and how to change that; see `is_blind`."""
     return (
-        "Who looks ahead sees nothing to come here: no end is predicted "
-        f"({ends} survival or oracle), and loads stay as they are ({loads} growing)."
+        "Look-ahead has no effect here: no ends are predicted "
+        f"({ends} survival or oracle), and projected loads are constant ({loads} growing)."
     )
 
 
@@ -324,8 +324,8 @@ def learns(options: RunOptions) -> bool:
 def unasked_predictor(options: RunOptions, use: str = f"--{LOOK_AHEAD} H") -> str:
     """Return a hint that the predictor was not asked, and how to use it; see `nobody_asks`."""
     return (
-        f"Nobody asked the predictor {predictor_name(options.predictor)}, as no policy here looks "
-        f"ahead: the numbers are those without it. br-h looks ahead, and bf-io with {use}."
+        f"Predictor {predictor_name(options.predictor)} has no effect, because no policy here "
+        f"looks ahead. br-h looks ahead, and bf-io with {use}."
     )
 
 
@@ -334,8 +334,8 @@ def disordered_arrivals(workload: Workload) -> Iterator[str]:
     out_of_order = workload.provenance.get("out_of_order_rows")
     if isinstance(out_of_order, int) and out_of_order > _DISORDER * len(workload):
         yield (
-            f"{out_of_order:,} rows of the trace stood behind a later one and were sorted: look "
-            "whether the column of arrivals holds times."
+            f"{out_of_order:,} rows of the trace were out of order and have been sorted: check "
+            "that the column of arrivals holds times."
         )
 
 

@@ -160,7 +160,7 @@ def _cancellations(replay: Replay) -> int:
 
 def _unseen(runs: Sequence[Run]) -> Iterator[str]:
     if runs[0].options.cancellations != NO_EVENTS and not any(run.cancelled for run in runs):
-        yield "No client gave up before its request was done: the runs are as if none ever did."
+        yield "No client gave up before its request was done: the runs are the same as without."
 
 
 FEATURE = Feature(

@@ -123,10 +123,10 @@ def _none_came(what: str, time_s: FloatArray, runs: Sequence[Run]) -> Iterator[s
     """Yield a remark if the first event is after the start of the last step of all runs."""
     last_s = max((float(run.start_s[-1]) for run in runs if run.steps), default=0.0)
     if len(time_s) == 0:
-        yield f"The schedule has no {what}: the runs are as without one."
+        yield f"The schedule has no {what}: the runs are the same as without."
     elif time_s[0] > last_s:
         yield (
-            f"No {what} came to pass: the first is at {time_s[0]:,.6g} s, and the last step "
+            f"No {what} took place: the first is at {time_s[0]:,.6g} s, and the last step "
             f"begins at {last_s:,.6g} s. Times are in seconds from the start of the run."
         )
 

@@ -223,14 +223,14 @@ def _idle(
     plain = RunOptions()
     if cluster.memory is None and options.overflow is not plain.overflow:
         yield (
-            f"It changes nothing that overflow is {options.overflow}: the memory of the workers "
-            "is not limited."
+            f"The option overflow={options.overflow} has no effect: the memory of the workers is "
+            "not limited."
         )
     swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
     if options.swap_time_s != plain.swap_time_s and not swaps:
         yield (
-            "The time of a swap is not used: only where memory is limited and overflow is swap "
-            "does a token leave for the host."
+            "The swap time has no effect: tokens move to the host only with limited memory and "
+            "overflow=swap."
         )
 
 

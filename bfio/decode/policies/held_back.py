@@ -53,7 +53,7 @@ BALANCE_SCHEDULING = PolicySpec(
     summary="jsq, but nothing starts while some worker is full",
     source="vllm-ascend pull request 5212",
     kernel=greedy_kernel(choose_unless_full),
-    why_pooled="it holds starts back, which workers do not once a request is bound to them",
+    why_pooled="it delays starts, and workers start bound requests as soon as they fit",
 )
 
 
@@ -135,7 +135,7 @@ ATTENTION_DP_BALANCE = PolicySpec(
         choose_together,
         numbers=lambda options: (options.timeout_steps, options.batching_steps, 0, 0),
     ),
-    why_pooled="it holds starts back, which workers do not once a request is bound to them",
+    why_pooled="it delays starts, and workers start bound requests as soon as they fit",
 )
 
 

@@ -164,7 +164,7 @@ def _router(options: PausingOptions) -> Policy | None:
         raise InputError("base", f"{options.base!r} cannot route for pausing", remedy)
     router = options.router or choose(options.base)
     if router.look_ahead() > 0:
-        what = f"{options.base} looks ahead, and who rests ends later"
+        what = f"{options.base} looks ahead, and a resting request ends later"
         raise InputError("base", what, f"use {LOOK_AHEAD} 0")
     return router.make()
 

@@ -73,5 +73,5 @@ SPEC = PolicySpec(
     summary="a plan of the window's admissions at each step (--horizon, 40 by default)",
     source="this toolkit, docs/policies.md",
     kernel="bfio.decode.rolling.plan:KERNEL",
-    why_pooled="it plans who fills which slot when, and a bound request is past planning",
+    why_pooled="it plans the request of each slot, and a bound request cannot be planned",
 )

@@ -166,7 +166,7 @@ CONSISTENT_HASH = PolicySpec(
     unled=lambda tells_prompts, caches: (
         ""
         if tells_prompts
-        else "takes each request for a prompt of its own: nothing tells which prompts begin alike."
+        else "treats every prompt as unique: the requests have no prefix information."
     ),
     breaks_ties=False,
 )
@@ -242,9 +242,7 @@ PREFIX_AFFINITY = PolicySpec(
         choose_cached, numbers=lambda options: options.max_load_skew.as_integer_ratio()
     ),
     unled=lambda tells_prompts, caches: (
-        ""
-        if caches
-        else "decides by tokens alone: workers keep no prefixes. --prefix-cache lets them."
+        "" if caches else "decides by tokens only: workers have no prefix cache (--prefix-cache)."
     ),
 )
 

@@ -152,7 +152,9 @@ def _as_spec(name: str, loaded: object) -> PredictorSpec:
     if isinstance(loaded, PredictorSpec):
         return loaded
     if hasattr(loaded, "remaining") and not isinstance(loaded, type):
-        what = f"a {type(loaded).__name__}, which one run would leave as it is to the next"
-        raise InputError(name, what, "name its class, which is made anew of a PredictionTask")
+        what = f"a {type(loaded).__name__} would keep its state from one run to the next"
+        raise InputError(
+            name, what, "name its class, which is called with a PredictionTask for each run"
+        )
     check_call(loaded, name, "task")
     return PredictorSpec(name, cast("Callable[[PredictionTask], Predictor]", loaded))
