@@ -156,8 +156,9 @@ class GapObserver:
         One of `PROVING_METHODS`.
     horizon, gamma, objective
         The program; see `StepProblem.from_state`.
-    Ticks of each solve (`formulations.work`), the same on every machine; by default 1,000,000, or
-    no limit if there is a time limit.
+    work_limit : int, optional
+        Ticks of each solve (`formulations.work`), the same on every machine; by default 1,000,000,
+        or no limit if there is a time limit.
     time_limit : float, optional
         Wall-clock limit of each solve [s].
     every : int

@@ -57,7 +57,7 @@ def _partial(part: RunPart) -> Value:
     return len(part.started) - len(part.completed)
 
 
-@METRICS.metric("interruptions", "requests", "times that a request left its worker undone")
+@METRICS.metric("interruptions", "requests", "times that a request left its worker unfinished")
 def _interruptions(part: RunPart) -> Value:
     return int(np.isin(part.run.interruptions[:, 3], part.steps).sum())
 
@@ -395,7 +395,7 @@ def _goodput_requests(part: RunPart) -> Value:
 @METRICS.metric(
     "goodput_tokens_per_s",
     "tokens/s",
-    "tokens of such requests, over step and idle time",
+    "tokens of requests that completed within both limits of --slo, over step and idle time",
     Column("goodput\n[tokens/s]", by_default=False),
 )
 def _goodput_tokens(part: RunPart) -> Value:

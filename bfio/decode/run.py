@@ -291,7 +291,6 @@ class Run:
 
         It is the step of its start; with token budgets, the step after its prompt is computed; -1
         if it never starts.
-        it never starts.
         """
         steps = self.start_step.copy()
         if self.chunks is not None:

@@ -119,7 +119,6 @@ def free_memory(state: State) -> IntArray:
 
     Memory in use or reserved for later starts is subtracted. With immediate dispatch it is the
     whole memory, since a bound request waits until it fits.
-    until there is room, so that all of it is free to them.
     """
     room = state.machine.memory.copy()
     if not state.settings.immediate:

@@ -4,8 +4,8 @@ A rehearsal draws request lengths from those seen in the run so far. For many re
 bound on the length is known yet. Therefore a request is drawn at random; while it has not ended,
 it is replaced by a longer one drawn at random. This samples the product-limit estimate (Kaplan and
 Meier 1958), in the form of Efron's redistribution to the right (1967). A running request keeps its
-prompt, and its length if this is known. Beyond the longest length, lives are geometric, with a
-mean of steps per end.
+prompt, and its length if this is known. Beyond the longest length, lives are geometric, with the
+mean (steps observed) / (ends observed).
 """
 
 import numpy as np

@@ -313,7 +313,7 @@ def _prefix_hit_tokens(part: RunPart) -> Value:
 @METRICS.average(
     "prefix_hit_rate",
     "1",
-    "their share of the prompts of the requests that start",
+    "prefix hit tokens over the prompt tokens of the requests that start",
     Column("prefix\nhits", is_share=True, by_default=False),
     Domain.SHARE,
 )

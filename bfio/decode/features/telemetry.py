@@ -199,7 +199,7 @@ METRICS: MetricTable[RunPart] = MetricTable()
 @METRICS.metric(
     "refused",
     "requests",
-    "decisions that found no memory on their worker, of which reports told otherwise",
+    "decisions refused for lack of memory on the worker, due to outdated reports",
 )
 def _refused(part: RunPart) -> Value:
     refused = part.run.refused

@@ -2,7 +2,6 @@ r"""A plan of the admissions of a whole window; only those of the current step a
 
 At a step, some slots are free, and further ones become free within the window if ends are known or
 predicted. The plan assigns a waiting request to each of these slots. It minimises
-within the window. The plan gives each of these slots one of the waiting requests. It minimises
 
     sum_h w_h (G·M_h - λ·sum_g L_g(h)),
     M_h = max_g L_g(h),   L_g(h) = b_g(h) + sum of v_i(h - t) over the slots (g, t) with t <= h

@@ -226,7 +226,7 @@ def _expired(part: RunPart) -> Value:
     return None if dropped is None else len(dropped)
 
 
-@METRICS.metric("expired_tokens", "tokens", "prompts of those")
+@METRICS.metric("expired_tokens", "tokens", "prompt tokens of expired requests")
 def _expired_tokens(part: RunPart) -> Value:
     dropped = _dropped(part)
     return None if dropped is None else exact_sum(part.run.prompt_tokens[dropped])
