@@ -306,8 +306,8 @@ class RunOptions(CheckedOptions):
         WindowKnows.ACTIVE,
         _word_of(WindowKnows),
         "W",
-        "whose lengths the predictor tells: active (default; running requests) or all (waiting "
-        "ones too)",
+        "requests with predicted lengths: active (default; running requests) or all (waiting ones "
+        "too)",
     )
     drift: Drift = option(
         "llm",

@@ -33,7 +33,7 @@ from formulations.step.problem import geometric_weights
 POOLED = "dispatch=pooled"
 #: Two options shared with `bf-io`, as arguments of `bfio.common.options.option`.
 BENEFIT = (Fraction(0), SMALL_RATIO, "MU", "tokens of imbalance per cached prompt token (0)")
-MAX_WAIT = (None, whole(), "W", "who has waited W steps starts before others (never)")
+MAX_WAIT = (None, whole(), "W", "requests that have waited W steps start before others (never)")
 #: Largest benefit of a placement [tokens], so that its millionths fit 64-bit integers.
 MAX_WORTH = 2**42
 

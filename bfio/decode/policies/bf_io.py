@@ -52,7 +52,11 @@ class SecondOptions(CheckedOptions):
         NO_SECOND, one_of(NO_SECOND, *Second), "S", "which optimum (none; docs/second.md)"
     )
     slack: int = option(
-        0, whole(0, MAX_TOKENS), "E", "second may cost so much of the first (0)", beside="second"
+        0,
+        whole(0, MAX_TOKENS),
+        "E",
+        "largest increase of the first objective (0)",
+        beside="second",
     )
     second_proof: int = option(
         0, WORK_LIMIT, "TICKS", "work to prove each second (0)", beside="second"

@@ -33,7 +33,7 @@ class PausingOptions(CheckedOptions):
 
     base: str = option("br-0", TEXT, "B", "policy that routes, or program (br-0)")
     max_pauses: int = option(
-        8, whole(0, MAX_PAUSES), "P", "most steps in a row that one rests (8)"
+        8, whole(0, MAX_PAUSES), "P", "most consecutive steps that a request rests (8)"
     )
     pausing_method: str = option(
         "heuristic",
@@ -173,7 +173,7 @@ SPEC = PolicySpec(
     name="pausing",
     factory=Pausing,
     options=PausingOptions(),
-    summary="another policy routes, a program of each step says who rests (--max-pauses)",
+    summary="another policy routes, a program decides which requests rest (--max-pauses)",
     source="DyntraLB (vllm-ascend pull request 12292), as a program",
     why_pooled="it decides about a step as a whole, not about one request",
     pauses=True,
