@@ -1,4 +1,4 @@
-"""The machine that decodes: how many workers and slots, and how long a step lasts."""
+"""The simulated machine: workers, slots, and the duration of a step."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ STEP_OVERHEAD_S = (0.6e-3 * 72 + 35e-3) / 16
 #: Time per token of the most loaded worker [s/token]: 1.5·2·576·61e-6/2^20, same source.
 TOKEN_TIME_S = 1.5 * 2 * 576 * 61e-6 / 2**20
 
-#: Range of the times accepted, so that no metric leaves the floating-point numbers.
+#: Range of accepted times, so that all metrics stay finite floating-point numbers.
 MIN_TIME_S, MAX_TIME_S = 1e-15, 1e6
 
-#: Most slots a simulated cluster may have in total; the engine keeps one row of state per slot.
+#: Largest total number of slots; the engine keeps one row of state per slot.
 MAX_TOTAL_SLOTS = 4_000_000
 
 
-#: Most tokens of memory that a worker may have; what no limit is given for counts as this.
+#: Memory of a worker without a limit [tokens]; a given limit must be less.
 NO_LIMIT = 2**62
-#: Range of speeds accepted.
+#: Range of accepted speeds.
 MIN_SPEED, MAX_SPEED = 1e-6, 1e6
 
-#: Largest denominator of the proportions of times per token, and the error that ends the search.
+#: Largest denominator for the ratios of times per token, and the error at which the search stops.
 PACE_SCALE, PACE_ERROR = 100, 1e-9
 
-#: A number for all workers, or ``count*value`` and single values, one per worker.
+#: One number for all workers, or one per worker: single values or ``count*value``.
 PER_WORKER = OptionKind(
     "number, or one per worker such as 8*72,8*36",
     str,
@@ -52,8 +52,8 @@ PER_WORKER = OptionKind(
 class Cluster:
     """Barrier-synchronised decode workers (BF-IO, section 3 and eq. 6).
 
-    Where workers differ, a field is a tuple with one entry per worker, or a text such as
-    ``"8*72,8*36"``; equal entries are kept as the one number that they are.
+    If workers differ, a field is a tuple with one entry per worker, or a text such as
+    ``"8*72,8*36"``. A tuple of equal entries is stored as a single number.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Cluster:
     slots : int or tuple of int
         Requests a worker decodes at once, ``B``.
     step_overhead_s : float or tuple of float
-        ``C``, the part of a step that no load changes [s].
+        ``C``, the fixed part of a step [s].
     token_time_s : float or tuple of float
         ``t_l``, time per token of the most loaded worker [s/token].
     mean_time_s : float
@@ -70,22 +70,22 @@ class Cluster:
     memory : int or tuple of int, optional
         KV cache of a worker, ``κ`` [tokens]; by default no limit.
     speed : float or tuple of float
-        How many times as fast a worker is: its times are divided by it.
+        Speed of a worker relative to the given times: its times are divided by it.
     prefix_cache : int or tuple of int, optional
-        What a worker keeps of the prompts that started there, in whole blocks of 512 tokens
-        [tokens]; by default nothing.
+        Capacity of a worker's prefix cache, which keeps prompts started there in whole blocks of
+        512 tokens [tokens]; by default there is none.
     token_budget : int or tuple of int, optional
-        ``b``, most tokens of the batch that a worker computes in a step, of prompts and outputs
-        together (`bfio.decode.features.batching`); by default prompts are computed elsewhere.
+        ``b``, largest number of prompt and output tokens in the batch of a worker per step
+        (`bfio.decode.features.batching`); by default prompts are computed elsewhere.
     batch_token_time_s : float
-        ``a``, time of a worker per token of its batch beyond the free ones [s/token].
+        ``a``, time per token of the batch of a worker beyond ``free_tokens`` [s/token].
     free_tokens : int
-        ``b0``, tokens of a batch that take no time of their own.
+        ``b0``, number of tokens of a batch that take no additional time.
 
     Raises
     ------
     InputError
-        If a value breaks its rule, naming the field.
+        If a value is invalid; the error names the field.
 
     Notes
     -----
@@ -166,7 +166,7 @@ class Cluster:
                 raise InputError("step_overhead_s", "every step would take 0 s", "give a time > 0")
 
     def _check_batches(self) -> None:
-        """Check what only batches under a token budget have."""
+        """Check the fields that apply only with token budgets."""
         _time(self.batch_token_time_s, "batch_token_time_s")
         integer(self.free_tokens, "free_tokens", maximum=NO_LIMIT - 1)
         for name in ("batch_token_time_s", "free_tokens"):
@@ -177,7 +177,7 @@ class Cluster:
             raise InputError("free_tokens", what, "give batch_token_time_s, or leave it out")
 
     def _set(self, name: str, check: Callable[[Any, str], float]) -> None:
-        """Check a field that may differ between workers, and keep equal entries as one."""
+        """Check a field that may differ between workers, and store equal entries as one value."""
         value = getattr(self, name)
         if isinstance(value, str):
             value = _entries(value, name)
@@ -194,7 +194,7 @@ class Cluster:
 
     @property
     def total_slots(self) -> int:
-        """Slots of all workers, ``G·B`` where they have as many."""
+        """Slots of all workers, ``G·B`` if all have equally many."""
         return self.workers * self.slots if isinstance(self.slots, int) else sum(self.slots)
 
     @property
@@ -204,7 +204,7 @@ class Cluster:
         return f"{self.workers}x({slots})" if "*" in slots else f"{self.workers}x{slots}"
 
     def alike(self, name: str, who: str) -> Any:
-        """Return the value of a field that all workers share; ``who`` knows no other."""
+        """Return a field that must be equal for all workers, since ``who`` needs equal ones."""
         value = getattr(self, name)
         if isinstance(value, tuple):
             raise InputError(name, f"{who} knows equal workers only", "give one number for all")
@@ -212,7 +212,7 @@ class Cluster:
 
     @property
     def keeps_one_pace(self) -> bool:
-        """Whether all workers take as long for the same load."""
+        """Whether the same load takes the same time on all workers."""
         times = (self.speed, self.step_overhead_s, self.token_time_s)
         return not any(isinstance(entry, tuple) for entry in times)
 
@@ -228,7 +228,7 @@ class Cluster:
         return limits
 
     def worker_prefix_blocks(self) -> IntArray:
-        """Return how many blocks each worker keeps of prompts that started there, shape (G,)."""
+        """Return the capacity of each worker's prefix cache in blocks, shape (G,)."""
         from bfio.workloads.request_data import BLOCK_TOKENS
 
         tokens: IntArray = _array(self.prefix_cache or 0, self.workers, "int64")
@@ -249,7 +249,7 @@ class Cluster:
         return budgets
 
     def batch_times(self, tokens: IntArray) -> FloatArray:
-        """Return what batches of such tokens add to times of workers, ``a·max(0, b' - b0)`` [s].
+        """Return the time that batches add to each worker's step, ``a·max(0, b' - b0)`` [s].
 
         Throughput paper, eq. (2.3), whose constant is the fixed part of a step here.
         """
@@ -262,11 +262,12 @@ class Cluster:
         return times
 
     def paces(self) -> tuple[IntArray | None, IntArray | None]:
-        """Return what step programs of unequal workers compare; None and None of equal ones.
+        """Return the relative speeds that step programs use, or None and None for equal workers.
 
-        Each of shape (G,): times per token as integers in their proportion, the least at least
-        `PACE_SCALE` where integers up to that do not give it exactly, and the fixed part of a
-        step in tokens of the worker's own time.
+        Both have shape (G,). The first are times per token as integers in proportion to each
+        other. If no integers up to `PACE_SCALE` give the proportion exactly, they are rounded so
+        that the least is `PACE_SCALE`. The second are the fixed parts of a step, in tokens of the
+        worker's own time.
         """
         if self.keeps_one_pace:
             return None, None
@@ -292,10 +293,11 @@ class Cluster:
         )
 
     def step_units(self) -> tuple[IntArray, IntArray] | None:
-        """Return fixed parts of a step and times per token in whole units of one time, or None.
+        """Return fixed parts of a step and times per token in integer units of a common time.
 
-        Each of shape (G,), as `paces` rounds them; of equal workers the unit is the time of one
-        token. None where a token takes no time; refused is a fixed part of more than 2^53 units.
+        Both have shape (G,) and are rounded as in `paces`. For equal workers the unit is the time
+        of one token. Returns None if a token takes no time. Raises InputError if a fixed part
+        exceeds 2^53 units.
         """
         import numpy as np
 
@@ -322,9 +324,9 @@ class Cluster:
     ) -> float:
         """Duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
 
-        Equation (6) of BF-IO where workers are equal and t_m = 0. All times of a worker may be
-        multiplied by ``factors``, and something be added to ``C_g``, such as the time of a batch
-        (``more_s``); all of shape (G,).
+        This is equation (6) of BF-IO if workers are equal and t_m = 0. All times of a worker are
+        multiplied by ``factors``, and ``more_s`` is added to ``C_g``, for example the time of a
+        batch; both have shape (G,).
         """
         slow = (1.0,) * self.workers if factors is None else factors
         added = (0.0,) * self.workers if more_s is None else more_s
@@ -355,7 +357,7 @@ def _array(value: Any, length: int, dtype: str) -> Any:
 
 
 def per_worker_text(value: float | tuple[float, ...]) -> str:
-    """Return a number, or the entries of one per worker, as `Cluster` reads them."""
+    """Return a number, or one entry per worker, in the format that `Cluster` reads."""
     if not isinstance(value, tuple):
         return f"{value}"
     runs = [(entry, len(list(same))) for entry, same in groupby(value)]
@@ -363,7 +365,7 @@ def per_worker_text(value: float | tuple[float, ...]) -> str:
 
 
 def _entries(text: str, where: str) -> float | tuple[float, ...]:
-    """Return the number in a text, or those of a list such as ``8*72,8*36``."""
+    """Parse a number, or a list with one entry per worker such as ``8*72,8*36``."""
     entries: list[float] = []
     for part in text.split(","):
         count, star, value = part.rpartition("*")
@@ -410,5 +412,5 @@ def _speed(value: object, where: str) -> float:
 def step_time(
     overhead_s: float, token_time_s: float, mean_time_s: float, max_load: float, mean_load: float
 ) -> float:
-    """Return the duration of a step, see `Cluster.step_time`; every loop of the engine asks it."""
+    """Return the duration of a step, see `Cluster.step_time`; all loops of the engine use it."""
     return overhead_s + token_time_s * max_load + mean_time_s * mean_load

@@ -1,4 +1,4 @@
-"""Several policies on the same requests: the main job."""
+"""Compare several policies on the same requests."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from formulations.frames import data_frame, html_paragraphs, html_table
 if TYPE_CHECKING:
     from bfio.decode.plots import ShownFigure
 
-#: Processes of one comparison at most.
+#: Largest number of processes of one comparison.
 MAX_JOBS = 1024
 #: Called with a policy's label and the number of requests it has completed so far.
 Progress = Callable[[str, int], None]
-#: The run of a policy on the requests as they are, and the run of which a part is measured.
+#: The run of a policy on the requests once, and the run whose measured part is used.
 RunPair: TypeAlias = tuple[Run, Run]
 
 
@@ -50,18 +50,18 @@ class Comparison:
     Parameters
     ----------
     labels : tuple of str
-        Policies as they were named, options included.
+        Policies as they were named, including options.
     runs : tuple of Run
-        Their records.
+        Their runs.
     energy_model : EnergyModel
         Constants of the energy metrics.
     workload : Workload, optional
-        The requests, for what tables and plots say of themselves.
+        The requests, for the settings and remarks of tables and plots.
     metrics : MetricChoice
-        What is measured, and what tables show of it.
+        Metrics to compute, and those that tables show.
     repeated : tuple of Run
-        The runs of the same policies on the requests repeated, a part of which is measured; empty
-        if the requests as they are last long enough (`bfio.decode.measured`).
+        Runs of the same policies on the repeated requests, whose measured part is used; empty if
+        the requests are enough without repetition (`bfio.decode.measured`).
     """
 
     labels: tuple[str, ...]
@@ -73,14 +73,14 @@ class Comparison:
 
     @property
     def measured(self) -> tuple[Run, ...]:
-        """The runs of which a part is measured."""
+        """The runs whose measured part is used."""
         return self.repeated or self.runs
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.labels)}: {self.settings}>"
 
     def to_frame(self) -> Any:
-        """Return every metric as a data frame of pandas: a line per policy and part of the run."""
+        """Return all metrics as a pandas data frame: one row per policy and part of the run."""
         lines = []
         for document in self.documents():
             parts = {"whole": document, "measured": document["measured"]}
@@ -91,9 +91,9 @@ class Comparison:
         return data_frame(lines)
 
     def power_to_frame(self, parts: int = DEFAULT_PARTS) -> Any:
-        """Return power over time as a data frame: a line per policy and equal part of its time.
+        """Return power over time as a data frame: one row per policy and time interval.
 
-        `bfio.decode.energy` says what power the parts have.
+        The intervals of a run have equal length; see `bfio.decode.energy` for the power in them.
         """
         lines = []
         for label, run in zip(self.labels, self.runs, strict=True):
@@ -104,13 +104,13 @@ class Comparison:
         return data_frame(lines)
 
     def plot(self) -> ShownFigure:
-        """Return the load of every worker over the steps, a panel per policy."""
+        """Return a plot of the load of every worker over the steps, one panel per policy."""
         from bfio.decode.plots import trajectory_figure
 
         return trajectory_figure(self)
 
     def _repr_html_(self) -> str:
-        """Return the table of the measured part, or of the whole run, for notebooks."""
+        """Return the table of the measured part, or of the whole run if there is none, in HTML."""
         documents = self.documents()
         measured = [document["measured"] for document in documents]
         part = "whole run" if None in measured else "measured part"
@@ -122,7 +122,7 @@ class Comparison:
         return table + html_paragraphs(self.remarks())
 
     def remarks(self) -> list[str]:
-        """Return what a reader of the metrics might not expect, a sentence each."""
+        """Return remarks that a reader of the metrics should know, a sentence each."""
         if self.workload is None:
             return []
         return list(remarks(self.workload, self.runs, self.measured))
@@ -169,32 +169,34 @@ def compare(
     workload : Workload
         The requests.
     policies : str, callable, or sequence of them
-        Policies as `bfio.simulate` takes them, each once; callables go by their own name.
+        Policies in the form that `bfio.simulate` accepts, each once; callables are shown by their
+        name.
     cluster, engine, options
         As `bfio.simulate` takes them.
     energy_model : EnergyModel, optional
         Constants of the energy metrics.
     jobs : int
-        Processes; wall-clock times are comparable only with 1.
+        Number of processes; wall-clock times are comparable only with 1.
     progress : callable, optional
-        Called now and then with a label and its completed requests.
+        Called from time to time with a label and its number of completed requests.
     metrics : str, callable, or sequence of them, optional
-        What tables show: names of metrics, or functions of one's own of a
-        `bfio.decode.metrics.RunPart`, which are measured besides; by default the columns of
-        BF-IO's table, with timed arrivals also latency, TTFT and queueing delay, with limits
+        Metrics that tables show: names of metrics, or functions of a
+        `bfio.decode.metrics.RunPart`, which are computed in addition. By default the columns of
+        BF-IO's table; with timed arrivals also latency, TTFT and queueing delay; with limits
         (``slo``) also goodput.
-
     repeat : int or "auto"
-        How often the requests come in the runs that are measured, one pass after the other; 1
-        measures the requests as they are. By default as often as the measured part needs
+        Number of times that the requests are repeated, one pass after the other, in the measured
+        runs. With 1 the requests are not repeated. By default as often as the measured part needs
         (`bfio.decode.measured`).
     **policy_options
-        Options of the policies: each takes its own, and one of them reads each.
+        Options of the policies. Each policy takes those that it has; each option must be read by
+        at least one policy.
 
     Returns
     -------
     Comparison
-        One run per policy on the requests as they are, and one on them repeated if need be.
+        One run per policy on the requests once, and one on the repeated requests if they are
+        repeated.
     """
     form = "compare(workload, policies, cluster)"
     check_arguments(workload, "", cluster, form)
@@ -219,20 +221,20 @@ def compared(
     workload: Workload,
     metrics: MetricChoice | None = None,
 ) -> Comparison:
-    """Return the comparison of what `compare_each` yields."""
+    """Return a `Comparison` made from the results of `compare_each`."""
     runs = tuple(run for run, _ in pairs)
     repeated = tuple(measured for run, measured in pairs if measured is not run)
     return Comparison(labels, runs, energy_model, workload, metrics or MetricChoice(), repeated)
 
 
 def label_of(policy: str | Policy) -> str:
-    """Return what a policy is called in tables: its text, options included, or its own name."""
+    """Return the label of a policy in tables: its text with options, or the name of the object."""
     return policy if isinstance(policy, str) else policy_name(policy)
 
 
 @dataclass(frozen=True)
 class RunTask:
-    """What every policy of a comparison is run on, as `bfio.simulate` takes it."""
+    """Everything that the runs of a comparison share, as arguments of `bfio.simulate`."""
 
     workload: Workload
     cluster: Cluster = field(default_factory=Cluster)
@@ -243,11 +245,11 @@ class RunTask:
 
     @property
     def num_requests(self) -> int:
-        """Requests of both runs of a policy."""
+        """Number of requests of both runs of a policy together."""
         return len(self.workload) * (1 if self.repeat == 1 else 1 + self.repeat)
 
     def run(self, policy: str | Policy, progress: Progress | None = None) -> RunPair:
-        """Simulate one policy on the requests, and on them repeated if they are to be."""
+        """Simulate one policy on the requests, and on the repeated requests if there are any."""
         run = self._run(self.workload, policy, progress, 0)
         if self.repeat == 1:
             return run, run
@@ -284,7 +286,7 @@ def compare_each(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Iterator[RunPair]:
-    """Yield the runs of each policy as soon as it and those before it are done; see `compare`."""
+    """Yield the runs of each policy, in order, as soon as they are done; see `compare`."""
     chosen = list(_chosen(policies, task))
     check_options_are_read(chosen, task.policy_options, task.options, task.cluster)
     integer(jobs, "jobs", minimum=1, maximum=MAX_JOBS)
@@ -301,7 +303,7 @@ def compare_each(
 
 
 def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenPolicy]:
-    """Yield the policies with their options, each of which is another one."""
+    """Yield the policies with their options; raise InputError if two are the same."""
     if not policies:
         raise InputError("policies", "none named", "name at least one, e.g. fcfs,br-0")
     labels, seen = list(map(label_of, policies)), dict[Hashable, str]()
@@ -314,7 +316,7 @@ def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenP
         if not callable(policy) and not isinstance(policy, str):
             what = f"a {type(policy).__name__} is no policy"
             raise InputError("policies", what, "give a name or a function of the state")
-        # An unknown name is an error now, not after the policies before it have run.
+        # Check all names first, so that an unknown name fails before the first run.
         chosen = choose(policy, task.policy_options)
         first = seen.setdefault(chosen.spelt_out(task.options, task.cluster), label)
         if first != label:

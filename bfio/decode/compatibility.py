@@ -1,7 +1,7 @@
-"""What does not go together in a run: one table, read before it begins.
+"""Incompatible settings of a run: a table that is checked before the run begins.
 
-A row names two facts of a run, and what a user is told where both hold. What is out of the domain
-of one option alone stands with that option.
+Each row names two facts of a run, and the message for a user if both hold. Checks of a single
+option are made where the option is defined.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """What a run is asked to be."""
+    """The settings of a requested run."""
 
-    policy: str  #: What the policy is called.
-    spec: PolicySpec  #: What is known of it.
-    #: What it runs on, and how.
+    policy: str  #: Name of the policy.
+    spec: PolicySpec  #: Its specification.
+    #: The machine and the options of the run.
     cluster: Cluster
     options: RunOptions
-    steps: int = 0  #: Look-ahead steps that it is shown.
-    pauses: bool = False  #: Whether it lets requests rest.
+    steps: int = 0  #: Look-ahead steps that the policy sees.
+    pauses: bool = False  #: Whether the policy may pause requests.
 
 
 class Clash(NamedTuple):
-    """Two facts that do not go together."""
+    """Two incompatible facts of a run."""
 
     #: Keys of `FACTS`.
     first: str
     second: str
-    #: What is wrong with both, and what to do.
+    #: Message: the conflict, and the remedy.
     what: str
     remedy: str
-    where: str = ""  #: Whose option it is; by default the policy's.
+    where: str = ""  #: Option that the message names; by default the policy.
 
 
 def _is_predicted(asked: Asked) -> bool:
-    """Whether a predictor is asked about the look-ahead window, which counts steps."""
+    """Whether a predictor is asked about the window; it counts steps without rests."""
     known = (LengthSource.UNKNOWN, LengthSource.KNOWN)
     return asked.steps > 0 and lengths_of(asked.options.predictor) not in known
 
@@ -58,7 +58,7 @@ def _grows_by_age(asked: Asked) -> bool:
     return drift.reading is DriftReading.AGE and not drift.is_uniform
 
 
-#: Facts of a run.
+#: Facts of a run, by key.
 FACTS: Mapping[str, Callable[[Asked], bool]] = {
     "another dispatch": lambda asked: asked.options.dispatch not in asked.spec.dispatch,
     "batching": lambda asked: asked.options.batching != BATCHING,
@@ -83,7 +83,7 @@ FACTS: Mapping[str, Callable[[Asked], bool]] = {
     "token budget": lambda asked: asked.cluster.token_budget is not None,
 }
 
-#: What a policy does not do at all.
+#: Facts that a policy does not support by itself.
 POLICIES = (
     Clash(
         "policy",
@@ -97,43 +97,47 @@ _OTHER = "or another policy"
 _NO_EVENTS = "use --overflow reserve, no failures and no cancellations"
 _NO_WINDOW = f"use {LOOK_AHEAD} 0, or predictor none or oracle"
 
-#: What does not go with policies that track requests: they keep books of requests that ...
+#: Conflicts of policies that track requests; each message begins "tracks requests that".
 _TRACKED = (
-    ("delay", "start when it says so, and decisions take effect later", "use delay 0"),
+    ("delay", "start at once, and decisions take effect later", "use delay 0"),
     ("interruptions", "run to their end, and these may be interrupted", _NO_EVENTS),
-    ("telemetry", "run, and is to know them by reports alone", "use no telemetry"),
+    ("telemetry", "run, and telemetry shows reports of workers only", "use no telemetry"),
 )
 _TRACKED_TOKENS = (
     (
         "token budget",
-        "emit a token at each step, and under a token budget prompts take some",
+        "emit a token at each step, and with a token budget prompts take steps",
         "use no token budget",
     ),
     (
         "prefill",
-        "come in order of arrival, and prefill ends in another order",
+        "become ready in order of arrival, and prefill ends in another order",
         "use no prefill",
     ),
 )
-#: What does not go with token budgets.
+#: Conflicts with token budgets.
 _BUDGETED = (
     ("interruptions", "requests may leave their worker, with prompts half computed", _NO_EVENTS),
     ("prefill", "the prefill tier computes prompts as well", "use one of the two"),
-    ("telemetry", "reports do not tell how far prompts are computed", "use no telemetry"),
+    ("telemetry", "reports do not include the progress of prompts", "use no telemetry"),
     (
         "prefix cache",
-        "what prefix caches save is counted, and chunks would be computed all the same",
-        "keep no prefixes",
+        "hits of prefix caches are only counted, and do not save chunks",
+        "use no prefix cache",
     ),
-    ("offered load", "offered loads are known of machines that decode alone", "use rate_scale"),
+    ("offered load", "the offered load is defined for decode tokens only", "use rate_scale"),
 )
-#: What does not go with policies that let requests rest: each pauses, and ...
+#: Conflicts of policies that pause requests; each message begins "pauses, and".
 _PAUSED = (
-    ("immediate dispatch", "is asked about arriving requests alone", "use pooled dispatch"),
+    (
+        "immediate dispatch",
+        "must decide about each arriving request separately",
+        "use pooled dispatch",
+    ),
     ("delay", "decisions take effect later", "use delay 0"),
     (
         "telemetry",
-        "is to know requests that run by reports of workers alone",
+        "telemetry shows reports of workers only",
         "use no telemetry",
     ),
     ("predicted window", "predictors count steps without rests", _NO_WINDOW),
@@ -142,31 +146,31 @@ _PAUSED = (
 
 def _tracking(rows: Iterable[tuple[str, str, str]]) -> Iterator[Clash]:
     for fact, why, remedy in rows:
-        what = f"keeps books of requests that {why}"
+        what = f"tracks requests that {why}"
         yield Clash("own tracking", fact, what, f"{remedy}, {_OTHER}")
 
 
-#: What no run may have both of.
+#: All pairs of facts that are incompatible in a run.
 TOGETHER = (
     *POLICIES,
     *_tracking(_TRACKED),
     Clash(
         "own tracking",
         "ties",
-        "keeps books of workers by their numbers, and with ties they change places",
+        "tracks workers by index, and with ties workers are permuted",
         f"use ties lowest, {_OTHER}",
     ),
     Clash(
         "no ties",
         "ties",
-        "goes by the numbers of workers, keeps books of them by these, or draws one",
+        "uses or tracks the indices of workers, or draws a worker",
         f"use ties lowest, {_OTHER}",
     ),
     *_tracking(_TRACKED_TOKENS),
     Clash(
         "pausing program",
         "mean time",
-        "its steps last as their most loaded worker, and mean_time_s adds to that",
+        "its program has no step time by the mean load (mean_time_s)",
         f"use mean_time_s 0, {_OTHER}",
     ),
     Clash(
@@ -187,22 +191,22 @@ TOGETHER = (
     Clash(
         "pauses",
         "token budget",
-        "says who rests, and under a token budget batches do",
+        "decides which requests rest, and with a token budget batches do",
         "use another policy, or no token budget",
     ),
     Clash(
         "token budget",
         "predicted window",
-        "predictors count steps without rests, and prompts take some",
+        "predictors count decode steps, and prompts take further steps",
         _NO_WINDOW,
         where="token_budget",
     ),
     *(Clash("pauses", fact, f"pauses, and {why}", remedy) for fact, why, remedy in _PAUSED),
 )
 
-#: What compiled runs do not know; ``what`` is said of the policy's run.
+#: Facts that compiled runs do not support; ``what`` is the object of a sentence.
 INTERPRETED = (
-    # What finds no memory then depends on the order in which decisions are carried out.
+    # Which request finds no memory then depends on the order in which decisions are executed.
     Clash("telemetry", "memory", "telemetry where memory is limited", "use --engine auto"),
     Clash("policy", "token budget", "token budgets", "use --engine auto"),
     Clash("policy", "ties", "ties that do not go to the lowest worker", "use --engine auto"),
@@ -210,14 +214,14 @@ INTERPRETED = (
 
 
 def first_clash(asked: Asked, table: Iterable[Clash]) -> Clash | None:
-    """Return the first row of a table of which both facts hold."""
+    """Return the first row of a table with both facts true, or None."""
     return next(
         (row for row in table if FACTS[row.first](asked) and FACTS[row.second](asked)), None
     )
 
 
 def check_together(asked: Asked, table: Iterable[Clash] = TOGETHER) -> None:
-    """Refuse a run with two facts of a row of the table, which do not go together."""
+    """Raise InputError if both facts of a row of the table are true of a run."""
     clash = first_clash(asked, table)
     if clash is not None:
         why = asked.spec.why_pooled if clash.second == "another dispatch" else ""

@@ -1,16 +1,16 @@
-"""How the load of a running request grows: the drift models of BF-IO, definition 2.
+"""Growth of the load of a running request: the drift models of BF-IO, definition 2.
 
 A request with prompt ``s`` that starts at step ``x`` has load ``w(1) = s`` at step ``x`` and gains
-an increment per step. The paper indexes the increments in two ways, which agree only
-when they are all equal, so both are here under their own names:
+an increment per step. The paper indexes the increments in two ways. They agree only if all
+increments are equal, so both are supported, under separate names:
 
 * ``age`` (the printed definition): ``w(j) = s + δ_1 + ... + δ_{j-1}``;
 * ``global-step`` (the proof of theorem 3): between steps ``k`` and ``k+1`` every running request
   gains the same ``δ_k``.
 
-Paper A's increments are non-negative. By age they may fall here, too (its section 7.3 leaves that
-open): a cache that is compressed now and then grows and shrinks, ``age:8*1,-4``, as long as no
-request ever weighs less than its prompt.
+The increments of BF-IO are non-negative. Here, increments by age may also be negative (BF-IO,
+section 7.3, leaves this open). A cache that is compressed from time to time grows and shrinks, as
+in ``age:8*1,-4``; no load may fall below the prompt.
 
 Increments are whole tokens. A fractional rate, such as a cache compressed to 2/3, is a periodic
 pattern of whole increments (`Drift.from_rate`).
@@ -36,7 +36,7 @@ MAX_PERIOD = 10**6
 
 
 class DriftReading(StrEnum):
-    """What indexes the increments: the request's own age or the cluster's step."""
+    """Index of the increments: the request's own age or the cluster's step."""
 
     AGE = "age"
     GLOBAL_STEP = "global-step"
@@ -44,22 +44,22 @@ class DriftReading(StrEnum):
 
 @dataclass(frozen=True)
 class Drift:
-    """A periodic sequence of load increments.
+    """A periodic sequence of load increments per step.
 
     Parameters
     ----------
     increments : tuple of int
-        At least one increment [tokens], repeated for ever. ``increments[0]`` is gained after
-        a request's first step (age) or between steps 0 and 1 of the run (global step). By age
-        some may be below 0 if none of their partial sums is.
+        At least one increment [tokens], repeated periodically. ``increments[0]`` is gained after a
+        request's first step (age) or between steps 0 and 1 of the run (global step). By age,
+        increments may be negative if no partial sum is.
     reading : DriftReading
-        What indexes the increments.
+        Index of the increments.
 
     Raises
     ------
     InputError
-        If there is no increment, one is no integer up to `MAX_INCREMENT`, or loads would fall
-        below what requests start with.
+        If there is no increment, if one is not an integer of at most `MAX_INCREMENT` in absolute
+        value, or if loads would fall below the prompt.
     """
 
     increments: tuple[int, ...] = (1,)
@@ -83,7 +83,7 @@ class Drift:
         if not self.may_fall:
             return
         if self.reading is DriftReading.GLOBAL_STEP:
-            what = f"{min(self.increments)} for all, who has just started too"
+            what = f"{min(self.increments)} for all requests, including new ones"
             raise InputError("drift", what, "let increments fall by age, as in age:1,1,-1")
         below = np.flatnonzero(self._prefix < 0)
         if len(below):
@@ -94,8 +94,8 @@ class Drift:
     def from_rate(cls, rate: Fraction, reading: DriftReading = DriftReading.AGE) -> "Drift":
         """Return the drift of ``rate`` tokens per step, spread as evenly as integers allow.
 
-        ``δ_t = floor(t·rate) - floor((t-1)·rate)`` for t = 1, 2, ...: its sums never leave the
-        straight line by a whole token, and the pattern repeats after the denominator.
+        ``δ_t = floor(t·rate) - floor((t-1)·rate)`` for t = 1, 2, ...: the sums differ from the
+        straight line by less than a token, and the period is the denominator.
         """
         if not 0 <= rate <= MAX_INCREMENT or rate.denominator > MAX_PERIOD:
             raise InputError(
@@ -132,9 +132,9 @@ class Drift:
         return prompts + (now - self.cumulative(starts))
 
     def growth(self, step: int, ages: IntArray, look_ahead: int) -> IntArray:
-        """Return what requests will have gained after h = 0..H further steps [tokens].
+        """Return the gain of requests after h = 0..H further steps [tokens].
 
-        Shape (H+1,) if all requests grow alike, otherwise (n, H+1). ``ages`` are the tokens that
+        Shape (H+1,) if all requests grow equally, otherwise (n, H+1). ``ages`` are the tokens that
         each request has emitted so far (0 if it waits).
         """
         ahead = np.arange(look_ahead + 1, dtype=np.int64)
@@ -147,10 +147,10 @@ class Drift:
         return sums - sums[:, :1]
 
     def largest_gain(self, steps: int) -> int:
-        """Return a bound on what any request gains over its first ``steps`` steps [tokens].
+        """Return an upper bound on the gain of a request over its first ``steps`` steps [tokens].
 
-        It is attained if increments may fall; otherwise it holds for any ``steps`` steps that
-        follow each other.
+        If increments may be negative, the bound is attained. Otherwise it also holds for any other
+        ``steps`` consecutive steps.
         """
         return int(self.largest_gains(np.array([steps], dtype=np.int64))[0])
 
@@ -158,7 +158,7 @@ class Drift:
         """Return `largest_gain` of each entry of ``steps``, shape (n,) [tokens]."""
         whole, rest = np.divmod(steps, len(self.increments))
         if self.may_fall:
-            # No period ends lower than it began: the highest point is in the last one or two.
+            # A period never ends below its start, so the maximum is in the last one or two.
             highest = np.maximum.accumulate(self._prefix)
             before = (whole - 1) * self._prefix[-1] + highest[-1]
             now = whole * self._prefix[-1] + highest[rest]
@@ -180,19 +180,19 @@ CONSTANT = Drift((0,))
 
 
 def parse_drift(text: str, where: str) -> Drift:
-    """Return the drift written as ``llm``, ``constant``, a rate, or ``READING:increments``.
+    """Parse a drift: ``llm``, ``constant``, a rate, or ``READING:increments``.
 
     Parameters
     ----------
     text : str
         For example ``2/3``, ``age:1,0``, ``global-step:2,1`` or ``age:8*1,-4``: eight times 1.
     where : str
-        What an error names.
+        Name for error messages.
 
     Raises
     ------
     InputError
-        If it is none of these.
+        If the text has none of these forms.
     """
     named = {"llm": LLM, "constant": CONSTANT}
     if text in named:

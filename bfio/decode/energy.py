@@ -1,16 +1,17 @@
 """Energy of a run (BF-IO, eqs. 10-11 and 55-58), in two readings.
 
 The power of a worker is ``P(mfu) = P_idle + (P_max - P_idle)·(min(mfu, mfu_sat)/mfu_sat)^γ`` with
-``mfu = tokens/s · 6·parameters / peak_flops``. Eq. 58 leaves open which tokens/s holds inside a
-step, and its text lets a worker that is done early idle until the barrier. Hence:
+``mfu = tokens/s · 6·parameters / peak_flops``. Eq. 58 leaves open which token rate holds inside a
+step, and its text lets a worker that finishes early idle until the barrier. There are two
+readings:
 
 * **two-phase** (default): worker g with ``n_g`` active requests is busy for
   ``t_g = C + t_l·L_g + t_m·mean load``, at ``n_g/t_g`` tokens/s; then it idles at ``P_idle`` until
   the step ends;
 * **averaged**: it runs at ``n_g/Δt`` tokens/s for the whole step ``Δt``.
 
-Time in which nothing runs at all (timed arrivals) costs ``P_idle`` on every worker. A worker with
-no active request has mfu 0 and so draws ``P_idle`` throughout, in both readings.
+While nothing runs at all (timed arrivals), every worker draws ``P_idle``. A worker without active
+requests has mfu 0 and draws ``P_idle``, in both readings.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
     from formulations.arrays import FloatArray, IntArray
 
 
-#: Cells of a trajectory handled at once.
+#: Entries (step, worker) of a trajectory that are processed at once.
 _CHUNK_CELLS = 1 << 20
 
 
 class EnergyReading(StrEnum):
-    """Which tokens/s sets the power inside a step."""
+    """Which token rate sets the power inside a step."""
 
     TWO_PHASE = "two-phase"
     AVERAGED = "averaged"
@@ -48,7 +49,7 @@ class EnergyReading(StrEnum):
 
 @dataclass(frozen=True)
 class EnergyAccount:
-    """Energy and worker-time of some steps; busy and idle time add up to G times the total.
+    """Energy and worker-time over some steps; busy and idle time sum to G times the total time.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class EnergyAccount:
     busy_s, idle_s : float
         Worker-seconds busy and idle, summed over the workers [s].
     peak_power_w : float
-        Highest mean power of all workers over a step [W]; 0 without a step that takes time.
+        Highest mean power of all workers over a step [W]; 0 if no step takes time.
     """
 
     energy_j: float
@@ -71,8 +72,8 @@ def busy_times(
 ) -> FloatArray:
     """Return how long each worker is busy in each step, shape (K, G) [s].
 
-    The most loaded worker is busy for as long as the step lasts. ``factors``, shape (K, G), say
-    how many times as long each worker takes (`bfio.decode.features.stragglers`).
+    The most loaded worker is busy for the whole step. ``factors``, shape (K, G), are the slowdown
+    factors of workers (`bfio.decode.features.stragglers`).
     """
     overhead_s, token_time_s = cluster.worker_times()
     if factors is not None:
@@ -94,7 +95,7 @@ def step_energies(
 ) -> FloatArray:
     """Return the energy of each worker in each step, shape (K, G) [J].
 
-    Of its load [tokens] and active requests, shape (K, G); ``factors`` as in `busy_times`.
+    Inputs are loads [tokens] and active requests, shape (K, G); ``factors`` as in `busy_times`.
     """
     whole = np.broadcast_to(durations[:, None], loads.shape)
     busy = whole
@@ -113,7 +114,7 @@ def energy_account(
 ) -> EnergyAccount | None:
     """Return energy and worker-time of a run, or None if it kept no trajectory.
 
-    None too with token budgets: the equations know decode tokens alone.
+    It is also None with token budgets, since the equations only count decode tokens.
 
     Parameters
     ----------
@@ -122,7 +123,7 @@ def energy_account(
     model, reading
         The power curve and its reading.
     steps : IntArray, optional
-        Indices of the steps to count, all by default; the idle time before each counts with it.
+        Indices of the steps to count, by default all; the idle time before each step is included.
     """
     if run.loads is None or run.running is None or run.chunks is not None:
         return None
@@ -158,9 +159,9 @@ def cluster_energies(
 def _cells(
     run: Run, model: EnergyModel, reading: EnergyReading, steps: IntArray
 ) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Yield some of the steps, and energy and busy time of each worker in each of them.
+    """Yield chunks of the steps, with energy and busy time of each worker in each step.
 
-    The (K, G) intermediates of a long run would not fit beside its trajectory.
+    Chunks limit memory: for a long run, intermediate arrays of shape (K, G) would be too large.
     """
     assert run.loads is not None
     assert run.running is not None
@@ -176,14 +177,14 @@ def _cells(
 
 @dataclass(eq=False)
 class EnergyObserver:
-    """Adds up the energy step by step, for runs too long to keep their trajectory.
+    """Sums the energy step by step, for runs too long to keep their trajectory.
 
     Parameters
     ----------
     cluster, model, reading
-        As in `step_energies`. Idle time between steps is not seen by observers and not counted.
+        As in `step_energies`. Observers do not see idle time between steps, so it is not counted.
     stragglers : Stragglers, optional
-        Those of the run, if there are any.
+        The stragglers of the run, if any.
 
     Raises
     ------
@@ -199,7 +200,7 @@ class EnergyObserver:
     def __post_init__(self) -> None:
         """Validate."""
         if self.cluster.token_budget is not None:
-            what = "the equations of energy know decode tokens alone"
+            what = "the energy equations count decode tokens only"
             raise InputError("token_budget", what, "observe runs without token budgets")
         self.energy_j = 0.0
 
@@ -213,20 +214,20 @@ class EnergyObserver:
         self.energy_j += float(energies.sum())
 
 
-#: Equal parts that time is cut into unless told otherwise.
+#: Default number of time intervals of a power curve.
 DEFAULT_PARTS = 300
 
 
 @dataclass(frozen=True)
 class PowerOverTime:
-    """Mean power of all workers together in equal parts of a run's time.
+    """Mean power of all workers together in equal intervals of a run's time.
 
     Parameters
     ----------
     edges_s : FloatArray
-        Shape (N + 1,): where the parts begin and end [s].
+        Shape (N + 1,): bounds of the intervals [s].
     power_w : FloatArray
-        Shape (N,): mean power in each [W]; 0 in a run that takes no time.
+        Shape (N,): mean power in each interval [W]; 0 in a run that takes no time.
     """
 
     edges_s: FloatArray
@@ -253,14 +254,14 @@ def power_over_time(
     model, reading
         The power curve and its reading.
     parts : int
-        ``N``, >= 1.
+        ``N``, number of intervals, >= 1.
     """
     integer(parts, "parts", minimum=1)
     energies = cluster_energies(run, model, reading)
     if energies is None:
         return None
     idle_power_w = run.cluster.workers * model.idle_power_w
-    # Idle time and step, alternately.
+    # Durations of idle time and step, alternating.
     lengths = np.column_stack((run.idle_before_s, run.duration_s)).ravel()
     spent = np.column_stack((idle_power_w * run.idle_before_s, energies)).ravel()
     times = np.concatenate(([0.0], np.cumsum(lengths)))

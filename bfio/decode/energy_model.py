@@ -1,4 +1,4 @@
-"""Constants of the power curve of a worker; `bfio.decode.energy` says what is made of them."""
+"""Constants of the power curve of a worker; see `bfio.decode.energy` for the equations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from formulations.scalars import real
 if TYPE_CHECKING:
     from formulations.arrays import FloatArray
 
-#: Range of the constants accepted, so that powers and energies stay finite.
+#: Range of accepted constants, so that powers and energies stay finite.
 MIN_CONSTANT, MAX_CONSTANT = 1e-6, 1e24
 
 
@@ -27,11 +27,11 @@ class EnergyModel:
     idle_power_w, max_power_w : float
         ``P_idle`` and ``P_max`` [W]; 100 and 400 in BF-IO, appendix on energy.
     saturation : float
-        ``mfu_sat``, the utilisation at which power no longer rises; 0.45 there.
+        ``mfu_sat``, the utilisation above which power no longer rises; 0.45 in BF-IO.
     exponent : float
-        ``γ``; 0.7 there.
+        ``γ``; 0.7 in BF-IO.
     parameters : float
-        Model parameters; the paper prints none, 7e9 is our choice.
+        Number of model parameters; BF-IO gives none, 7e9 is our choice.
     peak_flops : float
         Peak floating-point operations per second; 312e12 for an A100 in bfloat16.
     """

@@ -1,10 +1,12 @@
-"""The barrier-synchronised decode engine (BF-IO, section 6.2): a loop of named phases.
+"""The barrier-synchronised decode engine (BF-IO, section 6.2), as a loop of named phases.
 
-`bfio.decode.machine.kernel.run_chunk` states the order of a step, for compiled runs and for these.
+`bfio.decode.machine.kernel.run_chunk` defines the order of the phases in a step, for compiled and
+for interpreted runs.
 
-A policy is asked only when a request waits and a slot is free: anything else leaves it no choice,
-unless it may let active requests rest (`bfio.decode.features.pausing`). Where workers have token
-budgets, batches say who runs (`bfio.decode.features.batching`).
+A policy is asked only if a request waits and a slot is free, since otherwise it has no choice. A
+policy that may pause active requests is asked more often (`bfio.decode.features.pausing`). If
+workers have token budgets, the batches determine which requests run
+(`bfio.decode.features.batching`).
 """
 
 from __future__ import annotations
@@ -82,21 +84,21 @@ if TYPE_CHECKING:
 
 #: Largest G·B·(load of one request): every 64-bit sum within a step stays exact.
 MAX_STEP_TOKENS = 2**62
-#: Longest request that a run without a limit of steps will wait for.
+#: Longest request [steps] that is accepted in a run without a limit of steps.
 MAX_DRAIN_STEPS = 10**8
 
 
 def with_margin(policy: Policy, options: RunOptions) -> RunOptions:
-    """Return the options of a run of ``policy``, which may have a margin of its own."""
+    """Return the options of a run, with the margin of ``policy`` if none was given."""
     if options.dispatch is Dispatch.IMMEDIATE and options.margin is None:
         return replace(options, margin=margin_of(policy))
     return options
 
 
 class Interpreted:
-    """A run step by step, around any policy; `bfio.decode.simulation.simulate` states its errors.
+    """A run of any policy, one step at a time; see `bfio.decode.simulation.simulate` for errors.
 
-    The policy is made for this run, which shows it so many look-ahead steps; the options have
+    The policy object serves this run only. It sees ``look_ahead`` steps. The options must have
     their margin filled in.
     """
 
@@ -155,11 +157,11 @@ class Interpreted:
 
     @property
     def step(self) -> int:
-        """The step now."""
+        """The current step."""
         return int(self.state.counters[STEP])
 
     def run(self) -> Run:
-        """Run until the end or a stop, chunk by chunk, and return the record."""
+        """Run in chunks of steps until the run ends or is stopped, and return its record."""
         run_on = rewired(
             run_chunk,
             is_over=self.is_over,
@@ -190,14 +192,14 @@ class Interpreted:
         )
 
     def is_over(self, state: State) -> bool:
-        """Whether all is done, or whoever watches wants no more."""
+        """Whether all requests are done or an observer has stopped the run."""
         if is_over(state):
             return True
         self.is_stopped = self.watching.is_stopped()
         return self.is_stopped
 
     def report(self, state: State, window: Window) -> None:
-        """Ask the predictor about those whose turn it is, and let workers report."""
+        """Ask the predictor about requests that are due, and let workers report their loads."""
         if self.refresh is not None:
             self.refresh.begin_step(state)
         if state.reports.is_on:
@@ -205,7 +207,7 @@ class Interpreted:
             receive(state, window)
 
     def decide(self, state: State, window: Window, memory: None) -> bool:
-        """Ask the policy, if it has a choice."""
+        """Ask the policy, if it has a choice to make."""
         self.seen = self.decision = None
         if state.settings.immediate:
             if state.counters[WAITING] > 0:
@@ -216,7 +218,7 @@ class Interpreted:
         return True
 
     def run_step(self, state: State, record: Record, row: int) -> None:
-        """Run a step, and tell those who learn or watch."""
+        """Run a step, then notify learners and observers."""
         if self.refresh is not None:
             self.refresh.admitted(state)
         if self.batching is not None:
@@ -236,9 +238,10 @@ class Interpreted:
                 observer.on_step(view)
 
     def bind(self) -> None:
-        """Ask the policy where requests that have no worker yet are bound, as long as one is open.
+        """Ask the policy to bind unbound requests to workers, while a worker accepts requests.
 
-        In order of arrival, each alone; or all at once, if it binds together.
+        Requests are presented one by one in order of arrival, or all together if the policy binds
+        together.
         """
         state = self.state
         self.look()
@@ -261,7 +264,7 @@ class Interpreted:
         self.seen = self.decision = None
 
     def worker_for(self, position: int, free: IntArray) -> int:
-        """Ask the policy about the request at a position of the pool alone."""
+        """Ask the policy for a worker for the single request at a position of the pool."""
         (worker,) = self.ask(self.state.pool[position : position + 1], free)
         if worker is None:
             raise InputError(
@@ -272,7 +275,7 @@ class Interpreted:
         return worker
 
     def choose(self) -> None:
-        """Let the waiting requests start that the policy chooses, and note who rests."""
+        """Ask the policy to choose, start the chosen requests, and note which requests rest."""
         state = self.state
         self.resting = self.resting[:0]
         free = free_slots(state)
@@ -286,7 +289,7 @@ class Interpreted:
             if worker is None or admit(state, first + i, worker):
                 continue
             state.reports.refused[0] += 1
-            # Who finds no memory keeps waiting, who finds no slot was sent wrongly.
+            # A request that finds no memory keeps waiting. One sent to a full worker is an error.
             taken = state.workers.running[worker] + state.workers.queued[worker]
             if state.machine.slots[worker] <= taken:
                 raise InputError(
@@ -298,7 +301,7 @@ class Interpreted:
             close_gaps(state)
 
     def ask(self, requests: IntArray, free: IntArray) -> tuple[int | None, ...]:
-        """Show the policy read-only copies, so that nothing it does reaches the run."""
+        """Ask the policy about requests; it sees read-only copies and cannot change the run."""
         state, told, step = self.state, self.state.reports, self.step
         sizes = state.requests.size[requests]
         contributions = self.contributions(requests, sizes)
@@ -324,7 +327,7 @@ class Interpreted:
             prefixes=self.prefixes.of(requests.copy()),
             binds=bool(state.settings.immediate),
             bound_loads=self.bound_loads(),
-            # Reports that are late or lost tell of workers, not of requests.
+            # Delayed or lost reports describe workers, not single requests.
             endings=None if told.is_on else self.remaining,
             holdings=None if told.is_on else self.active,
             step_units=self.step_units,
@@ -349,37 +352,37 @@ class Interpreted:
         return self.decision
 
     def active(self) -> ActiveRequests:
-        """Return those that have a slot, as `DecodeState.active` says."""
+        """Return the requests that have a slot, see `DecodeState.active`."""
         rests = self.rests if self.batching is None else self.batching.rests
         return active_requests(self.state, rests)
 
     def pending_prefill(self, free: IntArray) -> IntArray:
-        """Return the prompt tokens not computed yet, as `DecodeState.pending_prefill` says."""
+        """Return the prompt tokens not yet computed, see `DecodeState.pending_prefill`."""
         if self.batching is None:
             return frozen(np.zeros_like(free))
         return frozen(self.batching.pending_prefill(self.state))
 
     def bound_loads(self) -> IntArray | None:
-        """Return the projected loads of those bound to workers, shape (G, H+1) [tokens]."""
+        """Return the projected loads of requests bound to workers, shape (G, H+1) [tokens]."""
         if not self.state.reports.queued.any():
             return None
         return frozen(bound_loads(self.state, self.window))
 
     def remaining(self) -> IntArray:
-        """Return the steps that those that run have left, as `DecodeState.remaining` says."""
+        """Return the remaining steps of the running requests, see `DecodeState.remaining`."""
         active = self.state.lists.running[: self.state.counters[ACTIVE]]
         left = remaining_running(self.state, active) if self.refresh is None else self.predicted
         return frozen(np.minimum(left, self.look_ahead + 1)[np.argsort(active)])
 
     def look(self) -> None:
-        """Write the projected loads that the policy is told to the window."""
+        """Write the projected loads that the policy is to see into the window."""
         if self.state.reports.is_on:
             show_projection(self.state, self.window)
         else:
             self.project_loads()
 
     def project_loads(self) -> None:
-        """Write the projected loads of this step to the window."""
+        """Write the true projected loads of this step into the window."""
         state = self.state
         active = state.lists.running[: state.counters[ACTIVE]]
         remaining = active
@@ -414,9 +417,9 @@ def check_run(
 ) -> int:
     """Return the largest possible sum of the loads of a step [tokens].
 
-    Refused is a run in which it exceeds `MAX_STEP_TOKENS`, one without a limit of steps whose
-    longest request has more than `MAX_DRAIN_STEPS` tokens, and what a feature refuses. If
-    requests may rest (``pauses``) they grow at other steps.
+    Raises InputError if that sum exceeds `MAX_STEP_TOKENS`, if a run without a limit of steps has
+    a request of more than `MAX_DRAIN_STEPS` tokens, or if a feature rejects the run. ``pauses``
+    says whether requests may rest, so that they grow at other steps.
     """
     longest = int(workload.output_tokens.max(initial=0))
     if options.steps is None and longest > MAX_DRAIN_STEPS:

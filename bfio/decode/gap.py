@@ -1,12 +1,13 @@
 """How far each decision of a policy is from the proven optimum of its step.
 
-A run is replayed unchanged; an observer states every step the policy decided as the integer
-program (IO) and solves it. Where the program looks ahead, the decisions of the run are made again
-with that look-ahead in a second run: the policy never sees the window of the program. The *regret*
-of a step is the objective of the decision minus the optimum, in tokens. Steps whose optimum is not
-proven are counted apart, with the interval in which their regret lies; they are never dropped. The
-*certified gap* of any step is the objective of the decision minus the best proven bound: the
-regret where the optimum is proven, and no less than it elsewhere.
+A run is simulated once. An observer states every step that the policy decided as the integer
+program (IO) and solves it. If the program looks ahead, a second run repeats the decisions of the
+first one with the look-ahead window of the program, so that the policy itself never sees this
+window. The *regret* of a step is the objective of the decision minus the optimum, in tokens. Steps
+without a proven optimum are counted separately, with an interval that contains their regret; they
+are never dropped. The *certified gap* of a step is the objective of the decision minus the best
+proven bound. It equals the regret if the optimum is proven, and is an upper bound on the regret
+otherwise.
 """
 
 from collections import deque
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 #: Methods of `bfio.solve_step` that prove optima.
 PROVING_METHODS = ("exact", "cp-sat", "brute-force")
-#: Which steps `KeptStep` are kept of.
+#: The rule by which `keep_worst` selects the steps to keep.
 RULE = "largest objective minus bound, steps without a bound first; of equals the earliest"
 #: Columns of tables: two over the proven steps, one over all that were solved.
 COLUMNS = ("same number admitted", "full use of slots", "certified gap, every step")
@@ -64,21 +65,22 @@ class StepRegret:
     step : int
         Decode step.
     waiting, admitted : int
-        Requests that waited, and that the policy admitted.
+        Number of requests waiting, and of those that the policy admitted.
     objective : int
-        What the decision costs.
+        Objective of the decision.
     optimum : int or None
-        Least cost of admitting as many requests, if proven.
+        Least objective with the same number of admissions, if proven.
     bound : int or None
-        Best proven lower bound on that least cost; always given by `measure_gap`.
+        Best proven lower bound on that objective; always given by `measure_gap`.
     full_use_optimum : int or None
-        Least cost of filling every slot that can be filled, if proven.
+        Least objective if every slot that can be filled is filled, if proven.
     seconds : float
-        Time of the solve itself [s].
+        Time of the solve [s].
     ticks : int or None
-        Ticks of it (`formulations.work`), None where none are counted.
+        Ticks of the solve (`formulations.work`); None if they are not counted.
     is_clocked : bool
-        Whether the time limit left an optimum unproven, which may differ on another machine.
+        Whether the time limit left an optimum unproven. The result may then differ on another
+        machine.
     """
 
     step: int
@@ -110,16 +112,16 @@ class StepRegret:
 
 @dataclass(frozen=True)
 class KeptStep:
-    """A step of a run.
+    """A step of a run, kept with its program and its regret.
 
     Parameters
     ----------
     problem : StepProblem
-        Its program, with as many requests to admit as were admitted.
+        Program of the step, with the number of admissions fixed to that of the decision.
     decision : tuple of (int or None)
-        What the policy decided.
+        Decision of the policy.
     row : StepRegret
-        What was measured of it.
+        Measurements of the step.
     """
 
     problem: StepProblem
@@ -128,10 +130,10 @@ class KeptStep:
 
 
 def keep_worst(kept: list[KeptStep], step: KeptStep, count: int) -> None:
-    """Keep a step among the ``count`` whose decisions may be furthest from the optimum.
+    """Keep a step if it is among the ``count`` steps with the largest possible regret.
 
-    First come the steps without any bound, then those of the largest possible regret (objective
-    minus bound, which is the regret itself where the optimum is proven); of equals the earliest.
+    Steps without a bound come first, then steps by decreasing objective minus bound (the regret if
+    the optimum is proven). Ties go to the earlier step.
     """
 
     def rank(one: KeptStep) -> float:
@@ -139,14 +141,14 @@ def keep_worst(kept: list[KeptStep], step: KeptStep, count: int) -> None:
         return -inf if at_most is None else -at_most
 
     kept.append(step)
-    # The sort is stable: of equals the earliest stays in front.
+    # The sort is stable: among equal steps the earliest stays in front.
     kept.sort(key=rank)
     del kept[count:]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GapObserver:
-    """Solves the step program behind every decision it sees.
+    """Solves the step program of every decision it sees.
 
     Parameters
     ----------
@@ -155,14 +157,14 @@ class GapObserver:
     horizon, gamma, objective
         The program; see `StepProblem.from_state`.
     work_limit : int, optional
-        Ticks of each solve (`formulations.work`), alike on every machine; by default 1,000,000,
-        or none if there is a time limit.
+        Ticks of each solve (`formulations.work`), the same on every machine; by default 1,000,000,
+        or no limit if there is a time limit.
     time_limit : float, optional
         Wall-clock limit of each solve [s].
     every : int
         Solve every ``every``-th decision.
     keep : int
-        Problems to keep in ``worst``: those of the steps that may have the largest regret.
+        Number of problems to keep in ``worst``: the steps with the largest possible regret.
     on_solved : callable, optional
         Called with each row, for progress.
     """
@@ -209,8 +211,9 @@ class GapObserver:
             admit=admitted,
         )
         if problem.token_capacity is not None:
-            # Slots that memory does not let fill are no choice, and a decision that plans for
-            # more than the window's capacity is compared with those that hold no more than it.
+            # Memory may keep slots empty, so full use of slots is no option. A decision may also
+            # exceed the capacity of the window: then the program gets the capacity that the
+            # decision uses.
             held = problem.loads(view.decision).max(axis=1)
             problem = replace(problem, token_capacity=np.maximum(problem.token_capacity, held))
         self._scale = problem.scale
@@ -220,7 +223,7 @@ class GapObserver:
             self.on_solved(self.rows[-1])
 
     def report(self) -> "GapReport":
-        """Return what was measured so far."""
+        """Return the report of the decisions so far."""
         return GapReport(tuple(self.rows), self.num_decisions, self._scale)
 
     def _row(self, view: StepView, problem: StepProblem, admitted: int) -> StepRegret:
@@ -229,7 +232,7 @@ class GapObserver:
         objective = problem.objective_value(view.decision)
         result = self._solve(problem)
         bound = _bound(problem, result)
-        # What meets the bound is optimal, whoever found it.
+        # A decision that meets the bound is optimal, even if the solver did not find it.
         best = objective if result.objective is None else min(objective, result.objective)
         optimum = best if best == bound else None
         full_use, full_use_optimum = result, optimum
@@ -266,11 +269,11 @@ class GapReport:
     rows : tuple of StepRegret
         One per solved decision.
     num_decisions : int
-        Decisions taken; more than rows if not every one was solved.
+        Decisions taken; more than ``rows`` if only every n-th was solved.
     scale : int
-        Factor in the objectives of the rows, from a fractional discount.
+        Factor by which the objectives of the rows are scaled, due to a fractional discount.
     unseen : tuple of str
-        Schedules of the run of which nothing came to pass, a sentence each.
+        One sentence per schedule of the run of which no event took place.
     """
 
     rows: tuple[StepRegret, ...]
@@ -287,7 +290,7 @@ class GapReport:
         return data_frame([_document(row) for row in self.rows])
 
     def plot(self) -> "Figure":
-        """Return the distribution of the regret over the steps that were not decided optimally."""
+        """Return a plot of the distribution of the regret over the steps not decided optimally."""
         from bfio.decode.plots import regret_figure
 
         return regret_figure(self, "regret")
@@ -306,7 +309,8 @@ class GapReport:
         """Return the JSON document: counts, distribution of the regret, and the rows.
 
         Regrets, objectives and optima are in tokens, summed over the look-ahead window with the
-        discount weights; the two means are over the proven steps, certified gaps over all.
+        discount weights. The two means are over the proven steps; certified gaps are over all
+        steps.
         """
         proven = [row for row in self.rows if row.optimum is not None]
         worst = max(
@@ -345,16 +349,16 @@ class GapReport:
         return [row.full_use_regret for row in self.rows if row.full_use_regret is not None]
 
     def certified_gaps(self) -> list[int]:
-        """Return the scaled certified gap of every solved step, proven or bounded only."""
+        """Return the scaled certified gap of every solved step, with a proven optimum or not."""
         return [row.regret_at_most for row in self.rows if row.regret_at_most is not None]
 
     def relative_certified_gap(self) -> float | None:
-        """Return the sum of the certified gaps over that of the objectives; None if that is 0."""
+        """Return the sum of certified gaps over that of objectives; None if the latter is 0."""
         bounded = [row for row in self.rows if row.bound is not None]
         return _share(sum(self.certified_gaps()), sum(row.objective for row in bounded))
 
     def _distribution(self, regrets: list[int]) -> dict[str, float | int | None]:
-        """Describe regrets in tokens; None throughout if there is none."""
+        """Describe the distribution of regrets in tokens; None for each value without any."""
         optimal = sum(regret == 0 for regret in regrets)
         return _spread([regret / self.scale for regret in regrets]) | {
             "share_optimal": _share(optimal, len(regrets))
@@ -366,7 +370,7 @@ def _document(row: StepRegret) -> dict[str, Any]:
 
 
 def _bound(problem: StepProblem, result: StepResult) -> int:
-    """Return the best proven bound: the optimum where it is known."""
+    """Return the best proven lower bound: the optimum if it is proven."""
     if result.is_optimal and result.objective is not None:
         return result.objective
     free = interval_bound(problem)
@@ -378,7 +382,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _spread(values: Sequence[float]) -> dict[str, float | int | None]:
-    """Return count, mean, quantiles and extremes; None where there is no value."""
+    """Return count, mean, quantiles and extremes; None if there are no values."""
     names = ("mean", "median", "p95", "p99", "min", "max")
     if not values:
         return {"count": 0, **dict.fromkeys(names)}
@@ -399,17 +403,17 @@ def measure_gap(
     options: RunOptions | None = None,
     **policy_options: object,
 ) -> GapReport:
-    """Replay a policy and measure the regret of its decisions.
+    """Run a policy and measure the regret of its decisions.
 
     Parameters
     ----------
     workload, policy, cluster, engine, observers, options
         As `bfio.simulate` takes them.
     observer : GapObserver, optional
-        Which program to solve and how; by default the imbalance, exactly, with the look-ahead
-        ``horizon``, or of the current step alone.
+        Which program to solve, and how. The default is the imbalance objective, solved exactly,
+        with the look-ahead ``horizon`` if given, else over the current step alone.
     **policy_options
-        Options of the policy. Without an observer the program reads ``horizon``, too.
+        Options of the policy. Without an observer, the program reads ``horizon`` as well.
 
     Returns
     -------
@@ -419,16 +423,16 @@ def measure_gap(
     Raises
     ------
     InputError
-        As `bfio.simulate`, if requests are bound when they are revealed, as the program is one of
-        starts, or if active requests rest or workers have token budgets, which it knows nothing
-        of.
+        As `bfio.simulate`. Also with immediate dispatch, since the program decides when requests
+        start; with a policy that pauses requests; and with token budgets, which the program does
+        not model.
     """
     check_arguments(workload, policy, cluster, "measure_gap(workload, policy, cluster)")
     name = policy.partition(":")[0] if isinstance(policy, str) else ""
     if name in built_in() and built_in()[name].pauses:
         raise _rests(name)
     if cluster is not None and cluster.token_budget is not None:
-        what = "loads of a step are those of batches, and the step program knows none"
+        what = "loads depend on batches, which the step program does not model"
         raise InputError("token_budget", what, "measure gaps without token budgets")
     asked = options or RunOptions()
     if observer is None:
@@ -440,7 +444,7 @@ def measure_gap(
     else:
         gaps = observer
     if asked.dispatch is Dispatch.IMMEDIATE:
-        what = "the program decides who starts, and immediate dispatch binds requests before"
+        what = "the program decides when requests start, and immediate dispatch binds them before"
         raise InputError("dispatch", what, "use dispatch pooled")
     run = observed_run(
         workload,
@@ -466,9 +470,9 @@ def observed_run(
     options: RunOptions,
     observers: Sequence[Observer] = (),
 ) -> Run:
-    """Run a policy as `bfio.simulate` does, and show an observer the windows of its program.
+    """Run a policy as `bfio.simulate` does, and show ``gaps`` the look-ahead window it needs.
 
-    Other observers watch the same windows.
+    The other observers see the same windows.
     """
     decisions, watching = _Decisions(), [*observers, gaps]
     again = deepcopy(options.predictor)
@@ -498,24 +502,24 @@ def observed_run(
 
 
 class _Decisions:
-    """Keeps what a policy answers, to answer the same in a second run."""
+    """Records the decisions of a policy, and replays them in a second run."""
 
     def __init__(self) -> None:
         self._answers: deque[Assignment] = deque()
 
     def on_ask(self, decision: Assignment) -> None:
-        """Keep an answer."""
+        """Record a decision."""
         self._answers.append(decision)
 
     def on_step(self, view: StepView) -> None:
-        """Look at no step."""
+        """Ignore the step."""
 
     def again(self, state: DecodeState) -> Assignment:
-        """Give the next answer again."""
+        """Return the next recorded decision."""
         del state
         return self._answers.popleft()
 
 
 def _rests(policy: str) -> InputError:
-    what = "lets active requests rest, and the step program lets all of them run"
+    what = "pauses active requests, and the step program runs all of them"
     return InputError(f"policy {policy}", what, "measure the gap of the policy that routes")

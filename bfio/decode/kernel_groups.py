@@ -1,7 +1,7 @@
-"""The loops of whole runs, and the kernels of decisions by themselves.
+"""Kernel groups: the loops of whole runs, and single decisions of interpreted runs.
 
-Each policy has two loops: a plain one, and one that knows the features of the machine. A loop
-contains the decisions of its policies, so that who runs it waits for no other kernel.
+Each kind of policy has two loops: one without the features of the machine, and one with all of
+them. A loop contains the decisions of its policies, so a run compiles no further kernel.
 """
 
 from functools import partial
@@ -12,8 +12,8 @@ from bfio.common.kernel_groups import KernelGroup
 if TYPE_CHECKING:
     from bfio.decode.machine.whole_run import CompiledLoop
 
-#: The loop of each kind of policy, one of its policies, and how long the loop takes to compile
-#: without features and with them [s].
+#: The loop of each kind of policy, one of its policies, and the compile time of the loop without
+#: and with features [s].
 _LOOPS = {
     "baselines": ("bfio.decode.policy_registry:run_greedy", "fcfs", (14, 22)),
     "two-stage": ("bfio.decode.machine.two_stage:run", "br-0", (20, 35)),
@@ -31,7 +31,7 @@ def _loop(kind: str, features: bool) -> "CompiledLoop":
 
 
 def _warm_up(kind: str, features: bool) -> None:
-    """Compile or load a loop in this process."""
+    """Compile a loop in this process, or load it from disk."""
     from bfio.decode.machine.whole_run import EVERY_PART, warm_up
     from bfio.decode.policy_registry import built_in
 
@@ -39,7 +39,7 @@ def _warm_up(kind: str, features: bool) -> None:
 
 
 GROUPS = (
-    # What interpreted runs call, a decision at a time.
+    # Kernels that interpreted runs call for a single decision.
     KernelGroup(
         "two-stage decisions",
         ("bfio.step.two_stage.kernels",),

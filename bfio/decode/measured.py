@@ -1,29 +1,31 @@
-"""The part of a run that is measured: which steps and which requests count, fixed before the run.
+"""The measured part of a run: the steps and requests that count, fixed before the run.
 
-It is computed from the requests, the machine and the options alone, so no policy can move it, and
-all policies of a comparison have the same one.
+It depends on the requests, the machine and the options only. No policy can shift it, and all
+policies of a comparison have the same one.
 
 **Warm-up.** A run starts empty, and its first requests all start at once. The warm-up ends when
-both have been forgotten:
+both effects have decayed:
 
-- By step W, 99 % of the tokens of a slot in equilibrium come of requests that started within W
+- By step W, 99 % of the tokens of a slot in equilibrium come from requests that started within W
   steps: ``Σ_{x >= W} P(o > x) <= 0.01 E[o]`` for output lengths o (by renewal theory the age of
   the request in a slot has the distribution ``P(o > x)/E[o]``).
-- Equal starts make the ends of requests come in waves. After k lives the first harmonic of these
-  waves is left with ``exp(-2 π² c² k)``, where c is the coefficient of variation of o. It is below
-  5 % from ``k = 0.152/c²`` on, that is after k·E[o] steps; at most 10 lives are waited for.
+- Simultaneous starts make the ends of requests come in waves. After k lives, the first harmonic of
+  these waves has decayed to ``exp(-2 π² c² k)``, where c is the coefficient of variation of o. It
+  is below 5 % from ``k = 0.152/c²`` on, that is after k·E[o] steps; k is at most 10.
 
-**End.** With a pool, steps count up to the first at which some policy could have seen the last
-request: every slot emits at most one token a step, and a policy can hold back at most the requests
-of pool and slots. With timed arrivals, steps count that start before the last arrival.
+**End.** With a pool, steps count up to the first step at which some policy could have seen the
+last request: every slot emits at most one token per step, and a policy can hold back at most the
+requests of pool and slots. With timed arrivals, steps count if they start before the last arrival.
 
-**Requests.** Times of requests are over a fixed set: with timed arrivals those that arrive in the
-part; with a pool those by number that are revealed and completed in it if slots are always full.
-They count whenever they complete, so a policy cannot improve its times by putting requests off.
+**Requests.** Request metrics use a fixed set of requests. With timed arrivals, these are the
+requests that arrive in the part. With a pool, they are the requests whose index is revealed and
+completed in the part if slots are always full. They count whenever they complete, so a policy
+cannot improve its times by postponing requests.
 
-**Length.** The interval of a mean needs a part that is long beside the memory of the run, which is
-the mean remaining life ``τ = E[o²]/(2 E[o])`` of a request in a slot: 20 τ and 2,000 steps are
-wanted, fewer than 500 are not measured. Repeating the requests makes a part as long as wanted.
+**Length.** The confidence interval of a mean needs a part that is long compared to the memory of
+the run, which is the mean remaining life ``τ = E[o²]/(2 E[o])`` of a request in a slot. The target
+is 20 τ and at least 2,000 steps; a part of less than 500 steps is not measured. Repeating the
+requests gives a part of any length.
 """
 
 from __future__ import annotations
@@ -47,37 +49,37 @@ if TYPE_CHECKING:
     from bfio.workloads.workload import Workload
     from formulations.arrays import IntArray
 
-#: Steps that a part must have to be measured, and that it has where requests are repeated.
+#: Least length of a measured part [steps], and its target length if requests are repeated.
 LEAST_STEPS, WANTED_STEPS = 500, 2000
-#: The same in mean remaining lives.
+#: The target length in mean remaining lives.
 WANTED_LIVES = 20
-#: Repeats the requests as often as the measured part wants.
+#: Repeats the requests as often as the target length needs.
 AUTO = "auto"
-#: Share of a slot's tokens in equilibrium that may come of requests older than the warm-up.
+#: Share of a slot's tokens in equilibrium that may come from requests older than the warm-up.
 _OLDER = 0.01
-#: What may be left of the waves that equal starts make, and for how many lives to wait at most.
+#: Residual share of the waves of simultaneous starts, and most lives to wait for it.
 _WAVE, _MOST_LIVES = 0.05, 10
-#: Longest output up to which lengths are counted in a table.
+#: Largest output length for which lengths are counted in a table.
 _MOST_COUNTED = 1_000_000
 
 
 @dataclass(frozen=True)
 class MeasuredPart:
-    """Which steps and requests of a run count."""
+    """The steps and requests of a run that are measured."""
 
-    #: Whether ``begin`` and ``end`` are times [s]; otherwise they are numbers of steps.
+    #: Whether ``begin`` and ``end`` are times [s]; otherwise they are step indices.
     is_timed: bool
-    #: Steps count that begin at or after the one and before the other.
+    #: Steps count if they begin at or after ``begin`` and before ``end``.
     begin: float
     end: float
-    #: Requests count from ``first`` up to but without ``last``.
+    #: Requests count from ``first`` to ``last``, without ``last``.
     first: int
     last: int
-    #: Why there is no such part, and what would make one; empty if there is one.
+    #: Why there is no measured part, and a remedy; empty if there is one.
     why_not: str = ""
 
     def steps(self, run: Run) -> IntArray | None:
-        """Return the indices of the steps of a run that count; None if it has no such part.
+        """Return the indices of the measured steps of a run; None if it has none.
 
         A run that was stopped before the end of the part has none.
         """
@@ -95,21 +97,21 @@ class MeasuredPart:
         return bool(reached >= self.end)
 
     def mser_steps(self, run: Run) -> int:
-        """Return how long a warm-up MSER-5 asks for, of the imbalance up to the part's end."""
+        """Return the warm-up by MSER-5 [steps], from the imbalance up to the end of the part."""
         steps = self.steps(run)
         end = run.steps if steps is None else int(steps[-1]) + 1
         return mser(run.imbalance[:end])
 
     @property
     def text(self) -> str:
-        """What counts, in words."""
+        """The measured range in words."""
         if self.is_timed:
             return f"from {self.begin:,.5g} s to {self.end:,.5g} s"
         return f"steps {self.begin:,.0f} to {self.end:,.0f}"
 
 
 class _Outputs:
-    """Output lengths of requests, each length once."""
+    """Distribution of the output lengths of requests: distinct lengths and their counts."""
 
     def __init__(self, workload: Workload) -> None:
         self.lengths, self.counts = _each_once(workload.output_tokens)
@@ -121,10 +123,10 @@ class _Outputs:
         self.variation = sqrt(max(squares / self.mean**2 - 1, 0.0))
 
     def warm_up(self) -> int:
-        """Return W: by then a run that is never out of work has forgotten its start."""
+        """Return the warm-up W [steps]: see the docstring of this module."""
         waves = 2 * (pi * self.variation) ** 2
         lives = min(log(1 / _WAVE) / waves, _MOST_LIVES) if waves else _MOST_LIVES
-        # Σ_{x >= W} P(o > x) = E[max(o - W, 0)], which falls in W.
+        # Σ_{x >= W} P(o > x) = E[max(o - W, 0)], which decreases in W: bisect.
         low, high = 0, int(self.lengths[-1])
         while low < high:
             middle = (low + high) // 2
@@ -135,17 +137,17 @@ class _Outputs:
         return max(low, ceil(lives * self.mean))
 
     def wanted(self) -> int:
-        """Return how many steps a measured part is to have."""
+        """Return the target length of a measured part [steps]."""
         return max(WANTED_STEPS, ceil(WANTED_LIVES * self.life))
 
     def longest(self, number: int, repeat: int) -> int:
-        """Return the tokens of the longest requests, of so many passes."""
+        """Return the total tokens of the ``number`` longest requests of ``repeat`` passes."""
         counts = np.minimum(np.cumsum(self.counts[::-1] * repeat), number)
         return int(np.diff(counts, prepend=0) @ self.lengths[::-1])
 
 
 def _each_once(values: IntArray) -> tuple[IntArray, IntArray]:
-    """Return what `np.unique` does, without sorting where values are moderate."""
+    """Return what `np.unique` returns, without sorting unless values are very large."""
     if int(values.max()) > _MOST_COUNTED:
         return np.unique(values, return_counts=True)
     counts = np.bincount(values)
@@ -154,7 +156,7 @@ def _each_once(values: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> MeasuredPart:
-    """Return which part of a run is measured, for any policy."""
+    """Return the measured part of runs on these requests, the same for any policy."""
     if len(workload) == 0:
         return MeasuredPart(False, 0, 0, 0, 0, "there are no requests")
     outputs, is_timed = _Outputs(workload), options.arrivals is ArrivalMode.TIMED
@@ -166,7 +168,7 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
         begin = float(arrivals[0]) + warm_up * step_s
         span_s = float(arrivals[-1] - arrivals[0])
         if options.steps is not None:
-            # No step is shorter than one without load, so every policy comes so far.
+            # No step is shorter than a step without load, so every policy reaches this time.
             span_s = min(span_s, options.steps * float(cluster.worker_times()[0].max()))
         end = float(arrivals[0]) + span_s
         first, last = (int(k) for k in np.searchsorted(arrivals, (begin, end)))
@@ -192,10 +194,10 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
 def repeats(
     workload: Workload, cluster: Cluster, options: RunOptions, asked: int | str = AUTO
 ) -> int:
-    """Return how often the requests come in a run that is measured: ``asked``, or ``auto``.
+    """Return the number of passes over the requests in a measured run: ``asked``, or by ``auto``.
 
-    ``auto`` repeats them as often as the measured part needs to be as long as wanted. Refused is
-    what is neither that nor a whole number of at least 1.
+    ``auto`` returns the number that the target length of the measured part needs. Raises
+    InputError for other texts and for numbers below 1.
     """
     if isinstance(asked, str) and asked != AUTO:
         raise InputError("repeat", f"{asked!r:.40} is unknown", "give a whole number, or auto")
@@ -208,9 +210,9 @@ def repeats(
 
 
 def _repeats(workload: Workload, cluster: Cluster, options: RunOptions, steps: int) -> int:
-    """Return the least number of passes with which the part ends after so many steps."""
+    """Return the least number of passes with which the part ends after ``steps`` or later."""
     if options.steps is not None:
-        # More requests do not move a limit on the steps.
+        # More requests do not raise a limit on the steps.
         steps = min(steps, options.steps)
     if options.arrivals is ArrivalMode.TIMED:
         times = workload.exact_arrivals()
@@ -220,7 +222,7 @@ def _repeats(workload: Workload, cluster: Cluster, options: RunOptions, steps: i
         return 1 + max(0, ceil((asked_s - span) / period)) if period else 1
     repeat, outputs, free = 1, _Outputs(workload), replace(options, steps=None)
     while (short := steps - _end_step(outputs, cluster, free, repeat)) > 0:
-        # A pass adds at most the steps of all its tokens.
+        # A pass adds at most the steps that all its tokens take.
         repeat += max(1, short * cluster.total_slots // outputs.total)
     return repeat
 
@@ -228,7 +230,7 @@ def _repeats(workload: Workload, cluster: Cluster, options: RunOptions, steps: i
 def _end_step(outputs: _Outputs, cluster: Cluster, options: RunOptions, repeat: int = 1) -> int:
     """Return the first step at which some policy could have seen the last request."""
     slots = cluster.total_slots
-    # Interrupted requests wait again, beside those that the pool has revealed.
+    # Interrupted requests wait again, in addition to those that the pool has revealed.
     held = outputs.longest(options.pool + 2 * slots, repeat)
     end = (repeat * outputs.total - held) // slots
     return end if options.steps is None else min(end, options.steps)

@@ -1,12 +1,13 @@
-"""Metrics of decode runs, each one small function in a table.
+"""Metrics of decode runs: one small function each, registered in one table.
 
-A metric looks at a `RunPart`: the whole run, or its measured part (`bfio.decode.measured`).
-To add one, write a function: under ``.metric``; under ``.average`` if it averages over steps or
-requests and is to have an interval; under ``.distribution`` if it is one value each. Those of a
-feature of the machine stand in its folder. Tables, JSON, studies and documentation read the table,
-in its order.
+A metric is computed on a `RunPart`: the whole run, or its measured part (`bfio.decode.measured`).
+To add a metric, write a function and decorate it: with ``.metric`` for a single value, with
+``.average`` for an average over steps or requests that has a confidence interval, with
+``.distribution`` for one value per request. Metrics of a feature of the machine are defined in the
+folder of the feature. Tables, JSON, studies and documentation list the metrics in the order of
+this table.
 
-Request metrics count the requests of the part that completed.
+Request metrics count the requests that completed within the part.
 """
 
 import numpy as np
@@ -33,7 +34,7 @@ __all__ = [
 #: Metrics of parts of runs, in the order in which they are shown, see `bfio.common.metrics`.
 METRICS: MetricTable[RunPart] = MetricTable()
 
-# What is counted: steps, tokens, requests and what became of them.
+# Counts: steps, tokens, requests and their outcomes.
 
 
 @METRICS.metric("steps", "steps", "decode steps executed", Column("steps", place=1))
@@ -56,7 +57,7 @@ def _partial(part: RunPart) -> Value:
     return len(part.started) - len(part.completed)
 
 
-@METRICS.metric("interruptions", "requests", "times that a request left its worker undone")
+@METRICS.metric("interruptions", "requests", "times that a request left its worker unfinished")
 def _interruptions(part: RunPart) -> Value:
     return int(np.isin(part.run.interruptions[:, 3], part.steps).sum())
 
@@ -88,10 +89,10 @@ def _cancelled_tokens(part: RunPart) -> Value:
     return exact_sum(run.emitted_tokens[np.isin(run.cancel_step, part.steps)])
 
 
-# What features of the machine add, in the order of their list.
+# Metrics that features of the machine add, in the order of `FEATURES`.
 METRICS = METRICS.extended(metric for feature in FEATURES for metric in feature.metrics)
 
-# Loads, how unequal they are, and what waits.
+# Loads, their imbalance, and waiting requests.
 
 
 @METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")
@@ -163,7 +164,7 @@ def _barrier_loss(part: RunPart) -> Value:
     run, whole = part.run, float(part.run.duration_s[part.steps].sum())
     if run.balanced_s is not None:
         return 1.0 - float(part.balanced_s.sum()) / whole
-    # Worker g waits t_l·(max load - L_g) of each step: together t_l·imbalance.
+    # Worker g waits t_l·(max load - L_g) in each step. The sum over workers is t_l·imbalance.
     lost = float(run.cluster.worker_times()[1][0]) * exact_sum(part.imbalance)
     return lost / (run.cluster.workers * whole)
 
@@ -351,7 +352,7 @@ def _latency(part: RunPart) -> FloatArray:
 
 
 def jain_index(shares: FloatArray) -> float:
-    """Return ``(Σx)² / (n·Σx²)`` of what each of n >= 1 got: from 1/n (one got all) to 1.
+    """Return Jain's index ``(Σx)² / (n·Σx²)`` of n >= 1 shares: from 1/n (one has all) to 1.
 
     R. Jain, D. Chiu, W. Hawe, "A quantitative measure of fairness and discrimination for resource
     allocation in shared computer systems", DEC-TR-301, 1984.
@@ -394,7 +395,7 @@ def _goodput_requests(part: RunPart) -> Value:
 @METRICS.metric(
     "goodput_tokens_per_s",
     "tokens/s",
-    "tokens of such requests, over step and idle time",
+    "tokens of requests that completed within both limits of --slo, over step and idle time",
     Column("goodput\n[tokens/s]", by_default=False),
 )
 def _goodput_tokens(part: RunPart) -> Value:
@@ -412,7 +413,7 @@ def _goodput_tokens(part: RunPart) -> Value:
     Domain.SHARE,
 )
 def _fairness(part: RunPart) -> Value:
-    # Steps that take no time serve all alike at once, at no rate.
+    # If steps take no time, all requests are served at once and have no rate.
     if len(part.completed) == 0 or not part.latencies.all():
         return None
     return jain_index(part.run.emitted_tokens[part.completed] / part.latencies)
@@ -483,7 +484,7 @@ def measure(
 
 
 def measured_of(run: Run, energy_model: EnergyModel | None = None) -> RunPart | None:
-    """Return the part of a run that is measured (`bfio.decode.measured`); None if it has none."""
+    """Return the measured part of a run (`bfio.decode.measured`), or None if it has none."""
     part, steps = run.measured, run.measured_steps
     if part is None or steps is None:
         return None
@@ -496,7 +497,7 @@ def measure_steady(
     warm_up: int = 0,
     table: MetricTable[RunPart] = METRICS,
 ) -> dict[str, Value] | None:
-    """Return every metric over the steady steps (`Run.steady_mask`), or None without any."""
+    """Return every metric over the steady steps (`Run.steady_mask`), or None if there are none."""
     which = run.steady_mask(warm_up)
     return (
         None if which is None else table.measure(_part(run, np.flatnonzero(which), energy_model))
@@ -504,19 +505,19 @@ def measure_steady(
 
 
 def half_widths(run: Run, which: BoolArray | None) -> dict[str, float | None]:
-    """Return half the widths of the 95 % intervals of those metrics that are averages.
+    """Return half the widths of the 95 % confidence intervals of the metrics that are averages.
 
     Parameters
     ----------
     run : Run
         The run.
     which : BoolArray, optional
-        Shape (K,): the steps that count, such as `Run.steady_mask`.
+        Shape (K,): the steps that count, such as `Run.steady_mask`; None for no step.
 
     Returns
     -------
     dict
-        By name of the metric, in its unit; None if there are no or few such steps.
+        Half-width by name of the metric, in its unit; None if there are too few steps.
     """
     steps = np.zeros(0, dtype=np.int64) if which is None else np.flatnonzero(which)
     return METRICS.half_widths(_part(run, steps, None))

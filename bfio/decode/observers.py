@@ -1,4 +1,4 @@
-"""What may watch a run: observers get one read-only view per step and sit outside the engine."""
+"""Observers of a run: they get one read-only view per step and are not part of the engine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ class StepView:
     admitted : IntArray
         Requests that start at this step, as indices in the workload.
     finished : IntArray
-        Requests that leave at the end of this step.
+        Requests that finish at the end of this step.
     completed : int
-        Requests that have left since the run began, these included.
+        Number of requests finished since the start of the run, including these.
     state : DecodeState or None
-        What the policy saw; None if it had nothing to decide, and with immediate dispatch.
+        State that the policy saw; None if it had no decision to make, and with immediate dispatch.
     decision : tuple or None
-        What it answered.
+        Answer of the policy.
     """
 
     step: int
@@ -52,20 +52,20 @@ class StepView:
 
 
 class Observer(Protocol):
-    """Anything that wants to see each step.
+    """An object that is called after each step.
 
-    One with a method ``on_ask(decision)`` is told every answer of the policy as well, also those
-    after which nothing runs, so that no step is executed.
+    If it has a method ``on_ask(decision)``, this is called with every answer of the policy,
+    including answers after which nothing runs and no step is executed.
     """
 
     def on_step(self, view: StepView) -> None:
-        """Look at one executed step."""
+        """Process one executed step."""
         ...
 
 
 @dataclass(frozen=True)
 class Watching:
-    """What looks at a run, and when it stops; see `bfio.decode.simulation.simulate`."""
+    """The observers of a run and its stop condition; see `bfio.decode.simulation.simulate`."""
 
     observers: Sequence[Observer] = ()
     keep_trajectory: bool = True
@@ -98,14 +98,14 @@ class TrajectoryObserver:
 
 
 class ProgressObserver:
-    """Calls back every so many steps, for a progress bar.
+    """Calls a function every ``every`` steps, for a progress bar.
 
     Parameters
     ----------
     report : callable
-        Gets the view of the step.
+        Called with the view of the step.
     every : int
-        Steps between two calls; the first comes after ``every`` steps.
+        Number of steps between calls; the first call is after ``every`` steps.
     """
 
     def __init__(self, report: Callable[[StepView], None], every: int = 100) -> None:
@@ -113,10 +113,10 @@ class ProgressObserver:
         self._every = integer(every, "every", minimum=1)
 
     def on_step(self, view: StepView) -> None:
-        """Report if it is time to."""
+        """Report if ``every`` steps have passed."""
         if (view.step + 1) % self._every == 0:
             self._report(view)
 
     def report(self, view: StepView) -> None:
-        """Report now: a compiled run shows the last of many steps."""
+        """Report now; a compiled run calls this with the last step of a chunk."""
         self._report(view)

@@ -1,13 +1,14 @@
-"""Offered load of timed requests, as a share of what a machine can serve.
+"""Offered load of timed requests, as a share of the capacity of a machine.
 
 With all slots full and the load spread so that all workers end a step together, a step takes
 
     T = max(max_g C_g, (L + Σ_g C_g/t_g) / Σ_g 1/t_g) + t_m·L/G,   L = S·w,
 
-for S slots and the mean load w of an active request over its life, and emits S tokens: no schedule
-emits more per second of the same requests in the long run, so S/T is the capacity. Where memory is
-limited, S is at most Σ_g κ_g / w. The offered load is ρ = (tokens asked for per second)/capacity.
-Holding ρ fixed while the cluster grows is BalanceRoute's constant load per worker (its Table 2).
+for S slots and the mean load w of an active request over its life, and emits S tokens. No schedule
+of the same requests emits more tokens per second in the long run, so S/T is the capacity. With
+limited memory, S is at most Σ_g κ_g / w. The offered load is ρ = (requested tokens per
+second)/capacity. Constant ρ for a growing cluster is BalanceRoute's constant load per worker (its
+Table 2).
 """
 
 from fractions import Fraction
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from bfio.decode.options import RunOptions
     from bfio.workloads.workload import Workload
 
-#: Significant digits of the factor on a rate; a fraction of so many is exact in the run.
+#: Significant digits of the rate factor, so that the run can use it as an exact fraction.
 _DIGITS = 9
 
 
 def capacity_tokens_per_s(workload: "Workload", cluster: "Cluster", drift: Drift) -> float:
-    """Return the most tokens per second that a machine can emit of such requests in the long run.
+    """Return the capacity of a machine for these requests in the long run [tokens/s].
 
-    Drift by the step of the run is taken as if by age. Refused is a step that takes no time.
+    Drift by global step is treated like drift by age. Raises InputError if a step takes no time.
     """
     slots, step_s = _when_full(workload, cluster, drift)
     if not step_s > 0:
@@ -39,12 +40,12 @@ def capacity_tokens_per_s(workload: "Workload", cluster: "Cluster", drift: Drift
 
 
 def full_step_s(workload: "Workload", cluster: "Cluster", drift: Drift) -> float:
-    """Return T, how long a step takes with all slots full and balanced [s]."""
+    """Return T, the duration of a step with all slots full and balanced load [s]."""
     return _when_full(workload, cluster, drift)[1]
 
 
 def _when_full(workload: "Workload", cluster: "Cluster", drift: Drift) -> tuple[float, float]:
-    """Return S and T."""
+    """Return S and T, see the module docstring."""
     load = mean_active_load(workload, drift)
     slots = float(cluster.total_slots)
     if cluster.memory is not None:
@@ -70,10 +71,10 @@ def mean_active_load(workload: "Workload", drift: Drift) -> float:
 
 
 def rate_factor(workload: "Workload", cluster: "Cluster", options: "RunOptions") -> Fraction:
-    """Return what the rates of timed arrivals are multiplied by in a run.
+    """Return the factor on the rate of timed arrivals in a run.
 
-    With ``options.load`` that is what makes the offered load so large; refused if no two requests
-    arrive at different times.
+    With ``options.load`` it is the factor that gives this offered load. Raises InputError if all
+    requests arrive at the same time.
     """
     if options.load is None:
         return options.rate_scale

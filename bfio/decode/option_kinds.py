@@ -1,4 +1,4 @@
-"""Kinds of options: what their values are, and what texts stand for."""
+"""Kinds of options: their values, and how texts are parsed."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ MAX_HORIZON = 5000
 def rational(
     least: Fraction | int, most: Fraction | int, largest_part: int | None = None
 ) -> OptionKind:
-    """Return the kind of rational numbers from ``least`` to ``most``.
+    """Return the option kind of rational numbers from ``least`` to ``most``.
 
-    With ``largest_part`` neither numerator nor denominator is larger than that.
+    With ``largest_part``, numerator and denominator are at most that.
     """
 
     def check(value: object, name: str) -> Fraction:
@@ -56,7 +56,7 @@ def rational(
 
 
 def look_ahead_option(default: int | None, text: str, most: int = MAX_HORIZON) -> Any:
-    """Return the field of options of a policy that says how many steps it looks ahead."""
+    """Return the look-ahead field [steps] of a policy's options."""
     return option(default, whole(0, most), "H", text, name=LOOK_AHEAD)
 
 
@@ -73,11 +73,11 @@ def _time_limit(value: object, name: str) -> object:
     return value
 
 
-#: What users call the look-ahead of a policy, and ``H`` itself, steps.
+#: Option name of the look-ahead of a policy, and the kind of ``H`` [steps].
 LOOK_AHEAD, HORIZON = "horizon", whole(0, MAX_HORIZON)
-#: ``q``, tokens after which a predictor is asked about a request again.
+#: ``q``, number of tokens after which a predictor is asked about a request again.
 REFRESH = whole(1, 10**7)
-#: Any rational number >= 0, one by which loads are multiplied, and a discount per step.
+#: Any rational number >= 0; a factor of loads; and a discount per step.
 EXACT = checked(RATIONAL, exact_rational)
 SMALL_RATIO = rational(0, 10**6, 10**6)
 DISCOUNT = checked(RATIONAL, _discount)
@@ -85,16 +85,16 @@ DISCOUNT = checked(RATIONAL, _discount)
 WORK_LIMIT, TIME_LIMIT = (checked(WHOLE, checked_work_limit), checked(NUMBER, _time_limit))
 #: How stage 2 of the two-stage heuristic orders workers.
 STAGE_2_KEY = one_of("lexicographic", "product")
-#: What options of arriving requests are read beside: a pool does not know when they arrive.
+#: Condition of options that need timed arrivals, because a pool ignores arrival times.
 TIMED = "arrivals=timed"
 
-#: Time in which the cache of a token reaches the pool [s]: half a MiB of it over 50 GB/s.
+#: Time per token to transfer its cache to the pool [s]: half a MiB over 50 GB/s.
 TRANSFER_TIME_S = 1e-5
 #: Shortest time to live [s].
 MIN_TTL_S = 1e-3
 MAX_WORKERS = 10**6
 _FORM = "write e.g. workers=4,token_time=5e-5,ttl=30,places=256"
-#: What the parts of its text stand for.
+#: Field of each key in its text.
 _NAMES = {
     "workers": "workers",
     "token_time": "token_time_s",
@@ -108,20 +108,20 @@ _NAMES = {
 @known_fields
 @dataclass(frozen=True)
 class PrefillTier:
-    """Prefill workers, and the pool they hand their requests to.
+    """Prefill workers, and the pool that receives their requests.
 
     Parameters
     ----------
     workers : int
         ``P``; each computes one prompt at a time.
     token_time_s, overhead_s : float
-        Time of a prefill per token of the prompt, and its fixed part [s].
+        Time of a prefill per prompt token, and its fixed part [s].
     transfer_time_s : float
-        Time per token of the prompt in which its cache reaches the pool [s].
+        Time per prompt token to transfer its cache to the pool [s].
     ttl_s : float
-        Time for which the pool keeps the cache of a request that waits [s]; infinite for ever.
+        Time that the pool keeps the cache of a waiting request [s]; infinite for no limit.
     places : int, optional
-        Requests that the pool holds, those on their way to it included; by default any number.
+        Number of requests that the pool holds, including those in transfer; by default no limit.
 
     Raises
     ------
@@ -154,17 +154,17 @@ class PrefillTier:
 
     @property
     def text(self) -> str:
-        """What it is given as, without what is as by default."""
+        """The tier as a text option, without default values."""
         values = {name: getattr(self, field) for name, field in _NAMES.items()}
         kept = {n: v for n, v in values.items() if v != getattr(type(self), _NAMES[n], None)}
         return ",".join(f"{name}={exact(value)}" for name, value in kept.items())
 
 
 def prefill_tier(given: str | PrefillTier | None, where: str = "prefill") -> PrefillTier | None:
-    """Return the tier that an option of a run stands for; None of ``none``.
+    """Parse the prefill tier of a run; ``none`` gives None.
 
-    That is ``workers=P,token_time=SECONDS``, and ``overhead``, ``transfer``, ``ttl`` [s],
-    ``places``.
+    The format is ``workers=P,token_time=SECONDS``, with optional ``overhead``, ``transfer``,
+    ``ttl`` [s] and ``places``.
     """
     if given is None or given == "none":
         return None
@@ -178,7 +178,7 @@ def prefill_tier(given: str | PrefillTier | None, where: str = "prefill") -> Pre
     return PrefillTier(**{_NAMES[name]: value for name, value in values.items()})
 
 
-#: Its option of a run.
+#: The option of a run for the prefill tier.
 PREFILL = option(
     None,
     checked(TEXT, prefill_tier),
@@ -194,7 +194,7 @@ _SLO_FORM = "write e.g. ttft=2,tpot=0.05"
 @known_fields
 @dataclass(frozen=True)
 class ServiceLevel:
-    """Limits that a request meets or not; metrics alone read them.
+    """Limits on the latency of a request, read by metrics only.
 
     ``ttft_s`` is the longest time from arrival or reveal to the first token, ``tpot_s`` the
     longest time per output token (BF-IO eq. 9) [s]; infinite for no limit, but not both.
@@ -220,9 +220,9 @@ class ServiceLevel:
 
 
 def service_level(given: str | ServiceLevel | None, where: str = "slo") -> ServiceLevel | None:
-    """Return the limits that an option of a run stands for; None of ``none``.
+    """Parse the latency limits of a run; ``none`` gives None.
 
-    That is ``ttft=SECONDS,tpot=SECONDS``, one of the two or both.
+    The format is ``ttft=SECONDS,tpot=SECONDS``, one of the two or both.
     """
     if given is None or given == "none":
         return None
@@ -232,7 +232,7 @@ def service_level(given: str | ServiceLevel | None, where: str = "slo") -> Servi
     return ServiceLevel(**{f"{name}_s": limit for name, limit in limits.items()})
 
 
-#: Its option of a run.
+#: The option of a run for latency limits.
 SLO = option(
     None,
     checked(TEXT, service_level),
@@ -240,14 +240,14 @@ SLO = option(
     "limits of a request that goodput counts by [s], e.g. ttft=2,tpot=0.05 (default: none)",
 )
 
-#: Oldest reports [steps].
+#: Largest delay of reports [steps].
 MAX_DELAY = 10**4
 
 
 @known_fields
 @dataclass(frozen=True)
 class Telemetry:
-    """How workers report: a report arrives ``delay`` steps later, a share ``loss`` never does."""
+    """Load reports of workers: each arrives ``delay`` steps late, and a share ``loss`` is lost."""
 
     delay: int = 0
     loss: float = 0.0
@@ -263,15 +263,15 @@ class Telemetry:
 
     @property
     def text(self) -> str:
-        """What it is given as."""
+        """The telemetry as a text option."""
         pairs = (("delay", self.delay), ("loss", self.loss))
         return ",".join(f"{name}={exact(value)}" for name, value in pairs if value)
 
 
 def telemetry_of(given: str | Telemetry | None, where: str = "telemetry") -> Telemetry | None:
-    """Return the telemetry that an option of a run stands for; None if nothing is late or lost.
+    """Parse the telemetry of a run; None if no report is late or lost.
 
-    That is ``delay=STEPS,loss=SHARE``, one of the two or both; ``none`` for exact loads.
+    The format is ``delay=STEPS,loss=SHARE``, one of the two or both; ``none`` for exact loads.
     """
     if given is None or given == "none":
         return None
@@ -281,7 +281,7 @@ def telemetry_of(given: str | Telemetry | None, where: str = "telemetry") -> Tel
     return given if given.delay or given.loss else None
 
 
-#: Its option of a run.
+#: The option of a run for telemetry.
 TELEMETRY = option(
     None,
     checked(

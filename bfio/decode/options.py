@@ -1,4 +1,4 @@
-"""How a run of the decode engine is made: arrivals, dispatch, look-ahead, prediction, growth."""
+"""Options of a run of the decode engine: arrivals, dispatch, look-ahead, prediction, growth."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from bfio.decode.option_kinds import PrefillTier, ServiceLevel, Telemetry
     from bfio.decode.predictor import Predictor
 
-#: Number of the random stream that policies draw from; predictors have another.
+#: Number of the random stream that policies draw from; predictors use another stream.
 _POLICY_STREAM = 1
 _POOL = 128
-#: Time for which a token swapped out is away [s]: half a MiB of KV cache per token, out and in
-#: again over a link of 50 GB/s.
+#: Time that a swapped token is away [s]: half a MiB of KV cache per token, moved to the host and
+#: back over a link of 50 GB/s.
 SWAP_TIME_S = 2e-5
-#: A schedule in which nothing ever happens.
+#: A schedule without events.
 NO_EVENTS = "none"
-#: A schedule drawn with the seed of the run, with its options behind it.
+#: Prefix of a schedule that is drawn with the seed of the run; its options follow.
 RANDOM = "random"
-#: How batches are formed under a token budget unless something else is said.
+#: Default rule for forming batches under a token budget.
 BATCHING = "sarathi"
 #: Longest delay of decisions [steps].
 MAX_DELAY = 10**6
@@ -57,7 +57,7 @@ MAX_SEED = 2**63 - 1
 
 
 def is_drawn(schedule: object) -> bool:
-    """Whether a schedule is drawn with the seed of the run."""
+    """Whether a schedule is drawn at random with the seed of the run."""
     return isinstance(schedule, str) and schedule.partition(":")[0] == RANDOM
 
 
@@ -105,7 +105,7 @@ def _rate(value: Fraction | float | str, name: str) -> Fraction:
 
 
 def _word_of(words: type[StrEnum]) -> OptionKind:
-    """Return the kind of the members of an enumeration."""
+    """Return an option kind whose values are the members of an enumeration."""
     return checked(TEXT, partial(member, words))
 
 
@@ -134,14 +134,14 @@ class Dispatch(StrEnum):
 
 
 class Overflow(StrEnum):
-    """What happens when the KV cache of a worker would overflow; read where memory is limited.
+    """What happens if the KV cache of a worker would overflow; read only if memory is limited.
 
-    ``reserve`` lets a request start only if its whole peak fits, so that nothing overflows. Under
-    the others it starts if it fits now, and when growth overflows the memory of its worker the
-    youngest there, the one that started last, leaves it: under ``recompute`` it loses its cache
-    and waits again with what it has emitted added to its prompt (BalanceRoute's re-entry on the
-    recompute path); under ``swap`` its cache is held on the host, and it comes back to its worker
-    before any other request may start there.
+    Under ``reserve``, a request starts only if its peak memory fits, so nothing overflows. Under
+    the other rules, a request starts if it fits now. If growth then overflows the memory of a
+    worker, the request that started last on this worker leaves it. Under ``recompute``, this
+    request loses its cache and waits again, with its emitted tokens added to its prompt
+    (BalanceRoute's re-entry on the recompute path). Under ``swap``, its cache is held on the host,
+    and it returns to its worker before any other request may start there.
     """
 
     RESERVE = "reserve"
@@ -150,18 +150,18 @@ class Overflow(StrEnum):
 
 
 class Projection(StrEnum):
-    """How loads move over the look-ahead window."""
+    """How loads change over the look-ahead window."""
 
     CONSTANT = "constant"
     GROWING = "growing"
 
 
 class WindowKnows(StrEnum):
-    """Which requests a predictor is asked about: where they end within the window.
+    """For which requests the window contains predicted endings.
 
     BF-IO's look-ahead describes "the near-future evolution of the currently active jobs, not the
-    newly arriving jobs" (section 2.1): that is ``active``. A waiting request then grows for the
-    whole window, whatever its length.
+    newly arriving jobs" (section 2.1): this is ``active``. A waiting request is then projected to
+    grow over the whole window, whatever its length.
     """
 
     ACTIVE = "active"
@@ -169,7 +169,7 @@ class WindowKnows(StrEnum):
 
 
 class Ties(StrEnum):
-    """Which of workers that are equally good to a policy gets a request."""
+    """Which worker gets a request if several are equally good to the policy."""
 
     LOWEST = "lowest"
     ROTATING = "rotating"
@@ -179,7 +179,7 @@ class Ties(StrEnum):
 @known_fields
 @dataclass(frozen=True)
 class RunOptions(CheckedOptions):
-    """The options of a run, checked; texts stand for what they name.
+    """The checked options of a run; texts are converted to the objects that they describe.
 
     Parameters
     ----------
@@ -187,70 +187,70 @@ class RunOptions(CheckedOptions):
         ``pool`` reveals in trace order while fewer than ``pool`` requests wait; ``timed`` reveals
         a request at the first step that starts at or after its arrival.
     pool : int
-        Revelation target ``R >= 1``; timed arrivals have none, and only the default goes with
-        them.
+        Number of waiting requests to reveal, ``R >= 1``. Timed arrivals accept only the default.
     rate_scale : Fraction
         With timed arrivals, divides the times between arrivals (2 doubles the offered load).
     load : Fraction, optional
-        In its place: the offered load as a share of capacity (`bfio.decode.offered_load`) that
-        the times between arrivals are scaled to.
+        Offered load as a share of capacity (`bfio.decode.offered_load`), in place of
+        ``rate_scale``: the times between arrivals are scaled to reach it.
     dispatch : Dispatch
-        ``immediate`` asks the policy about each request alone as it is revealed; the request joins
-        the FIFO queue of the worker it names.
+        ``immediate`` asks the policy about each request separately when it is revealed; the
+        request joins the FIFO queue of the worker that the policy returns.
     margin : int, optional
-        With immediate dispatch: at most so many more requests than slots are in flight to a worker
-        (they run there, are on its host or in its queue); those beyond wait in the pool
-        (BalanceRoute, D.6). By default what the policy takes, see `bfio.decode.policy`.
+        With immediate dispatch: the number of requests in flight to a worker (running, on its host
+        or in its queue) may exceed its slots by at most this margin. Further requests wait in the
+        pool (BalanceRoute, D.6). The default is that of the policy, see `bfio.decode.policy`.
     delay : int
         Steps after which a decision takes effect (BF-IO, section 7.3); 0 by default.
     projection : Projection
-        How loads move over the window.
+        How loads change over the look-ahead window.
     predictor : str or Predictor
-        Name of a registered predictor or an object of one's own; in the record of a run its name.
+        Name of a registered predictor, or a predictor object; the record of a run keeps the name.
     window_knows : WindowKnows
-        Whether the predictor is asked about active requests alone or about all, the waiting ones
-        too; without one it changes nothing.
+        Whether the predictor is asked about active requests only or about waiting ones, too. It
+        has no effect without a predictor.
     drift : Drift
         Load growth of running requests; LLM decode by default.
     steps : int, optional
-        Most steps to run; by default the run drains.
+        Largest number of steps; by default the run continues until all requests are done.
     overflow : Overflow
-        What happens when the memory of a worker (`Cluster.memory`) would overflow.
+        What happens if the memory of a worker (`Cluster.memory`) would overflow.
     swap_time_s : float
-        Time for which each token swapped out is away, there and back [s/token]; read by ``swap``.
+        Time that each swapped token is away, both transfers included [s/token]; read by ``swap``.
     batching : str
-        Which rule forms the batches of workers with token budgets (`Cluster.token_budget`), see
+        Rule that forms the batches of workers with token budgets (`Cluster.token_budget`), see
         `bfio.batching.registry`.
     failures : str or tuple of (float, int, str)
-        When workers fail and recover, see `bfio.decode.features.failures`. Who runs on a worker
-        that fails loses its cache and waits again; who is bound to it finds another one.
+        When workers fail and recover, see `bfio.decode.features.failures`. A request that runs on
+        a failing worker loses its cache and waits again; a request bound to it gets another
+        worker.
     stragglers : str or tuple of (float, int, float)
-        When workers take how many times as long, see `bfio.decode.features.stragglers`. Policies
-        are not told.
+        When workers are slow, and by which factor, see `bfio.decode.features.stragglers`. Policies
+        do not see it.
     slo : str or ServiceLevel, optional
-        Limits on time to first token and time per token, which goodput counts by; they change no
-        run.
+        Limits on time to first token and time per token, used by goodput metrics. They do not
+        change the run.
     cancellations : str or tuple of (float, int)
-        With timed arrivals, when clients give up, see `bfio.decode.features.cancellations`. Their
-        requests leave, wherever they are.
+        With timed arrivals: when clients cancel their requests, see
+        `bfio.decode.features.cancellations`. A cancelled request leaves in any state.
     prefill : str or PrefillTier, optional
-        With timed arrivals, the workers that compute prompts before requests are decoded, and what
-        the pool in between holds, see `bfio.decode.features.prefill`; by default requests arrive
-        computed.
+        With timed arrivals: the workers that compute prompts before decoding, and the capacity of
+        the pool between prefill and decode, see `bfio.decode.features.prefill`. By default
+        requests arrive with computed prompts.
     telemetry : str or Telemetry, optional
-        How late the loads are that policies see, and how many reports are lost, see
-        `bfio.decode.features.telemetry`; by default they see all as it is.
+        Delay and loss of the load reports that policies see, see `bfio.decode.features.telemetry`.
+        By default policies see the true loads.
     ties : Ties
-        Which of equally good workers a policy takes: the ``lowest``, by default; ``rotating``, the
-        one that stands first where each decision begins with the next worker; ``random``, in an
-        order drawn for each decision.
+        Which of equally good workers gets the request: ``lowest`` (default), the lowest index;
+        ``rotating``, the first in an order that begins one worker later at each decision;
+        ``random``, the first in an order drawn for each decision.
     seed : int
-        Seed of the generator that the policy may draw from, and of random ties.
+        Seed of the generator that the policy may use, and of random ties.
 
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is invalid.
     """
 
     arrivals: ArrivalMode = option(
@@ -306,8 +306,8 @@ class RunOptions(CheckedOptions):
         WindowKnows.ACTIVE,
         _word_of(WindowKnows),
         "W",
-        "whose lengths the predictor tells: active (default; running requests) or all (waiting "
-        "ones too)",
+        "requests with predicted lengths: active (default; running requests) or all (waiting ones "
+        "too)",
     )
     drift: Drift = option(
         "llm",
@@ -374,7 +374,7 @@ class RunOptions(CheckedOptions):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Validate, and turn texts into what they name."""
+        """Validate, and convert texts to the objects that they describe."""
         super().__post_init__()
         object.__setattr__(self, "seed", integer(self.seed, "seed", maximum=MAX_SEED))
         if self.load is not None and self.rate_scale != 1:
@@ -382,10 +382,10 @@ class RunOptions(CheckedOptions):
         check_beside(self)
 
     def generator(self) -> np.random.Generator:
-        """Return the generator of policies that draw.
+        """Return the random generator of the policy.
 
-        Its stream is apart from that of a workload drawn with the same seed: a random policy must
-        not know the requests.
+        Its stream is independent of a workload drawn with the same seed, so that a random policy
+        has no knowledge of the requests.
         """
         import numpy as np
 
@@ -395,31 +395,31 @@ class RunOptions(CheckedOptions):
 
 
 class Settings(NamedTuple):
-    """What is fixed for a run, as its phases read it."""
+    """The fixed settings of a run, as its phases read them."""
 
-    #: Whether arrivals are timed, and requests bound when they are revealed.
+    #: Whether arrivals are timed; whether dispatch is immediate.
     timed: bool
     immediate: bool
-    #: With that, how many more a worker may have in flight than slots; -1 for any number.
+    #: With immediate dispatch: requests in flight to a worker beyond its slots; -1 for no limit.
     margin: int
     delay: int  #: Steps after which decisions take effect.
-    pool: int  #: ``R``.
+    pool: int  #: ``R``, waiting requests to reveal.
     steps: int  #: Most steps; -1 for no limit.
-    #: Whether the growth of a request depends on its age, so that not all grow alike.
+    #: Whether the growth of a request depends on its age, so that requests grow differently.
     by_age: bool
-    look_ahead: int  #: ``H``: steps of the ring of endings.
-    #: Whether waiting requests end within the window where they are known or predicted to.
+    look_ahead: int  #: ``H``: length of the ring buffer of endings [steps].
+    #: Whether the window contains known or predicted endings of waiting requests.
     waiting_ends: bool
     mean_time_s: float  #: See `bfio.decode.cluster.Cluster`.
-    one_pace: bool  #: Whether all workers take as long for the same load at every step.
-    interrupts: bool  #: Whether requests may leave their worker before they are done.
-    overflow: int  #: What happens where memory is limited; NONE where it is not.
-    swap_time_s: float  #: Time for which a token swapped out is away [s/token].
-    caches: bool  #: Whether workers keep prefixes.
+    one_pace: bool  #: Whether the same load takes the same time on all workers at every step.
+    interrupts: bool  #: Whether requests may leave their worker before they finish.
+    overflow: int  #: The overflow rule; NONE if memory is not limited.
+    swap_time_s: float  #: Time that a swapped token is away [s/token].
+    caches: bool  #: Whether workers have prefix caches.
 
 
 def settings_of(cluster: Cluster, options: RunOptions, look_ahead: int) -> Settings:
-    """Return what phases read of a machine and its options, for a look-ahead of so many steps."""
+    """Return the settings of a run from its machine, its options and its look-ahead [steps]."""
     from bfio.decode.drift import DriftReading
 
     drift = options.drift
@@ -443,12 +443,12 @@ def settings_of(cluster: Cluster, options: RunOptions, look_ahead: int) -> Setti
 
 
 def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
-    """Whether requests may leave their worker before they are done."""
+    """Whether requests may leave their worker before they finish."""
     overflows = cluster.memory is not None and options.overflow is not Overflow.RESERVE
     return overflows or options.failures != NO_EVENTS or options.cancellations != NO_EVENTS
 
 
 def keeps_one_pace(cluster: Cluster, options: RunOptions) -> bool:
-    """Whether all workers take as long for the same load at every step."""
+    """Whether the same load takes the same time on all workers at every step."""
     alike = cluster.keeps_one_pace and cluster.token_budget is None
     return alike and options.stragglers == NO_EVENTS

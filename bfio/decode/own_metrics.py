@@ -1,4 +1,4 @@
-"""Metrics of users' own beside the built-in ones: functions of a part of a run."""
+"""User-defined metrics in addition to the built-in ones: functions of a part of a run."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_o
 
 #: The name of a metric, or a function of `RunPart`.
 ChosenMetric: TypeAlias = str | Callable[[RunPart], Value] | Metric[RunPart]
-#: What a table shows besides its usual columns if requests come at their arrival times.
+#: Additional columns of a table for timed arrivals.
 _TIMED = ("latency_mean_s", "latency_p95_s", "ttft_mean_s", "queueing_delay_mean_s")
-#: What it shows besides if requests have limits to be served within.
+#: Additional columns of a table for runs with latency limits.
 _LIMITED = ("slo_share", "goodput_requests_per_s", "goodput_tokens_per_s")
 
 
 @dataclass(frozen=True)
 class MetricChoice:
-    """Which metrics are measured, and which of them a table shows."""
+    """The metrics to compute, and those that a table shows."""
 
-    table: MetricTable[RunPart] = METRICS  #: The built-in metrics and the user's own.
-    #: Those that a table shows; None for those that have a column.
+    table: MetricTable[RunPart] = METRICS  #: The built-in and the user-defined metrics.
+    #: Metrics that a table shows; None for those with a default column.
     shown: tuple[str, ...] | None = None
 
 
@@ -37,11 +37,11 @@ def chosen_metrics(
     *,
     has_limits: bool = False,
 ) -> MetricChoice:
-    """Return the metrics that a user has chosen; by default those that fit the run.
+    """Return the metrics that a user has chosen; by default those that suit the run.
 
-    A choice is a name, ``module:NAME``, ``FILE.py:NAME``, or a function of `RunPart`; refused if
-    it is none of these. With timed arrivals latency, TTFT and queueing delay are shown by default,
-    with limits (`bfio.decode.features.service_levels`) goodput.
+    A choice is a name, ``module:NAME``, ``FILE.py:NAME``, or a function of `RunPart`; anything
+    else raises InputError. By default, timed arrivals add latency, TTFT and queueing delay, and
+    limits (`bfio.decode.features.service_levels`) add goodput.
     """
     if chosen is None:
         timed = _TIMED if arrivals is ArrivalMode.TIMED else ()
@@ -60,14 +60,14 @@ def chosen_metrics(
 
 
 def named_metrics(text: str | None) -> list[str] | None:
-    """Return the names that a text lists, separated by commas."""
+    """Split a comma-separated list of names; None for None."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def extended(own: Iterable[Metric[RunPart]]) -> MetricTable[RunPart]:
-    """Return the table of metrics with some of users' own behind the built-in ones.
+    """Return the table of built-in metrics extended by user-defined ones.
 
-    Refused is one that has a name that another has, too.
+    Raises InputError if a name is already taken.
     """
     added = list(own)
     known = {metric.name for metric in METRICS}
@@ -79,9 +79,10 @@ def extended(own: Iterable[Metric[RunPart]]) -> MetricTable[RunPart]:
 
 
 def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPart]:
-    """Return a metric of a function of a user's own, its values checked.
+    """Return a metric made from a user's function, with checks on its values.
 
-    Attributes ``unit`` and ``description`` say more of it; its docstring stands for the latter.
+    Its attributes ``unit`` and ``description`` are used; the description defaults to the
+    docstring.
     """
 
     def compute(part: RunPart) -> Value:
@@ -101,7 +102,7 @@ def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPar
 
 
 def _own(chosen: ChosenMetric) -> Metric[RunPart] | None:
-    """Return the metric that is a user's own, None for the name of a built-in one."""
+    """Return the user-defined metric of a choice, or None for the name of a built-in one."""
     if isinstance(chosen, str) and not is_users(chosen):
         if chosen not in {metric.name for metric in METRICS}:
             remedy = use_one_of(chosen, [metric.name for metric in METRICS], OR_YOUR_OWN)

@@ -1,4 +1,4 @@
-"""Plots of runs: load trajectories, idle fractions, regrets; matplotlib without a screen."""
+"""Plots of runs with matplotlib, without a display: load trajectories, idle fractions, regrets."""
 
 import io
 import math
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from bfio.decode.gap import GapReport
     from bfio.decode.run import Run
 
-#: Most points drawn along a trajectory; more cannot be seen.
+#: Most points drawn along a trajectory; more are not visible.
 _MAX_POINTS = 1500
-#: Dots per inch of figures that are written or shown.
+#: Dots per inch of figures written or shown.
 _DPI = 150
 
 
 class ShownFigure(Figure):
-    """A figure that notebooks show as a picture, also where pyplot is not set up."""
+    """A figure that notebooks show as an image, even if pyplot is not set up."""
 
     def _repr_png_(self) -> bytes:
         written = io.BytesIO()
@@ -61,7 +61,7 @@ def trajectory_figure(comparison: "Comparison") -> ShownFigure:
         panels = list(grid.flat)
         for panel, label, run in zip(panels, comparison.labels, comparison.measured, strict=False):
             _draw_trajectory(panel, label, run)
-        # The panels share their axes; bounded earlier, the later ones would be cut off.
+        # The panels share their axes; a bound set before the last panel would cut it off.
         panels[0].set_ylim(bottom=0)
         panels[0].legend(loc="upper right")
         for panel in panels[num_panels:]:
@@ -131,12 +131,12 @@ def power_figure(comparison: "Comparison") -> ShownFigure:
 
 
 def _small(settings: str) -> str:
-    """Return the settings in lines that fit below a figure."""
+    """Return the settings wrapped to lines that fit below a figure."""
     return textwrap.fill(settings, 110)
 
 
 def regret_figure(report: "GapReport", label: str) -> ShownFigure:
-    """Draw the distribution of the regret per step, optimal steps apart."""
+    """Draw the distribution of the regret per step, without the optimal steps."""
     regrets = np.array(report.regrets(), dtype=np.float64) / report.scale
     positive = regrets[regrets > 0]
     with mpl.rc_context(STYLE):
@@ -175,7 +175,7 @@ def _shade_measured(panel: "Axes", run: "Run") -> None:
 def _draw_idle(axes: "Axes", label: str, run: "Run") -> None:
     idle = 100 * run.idle_fractions()
     window = max(1, run.steps // 100)
-    # A run may be cut before its first step.
+    # A run may end before its first step.
     smooth = np.convolve(idle, np.ones(window) / window, mode="valid") if run.steps else idle
     chosen = _chosen_steps(len(smooth))
     axes.plot(chosen + window // 2, smooth[chosen], linewidth=1.2, label=label)

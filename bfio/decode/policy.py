@@ -1,6 +1,6 @@
-"""What a policy is: a callable from the state of one decode step to an assignment.
+"""The interface of a policy: a callable from the state of one decode step to an assignment.
 
-The least a user writes is a function::
+The simplest policy is a function::
 
     def shortest_first(state):
         order = sorted(range(state.num_waiting), key=lambda i: state.sizes[i])
@@ -11,19 +11,20 @@ The least a user writes is a function::
                 answer[i], free[worker] = worker, free[worker] - 1
         return answer
 
-A policy may also carry an attribute ``horizon`` (look-ahead ``H`` it wants; the state then has
-``H + 1`` columns of projected loads and contributions), a method ``finished(requests, outputs)``,
-which is told after each step which requests ended, as positions in order of arrival, and their
-lengths, and a method ``statistics()`` whose mapping is stored with the run. One that keeps
-anything between steps is an object made for one run.
+A policy may also have these attributes: ``horizon``, the look-ahead ``H`` that it needs (the state
+then has ``H + 1`` columns of projected loads and contributions); a method ``finished(requests,
+outputs)``, called after each step with the requests that ended, as indices in order of arrival,
+and their lengths; and a method ``statistics()``, whose mapping is stored with the run. A policy
+with memory between steps must be an object made for one run.
 
-One with an attribute ``max_pauses`` (``P``) *pauses*: it is asked at every step at which something
-runs, may answer with a `Decision`, and nobody rests more than ``P`` steps in a row
-(``docs/pausing.md``).
+A policy with an attribute ``max_pauses`` (``P``) *pauses* requests. It is asked at every step at
+which a request is active, and may answer with a `Decision`. No request rests for more than ``P``
+consecutive steps (``docs/pausing.md``).
 
-With immediate dispatch it is asked about each request alone; one with ``binds_together = True``
-about all at once that wait for a worker at a step, and it may let them wait. ``margin`` is the
-in-flight margin it takes unless the options of the run give one (``None``: any number).
+With immediate dispatch, a policy is asked about each request separately. A policy with
+``binds_together = True`` is asked about all unbound requests of a step at once, and may let them
+wait. ``margin`` is its default in-flight margin, used unless the options of the run set one
+(``None``: no limit).
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,26 +36,26 @@ from bfio.decode.state import DecodeState
 from formulations.arrays import integer
 from formulations.errors import InputError
 
-#: One entry per waiting request, in arrival order: its worker, or None if it keeps waiting.
+#: One entry per waiting request, in order of arrival: its worker, or None to keep waiting.
 Assignment: TypeAlias = Sequence[int | None]
 
 
 class Decision(tuple[int | None, ...]):
-    """The answer of a policy that pauses: who starts, and who rests for a step.
+    """The answer of a policy that pauses: which requests start, and which rest for a step.
 
     Parameters
     ----------
     assignment : sequence of (int or None)
         One entry per waiting request; these are the entries of the tuple.
     rests : sequence of int
-        Places in `DecodeState.active` of those that rest at this step, each once. All others run,
-        also those that start.
+        Indices in `DecodeState.active` of the requests that rest at this step, without duplicates.
+        All other requests run, including those that start.
     """
 
     rests: tuple[int, ...]
 
     def __new__(cls, assignment: Assignment, rests: Iterable[int] = ()) -> Self:
-        """Make it of both."""
+        """Create a decision from an assignment and rests."""
         made = super().__new__(cls, assignment)
         made.rests = tuple(rests)
         return made
@@ -68,11 +69,11 @@ class Policy(Protocol):
         """Return a worker or None for each waiting request, at most ``free_slots`` per worker."""
 
 
-#: Longest look-ahead of a policy that is none of this toolkit.
+#: Longest look-ahead of a policy from outside this package.
 MAX_SHOWN = 10**5
-#: Most steps that requests may rest in a row.
+#: Largest number of consecutive steps that a request may rest.
 MAX_PAUSES = 10**6
-#: In-flight margin of policies that are asked about all requests at once, unless they have one.
+#: Default in-flight margin of policies that are asked about all requests at once.
 MARGIN = 2
 
 
@@ -82,47 +83,47 @@ def binds_together(policy: object) -> bool:
 
 
 def margin_of(policy: object) -> int | None:
-    """Return the in-flight margin of a policy unless a run gives one; None for any number."""
+    """Return the default in-flight margin of a policy; None for no limit."""
     margin: int | None = getattr(policy, "margin", MARGIN if binds_together(policy) else None)
     return margin
 
 
 class LooksAhead:
-    """A policy of this toolkit that looks so many steps ahead."""
+    """A policy of this package that looks ``look_ahead`` steps ahead."""
 
     look_ahead = 0
 
     @property
     def horizon(self) -> int:
-        """The same, as runs ask for it."""
+        """The look-ahead, under the name that runs read."""
         return self.look_ahead
 
 
 def look_ahead_of(policy: object) -> int:
-    """Return the look-ahead steps that a policy asks for by its attribute ``horizon``.
+    """Return the look-ahead that a policy needs, from its attribute ``horizon``.
 
     Raises
     ------
     InputError
-        If that is no integer from 0 to `MAX_SHOWN`.
+        If it is not an integer from 0 to `MAX_SHOWN`.
     """
     return integer(getattr(policy, "horizon", 0), "horizon", maximum=MAX_SHOWN)
 
 
 def max_pauses_of(policy: object) -> int | None:
-    """Return how many steps in a row a policy lets requests rest; None if it does not pause.
+    """Return the number of consecutive steps a request may rest; None if a policy never pauses.
 
     Raises
     ------
     InputError
-        If that is no integer from 0 to `MAX_PAUSES`.
+        If it is not an integer from 0 to `MAX_PAUSES`.
     """
     limit = getattr(policy, "max_pauses", None)
     return None if limit is None else integer(limit, "max_pauses", maximum=MAX_PAUSES)
 
 
 def policy_name(policy: Policy) -> str:
-    """Return the name a policy goes by: its own, its function's or its class's."""
+    """Return the name of a policy: its own name, or that of its function or class."""
     for owner, attribute in ((policy, "name"), (policy, "__name__"), (type(policy), "__name__")):
         name = getattr(owner, attribute, None)
         if isinstance(name, str):
@@ -135,8 +136,8 @@ def checked_decision(
 ) -> tuple[int | None, ...]:
     """Return a policy's answer as a tuple, one worker or None per waiting request.
 
-    Refused is what is no sequence of N entries, and one that is neither None nor an integer in
-    ``0..G-1``; policy and step are named.
+    Raises InputError if the answer is not a sequence of N entries, or if an entry is neither None
+    nor an integer in ``0..G-1``. The error names policy and step.
     """
     where = f"policy {policy}, step {step}"
     if isinstance(answer, np.ndarray):
@@ -170,6 +171,6 @@ def _checked_worker(entry: object, num_workers: int, where: str, request: int) -
 
 
 def shown(value: object) -> str:
-    """Return what a policy answered, short enough for an error."""
+    """Return the representation of a policy's answer, shortened for an error."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."

@@ -1,6 +1,6 @@
-"""Policies as users choose them: a name, options behind it, and options given to all of them.
+"""Registry of policies: names, options after a name, and options given to all policies.
 
-Names are those of built-in policies, of installed ones, or users' own (``module:function``).
+A name is that of a built-in policy, of an installed one, or a user's own (``module:function``).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GROUP = "bfio.policies"
 
 @dataclass(frozen=True)
 class OwnOptions(CheckedOptions):
-    """Options of policies that say nothing of theirs: what they are shown."""
+    """Options of policies that declare none: the number of look-ahead steps that they see."""
 
     look_ahead: int | None = look_ahead_option(
         None, "look-ahead steps (what it asks for)", MAX_SHOWN
@@ -51,16 +51,16 @@ def names() -> list[str]:
 
 
 def specs() -> list[PolicySpec]:
-    """Describe every built-in and installed policy, sorted by name."""
+    """Return the specification of every built-in and installed policy, sorted by name."""
     return [find(name) for name in names()]
 
 
 def find(name: str) -> PolicySpec:
     """Return the policy called ``name``, or the one that ``module:function`` names.
 
-    A built-in name cannot be taken over by an installed package. A class named as
-    ``module:Class`` is called without arguments, once per run. Refused are names that are
-    unknown, and modules or functions that cannot be used.
+    An installed package cannot replace a built-in name. A class named as ``module:Class`` is
+    called without arguments, once per run. Raises InputError if the name is unknown, or if the
+    module or function cannot be used.
     """
     if name in built_in():
         return built_in()[name]
@@ -93,7 +93,7 @@ def all_options() -> dict[str, dict[str, Option]]:
 
 
 def own(name: str, factory: Callable[[object], Policy], owner: object, source: str) -> PolicySpec:
-    """Describe a policy that says nothing of itself but its docstring, that of ``owner``."""
+    """Return the specification of a policy that has none; its summary is ``owner``'s docstring."""
     lines = (owner.__doc__ or "").strip().splitlines()
     return PolicySpec(
         name=name,
@@ -125,26 +125,26 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
 class ChosenPolicy:
     """A policy with its options."""
 
-    text: str  #: As it was written.
-    name: str  #: Without options.
-    spec: PolicySpec  #: The policy.
+    text: str  #: Name and options as the user wrote them.
+    name: str  #: Name without options.
+    spec: PolicySpec  #: Specification of the policy.
     options: Any  #: Its options.
-    written: tuple[str, ...] = ()  #: Those that stand behind its name.
+    written: tuple[str, ...] = ()  #: Names of the options written after its name.
 
     @property
     def is_own(self) -> bool:
-        """Whether it says nothing of its options, as one's own need not."""
+        """Whether it is a policy that declares no options, such as a user's function."""
         return isinstance(self.options, OwnOptions)
 
     @property
     def parts(self) -> tuple[ChosenPolicy, ...]:
-        """The policy that routes for it, if there is one, and itself."""
+        """The policy, preceded by the policy that routes for it, if any."""
         router = getattr(self.options, "router", None)
         return (self,) if router is None else (router, self)
 
     @property
     def table(self) -> dict[str, Option]:
-        """Its options by name, with those of the policy that routes for it."""
+        """Its options by name, including those of the policy that routes for it."""
         return {e.name: e for part in self.parts for e in options_of(type(part.options))}
 
     @property
@@ -153,9 +153,9 @@ class ChosenPolicy:
         return any(part.spec.draws for part in self.parts)
 
     def look_ahead(self, made: Policy | None = None) -> int:
-        """Return the look-ahead steps that it asks for.
+        """Return the look-ahead steps that the policy needs.
 
-        The policy ``made`` is asked only where no option says how far it looks.
+        The policy object ``made`` is asked only if no option sets the look-ahead.
         """
         if LOOK_AHEAD in self.table and not self.is_own:
             return look_ahead(self.in_force())
@@ -163,17 +163,17 @@ class ChosenPolicy:
         return max(look_ahead_of(policy), getattr(self.options, "look_ahead", None) or 0)
 
     def spelt_out(self, run: RunOptions, cluster: Cluster) -> Hashable:
-        """Return its name and options in force: policies of which this is equal are one."""
+        """Return name and options in force; two policies with an equal result are the same."""
         return self.name, tuple(self.in_force(run, cluster).items())
 
     def make(self) -> Policy:
-        """Make the policy anew, for one run."""
+        """Return a new policy object for one run."""
         return self.spec.factory(self.options)
 
     def in_force(
         self, run: RunOptions | None = None, cluster: Cluster | None = None
     ) -> dict[str, object]:
-        """Return the options that something reads in such a run, the usual one by default."""
+        """Return the options that a run with these settings reads; both have defaults."""
         run, cluster = run or RunOptions(), cluster or Cluster()
         return {
             entry.name: getattr(part.options, entry.field)
@@ -184,7 +184,7 @@ class ChosenPolicy:
 
 
 def look_ahead(in_force: Mapping[str, object]) -> int:
-    """Return the look-ahead steps of a policy with such options."""
+    """Return the look-ahead steps of a policy from its options in force."""
     return max(int(str(in_force.get(name) or 0)) for name in (LOOK_AHEAD, "second_horizon"))
 
 
@@ -198,19 +198,18 @@ def choose(
     Parameters
     ----------
     policy : str or callable
-        A name, perhaps with options behind it (``br-0:threshold=3``), which go before those given;
-        ``module:function``, likewise; or any policy as an object.
+        A name, optionally followed by options (``br-0:threshold=3``), which take precedence over
+        ``given``; a ``module:function`` in the same form; or a policy object.
     given : mapping, optional
-        Options that are given to several policies, each of which takes its own; None counts as
-        not given.
+        Options given to several policies; each policy takes those that it has. None counts as not
+        given.
     place : callable
-        Where users write such an option.
+        Returns the text by which error messages refer to a given option.
 
     Raises
     ------
     InputError
-        If the policy or an option behind its name is unknown, or a value is unreadable or breaks
-        its rule.
+        If the policy or an option after its name is unknown, or a value is unreadable or invalid.
     """
     values = {name: value for name, value in (given or {}).items() if value is not None}
     if not isinstance(policy, str):
@@ -237,7 +236,7 @@ def _chosen(
     given: Mapping[str, object],
     place: Callable[[str], str],
 ) -> ChosenPolicy:
-    """Give a policy, and the one that routes for it, those of some options that are its own."""
+    """Set the options of a policy, and of the policy that routes for it, from texts and values."""
     where = f"policy {text}"
     table = {entry.name: entry for entry in options_of(type(spec.options))}
     kinds = {name: entry.kind for name, entry in table.items()}
@@ -257,14 +256,14 @@ def _name(word: str) -> str:
 
 
 def _exact(entry: Option, value: object) -> object:
-    """Return a value; a decimal where a rational number is wanted is taken as printed."""
+    """Return a value; for rational options a float becomes the decimal text that it prints as."""
     return str(value) if isinstance(value, float) and entry.kind.types == RATIONAL.types else value
 
 
 def given_to(
     policy: str | Policy, given: Mapping[str, object], run: RunOptions, cluster: Cluster
 ) -> dict[str, object]:
-    """Return those of the options given to several policies that one of them reads."""
+    """Return those of the options given to several policies that this policy reads."""
     read = choose(policy, given).in_force(run, cluster)
     return {name: value for name, value in given.items() if name in read}
 
@@ -277,10 +276,11 @@ def check_options_are_read(
     others: Iterable[str] = (),
     place: Callable[[str], str] = str,
 ) -> None:
-    """Refuse options that nothing reads, naming policies that would read them.
+    """Raise InputError for options that no policy reads, and name policies that would read them.
 
-    Each policy reads what stands behind its name, and one of them each option ``given`` to all;
-    ``others`` are options that something else reads. ``place`` says where users write one.
+    Each policy must read the options after its name. At least one policy must read each option
+    ``given`` to all, unless it is in ``others``, which are read elsewhere. ``place`` returns the
+    text by which messages refer to an option.
     """
     for chosen in policies:
         for name in chosen.written:
@@ -298,9 +298,9 @@ def unread_options(
     others: Iterable[str] = (),
     place: Callable[[str], str] = flag,
 ) -> dict[str, InputError]:
-    """Return the error of each option given to policies that none of them reads; see above.
+    """Return an error for each option given to all policies that none of them reads.
 
-    Raised is that of a value which would break its rule for any policy.
+    Raises InputError if a value is invalid for the option itself. See `check_options_are_read`.
     """
     read = set(others).union(*(chosen.in_force(run, cluster) for chosen in policies))
     tables = [chosen.table for chosen in policies]

@@ -1,4 +1,4 @@
-"""What the registry knows about a policy: its readable rule and, if there is one, its kernel."""
+"""The specification of a policy in the registry: its readable rule, and its kernel if any."""
 
 from __future__ import annotations
 
@@ -22,43 +22,44 @@ NO_OPTIONS = CheckedOptions()
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """What the registry knows about one policy.
+    """Registry entry of one policy.
 
     Parameters
     ----------
     name : str
         Name on the command line.
     factory : callable
-        Makes a fresh policy, for one run, from its options.
+        Makes a new policy for one run from its options.
     summary : str
         One line for listings.
     source : str
-        Where the rule comes from.
+        Origin of the rule.
     options : CheckedOptions
-        A dataclass of its options (`bfio.common.options.option`), with the values that hold unless
-        others are given; `bfio.decode.option_kinds.look_ahead_option` makes that of its
-        look-ahead. One called ``base`` names another policy, which takes the options that are none
-        of its own, and which comes to it as the field ``router``.
+        An instance of a dataclass: the options (`bfio.common.options.option`) with their default
+        values. `bfio.decode.option_kinds.look_ahead_option` creates the one for the look-ahead. An
+        option ``base`` names another policy that routes requests. That policy takes the options
+        that this one does not have, and is stored in the field ``router``.
     kernel : Kernel or str, optional
-        How whole runs are compiled, or where it is as ``module:object`` if loading it takes long;
-        without one they are interpreted.
+        Kernel for compiled runs, or its place as ``module:object`` if it is slow to import;
+        without one, runs are interpreted.
     draws : bool
-        Whether its decisions depend on the seed; assumed of policies that are not registered.
+        Whether decisions depend on the seed; assumed for unregistered policies.
     interruptible : bool
-        Whether it copes with requests that leave their worker before they are done.
+        Whether it supports requests that leave their worker before they finish.
     pauses : bool
-        Whether it may let active requests rest.
+        Whether it may pause active requests.
     unled : callable
-        What it does instead if it goes by prefixes and nothing tells of any, the rest of a
-        sentence that begins with its name; empty otherwise. From whether requests tell which
-        prompts begin alike, and whether workers keep prefixes.
+        For policies that use prefixes: returns the fallback rule if the trace has no prefix
+        information, as the rest of a sentence that begins with the name of the policy; empty
+        otherwise. Arguments: whether requests have prefix information, and whether workers have
+        prefix caches.
     why_pooled : str
-        Why it cannot decide with immediate dispatch, if it cannot.
+        Why it does not support immediate dispatch; empty if it does.
     reads_reports : bool
-        Whether it goes by what workers report of themselves: telemetry changes nothing else.
+        Whether it reads the load reports of workers; if not, telemetry has no effect on it.
     breaks_ties : bool
-        Whether it takes the lowest of workers that are equally good, and keeps nothing of them by
-        their numbers.
+        Whether it takes the lowest index among equally good workers, and keeps no data by worker
+        index.
     """
 
     name: str
@@ -91,18 +92,18 @@ def greedy_policy(
     margin: int | None = None,
     reads_reports: bool = True,
 ) -> PolicySpec:
-    """Describe a policy that gives each request in turn to the worker with the least key.
+    """Return the specification of a policy that gives each request to the worker of least key.
 
     Parameters
     ----------
     name, summary, source, reads_reports
         See `PolicySpec`.
     key : callable
-        A compilable function of a `WorkerTally`, for interpreted and compiled runs alike; it may
-        change only for a worker that has just been assigned. Ties go to the lowest index.
+        A compilable function of a `WorkerTally`, used in interpreted and compiled runs. It may
+        change only for a worker that has just got a request. Ties go to the lowest index.
     order : ServingOrder
-        In which order requests are served. Where it is not by age, immediate dispatch asks about
-        all requests at once.
+        Order in which requests are served. If it is not by age, immediate dispatch asks about all
+        requests at once.
     margin : int, optional
         See `bfio.decode.policy`.
     """

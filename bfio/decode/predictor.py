@@ -1,8 +1,8 @@
-"""What the engine asks of a length predictor, and what it tells one.
+"""The interface between the engine and length predictors.
 
-A predictor is described by one object, `PredictorSpec`, or is a function or class that makes one
-from a `PredictionTask`: what may be known of the requests before any has finished. Lengths are
-told as requests finish.
+A predictor is described by a `PredictorSpec`, or it is a function or class that makes one from a
+`PredictionTask`: the information about the requests that is available before any has finished. The
+length of a request is revealed to the predictor when the request finishes.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray
 
-#: Least ``p̂`` at which an estimate is taken (the gate of appendix C.2.3).
+#: Least ``p̂`` at which an estimate is used (the gate of appendix C.2.3).
 GATE = 0.5
-#: Estimated lengths this close above an integer are that integer: rounding up must not turn an
-#: error in the last place into a step.
+#: An estimated length that exceeds an integer by at most this is rounded down to it, so that a
+#: floating-point error does not add a step.
 _ROUNDING = 1e-9
 
 
 class Estimates(NamedTuple):
-    """Both stages for some requests.
+    """Both stages of an estimate for some requests.
 
     Parameters
     ----------
     probability : FloatArray
         Shape (n,): ``p̂``, the probability that the request ends within the window, in [0, 1].
     mean : FloatArray
-        Shape (n,): ``μ̂``, its mean remaining steps if it does, counting the coming one; not read
+        Shape (n,): ``μ̂``, its mean remaining steps if it does, including the next one; ignored
         where ``p̂`` is 0.
     """
 
@@ -52,10 +52,11 @@ class Estimates(NamedTuple):
 
 
 class Estimator(Protocol):
-    """A predictor that states both stages; gate, composite and refresh are the engine's.
+    """A predictor that returns both stages; the engine applies gate, composite and refresh.
 
-    One instance serves one run, as of any `bfio.decode.predictor.Predictor`. It may have an
-    attribute ``refresh``, ``q``: the tokens after which each request is asked about again.
+    One instance serves one run, as for any `bfio.decode.predictor.Predictor`. An optional
+    attribute ``refresh``, ``q``, is the number of tokens after which it is asked about a request
+    again.
     """
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
@@ -66,7 +67,7 @@ class Estimator(Protocol):
         requests : IntArray
             Shape (n,): indices in the workload.
         ages : IntArray
-            Shape (n,): tokens each has emitted.
+            Shape (n,): tokens that each has emitted.
         look_ahead : int
             ``H >= 1``.
         """
@@ -75,7 +76,7 @@ class Estimator(Protocol):
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
         """Learn from requests that have just finished: their output lengths [tokens].
 
-        A predictor that learns nothing may leave it out.
+        Optional: a predictor that learns nothing needs no such method.
         """
         ...
 
@@ -83,17 +84,17 @@ class Estimator(Protocol):
 def composite(estimates: Estimates, look_ahead: int) -> IntArray:
     """Return predicted remaining steps, shape (n,), each in ``1..H+1`` (BalanceRoute, eq. 6).
 
-    ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H] and rounded up, as a request is kept while
-    ``h < ŷ``. Where ``p̂ < 1/2`` the gate is closed: the request is kept for the whole window,
-    ``H + 1``. (The paper resets ``ŷ`` to H there, which would leave the last column of the window
-    without any running request.)
+    ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H] and rounded up, since a request is kept while ``h
+    < ŷ``. Where ``p̂ < 1/2`` the gate is closed: the request is kept for the whole window, ``H +
+    1``. (The paper resets ``ŷ`` to H in this case. The last column of the window would then
+    contain no running request.)
     """
     steps = np.ceil(expected_steps(estimates, look_ahead) - _ROUNDING).astype(np.int64)
     return np.where(estimates.probability >= GATE, steps, np.int64(look_ahead + 1))
 
 
 def expected_steps(estimates: Estimates, look_ahead: int) -> FloatArray:
-    """Return ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H] and neither gated nor rounded (eq. 6)."""
+    """Return ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H], without gate and rounding (eq. 6)."""
     probability, mean = estimates
     within = np.where(probability > 0, mean, 0.0)
     expected: FloatArray = np.clip(
@@ -103,10 +104,10 @@ def expected_steps(estimates: Estimates, look_ahead: int) -> FloatArray:
 
 
 def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -> Estimates:
-    """Return both stages as an estimator has stated them.
+    """Return the two stages that an estimator returned, checked.
 
-    Refused is what is not two arrays of ``count`` numbers, a probability not in [0, 1], and a mean
-    that is read and not in [1, H].
+    Raises InputError if the answer is not two arrays of ``count`` numbers, if a probability is not
+    in [0, 1], or if a mean with probability > 0 is not in [1, H].
     """
     remedy = f"return two arrays of {count} numbers: p in [0, 1], mean steps in [1, {look_ahead}]"
     try:
@@ -125,34 +126,35 @@ def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -
     return Estimates(probability, mean)
 
 
-#: Longest call of a predictor [s]; a run makes thousands.
+#: Longest call of a predictor [s]; a run makes thousands of calls.
 PATIENCE_S = 60.0
 
 
 class Predictor(Protocol):
     """Predicts remaining decode steps within a look-ahead window (BalanceRoute, section 4).
 
-    One instance serves one run. Requests are named by their index in the workload, so an
-    implementation may look up what its task tells of them. It may have an attribute ``refresh``,
-    ``q`` (1 by default): each running request is asked about when it starts, after every q tokens
-    and when it outlives what was predicted, and in between each token takes one step off.
+    One instance serves one run. Requests are identified by their index in the workload, so an
+    implementation may look up the data of its task. An optional attribute ``refresh``, ``q`` (1 by
+    default), sets how often it is asked about a running request: at its start, after every q
+    tokens, and when it outlives the prediction. In between, each token reduces the predicted steps
+    by one.
     """
 
     @property
     def name(self) -> str:
-        """Name under which runs record it; without one, that of its class."""
+        """Name in the record of a run; by default the name of the class."""
         ...
 
     def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
-        """Return the predicted remaining steps, counting the coming one.
+        """Return the predicted remaining steps, including the next one.
 
         Parameters
         ----------
         requests : IntArray
-            Shape (n,): indices in the workload, running or waiting requests, in any order; the
-            latter in runs with ``window_knows="all"`` only.
+            Shape (n,): indices in the workload, in any order. Waiting requests are included only
+            in runs with ``window_knows="all"``.
         ages : IntArray
-            Shape (n,): tokens each has emitted; 0 for a waiting one.
+            Shape (n,): tokens that each has emitted; 0 for a waiting one.
         look_ahead : int
             ``H >= 1``.
 
@@ -162,21 +164,21 @@ class Predictor(Protocol):
             Shape (n,), each in ``1..H+1``: ``y <= H`` means "active for h < y", and ``H+1``
             means "beyond the window", active for every h = 0..H. BalanceRoute keeps a request
             while ``h < ŷ`` (eq. 7), so an expected length ``ŷ`` is rounded up. Integers outside
-            are cut to this range, 0 to 1 and more than ``H+1`` to it; less than 0 is refused.
+            ``1..H+1`` are clipped to this range; negative ones are rejected.
         """
         ...
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
         """Learn from requests that have just finished: their output lengths [tokens].
 
-        A predictor that learns nothing may leave it out.
+        Optional: a predictor that learns nothing needs no such method.
         """
         ...
 
 
 @dataclass(frozen=True)
 class PredictionTask:
-    """What a predictor is made from.
+    """The data from which a predictor is made.
 
     Parameters
     ----------
@@ -185,14 +187,15 @@ class PredictionTask:
     seed : int
         Seed of the run, for predictors that draw.
     history : Workload, optional
-        Requests of the past with their outputs, to learn from; None if there are none.
+        Past requests with their output lengths, to learn from; None if there are none.
     options : object
-        What follows the predictor's name: a dataclass as `PredictorSpec.options`, if it has one.
+        Options given after the predictor's name: an instance of the dataclass of
+        `PredictorSpec.options`, if it has one.
     output_tokens : IntArray, optional
-        Shape (n,): the true lengths; None for all but the oracles.
+        Shape (n,): the true output lengths, given to oracles only; else None.
     prompt_keys : IntArray, optional
-        Shape (n,): equal prompts have equal keys, those of the history's included; None if the
-        trace does not tell, or the history is of another.
+        Shape (n,): keys of the prompts, equal for equal prompts, also across the history; None if
+        the trace has no keys or the history is from another trace.
     """
 
     prompt_tokens: IntArray
@@ -204,42 +207,43 @@ class PredictionTask:
 
 
 class LengthSource(StrEnum):
-    """Where the lengths of projections come from."""
+    """Source of the output lengths used in projections."""
 
-    #: Nothing ends within the window.
+    #: No length is known: no request ends within the window.
     UNKNOWN = "unknown"
-    #: The true ones.
+    #: The true lengths.
     KNOWN = "known"
-    #: The predictor is asked, in Python or as machine code: it has a method ``compiled`` from the
-    #: look-ahead to a `bfio.decode.machine.endings.Prediction`, or to None if there is none.
+    #: The predictor is asked, in Python or as machine code. It has a method ``compiled`` that
+    #: takes the look-ahead and returns a `bfio.decode.machine.endings.Prediction`, or None if
+    #: there is none.
     COMPILED = "compiled"
-    #: The predictor is asked, in Python.
+    #: The predictor is asked, in Python only.
     ASKED = "asked"
 
 
 @dataclass(frozen=True)
 class PredictorSpec:
-    """What the registry knows about one predictor.
+    """Registry entry of a predictor.
 
     Parameters
     ----------
     name : str
         Name on the command line.
     build : callable
-        Makes a fresh `Predictor` or `bfio.decode.predictor.Estimator`, for one run.
+        Makes a new `Predictor` or `bfio.decode.predictor.Estimator` for one run.
     knows_future : bool
-        Whether it is told the true lengths beforehand, as an oracle is.
+        Whether it gets the true lengths in advance, as an oracle does.
     lengths : LengthSource
-        How the engine may project without asking it.
+        How the engine gets the lengths for its projections.
     draws : bool
-        Whether it may draw from the seed of the run.
+        Whether it may draw random numbers with the seed of the run.
     options : object
-        A dataclass of what may follow the name as ``key=value``, with the values that hold if
-        nothing does (`bfio.common.options.option`).
+        An instance of a dataclass: the options that may follow the name as ``key=value``, with
+        their default values (`bfio.common.options.option`).
     needs : str
-        A module without which it cannot be built, of a package that is an extra.
+        Optional module that it needs, from an extra of this package; "" for none.
     shorthand : str
-        The option that a value without ``key=`` is for, if there is one.
+        Option that a value without ``key=`` sets; "" for none.
     """
 
     name: str
@@ -253,21 +257,21 @@ class PredictorSpec:
 
 
 class CheckedPredictor:
-    """A predictor whose answers are checked; what it need not have is added.
+    """A predictor with checked answers and with defaults for optional attributes.
 
-    Of one that has both methods, runs ask for steps and evaluations for estimates.
+    If a predictor has both methods, runs call ``remaining`` and evaluations call ``estimate``.
 
     Parameters
     ----------
     predictor : Predictor or Estimator
-        Any; ``name``, ``refresh`` and ``finished`` may be missing.
+        Any predictor; ``name``, ``refresh`` and ``finished`` are optional.
     name : str
-        What it is called if it has no name of its own; by default as its class.
+        Name if the predictor has none; by default that of its class.
 
     Raises
     ------
     InputError
-        If it is no predictor.
+        If the object is not a predictor.
     """
 
     def __init__(self, predictor: object, name: str = "") -> None:
@@ -280,18 +284,19 @@ class CheckedPredictor:
         if not hasattr(predictor, "remaining") and not hasattr(predictor, "estimate"):
             what = f"a {type(predictor).__name__} has no method remaining or estimate"
             raise InputError(self.where, what, f"write {_FORMS['remaining']}")
-        #: ``q``: tokens after which it is asked about a request again.
+        #: ``q``: number of tokens after which it is asked about a request again.
         self.refresh = integer(
             getattr(predictor, "refresh", 1), f"{self.where}: refresh", minimum=1
         )
-        #: Whether "beyond the window" comes closer with each token as well, see `Refresh`.
+        #: Whether a prediction "beyond the window" also decreases with each token, see `Refresh`.
         self.counts_down = bool(getattr(predictor, "counts_down", False))
         self._predictor: Any = predictor
 
     def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
-        """Return what it says, cut to ``1..H+1``; shape (n,).
+        """Return the predicted steps, clipped to ``1..H+1``; shape (n,).
 
-        Refused is what raises anything, returns no integers >= 0 of that shape, or no estimates.
+        Raises InputError if the predictor raises any error, or does not return integers >= 0 of
+        that shape or valid estimates.
         """
         if len(requests) == 0:
             return requests
@@ -307,12 +312,12 @@ class CheckedPredictor:
         if (least := predicted.min()) < 0:
             what = f"{least} remaining steps"
             raise InputError(self.where, what, "return 1 or more: a running request has a step")
-        # The coming step is certain (remaining >= 1), whatever a learned predictor says.
+        # The next step is certain (remaining >= 1), whatever a learned predictor returns.
         clipped: IntArray = np.maximum(np.minimum(predicted, look_ahead + 1), 1).astype(np.int64)
         return clipped
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
-        """Return both stages; of a predictor that states steps alone, those are certain."""
+        """Return both stages; steps of a predictor without estimates count as certain."""
         if not hasattr(self._predictor, "estimate"):
             steps = self.remaining(requests, ages, look_ahead).astype(np.float64)
             return Estimates((steps <= look_ahead).astype(np.float64), steps)
@@ -321,12 +326,12 @@ class CheckedPredictor:
         return checked_estimates(answer, len(requests), look_ahead, self.where)
 
     def compiled(self, look_ahead: int) -> Prediction | None:
-        """Return the same predictor for compiled runs, if there is one for this look-ahead."""
+        """Return the compiled form of the predictor; None if this look-ahead has none."""
         prediction: Prediction | None = self._predictor.compiled(look_ahead)
         return prediction
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Let it learn, if it does."""
+        """Pass finished requests to the predictor, if it learns."""
         if (learn := getattr(self._predictor, "finished", None)) is not None:
             with self._asked(len(requests)):
                 learn(requests, outputs)

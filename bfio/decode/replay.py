@@ -1,8 +1,8 @@
 """An independent check of a run: replay the record of each request and compare.
 
-Nothing here uses the engine. From when and where each request ran, loads, counts and durations
-are computed anew, and every rule of the model is tested on its own. Here are the rules of the
-plain machine; those of a feature stand in its folder.
+The check does not use the engine. It recomputes loads, counts and durations from the times and
+workers of each request, and tests each rule of the model separately. This module has the rules of
+the basic machine; the rules of a feature are in its folder.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from bfio.decode.run import Run
 from bfio.decode.stints import Cause
 from bfio.workloads.workload import Workload
 
-#: Rules of when requests arrive, start and end, and of loads, counts and times of steps.
+#: Rules on arrival, start and end of requests, and on loads, counts and times of steps.
 RULES = RuleTable()
 
 
@@ -61,7 +61,7 @@ def _reveal_target(replay: Replay) -> int:
     undiscovered = len(replay.workload) - running_total(run.reveal_step, run.steps)
     waiting, target = replay.waiting_before, run.options.pool
     revealed = count(run.reveal_step, run.steps) > 0
-    # Those that were interrupted may wait beside a pool that is full; it reveals nobody then.
+    # Interrupted requests may wait in addition to a full pool; then it reveals no request.
     overfull = (waiting > target) & (revealed | (len(replay.returns) == 0))
     return number(overfull | ((waiting < target) & (undiscovered > 0)))
 
@@ -80,12 +80,12 @@ def _reveal_time(replay: Replay) -> int:
     arrival, reveal = has_come[ids], run.reveal_s[ids]
     idle_from = begin - run.idle_before_s[run.reveal_step[ids]] * (1 + ROUNDING)
     wrong = (reveal < arrival) | (reveal > begin) | (reveal < idle_from - begin * ROUNDING)
-    # Whoever is revealed at step k > 0 had not arrived when step k-1 started.
+    # A request revealed at step k > 0 had not arrived when step k-1 started.
     late = np.flatnonzero(run.reveal_step[ids] > 0)
     before = run.start_s[run.reveal_step[ids][late] - 1]
-    # A place in the pool that is free since that step let it be ready just after its reveal.
+    # With prefill, a pool place freed in that step may make it ready just after its reveal.
     wrong[late] |= (arrival[late] < before) | ((arrival[late] == before) & (run.ready_s is None))
-    # Who is still being prefilled is another rule's matter.
+    # Requests still in prefill are checked by another rule.
     hidden = run.arrival_s[run.reveal_step < 0] if run.ready_s is None else np.zeros(0)
     overdue = hidden <= run.start_s[-1] if run.steps else np.zeros(len(hidden), dtype=np.bool_)
     return number(wrong) + number(overdue)
@@ -104,7 +104,7 @@ def _stints(replay: Replay) -> int:
     same = request[1:] == request[:-1]
     wrong = number(same & (start[1:] < end[:-1]))
     wrong += number(same & np.isin(cause[:-1], (-1, Cause.CANCELLATION)))
-    # Who comes back from the host comes back to where it was.
+    # A request that was swapped out returns to the same worker.
     wrong += number(same & (cause[:-1] == Cause.SWAP) & (worker[1:] != worker[:-1]))
     firsts = np.flatnonzero(np.concatenate(([True], ~same))[: len(request)])
     wrong += number(run.start_step[request[firsts]] != start[firsts])
@@ -119,10 +119,10 @@ def _queue_order(replay: Replay) -> int:
     run = replay.run
     if run.options.dispatch is not Dispatch.IMMEDIATE:
         return 0
-    # Who gave up before it started left the queue.
+    # A request cancelled before its start has left the queue.
     bound = np.flatnonzero((run.worker >= 0) & ((run.start_step >= 0) | (run.cancel_step < 0)))
     if len(run.interruptions):
-        # Who was interrupted stands before all others; that it does is the rule "stints".
+        # Interrupted requests go first; the rule "stints" checks them.
         bound = np.setdiff1d(bound, run.interruptions[:, 0])
     order = bound[np.lexsort((bound, run.bound_step[bound], run.worker[bound]))]
     start = np.where(run.start_step[order] < 0, run.steps, run.start_step[order])
@@ -197,8 +197,7 @@ def _work(replay: Replay) -> int:
     if not run.is_drained:
         return 0
     if len(run.interruptions) or (run.rests is not None and len(run.rests)):
-        # What a stint weighs depends on where it began, and on when it grew; the rule "loads" has
-        # each of them.
+        # The work of a stint depends on when it began and when it grew; rule "loads" checks it.
         return 0
     expected = sum(
         total_work(run.options.drift, prompt, start, output)
@@ -228,7 +227,7 @@ def _duration(replay: Replay) -> int:
     hole = np.abs(run.start_s - run.idle_before_s - previous_end)
     tolerance = ROUNDING * np.maximum(run.start_s, 1e-300)
     wrong += number((hole > tolerance) | (run.idle_before_s < 0))
-    # Without arrivals there is nothing to wait for but requests on the host, and recoveries.
+    # With a pool, the machine idles only for requests on the host and for recoveries.
     waits = Cause.SWAP in replay.stints.cause or run.options.failures != NO_EVENTS
     if run.options.arrivals is ArrivalMode.POOL and not waits:
         wrong += number(run.idle_before_s != 0)
@@ -236,7 +235,7 @@ def _duration(replay: Replay) -> int:
 
 
 def malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
-    """Count arrays of the wrong shape and indices that no replay could follow."""
+    """Count arrays of wrong shape and indices out of range, with which no replay is possible."""
     n, K, G = len(workload), run.steps, cluster.workers
     requests = (
         run.reveal_step, run.start_step, run.finish_step, run.last_start_step, run.worker,
@@ -259,7 +258,7 @@ def malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     wrong += number(~np.isin(cause, list(Cause)))
     wrong += number((run.last_start_step < run.start_step) | (run.last_start_step >= K))
     wrong += number((run.worker < -1) | (run.worker >= G))
-    # Who was interrupted and waits again may be bound to none.
+    # An interrupted request that waits again may be bound to no worker.
     nowhere = (run.start_step >= 0) & (run.worker < 0)
     wrong += number(~np.isin(np.flatnonzero(nowhere), who))
     wrong += number((run.cancel_step < -1) | (run.cancel_step > K))
@@ -270,22 +269,22 @@ def malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
 
 
 def run_violations(run: Run, workload: Workload, cluster: Cluster) -> dict[str, int]:
-    """Return the rules that a run breaks, with how often each.
+    """Return the rules that a run violates, with the number of violations of each.
 
     Parameters
     ----------
     run : Run
         The record to check.
     workload : Workload
-        The requests it claims to have served.
+        The requests of the run.
     cluster : Cluster
-        The machine it claims to have run on.
+        The machine of the run.
 
     Returns
     -------
     dict
-        Empty if the run is right. Keys are rule names (see ``docs/engine.md``); values count the
-        requests, steps or cells at fault, or give the tokens missing for sums.
+        Empty if the run is valid. Keys are rule names (see ``docs/engine.md``). Values count the
+        requests, steps or cells in violation; for sums they are the difference in tokens.
     """
     if wrong := malformed(run, workload, cluster):
         return {"shape": wrong}
@@ -295,7 +294,7 @@ def run_violations(run: Run, workload: Workload, cluster: Cluster) -> dict[str, 
 
 
 def rules() -> dict[str, str]:
-    """Return what each rule checks, by name."""
+    """Return a description of what each rule checks, by name."""
     return {name: (rule.__doc__ or "").splitlines()[0] for name, rule in _every_rule().items()}
 
 

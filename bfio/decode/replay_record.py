@@ -1,4 +1,4 @@
-"""A run beside what it should have been."""
+"""The record of a run, with the quantities that a replay computes from it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ def total_work(drift: Drift, prompt: int, start: int, output: int) -> int:
 
 @dataclass(frozen=True)
 class Replay:
-    """A run beside what it should have been."""
+    """The record of a run, with the quantities that a replay computes from it."""
 
     run: Run  #: The record to check.
-    workload: Workload  #: The requests it claims to have served.
-    cluster: Cluster  #: The machine it claims to have run on.
+    workload: Workload  #: The requests of the run.
+    cluster: Cluster  #: The machine of the run.
 
     @cached_property
     def started(self) -> IntArray:
@@ -41,7 +41,7 @@ class Replay:
 
     @cached_property
     def steps_run(self) -> IntArray:
-        """Steps each started request has run, whether or not it finished."""
+        """Number of steps that each started request has run, finished or not."""
         steps = np.zeros(self.run.num_requests, dtype=np.int64)
         stints = self.stints
         np.add.at(steps, stints.request, stints.end - stints.start - stints.rested)
@@ -49,17 +49,17 @@ class Replay:
 
     @cached_property
     def stints(self) -> Stints:
-        """When and where each request ran."""
+        """The intervals in which each request had a slot, and where."""
         return stints(self.run)
 
     @cached_property
     def trajectory(self) -> tuple[IntArray, IntArray]:
-        """Loads and requests that run, each of shape (K, G), from the request records alone."""
+        """Loads and numbers of running requests, each (K, G), computed from request records."""
         return self._trajectories[0]
 
     @cached_property
     def held(self) -> tuple[IntArray, IntArray]:
-        """Loads and requests that workers hold, at rest or running, each of shape (K, G)."""
+        """Loads and numbers of requests on workers, resting or running, each of shape (K, G)."""
         return self._trajectories[1]
 
     @cached_property
@@ -83,15 +83,15 @@ class Replay:
                 runs[worker, first:end] -= 1
         if self.batches:
             chunks = chunks_of(self.run)
-            # A chunk reads what was computed of its prompt before.
+            # A chunk reads the part of its prompt computed before it.
             running += on_workers(self.run, self.cluster, chunks, chunks.before).T
         return (running.T, runs.T), (loads.T, count.T)
 
     def _equal_growth(self, gain: int) -> tuple[IntArray, IntArray]:
-        """Return loads and requests that run where each gains as much at every step.
+        """Return loads and numbers of running requests if each gains ``gain`` tokens per step.
 
-        A request that weighs p at step s weighs p - gain·s + gain·k at step k: the sums of the
-        first terms over those that run, and how many these are, change at starts and ends alone.
+        A request with load p at step s has load p - gain·s + gain·k at step k. The sum of ``p -
+        gain·s`` over running requests, and their number, change only at starts and ends.
         """
         stints, shape = self.stints, (self.run.steps + 1, self.cluster.workers)
         emitted = stints.emitted - (stints.end - stints.start)
@@ -119,7 +119,7 @@ class Replay:
 
     @cached_property
     def rests_of_stints(self) -> list[list[tuple[int, int]]]:
-        """First step and end of each rest of each stint, in order of time."""
+        """First step and end of each rest, by stint, in order of time."""
         stints, rests = self.stints, self.run.rests
         found: list[list[tuple[int, int]]] = [[] for _ in stints.request]
         if rests is not None and found:
@@ -129,7 +129,7 @@ class Replay:
         return found
 
     def walk(self) -> Iterator[tuple[int, int, int, int, IntArray]]:
-        """Yield request, worker, first step, end and loads of each stint, as they are noted."""
+        """Yield request, worker, first step, end and loads of each stint, in their order."""
         drift, before = self.run.options.drift, -1
         load = emitted = 0
         for (request, worker, start, end, _, rested), rests in zip(
@@ -140,7 +140,7 @@ class Replay:
             if request != before:
                 before, load, emitted = request, int(self.workload.prompt_tokens[request]), 0
             steps = end - start
-            # One more than it runs: what it would weigh at the next step it brings along.
+            # One step more than the stint: the load with which the next stint would begin.
             loads = profile(drift, load, start, steps + 1, emitted)
             if rested:
                 loads = profile_with_rests(drift, load, start, steps + 1, emitted, rests)
@@ -154,7 +154,7 @@ class Replay:
 
     @cached_property
     def waiting_before(self) -> IntArray:
-        """Requests waiting at each step after the reveal and before admission, shape (K,)."""
+        """Requests waiting at each step after reveal and before admission, shape (K,)."""
         starts, steps = self.admissions, self.run.steps
         waits = running_total(self.run.reveal_step, steps) + running_total(self.returns, steps)
         gone = self.run.cancel_step[cancelled_while_waiting(self.run, self.stints)]
@@ -166,7 +166,7 @@ class Replay:
 
     @cached_property
     def outages(self) -> list[tuple[int, int, bool]]:
-        """First step that sees each failure or recovery, its worker, whether it recovers."""
+        """First step after each failure or recovery, its worker, and whether it is a recovery."""
         run = self.run
         schedule = failures_of(run.options.failures, self.cluster.workers, run.options.seed)
         first = np.searchsorted(run.start_s, schedule.time_s)
@@ -180,17 +180,17 @@ class Replay:
 
     @cached_property
     def cancellations(self) -> Cancellations:
-        """When clients give up."""
+        """The cancellations of the run."""
         run = self.run
         arrival_s = np.zeros(run.num_requests) if run.arrival_s is None else run.arrival_s
         return cancellations_of(run.options.cancellations, arrival_s, run.options.seed)
 
     @cached_property
     def returns(self) -> IntArray:
-        """Steps at which a request that was interrupted waits again, one entry for each."""
+        """Steps at which an interrupted request waits again, one entry per event."""
         return self.stints.end[self.stints.waits_again]
 
     @cached_property
     def admissions(self) -> IntArray:
-        """Steps at which a request starts that waited, one entry for each."""
+        """Steps at which a waiting request starts, one entry per start."""
         return self.stints.start[self.stints.was_waiting]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: Columns of frames: of a step, and of a request.
+#: Columns of data frames of steps and of requests.
 _STEP_COLUMNS = (
     "start_s", "duration_s", "idle_before_s", "max_load", "min_load", "total_load", "active",
     "waiting", "admitted",
@@ -33,8 +33,8 @@ _REQUEST_COLUMNS = (
 class Run:
     """One simulated run of K steps over n requests on G workers.
 
-    Loads are measured after admission and before growth. Where something did not happen, integer
-    fields hold -1 and times hold NaN.
+    Loads are measured after admission and before growth. For events that did not happen, integer
+    fields are -1 and times are NaN.
 
     Parameters
     ----------
@@ -43,77 +43,81 @@ class Run:
     cluster : Cluster
         The machine.
     options : RunOptions
-        How the run was made.
+        Options of the run.
     start_s, duration_s : FloatArray
         Shape (K,): when each step starts and how long it lasts [s].
     idle_before_s : FloatArray
-        Shape (K,): time without any work just before each step (timed arrivals) [s].
+        Shape (K,): idle time of the whole machine just before each step (timed arrivals) [s].
     max_load, min_load, total_load : IntArray
-        Shape (K,): largest, least and total load of the workers [tokens].
+        Shape (K,): largest, smallest and total load of the workers [tokens].
     active : IntArray
         Shape (K,): requests decoded, equal to the tokens emitted. With token budgets it may be 0.
     waiting : IntArray
         Shape (K,): requests revealed but not started, after admission.
     admitted : IntArray
-        Shape (K,): requests that start.
+        Shape (K,): requests started.
     loads, running : IntArray or None
-        Shape (K, G): load [tokens] and requests of each worker; None if not kept.
+        Shape (K, G): load [tokens] and number of requests of each worker; None if not kept.
     reveal_step, start_step, finish_step : IntArray
         Shape (n,): step at which each request is revealed, first decoded, last decoded.
     last_start_step : IntArray
-        Shape (n,): step at which it last started; the first unless it was interrupted.
+        Shape (n,): step of its last start; the first start unless it was interrupted.
     worker : IntArray
-        Shape (n,): worker it is bound to, the last of several.
+        Shape (n,): worker that it is bound to; the last one if there were several.
     bound_step : IntArray
-        Shape (n,): step at which the policy sent it there: with pooled dispatch it starts then.
+        Shape (n,): step at which the policy bound it to that worker; with pooled dispatch and
+        without delay it starts then.
     prompt_tokens, emitted_tokens : IntArray
-        Shape (n,): its prompt, and what it has emitted [tokens].
+        Shape (n,): its prompt, and the output tokens that it has emitted [tokens].
     interruptions : IntArray
-        Shape (m, 5), in order of time: request, worker, step at which it had started there, first
-        step at which it does not run any more, and why (`bfio.decode.stints`).
+        Shape (m, 5), in order of time: request, worker, step of its start there, first step at
+        which it no longer runs, and the cause (`bfio.decode.stints`).
     cancel_step : IntArray
-        Shape (n,): step before which its client gave up; ``K`` if that was after the last one.
+        Shape (n,): step before which its client cancelled it; ``K`` if after the last step.
     reveal_s : FloatArray
         Shape (n,): when it is revealed [s].
     arrival_s : FloatArray or None
         Shape (n,): when it arrives [s], with timed arrivals.
     balanced_s : FloatArray or None
-        Shape (K,): how long each step would last were all workers busy as long as the mean [s];
-        None where they are equally fast.
+        Shape (K,): duration of each step if all workers were busy for the mean busy time [s]; None
+        if all workers have the same speed.
     prefix_hit_tokens : IntArray or None
-        Shape (K,): what those that start at each step find of their prompts in the prefix caches
-        of their workers [tokens]; None where nothing is kept.
+        Shape (K,): prompt tokens of the requests started at each step that were in the prefix
+        cache of their worker [tokens]; None without prefix caches.
     ready_s, held_s : FloatArray or None
-        Shape (n,), with a prefill tier (`bfio.decode.features.prefill`): when each became ready,
-        the last time, and for how long prefill workers held it because the pool was full [s].
+        Shape (n,), with a prefill tier (`bfio.decode.features.prefill`): time at which each
+        request last became ready, and time for which its prefill worker held it because the pool
+        was full [s].
     expiries : IntArray or None
-        Shape (m, 3), likewise, in order of time: request, step at which it was revealed, and step
-        before which it lost its cache in the pool.
+        Shape (m, 3), with a prefill tier, in order of time: request, step at which it was
+        revealed, and step before which it lost its cache in the pool.
     refused : IntArray or None
-        Shape (K,), with telemetry: decisions of each step that found no memory.
+        Shape (K,), with telemetry: decisions of each step refused for lack of memory.
     rests : IntArray or None
-        Shape (m, 3), of a policy that pauses (`bfio.decode.features.pausing`), in order of time:
-        request, first step at which it rested, and first after that; None of any other. Loads and
-        counts of steps leave out who rests. With token budgets too: steps at which a request had
-        a slot and emitted nothing, as its prompt was not computed or the batch had nothing of it.
+        Shape (m, 3), for a policy that pauses (`bfio.decode.features.pausing`), in order of time:
+        request, first step of its rest, and first step after it; None for other policies. Loads
+        and counts of steps exclude resting requests. With token budgets a rest is also a step at
+        which a request has a slot but emits nothing, because its prompt is not computed or the
+        batch has no token for it.
     max_pauses : int or None
-        Likewise: most steps in a row that one was to rest; None with token budgets.
+        For a policy that pauses: largest number of consecutive steps that a request may rest; None
+        with token budgets.
     chunks : IntArray or None
         Shape (m, 3), with token budgets (`bfio.decode.features.batching`), in order of time: step,
-        request, and tokens of its prompt that were computed then; None without. Loads of steps
-        count what of these prompts was computed before.
+        request, and number of its prompt tokens computed in this step; None without. Loads of a
+        step count the prompt tokens computed before it.
     measured : MeasuredPart, optional
-        Which of its steps and requests are measured; `bfio.simulate` says it.
+        The steps and requests of the run that are measured; set by `bfio.simulate`.
     statistics : mapping
-        What the policy says of itself.
+        Statistics that the policy reports.
     policy_options, predictor_options : mapping
-        Options of the policy and of a named predictor, with the values in force; None for one
-        that varies within the run, such as ``beta`` of `br-0`. Of a policy of one's own:
-        the look-ahead steps that it was shown.
+        Options in force of the policy and of a named predictor; None for an option that varies
+        within the run, such as ``beta`` of `br-0`. For a user's policy: the number of look-ahead
+        steps that it sees.
     engine : str
-        Which engine ran it, ``"compiled"`` or ``"reference"``.
+        Engine of the run, ``"compiled"`` or ``"reference"``.
     wall_s, decide_s : float
-        Wall-clock time of the whole simulation, and the part of it spent in the policy [s].
+        Wall-clock time of the simulation, and the part of it spent in the policy [s].
     """
 
     policy: str
@@ -170,7 +174,7 @@ class Run:
         Parameters
         ----------
         of : {"steps", "requests"}
-            A line per step, or per request (-1 and NaN where something did not happen).
+            One row per step, or per request (-1 and NaN for events that did not happen).
 
         Raises
         ------
@@ -201,7 +205,7 @@ class Run:
         return run_figure(self)
 
     def _repr_html_(self) -> str:
-        """Return what the run was, for notebooks; `describe_run` has all metrics."""
+        """Return a summary of the run for notebooks; `describe_run` has all metrics."""
         rows = [
             ("machine", f"{self.cluster.shape} (workers x slots)"),
             ("steps", f"{self.steps:,}"),
@@ -238,17 +242,17 @@ class Run:
 
     @property
     def measured_steps(self) -> IntArray | None:
-        """Indices of the steps that are measured; None if the run has no such part."""
+        """Indices of the measured steps; None if the run has no measured part."""
         return None if self.measured is None else self.measured.steps(self)
 
     @property
     def cancelled(self) -> int:
-        """Requests whose client gave up before they were done."""
+        """Number of requests cancelled by their client before they finished."""
         return int(np.count_nonzero(self.cancel_step >= 0))
 
     @property
     def partial(self) -> int:
-        """Requests that started but did not finish, cancelled ones too."""
+        """Number of requests that started but did not finish, cancelled ones included."""
         return int(np.count_nonzero(self.start_step >= 0)) - self.completed
 
     @property
@@ -262,7 +266,7 @@ class Run:
         return exact_sum(self.active)
 
     def resting(self) -> IntArray:
-        """How many requests rest at each step, shape (K,)."""
+        """Return the number of requests that rest at each step, shape (K,)."""
         change = np.zeros(self.steps + 1, dtype=np.int64)
         if self.rests is not None:
             np.add.at(change, self.rests[:, 1], 1)
@@ -271,9 +275,9 @@ class Run:
         return resting
 
     def first_token_step(self) -> IntArray:
-        """At which step each request emits its first token, shape (n,); ``K`` if it does not.
+        """Return the step of each request's first token, shape (n,); ``K`` if it emits none.
 
-        The one at which it starts, or the end of a rest that begins there; -1 if it never starts.
+        It is the step of its start, or the end of a rest that begins there; -1 if it never starts.
         """
         steps = self.start_step.copy()
         if self.rests is not None:
@@ -283,10 +287,10 @@ class Run:
         return steps
 
     def decode_step(self) -> IntArray:
-        """From which step on each request may be decoded, shape (n,); ``K`` if from none.
+        """Return the first step at which each request may be decoded, shape (n,); ``K`` if none.
 
-        The one at which it starts, with token budgets the one after its prompt is computed; -1 if
-        it never starts.
+        It is the step of its start; with token budgets, the step after its prompt is computed; -1
+        if it never starts.
         """
         steps = self.start_step.copy()
         if self.chunks is not None:
@@ -298,7 +302,7 @@ class Run:
         return steps
 
     def batch_tokens(self) -> IntArray | None:
-        """How many tokens the batch of each worker has at each step, shape (K, G).
+        """Return the number of tokens in each worker's batch at each step, shape (K, G).
 
         None without token budgets, or if the run was made with ``keep_trajectory=False``.
         """
@@ -312,7 +316,7 @@ class Run:
     def idle_fractions(self) -> FloatArray:
         """``1 - mean load / max load`` of each step, shape (K,).
 
-        With token budgets a step may begin prompts and do nothing else: no load is no imbalance.
+        With token budgets, a step may compute prompts only; it has no load and counts as balanced.
         """
         largest = self.cluster.workers * np.maximum(self.max_load, 1)
         idle: FloatArray = self.imbalance / largest
@@ -325,31 +329,31 @@ class Run:
     def steady_mask(self, warm_up: int = 0) -> BoolArray | None:
         """Return which steps are steady, shape (K,), or None if no step is.
 
-        Steady steps are those with requests still waiting after admission, from the first such
-        step at which every slot is full (where memory is limited: the first at which one waits),
-        to the step at which the last request of the workload is revealed (to the end if the run
-        ended before that). A run whose requests are all revealed at once has none. Where decisions
-        take effect later, a slot that one of them holds is full, and whom it is held for does not
-        wait.
+        Steps are steady if requests still wait after admission. Steady steps begin at the first
+        such step at which every slot is full (or, if memory is limited, at the first step with a
+        waiting request). They end at the step at which the last request of the workload is
+        revealed (or at the end of a shorter run). A run whose requests are all revealed at once
+        has none. With a delay, a slot held for a decision that takes effect later counts as full,
+        and its request does not count as waiting.
 
         Parameters
         ----------
         warm_up : int
-            Steps at the beginning that do not count. A run starts empty, and how well its first
-            requests were placed shows for as long as they live.
+            Steps at the beginning to leave out. A run starts empty, and the placement of its first
+            requests has an effect for as long as they run.
 
         Notes
         -----
-        Once the last request is revealed nothing refills the pool, and a policy that chooses among
-        waiting requests is left with those it has passed over so far, the largest or the smallest.
-        With a pool that is large beside the slots these steps would dominate the means.
+        After the last request is revealed, nothing refills the pool. A policy that chooses among
+        waiting requests is then left with those that it passed over, the largest or the smallest.
+        With a large pool and few slots, these steps would dominate the means.
         """
         held = self._held_slots()
         waits = self.waiting > held
-        # Who rests keeps its slot.
+        # A resting request keeps its slot.
         is_full = self.active + self.resting() + held == self.cluster.total_slots
         if self.cluster.memory is not None:
-            # Memory may keep slots empty for ever; who waits does so because nothing has room.
+            # Limited memory may keep slots empty; a request then waits because no memory is free.
             is_full[:] = True
         full = np.flatnonzero(waits & is_full)
         if len(full) == 0:
@@ -362,9 +366,9 @@ class Run:
         return steady if steady.any() else None
 
     def _held_slots(self) -> IntArray:
-        """Return how many slots are held for decisions that take effect later, shape (K,).
+        """Return the number of slots held for decisions that take effect later, shape (K,).
 
-        With immediate dispatch who is bound stands in a queue, and holds none.
+        With immediate dispatch, bound requests stand in a queue and hold no slot.
         """
         change = np.zeros(self.steps + 1, dtype=np.int64)
         if self.options.delay > 0 and self.options.dispatch is Dispatch.POOLED:

@@ -1,4 +1,4 @@
-"""Some steps of a run and the requests that belong to them: what metrics are functions of."""
+"""Some steps of a run and the requests that belong to them, on which metrics are computed."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,7 +37,7 @@ class RunPart:
 
     @cached_property
     def started(self) -> IntArray:
-        """Those of the requests that started."""
+        """The requests of the part that started."""
         if self.requests is not None:
             return self.requests[self.run.start_step[self.requests] >= 0]
         member = np.zeros(self.run.steps, dtype=np.bool_)
@@ -48,18 +48,18 @@ class RunPart:
 
     @cached_property
     def stints(self) -> Stints:
-        """When and where each request of the run ran."""
+        """The intervals in which each request of the run had a slot, and where."""
         return stints(self.run)
 
     def interrupted_tokens(self, *causes: Cause) -> int:
-        """Sum prompts and what was emitted of requests interrupted at these steps, for a cause."""
+        """Return prompt and emitted tokens of requests interrupted in these steps for a cause."""
         which = np.isin(self.stints.cause, causes) & np.isin(self.stints.end, self.steps)
         prompts = self.run.prompt_tokens[self.stints.request[which]]
         return exact_sum(prompts + self.stints.emitted[which])
 
     @cached_property
     def completed(self) -> IntArray:
-        """Those of them that completed."""
+        """The requests of the part that completed."""
         return self.started[self.run.finish_step[self.started] >= 0]
 
     @cached_property
@@ -78,7 +78,7 @@ class RunPart:
         return balanced
 
     def mean_waiting(self, values: IntArray) -> Average:
-        """Average a value of each request over those left waiting after admission, over steps."""
+        """Average a value of requests left waiting after admission, over requests and steps."""
         run, change = self.run, np.zeros(self.run.steps + 1, dtype=np.int64)
         revealed, stints = np.flatnonzero(run.reveal_step >= 0), self.stints
         np.add.at(change, run.reveal_step[revealed], values[revealed])
@@ -105,7 +105,7 @@ class RunPart:
     def times_per_token(self) -> FloatArray:
         """``(finish - start)/o_i`` of each completed request (BF-IO eq. 9) [s].
 
-        With token budgets from the first step after its prompt is computed.
+        With token budgets, start is the first step after its prompt is computed.
         """
         run, ids = self.run, self.completed
         spent = self._finish_s - run.start_s[run.decode_step()[ids]]
@@ -113,12 +113,12 @@ class RunPart:
 
     @cached_property
     def awake_times_per_token(self) -> FloatArray | None:
-        """The same without the time at rest; None of runs in which nobody may rest [s]."""
+        """Times per token without the time at rest [s]; None for runs without rests."""
         run, ids = self.run, self.completed
         if run.rests is None:
             return None
         who, first, end = run.rests.T
-        # While its prompt is computed a request rests, too, which is no part of its times.
+        # A request also counts as resting during its prefill, which its times leave out anyway.
         first = np.maximum(first, run.decode_step()[who])
         lasts = first < end
         who, first, end = who[lasts], first[lasts], end[lasts]
@@ -139,9 +139,9 @@ class RunPart:
         return run.end_s()[run.first_token_step()[ids]] - self._origin_s
 
     def lost_share(self, own_s: FloatArray) -> float | None:
-        """Return the share of worker time that workers would wait for the slowest of them.
+        """Return the share of worker time that workers would wait for the slowest one.
 
-        ``own_s`` is how long each worker would take at its own pace, shape (K, G) [s].
+        ``own_s`` is the time that each worker would need in a step, shape (K, G) [s].
         """
         run = self.run
         whole = float(run.duration_s[self.steps].sum())
@@ -157,7 +157,7 @@ class RunPart:
 
     @cached_property
     def met(self) -> BoolArray | None:
-        """Which completed requests met the service level; None if the run states none."""
+        """Whether each completed request met the latency limits; None if the run has no limits."""
         limits = self.run.options.slo
         return None if limits is None else limits.met(self.first_tokens, self.times_per_token)
 

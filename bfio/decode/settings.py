@@ -1,4 +1,4 @@
-"""What a table or plot of runs is about, in one line, and what its reader might not expect."""
+"""The line of settings and the remarks that go with a table or plot of runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -22,14 +22,14 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 
-#: Where a solve stops: options of policies, and what these say of themselves.
+#: Limits of a solve: options of policies, also recorded in their statistics.
 LIMITS = ("work_limit", "time_limit")
-#: Share of rows out of order from which on a column of arrivals is doubted.
+#: From this share of rows out of order on, the arrival times of a trace are questioned.
 _DISORDER = 0.2
-#: A measured part whose mean load differs by this share between its first and its last fifth is
-#: called not stationary.
+#: A measured part is called not stationary if its mean load differs by more than this share
+#: between its first and its last fifth.
 _MOST_DRIFT, _FIFTHS = 0.2, 5
-#: A policy as it was named, and its options with the values in force (`Run.policy_options`).
+#: A policy as it was named, and its options in force (`Run.policy_options`).
 NamedPolicy: TypeAlias = tuple[str, Mapping[str, object]]
 
 
@@ -40,9 +40,9 @@ def setting_parts(
     policies: Sequence[NamedPolicy] = (),
     energy: EnergyModel | None = None,
 ) -> dict[str, str]:
-    """Return the parts of `settings` by what they are about, but for the version.
+    """Return the parts of `settings` by subject, without the version.
 
-    Two runs that differ in an option differ in a part. ``requests`` is that of `requests_used`.
+    Runs that differ in an option differ in a part. ``requests`` is the text of `requests_used`.
     """
     first = options[0]
     alone = len(look_aheads(policies)) == 1
@@ -69,9 +69,9 @@ def setting_parts(
 
 
 def policy_parts(policies: Sequence[NamedPolicy], besides: Sequence[str] = ()) -> dict[str, str]:
-    """Return a part for each option that has not its usual value for some policy.
+    """Return a part for each option that has another value than its default under some policy.
 
-    ``besides`` are options that something else tells.
+    ``besides`` are options to leave out, because another part shows them.
     """
     parts = {}
     for name, tables in all_options().items():
@@ -86,12 +86,12 @@ def policy_parts(policies: Sequence[NamedPolicy], besides: Sequence[str] = ()) -
 
 
 def look_aheads(policies: Sequence[NamedPolicy]) -> list[int]:
-    """Return the look-aheads of some policies, in ascending order; at least one, be it 0."""
+    """Return the distinct look-aheads of policies in ascending order; [0] if there are none."""
     return sorted({look_ahead(given) for _, given in policies} or {0})
 
 
 def _told(read: Sequence[tuple[str, object]]) -> Iterator[str]:
-    """Yield the values of an option: one that all share, or each with its policies."""
+    """Yield the value of an option if all policies share it, else each value with its policies."""
     texts = [(label, "by default" if value is None else exact(value)) for label, value in read]
     different = dict.fromkeys(text for _, text in texts)
     for text in different:
@@ -100,7 +100,7 @@ def _told(read: Sequence[tuple[str, object]]) -> Iterator[str]:
 
 
 def _step_time(cluster: Cluster) -> str:
-    """Return the constants of a step if they are not the published ones."""
+    """Return the constants of the step time if they are not the published ones."""
     constants = (cluster.step_overhead_s, cluster.token_time_s, cluster.mean_time_s)
     if constants == (STEP_OVERHEAD_S, TOKEN_TIME_S, 0.0):
         return ""
@@ -111,12 +111,12 @@ def _step_time(cluster: Cluster) -> str:
 
 
 def _short(value: float | tuple[float, ...], published: float) -> str:
-    """Return a time or those of each worker, the published one with six digits."""
+    """Return a time or the times of each worker; the published time has six digits."""
     return f"{value:.6g}" if value == published else per_worker_text(value)
 
 
 def energy_part(energy: EnergyModel) -> str:
-    """Return the constants of the power curve that are not the usual ones, by their options."""
+    """Return the constants of the power curve that are not the defaults, by option name."""
     usual = EnergyModel()
     changed = [
         f"{entry.name} {exact(getattr(energy, entry.field))}"
@@ -163,7 +163,7 @@ def _look_ahead(options: RunOptions, policies: Sequence[NamedPolicy]) -> str:
 
 
 def _information(options: RunOptions) -> str:
-    """Return the predictor, and what a policy that looks ahead knows of whose lengths by it."""
+    """Return the predictor, and for which requests the look-ahead window contains lengths."""
     source, name = length_source(options.predictor), predictor_name(options.predictor)
     if source is LengthSource.UNKNOWN and options.window_knows is WindowKnows.ACTIVE:
         return f"predictor {name} (unknown lengths)"
@@ -173,16 +173,16 @@ def _information(options: RunOptions) -> str:
 
 
 def length_source(predictor: str | Predictor) -> LengthSource:
-    """Return where the lengths of a predictor come from."""
+    """Return the source of the lengths that a predictor gives."""
     try:
         return lengths_of(predictor)
     except InputError:
-        # A run keeps the name alone of a predictor that was handed over as an object.
+        # A run keeps only the name of a predictor that was given as an object.
         return LengthSource.ASKED
 
 
 def predictor_name(predictor: str | Predictor) -> str:
-    """Return what a predictor is called."""
+    """Return the name of a predictor."""
     return str(getattr(predictor, "name", predictor))
 
 
@@ -194,7 +194,7 @@ def settings(
     energy: EnergyModel | None = None,
     policies: Sequence[NamedPolicy] = (),
 ) -> str:
-    """Return one line that says what runs on one workload and machine are made of.
+    """Return one line that describes runs on one workload and machine.
 
     Parameters
     ----------
@@ -203,17 +203,17 @@ def settings(
     cluster : Cluster
         The machine.
     options : sequence of RunOptions
-        How each run is made; they differ in their in-flight margin only.
+        Options of each run; they differ in their in-flight margin only.
     limits : sequence of mapping
-        Where solves stop, as ``work_limit`` and ``time_limit``; those without are passed over.
+        Limits of solves, with keys ``work_limit`` and ``time_limit``; mappings without are
+        ignored.
     energy : EnergyModel, optional
-        Constants of energies that the table shows.
+        Constants of the energy metrics in the table.
     policies : sequence of (str, mapping)
-        The policies as they were named, each with its options and the values in force: those who
-        look ahead among them.
+        The policies as they were named, each with its options in force.
     """
     requests, drawn = requests_used(workload), workload.provenance.get("seed")
-    # The seed of a run is not that of its requests; a command has one for both.
+    # The requests may be drawn with another seed than the run; a command has one seed for both.
     if drawn not in (None, options[0].seed):
         requests += f" drawn with seed {drawn}"
     parts = setting_parts(requests, cluster, options, policies, energy)
@@ -226,7 +226,7 @@ def settings(
 
 
 def nobody_asks(options: RunOptions, policies: Sequence[NamedPolicy]) -> bool:
-    """Whether a predictor was given that changes nothing, as nobody looks ahead."""
+    """Whether a predictor was given but has no effect, because no policy looks ahead."""
     return predictor_name(options.predictor) != "none" and not look_aheads(policies)[-1]
 
 
@@ -240,29 +240,29 @@ def _solve_limits(limits: Mapping[str, object]) -> str:
 def by_the_clock(
     who: str, limits: Mapping[str, object], struck: int, solved: int
 ) -> Iterator[str]:
-    """Yield that a wall-clock limit held, if so, and how often it struck.
+    """Yield a sentence on the wall-clock limit of solves, if there is one.
 
-    ``who`` has solved ``solved`` times, and the limit cut ``struck`` of these short.
+    ``who`` solved ``solved`` times, and the limit stopped ``struck`` of these solves.
     """
     seconds = limits.get("time_limit")
     if seconds is None:
         return
     if struck:
         yield (
-            f"{who}: the time limit of {seconds:g} s cut {struck:,} of {solved:,} solves short; "
-            "the numbers may differ from machine to machine. --work-limit stops alike everywhere."
+            f"{who}: the time limit of {seconds:g} s ended {struck:,} of {solved:,} solves early; "
+            "results may differ between machines. With --work-limit they do not."
         )
     else:
         yield (
-            f"{who}: solves were limited by the clock ({seconds:g} s), which struck in none of "
-            f"{solved:,} here; on a slower machine it may, and change numbers."
+            f"{who}: the time limit of {seconds:g} s ended none of {solved:,} solves early; on a "
+            "slower machine it may, and change the results."
         )
 
 
 def unused_arrivals(
     has_arrival_times: bool, options: RunOptions, use: str = "--arrivals timed"
 ) -> Iterator[str]:
-    """Yield that arrival times are not used and what would use them, if that is so."""
+    """Yield a hint if the requests have arrival times that the run does not use."""
     if has_arrival_times and options.arrivals is ArrivalMode.POOL:
         yield (
             "The requests have arrival times, which are not used: a pool refills as requests "
@@ -271,48 +271,48 @@ def unused_arrivals(
 
 
 def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") -> Iterator[str]:
-    """Yield that nothing predicts lengths which the window is to know, if that is so."""
+    """Yield a hint if the window is to know all requests but no predictor gives lengths."""
     waiting = options.window_knows is WindowKnows.ALL
     if waiting and length_source(options.predictor) is LengthSource.UNKNOWN:
         yield (
-            "It changes nothing that the window knows all requests: predictor "
-            f"{predictor_name(options.predictor)} tells no length. {use} does."
+            "The option window_knows=all has no effect: predictor "
+            f"{predictor_name(options.predictor)} gives no lengths. {use} does."
         )
 
 
 def unused_projection(options: RunOptions) -> Iterator[str]:
-    """Yield that loads grow in windows that nobody sees, if nobody looks ahead and that is so."""
+    """Yield a hint if a projection other than the default was given; no policy looks ahead."""
     if options.projection is not RunOptions().projection:
         yield (
-            f"It changes nothing that projected loads are {options.projection}: no policy here "
-            "looks ahead."
+            f"The option projection={options.projection} has no effect: no policy here looks "
+            "ahead."
         )
 
 
 def is_blind(options: RunOptions) -> bool:
-    """Whether windows of a run show at every step what the first one shows."""
+    """Whether all columns of the look-ahead windows of a run are equal to the first one."""
     unknown = length_source(options.predictor) is LengthSource.UNKNOWN
     return unknown and options.projection is Projection.CONSTANT
 
 
 def blind_windows(ends: str = "--predictor", loads: str = "--projection") -> str:
-    """Return that looking ahead shows nothing, and what shows something; see `is_blind`."""
+    """Return a hint that the look-ahead has no effect, and how to change that; see `is_blind`."""
     return (
-        "Who looks ahead sees nothing to come here: no end is predicted "
-        f"({ends} survival or oracle), and loads stay as they are ({loads} growing)."
+        "Look-ahead has no effect here: no ends are predicted "
+        f"({ends} survival or oracle), and projected loads are constant ({loads} growing)."
     )
 
 
 def idle_features(
     names: Sequence[str], workload: Workload, cluster: Cluster, options: RunOptions
 ) -> Iterator[str]:
-    """Yield what was asked of features of the machine and changes nothing; see `idle`."""
+    """Yield the requested features of the machine that have no effect; see `idle`."""
     tells = workload.prompt_blocks is not None or workload.prompt_keys is not None
     yield from idle(names, cluster, options, tells_prompts=tells)
 
 
 def unused_history(past: int, why: str) -> str:
-    """Return that the first requests were set apart in vain; ``why`` begins the sentence."""
+    """Return a hint that the first requests were set apart without use; ``why`` begins it."""
     return f"{why}: the first {past:,} requests are left out of the run all the same."
 
 
@@ -322,27 +322,27 @@ def learns(options: RunOptions) -> bool:
 
 
 def unasked_predictor(options: RunOptions, use: str = f"--{LOOK_AHEAD} H") -> str:
-    """Return that nobody asked the predictor, and who would; see `nobody_asks`."""
+    """Return a hint that the predictor was not asked, and how to use it; see `nobody_asks`."""
     return (
-        f"Nobody asked the predictor {predictor_name(options.predictor)}, as no policy here looks "
-        f"ahead: the numbers are those without it. br-h looks ahead, and bf-io with {use}."
+        f"Predictor {predictor_name(options.predictor)} has no effect, because no policy here "
+        f"looks ahead. br-h looks ahead, and bf-io with {use}."
     )
 
 
 def disordered_arrivals(workload: Workload) -> Iterator[str]:
-    """Yield that many rows of the trace were out of order, if that is so."""
+    """Yield a hint if many rows of the trace were out of order."""
     out_of_order = workload.provenance.get("out_of_order_rows")
     if isinstance(out_of_order, int) and out_of_order > _DISORDER * len(workload):
         yield (
-            f"{out_of_order:,} rows of the trace stood behind a later one and were sorted: look "
-            "whether the column of arrivals holds times."
+            f"{out_of_order:,} rows of the trace were out of order and have been sorted: check "
+            "that the column of arrivals holds times."
         )
 
 
 def unused(
     workload: Workload, first: RunOptions, policies: Sequence[NamedPolicy]
 ) -> Iterator[str]:
-    """Yield what of requests and options changes no run, a sentence each; see `settings`."""
+    """Yield each part of the requests and options that has no effect, a sentence each."""
     yield from unused_arrivals(workload.arrival_times is not None, first)
     yield from disordered_arrivals(workload)
     if workload.history is not None and not learns(first):
@@ -360,9 +360,9 @@ def unused(
 def remarks(
     workload: Workload, runs: Sequence[Run], measured: Sequence[Run] | None = None
 ) -> Iterator[str]:
-    """Yield what a reader of the metrics of these runs might not expect, a sentence each.
+    """Yield remarks that a reader of the metrics of these runs should know, a sentence each.
 
-    A part is ``measured`` of runs on the requests repeated, if they were.
+    ``measured`` are the runs on the repeated requests, if the requests were repeated.
     """
     yield from unused(workload, runs[0].options, [(r.policy, r.policy_options) for r in runs])
     names = [run.policy for run in runs]
@@ -383,7 +383,7 @@ def remarks(
 
 
 def _of_measured_part(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield what is measured, and whether that part is what it is meant to be."""
+    """Yield a description of the measured part, and its shortcomings."""
     part = runs[0].measured
     if part is None:
         return
@@ -413,14 +413,14 @@ def _of_measured_part(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def load_drift(run: Run, steps: IntArray) -> tuple[float, float]:
-    """Return the mean load of a worker over the first and last fifth of some steps [tokens]."""
+    """Return the mean load of a worker over the first and the last fifth of steps [tokens]."""
     loads = run.total_load[steps] / run.cluster.workers
     count = max(1, len(loads) // _FIFTHS)
     return float(loads[:count].mean()), float(loads[-count:].mean())
 
 
 def _not_stationary(found: Sequence[tuple[Run, IntArray]]) -> Iterator[str]:
-    """Yield for which runs the load drifts within the measured part, with the largest drift."""
+    """Yield a remark if the load drifts within the measured part, with the largest drift."""
     drifts = [(run.policy, *load_drift(run, steps)) for run, steps in found]
     changes = [
         (abs(last - first) / first, who, first, last) for who, first, last in drifts if first
@@ -442,5 +442,5 @@ def _percents(shares: Sequence[float]) -> str:
 
 
 def drain_share(run: Run) -> float:
-    """Return the share of a run's steps that come after its last request was revealed."""
+    """Return the share of a run's steps after its last request was revealed."""
     return 1 - (int(run.reveal_step.max(initial=-1)) + 1) / run.steps if run.steps else 0.0

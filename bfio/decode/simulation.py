@@ -1,4 +1,4 @@
-"""Run a policy, by name or as a function, on the decode engine, and describe what came out."""
+"""Run a policy, given by name or as a function, on the decode engine, and describe the run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -43,7 +43,7 @@ from formulations.errors import InputError
 from formulations.keywords import check_kind
 from formulations.problem_data import member
 
-#: Sums of loads below this are floats exactly, so that the compiled mean load is the exact one.
+#: Sums of loads below this are exact as floats, so the compiled mean load equals the exact one.
 EXACT_FLOAT = 2**53
 
 
@@ -73,23 +73,23 @@ def simulate(
     cluster : Cluster, optional
         The machine; by default 16 workers of 72 slots.
     engine : {"auto", "compiled", "reference"}
-        ``compiled`` runs whole runs of built-in policies as machine code, ``reference`` the
-        readable engine; both give the same run. ``auto`` takes the compiled one where there is
-        one, if that saves time (`bfio.common.engine_choice`).
+        ``compiled`` executes the whole run of a built-in policy as machine code; ``reference`` is
+        the readable engine. Both give the same run. ``auto`` takes the compiled engine if it
+        supports the run and saves time (`bfio.common.engine_choice`).
     observers : sequence of Observer
         Called after each step.
     keep_trajectory : bool
-        Keep loads and running requests of every step and worker in the run.
+        Keep the load and the running requests of every worker at every step.
     stop : callable, optional
-        Asked before each step; True ends the run there, as ``steps`` would.
+        Called before each step; the run ends there if it returns True.
     history : Workload, optional
-        Requests of the past, for named predictors that learn; by default the workload's own.
+        Past requests for named predictors that learn; by default those of the workload.
     options : RunOptions, optional
-        How the run is made. Each field may be given as a keyword of its own instead.
+        Options of the run. Each field may also be given as a keyword argument.
     **policy_options
-        Options of the policy, such as ``horizon`` and ``gamma`` of `br-h`; those behind its name
-        go before them. A policy of one's own has ``horizon``, the look-ahead that it is shown if
-        it asks for no longer one.
+        Options of the policy, such as ``horizon`` and ``gamma`` of `br-h`. Options after its name
+        take precedence. A user's policy has the option ``horizon``: the look-ahead that it sees,
+        unless it asks for a longer one.
 
     Returns
     -------
@@ -99,8 +99,8 @@ def simulate(
     Raises
     ------
     InputError
-        If an option is unknown, out of its domain, or read by nothing in the run, the policy
-        answers badly or stalls, or the engine is ``compiled`` and cannot run this.
+        If an option is unknown, invalid or not read in this run, if the policy returns an invalid
+        answer or stalls, or if the engine is ``compiled`` and does not support this run.
     """
     check_arguments(workload, policy, cluster, "simulate(workload, policy, cluster)")
     watching = Watching(observers, keep_trajectory, stop)
@@ -131,7 +131,7 @@ def _run(
     check_together(whole)
     made = policy.make()
     steps, asked = policy.look_ahead(made), with_margin(made, asked)
-    # One from elsewhere may have a look-ahead that is no option.
+    # A policy without a look-ahead option may still set its own look-ahead.
     if policy.is_own or (LOOK_AHEAD not in policy.table and steps > 0):
         in_force[LOOK_AHEAD] = steps
     whole = whole._replace(options=asked, steps=steps, pauses=max_pauses_of(made) is not None)
@@ -160,7 +160,7 @@ def _run(
 
 
 def check_arguments(workload: object, policy: object, cluster: object, form: str) -> None:
-    """Refuse arguments of a run that are of other types; ``form`` is the call as it is meant."""
+    """Check the types of the arguments of a run; ``form`` is the intended call, for messages."""
     check_kind(workload, Workload, "workload", form)
     remedy = "give a name, a function of the state, or an object that is called with it"
     if isinstance(policy, type):
@@ -174,7 +174,7 @@ def check_arguments(workload: object, policy: object, cluster: object, form: str
 def can_compile(
     spec: PolicySpec, predictor: str | Predictor = "none", observers: Sequence[Observer] = ()
 ) -> bool:
-    """Whether there is a kernel for a policy, its predictor and what watches the run."""
+    """Whether the compiled engine supports a policy, its predictor and its observers."""
     return (
         spec.kernel is not None
         and predictors.lengths_of(predictor) is not LengthSource.ASKED
@@ -185,7 +185,7 @@ def can_compile(
 def _run_compiled(
     spec: PolicySpec, task: KernelTask, steps: int, watching: Watching, engine: str
 ) -> Run | None:
-    """Run the compiled engine, or return None if that does not pay or would not be exact."""
+    """Run the compiled engine; return None if that saves no time or would not be exact."""
     from bfio.decode.machine.whole_run import pays, run_compiled
 
     most = check_run(task.workload, task.cluster, task.options, steps)
@@ -207,20 +207,20 @@ def describe_run(
     table: MetricTable[RunPart] = METRICS,
     measured: Run | None = None,
 ) -> dict[str, Any]:
-    """Return the JSON document of a run: every metric, whole and measured, and how it was made.
+    """Return the JSON document of a run: metrics, whole and measured, and all options.
 
     Parameters
     ----------
     run : Run
         The run.
     label : str, optional
-        What its policy is called.
+        Name of the policy in the document.
     energy_model : EnergyModel, optional
         Constants of the energy metrics.
     table : MetricTable
         The metrics.
     measured : Run, optional
-        The run of which a part is measured, if the requests were repeated for it.
+        The run with the measured part, if the requests were repeated.
     """
     measured = measured or run
     repeat = measured.num_requests // max(run.num_requests, 1)
@@ -248,7 +248,7 @@ def describe_run(
 def describe_part(
     run: Run, energy_model: EnergyModel | None, table: MetricTable[RunPart], repeat: int = 1
 ) -> dict[str, Any]:
-    """Return which part of a run is measured, and every metric over it with its interval."""
+    """Return the measured part of a run, and every metric over it with its interval."""
     part, found = run.measured, measured_of(run, energy_model)
     if part is None:
         return {"measured_part": None, "measured": None}
@@ -274,7 +274,7 @@ def proven_share(statistics: Mapping[str, object]) -> float | None:
 
 
 def second_proven_share(statistics: Mapping[str, object]) -> dict[str, float]:
-    """Return the share of solved steps whose second objective was proven too, if there is one."""
+    """Return the share of solved steps with a proven secondary objective, if there is one."""
     proven, solved = statistics.get("second_proven_steps"), statistics.get("steps")
     if not isinstance(proven, int) or not isinstance(solved, int) or solved == 0:
         return {}
@@ -282,7 +282,7 @@ def second_proven_share(statistics: Mapping[str, object]) -> dict[str, float]:
 
 
 def _limits(statistics: Mapping[str, object]) -> dict[str, object]:
-    """Return where the solves of a policy stop, if it solves."""
+    """Return the limits of the solves of a policy, if it solves."""
     return {name: statistics[name] for name in ("work_limit", "time_limit") if name in statistics}
 
 
@@ -294,13 +294,13 @@ def plain_options(
     policy: Mapping[str, object],
     predictor: Mapping[str, object],
 ) -> dict[str, Any]:
-    """Return every option that a run used, as JSON has it.
+    """Return every option of a run in a form for JSON.
 
-    Those of policy and predictor with the values in force, see `Run`.
+    Options of the policy and the predictor have their values in force, see `Run`.
     """
     owners = (cluster, options, energy)
     fixed = {entry.name: getattr(owner, entry.name) for owner in owners for entry in fields(owner)}
-    # Who has no look-ahead sees the step at hand.
+    # A policy without look-ahead sees only the current step: horizon 0.
     named = {n: _plain(value) for n, value in {LOOK_AHEAD: 0, **policy, **fixed}.items()}
     return named | {"predictor_options": {n: _plain(v) for n, v in predictor.items()}}
 

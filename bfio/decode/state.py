@@ -1,4 +1,4 @@
-"""What a policy sees at one decode step."""
+"""The state that a policy sees at one decode step."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ def window_capacity(
     needs: IntArray,
     reserves: bool,
 ) -> IntArray:
-    """Return the most tokens that each worker is to hold at any step of the window, shape (G,).
+    """Return the most tokens that each worker may hold at any step of the window, shape (G,).
 
-    That is its memory, or what it will hold by itself if that is more. On a worker that runs
-    nothing one request may start that fits now, however much it may grow: else it might wait for
-    ever. What exceeds every load is no limit, and stays small enough to be multiplied.
+    This is its memory, or its projected load without new requests if that is more. A worker
+    without requests accepts one request that fits now, however much it grows; otherwise this
+    request might wait forever. The result is capped at an upper bound on all loads, which limits
+    nothing and avoids overflow in products.
 
     Parameters
     ----------
     base, contribution : IntArray
-        Shapes (G, H+1) and (N, H+1): projected loads, and those of the waiting requests [tokens].
+        Shapes (G, H+1) and (N, H+1): projected loads of workers and of waiting requests [tokens].
     loads, running, room : IntArray
         Shape (G,): loads [tokens], requests and free memory [tokens] of the workers.
     needs : IntArray
-        Shape (N,): memory that each waiting request takes [tokens].
+        Shape (N,): memory that each waiting request needs to start [tokens].
     reserves : bool
-        Whether peaks are reserved, so that growth takes no room any more.
+        Whether peaks are reserved, so that growth needs no further memory.
     """
     peaks = np.zeros(len(contribution), dtype=np.int64)
     for i in range(len(contribution)):
@@ -61,18 +62,18 @@ def window_capacity(
 
 
 class ActiveRequests(NamedTuple):
-    """Requests that have a slot before a step, running or at rest, in order of arrival.
+    """Requests that have a slot before a step, running or resting, in order of arrival.
 
     Parameters
     ----------
     request : IntArray
-        Shape (A,): which, as positions in order of arrival.
+        Shape (A,): indices of the requests in order of arrival.
     worker : IntArray
-        Shape (A,): where.
+        Shape (A,): their workers.
     load : IntArray
-        Shape (A,): what each holds, and adds to the step if it runs [tokens].
+        Shape (A,): KV cache of each, which is also its load in the step if it runs [tokens].
     rested : IntArray
-        Shape (A,): steps in a row that each has rested until now; 0 if it ran last.
+        Shape (A,): number of consecutive steps that each has rested; 0 if it ran in the last step.
     """
 
     request: IntArray
@@ -82,7 +83,7 @@ class ActiveRequests(NamedTuple):
 
 
 class Prefixes(Protocol):
-    """What a state knows of the prefixes of its waiting requests."""
+    """Prefix information about the waiting requests of a state."""
 
     @property
     def cached_tokens(self) -> IntArray:
@@ -94,9 +95,10 @@ class Prefixes(Protocol):
 
 @dataclass(frozen=True)
 class DecodeState:
-    """The cluster and the wait pool before admission at one step.
+    """The state of the cluster and the pool before admission at one step.
 
-    G workers, N waiting requests in arrival order, look-ahead steps h = 0..H. Tokens throughout.
+    There are G workers, N waiting requests in order of arrival, and look-ahead steps h = 0..H. All
+    loads and sizes are in tokens.
 
     Parameters
     ----------
@@ -105,70 +107,70 @@ class DecodeState:
     slots : int
         Slots per worker, ``B``.
     loads : IntArray
-        Shape (G,): load of each worker now, without new admissions.
+        Shape (G,): current load of each worker, without new admissions.
     projected_loads : IntArray
         Shape (G, H+1): ``b_g(h)``, predicted loads without new admissions; column 0 is ``loads``.
     free_slots : IntArray
-        Shape (G,): slots that can be filled at this step.
+        Shape (G,): slots that can be filled in this step.
     running : IntArray
         Shape (G,): requests being decoded.
     projected_running : IntArray
-        Shape (G, H+1): how many of those are predicted to run still; column 0 is ``running``.
+        Shape (G, H+1): number of these predicted to be still running; column 0 is ``running``.
     queued : IntArray
         Shape (G,): requests bound to the worker that do not run yet (0 with pooled dispatch).
     queued_tokens : IntArray
-        Shape (G,): prompt tokens of those.
+        Shape (G,): prompt tokens of these.
     sizes : IntArray
-        Shape (N,): prompt tokens ``s_i`` of the waiting requests; of one that was interrupted,
-        its load then.
+        Shape (N,): prompt tokens ``s_i`` of the waiting requests; for an interrupted request, its
+        load at that time.
     ages : IntArray
-        Shape (N,): steps each has waited since it was revealed.
+        Shape (N,): steps that each has waited since it was revealed.
     contributions : IntArray
         Shape (N, H+1): ``v_i(h)``, predicted load of each if admitted now; column 0 is ``sizes``.
     rng : numpy.random.Generator
-        The run's own generator; a policy draws from no other.
+        Random generator of the run; a policy must use no other.
     room : IntArray
-        Shape (G,): memory that requests starting now may take together [tokens]; where memory
-        is not limited, more than any may need. A worker refuses those that find no room: they
-        keep waiting.
+        Shape (G,): memory available for requests that start now [tokens]; without a memory limit,
+        more than any request needs. A worker refuses a request that does not fit; the request
+        keeps waiting.
     needs : IntArray
-        Shape (N,): what each waiting request takes of it: its size, or its peak where that is
-        reserved.
+        Shape (N,): memory that each waiting request needs to start: its size, or its peak if peaks
+        are reserved.
     reserves : bool
-        Whether peaks are reserved, so that growth takes no room any more.
+        Whether peaks are reserved, so that growth needs no further memory.
     token_time : IntArray or None
-        Shape (G,): times per token of the workers, as small integers in their proportion; None
-        if all workers are equally fast.
+        Shape (G,): times per token of the workers as small integers in proportion to each other;
+        None if all workers have the same speed.
     overhead_tokens : IntArray or None
-        Shape (G,): the fixed part of a step of each worker in tokens of its own time, rounded;
-        None likewise.
+        Shape (G,): fixed part of each worker's step, in tokens of its own time, rounded; None if
+        all workers have the same speed.
     prefixes : Prefixes or None
-        What `cached_tokens` and `routing_keys` ask; None where nothing is known.
+        Source of `cached_tokens` and `routing_keys`; None without prefix information.
     binds : bool
-        Whether requests are bound here and now, and start when their worker has room (immediate
-        dispatch); ``free_slots`` then says how many more each worker may be sent.
+        Whether dispatch is immediate: requests are bound now and start when their worker has room.
+        ``free_slots`` is then the number of further requests that each worker accepts.
     bound_loads : IntArray or None
-        Shape (G, H+1): what those that are bound to a worker and do not run would weigh if they
-        all started now and ended beyond the window; None if there are none.
+        Shape (G, H+1): load of the requests that are bound to a worker but not running, if all
+        started now and ended beyond the window; None if there are none.
     endings : callable or None
-        What `remaining` asks; None where nothing is known.
+        Source of `remaining`; None if the ends of requests are unknown.
     holdings : callable or None
-        What `active` asks; None where nothing is known.
+        Source of `active`; None if single requests are unknown.
     step_units : tuple of IntArray or None
-        Each of shape (G,): the fixed part of a step of each worker and its time per token, in
-        whole units of one time, rounded, at the workers' own pace. None where a token takes no
+        Each of shape (G,): fixed part of a step and time per token of each worker, as integers in
+        a common time unit, rounded, without slowdowns by stragglers. None if a token takes no
         time, and for policies that do not pause.
     pending_prefill : IntArray
-        Shape (G,): prompt tokens of the requests of each worker that are not computed yet; 0
-        without token budgets.
+        Shape (G,): prompt tokens not yet computed of the requests of each worker; 0 without token
+        budgets.
 
     Notes
     -----
-    A request that rests (``docs/pausing.md``) is one of those that are active: ``loads`` and
-    ``running`` count what workers hold, and projections let everybody run from now on, as who
-    rests at this step is for the policy to say. Where workers have token budgets
-    (`bfio.decode.features.batching`) prompts count in whole, computed or not, and projections let
-    everybody decode from now on.
+    A resting request (``docs/pausing.md``) is active: ``loads`` and ``running`` include it.
+    Projections assume that all active requests run from now on, since the policy decides at this
+    step which requests rest. With token budgets (`bfio.decode.features.batching`), loads include
+    whole prompts, computed or not, and projections assume that all active requests decode from now
+    on.
     """
 
     step: int
@@ -198,7 +200,7 @@ class DecodeState:
     pending_prefill: IntArray = None  # type: ignore[assignment]  # set below
 
     def __post_init__(self) -> None:
-        """Set what a state without limited memory or token budgets need not name."""
+        """Set the defaults for unlimited memory and no token budgets."""
         if self.room is None:
             object.__setattr__(self, "room", np.full(len(self.loads), NO_LIMIT))
         if self.needs is None:
@@ -223,10 +225,11 @@ class DecodeState:
 
     @property
     def remaining(self) -> IntArray:
-        """What the window tells of those that run: steps left, in ``1..H+1``, in order of arrival.
+        """Known or predicted remaining steps of running requests, in order of arrival.
 
-        Shape (A,); ``H + 1`` says that a request outlives the window. Computed when it is asked
-        for, which must be while deciding; where nothing is known, nobody ends.
+        Shape (A,), in ``1..H+1``; ``H + 1`` means that a request outlives the window. The value is
+        computed on access, which must happen during the decision. If nothing is known, no request
+        ends.
         """
         if self.endings is None:
             return np.full(int(self.running.sum()), self.projected_loads.shape[1])
@@ -234,14 +237,14 @@ class DecodeState:
 
     @property
     def active(self) -> ActiveRequests:
-        """The requests that have a slot, with their workers, loads and rests.
+        """The requests that have a slot, with their workers, loads and consecutive rests.
 
-        Computed when it is asked for, which must be while deciding.
+        The value is computed on access, which must happen during the decision.
 
         Raises
         ------
         InputError
-            Where nothing is known of requests that run, as with telemetry.
+            If single requests are unknown, as with telemetry.
         """
         if self.holdings is None:
             what = "nothing is known of active requests"
@@ -250,23 +253,23 @@ class DecodeState:
 
     @property
     def cached_tokens(self) -> IntArray:
-        """What each worker has cached of each waiting prompt, shape (N, G) [tokens].
+        """Cached tokens of each waiting prompt on each worker, shape (N, G) [tokens].
 
-        Computed when it is first asked for, which must be while deciding; 0 where workers keep no
-        prefixes.
+        The value is computed on access, which must happen during the decision. It is 0 without
+        prefix caches.
         """
         if self.prefixes is None:
             return np.zeros((self.num_waiting, self.num_workers), dtype=np.int64)
         return self.prefixes.cached_tokens
 
     def routing_keys(self, num_blocks: int) -> IntArray:
-        """Return what tells the waiting prompts apart, shape (N,): equal for equal beginnings.
+        """Return keys of the waiting prompts, shape (N,): equal for prompts with equal beginnings.
 
         Parameters
         ----------
         num_blocks : int
-            How many first blocks of a prompt count; without hashes its prompt key does, and
-            without that each prompt is one of its own.
+            Number of first blocks of a prompt that count. Without block hashes, the prompt key is
+            used; without either, each prompt has its own key.
         """
         if self.prefixes is None:
             return -1 - np.arange(self.num_waiting)
@@ -275,14 +278,15 @@ class DecodeState:
     def window_loads(self, columns: int) -> IntArray:
         """Return the loads that a step program compares, shape (G, H+1) [tokens].
 
-        Those projected, with what is bound to a worker and does not run yet; where workers differ,
-        with the fixed part of each one's step in tokens of its own time. ``columns`` is H + 1.
+        These are the projected loads, plus the requests bound to a worker but not running. If
+        workers differ in speed, each worker's fixed part of a step is added, in tokens of its own
+        time. ``columns`` is H + 1.
         """
         loads = self.planned_loads(columns)
         return loads if self.overhead_tokens is None else loads + self.overhead_tokens[:, None]
 
     def planned_loads(self, columns: int) -> IntArray:
-        """Return the projected loads with what is bound to each worker, shape (G, H+1) [tokens].
+        """Return projected loads including requests bound to workers, shape (G, H+1) [tokens].
 
         BalanceRoute, D.6: the virtual load of running and dispatched requests.
         """
@@ -290,13 +294,13 @@ class DecodeState:
         return loads if self.bound_loads is None else loads + self.bound_loads[:, :columns]
 
     def token_capacity(self, columns: int) -> IntArray | None:
-        """Return how far `window_loads` may rise, shape (G,) [tokens]; None without a limit.
+        """Return the upper bound on `window_loads`, shape (G,) [tokens]; None without a limit.
 
         See `window_capacity`.
         """
         if int(self.room.max(initial=0)) >= NO_LIMIT // 2:
             return None
-        # Where requests are bound, room is all memory: it is shared with those that run.
+        # With immediate dispatch, room is the whole memory, shared with running requests.
         capacity = window_capacity(
             self.planned_loads(columns),
             self.contributions[:, :columns],

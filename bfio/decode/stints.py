@@ -1,4 +1,4 @@
-"""When and where each request ran: one stint, or several of one that was interrupted."""
+"""Stints: when and where each request ran. An interrupted request has several stints."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
 
 
 class Cause(IntEnum):
-    """Why a stint ended before the request was done: last column of `Run.interruptions`."""
+    """Why a stint ended before the request finished: last column of `Run.interruptions`."""
 
-    #: The memory of its worker overflowed: it waits again, to be computed anew.
+    #: The memory of its worker overflowed; it waits again and is recomputed.
     RECOMPUTATION = 0
-    #: The same, and it is held on the host.
+    #: The memory of its worker overflowed; its cache is held on the host.
     SWAP = 1
-    #: Its worker failed: it waits again.
+    #: Its worker failed; it waits again.
     FAILURE = 2
-    #: Its client gave up.
+    #: Its client cancelled it.
     CANCELLATION = 3
 
 
 class Stints(NamedTuple):
-    """Stints of all requests; those of one request in order of time.
+    """Stints of all requests, sorted by request, then by time.
 
     Parameters
     ----------
     request, worker : IntArray
         Shape (m,).
     start, end : IntArray
-        Shape (m,): first step, and the first after it at which it does not run any more.
+        Shape (m,): first step, and first step after the stint.
     cause : IntArray
-        Shape (m,): a `Cause`, or -1 of a request that is done or still runs.
+        Shape (m,): a `Cause`, or -1 if the request finished or still runs.
     rested : IntArray
-        Shape (m,): steps of it at which the request rested.
+        Shape (m,): number of steps of the stint at which the request rested.
     """
 
     request: IntArray
@@ -50,13 +50,13 @@ class Stints(NamedTuple):
 
     @property
     def waits_again(self) -> BoolArray:
-        """Stints after which the request waits among the others, shape (m,)."""
+        """Whether the request waits in the pool after each stint, shape (m,)."""
         again: BoolArray = np.isin(self.cause, (Cause.RECOMPUTATION, Cause.FAILURE))
         return again
 
     @property
     def was_waiting(self) -> BoolArray:
-        """Stints before which the request waited, shape (m,): not those back from the host."""
+        """Whether the request waited before each stint, shape (m,); false after a swap."""
         waited = np.ones(len(self.request), dtype=np.bool_)
         same = self.request[1:] == self.request[:-1]
         waited[1:] = ~same | self.waits_again[:-1]
@@ -64,7 +64,7 @@ class Stints(NamedTuple):
 
     @property
     def emitted(self) -> IntArray:
-        """Tokens that the request has emitted when a stint ends, shape (m,)."""
+        """Tokens that the request has emitted at the end of each stint, shape (m,)."""
         totals = np.cumsum(self.end - self.start - self.rested)
         first = np.searchsorted(self.request, self.request)
         before = np.concatenate(([0], totals))[first]
@@ -75,7 +75,7 @@ class Stints(NamedTuple):
 def stints(run: Run) -> Stints:
     """Return the stints of a run."""
     last = np.flatnonzero(run.last_start_step >= 0)
-    # Who left its worker and has not come back has no last stint beside those that are noted.
+    # A request that left its worker and has not returned has no stint beyond the recorded ones.
     left = np.full(run.num_requests, -1, dtype=np.int64)
     np.maximum.at(left, run.interruptions[:, 0], run.interruptions[:, 2])
     last = last[run.last_start_step[last] > left[last]]
@@ -89,7 +89,7 @@ def stints(run: Run) -> Stints:
 
 
 def _rested(run: Run, request: IntArray, start: IntArray) -> IntArray:
-    """Return how many steps of each stint its request rested, shape (m,)."""
+    """Return the number of steps of each stint at which its request rested, shape (m,)."""
     rested = np.zeros(len(request), dtype=np.int64)
     if run.rests is not None and len(rested):
         which = stints_of(run.rests, request, start, run.steps)
@@ -98,10 +98,10 @@ def _rested(run: Run, request: IntArray, start: IntArray) -> IntArray:
 
 
 def stints_of(rests: IntArray, request: IntArray, start: IntArray, steps: int) -> IntArray:
-    """Return in which stint each rest lies, if it lies in one.
+    """Return the index of the stint in which each rest lies; arbitrary if it lies in none.
 
-    ``rests`` are those of `bfio.decode.run.Run`; ``request`` and ``start``, shape (m,), m >= 1,
-    are of the stints, in their order.
+    ``rests`` has the format of `bfio.decode.run.Run`; ``request`` and ``start``, shape (m,) with m
+    >= 1, describe the stints in their order.
     """
     span = steps + 1
     begun = request * span + start
@@ -111,10 +111,10 @@ def stints_of(rests: IntArray, request: IntArray, start: IntArray, steps: int) -
 
 
 def cancelled_while_waiting(run: Run, of: Stints) -> BoolArray:
-    """Return who gave up while waiting, for the first time or again, shape (n,)."""
-    # Who is not revealed is still before the pool.
+    """Return whether each request was cancelled while it waited, shape (n,)."""
+    # A request that is not revealed has not reached the pool.
     waits = (run.cancel_step >= 0) & (run.reveal_step >= 0)
     ran = np.append(of.request[1:] != of.request[:-1], True)[: len(of.request)]
-    # Stints of one request are in order of time: what its last one ended with.
+    # Stints of a request are in order of time; the last one decides.
     waits[of.request[ran]] &= of.waits_again[ran]
     return waits

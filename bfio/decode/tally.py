@@ -1,4 +1,4 @@
-"""The workers in the middle of a step: who takes a request, and the rule of most baselines."""
+"""Tally of the workers during a step: which accept a request, and the rule of most baselines."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
 
 
 class ServingOrder(IntEnum):
-    """In which order waiting requests are served; ties go to the oldest."""
+    """Order in which waiting requests are served; ties go to the oldest."""
 
-    #: By age.
+    #: Oldest first.
     OLDEST = 0
-    #: By size among all that wait.
+    #: By size among all waiting requests.
     SMALLEST = 1
     LARGEST = 2
-    #: By size among the oldest that can be admitted.
+    #: Largest first among the oldest requests that can be admitted.
     LARGEST_OF_OLDEST = 3
 
 
 class WorkerTally(NamedTuple):
-    """One worker in the middle of a decision.
+    """The state of one worker during a decision.
 
     Parameters
     ----------
     number : int
-        Its number.
+        Index of the worker.
     free : int
-        Slots it still has.
+        Slots still free.
     requests : int
         Its requests: running, queued and assigned at this step.
     tokens : int
         Its load with queued and newly assigned prompts [tokens].
     queued : int
-        Requests bound to it that do not run yet.
+        Requests bound to it that are not running.
     queued_tokens : int
-        Prompts of those [tokens].
+        Prompt tokens of these.
     room : int
-        Memory that requests may still take [tokens].
+        Memory still free for requests [tokens].
     """
 
     number: int
@@ -59,19 +59,19 @@ class WorkerTally(NamedTuple):
     room: int
 
 
-#: What a greedy policy minimises over the workers that take a request.
+#: Key that a greedy policy minimises over the workers that accept a request.
 Key = Callable[[WorkerTally], int]
 
 
 @compilable
 def takes(worker: WorkerTally, need: int) -> bool:
-    """Whether a request that needs so much memory may go to this worker: said nowhere else."""
+    """Whether a worker accepts a request with this memory need; the only place with this rule."""
     return worker.free > 0 and need <= worker.room
 
 
 @compilable
 def with_one_more(worker: WorkerTally, size: int, need: int) -> WorkerTally:
-    """Return a worker after a request has been assigned to it, of that size and need [tokens]."""
+    """Return the tally of a worker after a request of this size and need [tokens] is assigned."""
     return WorkerTally(
         worker.number,
         worker.free - 1,
@@ -85,7 +85,7 @@ def with_one_more(worker: WorkerTally, size: int, need: int) -> WorkerTally:
 
 @compilable
 def own_tally(state: State, g: int) -> WorkerTally:
-    """Return what runs on worker g, as those see it that were swapped out there."""
+    """Return the tally of running requests on worker g, as used to swap its requests in again."""
     running, machine = state.workers.running[g], state.machine
     free, room = machine.slots[g] - running, machine.memory[g] - machine.used[g]
     return WorkerTally(g, free, running, state.workers.load[g], 0, 0, room)
@@ -93,9 +93,9 @@ def own_tally(state: State, g: int) -> WorkerTally:
 
 @compilable
 def running_tally(state: State, g: int) -> WorkerTally:
-    """Return what runs on worker g: the machine lets a request start if that takes it.
+    """Return the tally of running requests on worker g, as used when a request starts.
 
-    While some of its requests are on the host it takes no other.
+    A worker accepts no new request while some of its requests are on the host.
     """
     own = own_tally(state, g)
     if state.workers.swapped[g] == 0:
@@ -105,7 +105,7 @@ def running_tally(state: State, g: int) -> WorkerTally:
 
 @compilable
 def queued_need(state: State, g: int) -> int:
-    """Return the memory that those bound to worker g will take when they start [tokens]."""
+    """Return the memory needed by the requests bound to worker g when they start [tokens]."""
     need, request = 0, state.workers.head[g]
     for _ in range(state.workers.queued[g]):
         need += state.requests.need[request]
@@ -115,10 +115,10 @@ def queued_need(state: State, g: int) -> int:
 
 @compilable(allocates=True)
 def free_memory(state: State) -> IntArray:
-    """Return the memory that requests starting now may take, as it was told, shape (G,) [tokens].
+    """Return the memory for requests that start now, as reported, shape (G,) [tokens].
 
-    It is neither in use nor held for later starts. Whoever is bound by immediate dispatch waits
-    until there is room, so that all of it is free to them.
+    Memory in use or reserved for later starts is subtracted. With immediate dispatch it is the
+    whole memory, since a bound request waits until it fits.
     """
     room = state.machine.memory.copy()
     if not state.settings.immediate:
@@ -129,7 +129,7 @@ def free_memory(state: State) -> IntArray:
 
 @compilable
 def left_in_flight(state: State, g: int) -> int:
-    """Return how many more requests worker g may be sent; 1 while it is up if any number."""
+    """Return how many more requests may be sent to worker g; 1 if it is up and has no limit."""
     slots, margin, workers = state.machine.slots[g], state.settings.margin, state.workers
     if slots == 0 or margin < 0:
         return int(slots > 0)
@@ -139,9 +139,9 @@ def left_in_flight(state: State, g: int) -> int:
 
 @compilable
 def worker_tally(state: State, g: int) -> WorkerTally:
-    """Return what a policy may know of worker g, with what is bound to it and does not run.
+    """Return the tally of worker g that a policy sees, including requests bound to it.
 
-    Slots and room are as they are, all else as it was told.
+    Slots and room are current; all other entries are as reported.
     """
     told, bound = state.reports, state.workers.queued[g]
     if state.settings.immediate:
@@ -150,7 +150,7 @@ def worker_tally(state: State, g: int) -> WorkerTally:
         runs = running_tally(state, g)
         free, room = runs.free, runs.room
         if bound > 0:
-            # Slots and memory are held for those whose start takes effect later.
+            # Slots and memory are reserved for requests whose start takes effect later.
             free, room = max(0, free - bound), room - queued_need(state, g)
     return WorkerTally(
         g,
@@ -164,16 +164,17 @@ def worker_tally(state: State, g: int) -> WorkerTally:
 
 
 class StepTally:
-    """The workers, brought up to date as one step assigns requests.
+    """The tallies of all workers, updated as requests are assigned during one step.
 
     Attributes
     ----------
     workers : list of WorkerTally
-        Each as it is now.
+        Current tally of each worker.
     sizes, needs : list of int
-        Load of each waiting request when it starts, and the memory it needs for that [tokens].
+        Load of each waiting request when it starts, and the memory that it needs to start
+        [tokens].
     assignment : list of (int or None)
-        The answer so far.
+        The assignment so far.
     """
 
     def __init__(self, state: DecodeState) -> None:
@@ -192,12 +193,12 @@ class StepTally:
         self.assignment: list[int | None] = [None] * state.num_waiting
 
     def open_workers(self, request: int) -> list[int]:
-        """Workers that take a waiting request, in increasing index."""
+        """Return the workers that accept a waiting request, in increasing index."""
         need = self.needs[request]
         return [worker.number for worker in self.workers if takes(worker, need)]
 
     def assign(self, request: int, worker: int) -> None:
-        """Give a waiting request to a worker that takes it."""
+        """Assign a waiting request to a worker that accepts it."""
         self.assignment[request] = worker
         self.workers[worker] = with_one_more(
             self.workers[worker], self.sizes[request], self.needs[request]
@@ -205,25 +206,25 @@ class StepTally:
 
 
 def assign_to_least(state: DecodeState, order: Iterable[int], key: Key) -> list[int | None]:
-    """Give each request in turn to the worker with the least key, ties to the lowest index.
+    """Assign each request in turn to the worker with the least key, ties to the lowest index.
 
     Parameters
     ----------
     state : DecodeState
         The step.
     order : iterable of int
-        At most ``state.num_admissible`` waiting requests, in the order they are served. The first
-        that no worker takes ends the step.
+        At most ``state.num_admissible`` waiting requests, in the order in which they are served.
+        Assignment stops at the first request that no worker accepts.
     key : callable
-        It may change only for a worker that has just been assigned.
+        Key of a worker; it may change only for a worker that has just got a request.
 
     Returns
     -------
     list of (int or None)
-        One worker per waiting request; None for those not in ``order``.
+        The worker of each waiting request, or None.
     """
     tally = StepTally(state)
-    # Who would not take the smallest request takes none.
+    # A worker that does not accept a request without memory need accepts no request at all.
     heap = [(key(worker), worker.number) for worker in tally.workers if takes(worker, 0)]
     heapq.heapify(heap)
     for request in order:
@@ -246,15 +247,16 @@ def assign_to_least(state: DecodeState, order: Iterable[int], key: Key) -> list[
 def assign_each(
     state: DecodeState, choose: Callable[[StepTally, int, list[int]], int | None]
 ) -> list[int | None]:
-    """Give each of the oldest requests in turn to a worker that takes it.
+    """Assign each of the oldest requests in turn to a worker that accepts it.
 
     Parameters
     ----------
     state : DecodeState
         The step.
     choose : callable
-        From the workers so far, a waiting request and the workers that take it, at least one, in
-        increasing index, to one of these; None lets this request and all younger ones wait.
+        Takes the tally, a waiting request and the workers that accept it (at least one, in
+        increasing index), and returns one of them. None stops: this request and all younger ones
+        wait.
     """
     tally = StepTally(state)
     for request in oldest(state):
@@ -267,12 +269,12 @@ def assign_each(
 
 
 def oldest(state: DecodeState) -> range:
-    """Return the ``U`` oldest waiting requests, as many as can be admitted."""
+    """Return the ``U`` oldest waiting requests, where U is the number that can be admitted."""
     return range(state.num_admissible)
 
 
 def in_order(state: DecodeState, order: ServingOrder) -> Iterable[int]:
-    """Return the ``U`` waiting requests that are served first, first to last."""
+    """Return the ``U`` waiting requests to serve first, in this order of service."""
     if order is ServingOrder.OLDEST:
         return oldest(state)
     sizes = state.sizes if order is ServingOrder.SMALLEST else -state.sizes

@@ -1,9 +1,9 @@
-"""Steps at once: for a given length of the step, who fills it.
+"""Heuristic steps: fill a step of a given length with requests.
 
-Who must run or start comes first, the largest waiting one on the worker that bears most. Then each
-worker runs the lightest of its active requests, as many as it bears, and the smallest waiting ones
-go where most is left. Without waiting requests that is the best step of its length
-(`formulations.pausing.bound`).
+Required requests are placed first; of the required waiting ones, the largest goes first, to the
+worker with the most spare capacity. Then each worker runs as many of its lightest active requests
+as fit. The smallest waiting requests follow, each on the worker with the most spare capacity.
+Without waiting requests, this is the optimal step of this length (`formulations.pausing.bound`).
 """
 
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from formulations.arrays import BoolArray, IntArray
 from formulations.pausing import PausingProblem, Relaxation
 from formulations.pausing.check import Solution
 
-#: Lengths of the step that are tried at first, and between the best of them and its neighbours.
+#: Number of lengths tried at first, and between the neighbours of the best one.
 _COARSE, _FINE = 24, 16
-#: Waiting requests on one worker whose joining makes further lengths.
+#: Number of waiting requests on one worker whose start defines additional lengths.
 _BESIDE = 3
 
 
 def quick_step(problem: PausingProblem) -> Solution | None:
-    """Return a step of low time per token; None if required requests were not placed.
+    """Return a step of low time per token, or None if required requests could not be placed.
 
-    Lengths are tried at which some request joins: a few of all, then those between the best one
-    and its neighbours, twice. Milliseconds at 16 workers of 72 slots.
+    The lengths tried are those at which another request fits. A coarse sample comes first, then
+    two finer samples around the best length. It takes milliseconds for 16 workers of 72 slots.
 
     Parameters
     ----------
     problem : PausingProblem
-        Data.
+        The pausing problem.
     """
     relaxation = Relaxation(problem)
     lengths = _lengths(relaxation)
@@ -54,9 +54,10 @@ def quick_step(problem: PausingProblem) -> Solution | None:
 
 
 def _lengths(relaxation: Relaxation) -> IntArray:
-    """Return the times at which a request joins, and the shortest, ascending.
+    """Return the lengths to try, ascending: those at which a request fits, and the shortest.
 
-    On workers with a free slot also those at which the smallest waiting ones fit besides.
+    For workers with a free slot, also those at which the smallest waiting requests fit in
+    addition.
     """
     problem = relaxation.problem
     own = problem.worker[relaxation.optional]
@@ -77,16 +78,16 @@ def _lengths(relaxation: Relaxation) -> IntArray:
 
 @dataclass(frozen=True)
 class Filled:
-    """A step: which of `Relaxation.optional` run, where who starts, and what comes of it.
+    """A filled step: requests that run, requests that start, and the resulting time and tokens.
 
     Parameters
     ----------
     runs : BoolArray
-        Shape (number of optional ones,).
+        Shape (number of optional requests,): whether each of `Relaxation.optional` runs.
     starts : tuple of (int, int)
-        Waiting request and worker.
+        Waiting request and its worker.
     time, tokens : int
-        Units of time, and tokens emitted.
+        Duration in units of time, and tokens emitted.
     """
 
     runs: BoolArray
@@ -100,7 +101,7 @@ class Filled:
         return Fraction(self.time, self.tokens)
 
     def solution(self, relaxation: Relaxation) -> Solution:
-        """Return who runs and who starts where."""
+        """Return which requests run, and the worker of each request that starts."""
         problem = relaxation.problem
         runs = problem.must_run.copy()
         runs[relaxation.optional] = self.runs
@@ -110,14 +111,15 @@ class Filled:
 
 @dataclass
 class Workers:
-    """What is left of each worker in a step of a given length; all of shape (G,).
+    """Remaining capacity of each worker in a step of a given length; arrays of shape (G,).
 
     Parameters
     ----------
     bears, left, room, slots : IntArray
-        Tokens that it bears in all, and still; tokens that it holds besides, and slots.
+        Load that a worker can process in this time, and the part left; free memory [tokens]; and
+        free slots.
     starts : list of (int, int)
-        Waiting requests, and the workers that took them.
+        Waiting requests, and their workers.
     """
 
     bears: IntArray
@@ -128,7 +130,7 @@ class Workers:
 
     @classmethod
     def of(cls, relaxation: Relaxation, time: int) -> "Workers | None":
-        """Return the workers once those that must have started; None if these do not fit."""
+        """Return the workers after the required requests; None if these do not fit."""
         problem = relaxation.problem
         bears = relaxation.bears(time)
         left = bears - relaxation.base
@@ -142,7 +144,7 @@ class Workers:
         return workers
 
     def take(self, request: int, tokens: int, spare: IntArray) -> bool:
-        """Start a request on the worker that fits and has most to spare; whether one does."""
+        """Start a request on the worker of largest ``spare`` that fits; False if none fits."""
         fits = (self.slots > 0) & (self.room >= tokens) & (self.left >= tokens)
         if not fits.any():
             return False
@@ -155,7 +157,7 @@ class Workers:
 
 
 def fill(relaxation: Relaxation, time: int) -> Filled | None:
-    """Fill a step of at most so many units; None if nothing runs, or what must does not fit."""
+    """Fill a step of at most ``time`` units; None if nothing runs or required requests fail."""
     workers = Workers.of(relaxation, time)
     if workers is None:
         return None
@@ -170,7 +172,7 @@ def fill(relaxation: Relaxation, time: int) -> Filled | None:
 
 
 def finished(relaxation: Relaxation, runs: BoolArray, workers: Workers) -> Filled | None:
-    """Return what a step comes to; None if nothing runs."""
+    """Return the filled step, or None if nothing runs."""
     problem = relaxation.problem
     tokens = int(problem.must_run.sum()) + int(runs.sum()) + len(workers.starts)
     time = int((problem.overheads + problem.rates * (workers.bears - workers.left)).max())

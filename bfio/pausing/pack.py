@@ -1,7 +1,7 @@
-"""A step of a given length with as many tokens as a greedy order finds: the smallest first.
+"""Greedy packing: fill a step of a given length with many tokens, smallest request first.
 
-Unlike `bfio.pausing.heuristic.fill`, a waiting request goes before heavier active ones, to the
-worker that bears most beyond what its own active requests could use.
+Unlike in `bfio.pausing.heuristic.fill`, a waiting request precedes heavier active ones. It starts
+on the worker with the most capacity beyond the needs of its own active requests.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from formulations.pausing import Relaxation
 
 
 def pack(relaxation: Relaxation, time: int) -> Filled | None:
-    """Fill a step of at most so many units; None if nothing runs, or what must does not fit."""
+    """Fill a step of at most ``time`` units; None if nothing runs or required requests fail."""
     workers = Workers.of(relaxation, time)
     if workers is None:
         return None
@@ -19,7 +19,7 @@ def pack(relaxation: Relaxation, time: int) -> Filled | None:
     own = problem.worker[relaxation.optional]
     loads = problem.load[relaxation.optional]
     runs = np.zeros(len(own), dtype=np.bool_)
-    # What the active requests of a worker that have joined and not run yet would use.
+    # Load of the active requests of each worker that fit in this time and are not yet decided.
     wanted = np.zeros(problem.num_workers, dtype=np.int64)
     joined = relaxation.joins <= time
     np.add.at(wanted, own[joined], loads[joined])

@@ -1,8 +1,8 @@
-"""Solve a pausing problem: bound by the relaxation, fill steps, close what is open by CP-SAT.
+"""Solve a pausing problem: relaxation bound, heuristic steps, then CP-SAT for the remaining gap.
 
-Without waiting requests that could start, the bound is exact and the filled step meets it. With
-them it mostly does; where requests cannot be divided as the relaxation divides them, Dinkelbach's
-sequence of integer programs goes on from the best step.
+Without waiting requests that could start, the bound is exact and the heuristic step attains it.
+With waiting requests this mostly holds, too. The relaxation may divide requests; if this leaves a
+gap, Dinkelbach's sequence of integer programs continues from the best step.
 """
 
 import time
@@ -26,7 +26,7 @@ from formulations.pausing import (
 from formulations.pausing.check import Solution
 from formulations.results import Termination, own_solver
 
-#: Most lengths of the step that are packed.
+#: Largest number of step lengths for which steps are packed.
 _MOST_PACKED = 200
 
 
@@ -38,21 +38,21 @@ def solve_pausing(
     seed: int = 0,
     fallback: str | None = "cp-sat",
 ) -> PausingResult:
-    """Find a step of least time per token, with a proof.
+    """Find a step of least time per token, with a proof of optimality.
 
     Parameters
     ----------
     problem : PausingProblem
-        Data.
+        The pausing problem.
     method : str
-        ``exact`` (ours), ``heuristic`` (fast, bounded by nothing), ``brute-force``, or a backend:
+        ``exact`` (ours), ``heuristic`` (fast, without a bound), ``brute-force``, or a backend:
         ``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER``.
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     seed : int
         Random seed of the backends.
     fallback : str, optional
-        Backend for what ``exact`` leaves open; None leaves it open.
+        Backend for the gap that ``exact`` leaves; None leaves the gap.
 
     Raises
     ------
@@ -113,14 +113,14 @@ def _exact(
 def _packed(
     relaxation: Relaxation, step: Solution | None, times: list[int], bound: Fraction
 ) -> Solution | None:
-    """Pack steps of the lengths at which the relaxation is below the best one, best first."""
+    """Pack steps of the lengths whose relaxed ratio is below the best step, lowest ratio first."""
     best = _ratio(relaxation.problem, step)
     ratios = [Fraction(length, n + 1) for n, length in enumerate(times)]
     tried: set[int] = set()
     for n in sorted(range(len(times)), key=lambda n: ratios[n]):
         if len(tried) == _MOST_PACKED or (best is not None and ratios[n] >= best):
             break
-        # As long as it may be, so that n + 1 tokens would still be better.
+        # The longest length at which n + 1 tokens would still improve on the best step.
         longest = times[n] if best is None else -(-best * (n + 1) // 1) - 1
         for length in {times[n], int(longest)} - tried:
             tried.add(length)
@@ -133,5 +133,5 @@ def _packed(
 
 
 def _ratio(problem: PausingProblem, step: Solution | None) -> Fraction | None:
-    """Return units of time per token, if there is a step."""
+    """Return units of time per token of a step; None without a step."""
     return None if step is None else Fraction(*time_and_tokens(problem, *step))

@@ -284,7 +284,9 @@ def test_every_policy_routes_or_says_why_not(name: str, dispatch: str) -> None:
     cluster = Cluster(workers=3, slots=4, token_budget=256, batch_token_time_s=1e-5)
     spec = built_in()[name]
     if name in {"adaptive", "pausing"} or dispatch not in spec.dispatch:
-        with pytest.raises(InputError, match=r"says who rests|keeps books|when it arrives"):
+        with pytest.raises(
+            InputError, match=r"decides which requests rest|tracks requests|when it arrives"
+        ):
             simulate(load, name, cluster, pool=9, dispatch=dispatch)
         return
     run = simulate(load, name, cluster, pool=9, dispatch=dispatch)
@@ -332,10 +334,10 @@ TIMED = {"arrivals": "timed"}
         ({}, {"failures": ((1.0, 0, "fail"),)}, "token_budget: requests may leave"),
         ({}, {**TIMED, "cancellations": ((1.0, 0),)}, "token_budget: requests may leave"),
         ({}, {**TIMED, "prefill": "workers=1,token_time=1"}, "the prefill tier computes prompts"),
-        ({}, {"telemetry": "delay=2"}, "reports do not tell how far prompts are"),
-        ({"prefix_cache": 600}, {}, "what prefix caches save is counted"),
-        ({}, {**TIMED, "load": "0.5"}, "offered loads are known of machines that decode alone"),
-        ({}, {"policy": "br-h", "predictor": "survival"}, "predictors count steps without rests"),
+        ({}, {"telemetry": "delay=2"}, "reports do not include the progress of prompts"),
+        ({"prefix_cache": 600}, {}, "hits of prefix caches are only counted"),
+        ({}, {**TIMED, "load": "0.5"}, "the offered load is defined for decode tokens only"),
+        ({}, {"policy": "br-h", "predictor": "survival"}, "predictors count decode steps"),
         ({"token_budget": None}, {"batching": "vllm"}, "batching: there are no token budgets"),
         ({}, {"batching": "vlm"}, "vlm: unknown policy; did you mean vllm"),
         ({}, {"batching": "sarathi:kp=x"}, "kp"),
@@ -398,16 +400,18 @@ def test_what_knows_nothing_of_batches() -> None:
     """Gaps, fits and energy refuse; a policy that lets requests rest does not route."""
     with pytest.raises(InputError, match="token_budget: steps last as their batches, too"):
         MeasuredSteps.from_run(simulate(THREE, "fcfs", SMALL))
-    with pytest.raises(InputError, match="token_budget: loads of a step are those of batches"):
+    with pytest.raises(InputError, match="token_budget: loads depend on batches"):
         measure_gap(THREE, "fcfs", SMALL)
-    with pytest.raises(InputError, match="know decode tokens alone"):
+    with pytest.raises(InputError, match="count decode tokens only"):
         EnergyObserver(SMALL, EnergyModel())
 
     def pauses(state: DecodeState) -> list[int | None]:
         return first_come(state)
 
     pauses.max_pauses = 2  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="says who rests, and under a token budget batches do"):
+    with pytest.raises(
+        InputError, match="decides which requests rest, and with a token budget batches do"
+    ):
         simulate(THREE, pauses, SMALL)
 
 

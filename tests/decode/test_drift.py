@@ -113,7 +113,7 @@ def test_unknown_reading_and_rate_are_named() -> None:
     """A reading that does not exist, a negative rate, a rate of endless period."""
     with pytest.raises(InputError, match="use one of age, global-step"):
         Drift((1,), "clock")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="who has just started too"):
+    with pytest.raises(InputError, match="for all requests, including new ones"):
         Drift((2, -1), DriftReading.GLOBAL_STEP)
     for rate in (Fraction(-1, 2), Fraction(1, 10**7), Fraction(10**7)):
         with pytest.raises(InputError, match="rate"):

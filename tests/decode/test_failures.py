@@ -198,9 +198,9 @@ def test_a_file_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
         # The two steps begin at 0 s and at 2 s, when the first client is still there.
         (
             {"failures": ((2000.0, 0, "fail"),)},
-            ["No failure came to pass: the first is at 2,000 s"],
+            ["No failure took place: the first is at 2,000 s"],
         ),
-        ({"stragglers": ((99.0, 0, 2.0),)}, ["No straggler came to pass: the first is at 99 s"]),
+        ({"stragglers": ((99.0, 0, 2.0),)}, ["No straggler took place: the first is at 99 s"]),
         ({"failures": ((0.0, 0, "fail"), (0.5, 0, "recover"))}, []),
         (
             {"arrivals": "timed", "cancellations": ((50.0, 0),)},
@@ -225,4 +225,6 @@ def test_a_schedule_without_events_is_told(tmp_path: Path) -> None:
     file = tmp_path / "outages.csv"
     file.write_text("time_s,worker,event\n")
     run = simulate(workload([2, 2], [3, 1]), "fcfs", EXACT, failures=str(file))
-    assert list(unseen([run])) == ["The schedule has no failure: the runs are as without one."]
+    assert list(unseen([run])) == [
+        "The schedule has no failure: the runs are the same as without."
+    ]

@@ -269,9 +269,9 @@ def test_a_heavy_request_rests() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dispatch": "immediate"}, "pauses, and is asked about arriving requests alone"),
+        ({"dispatch": "immediate"}, "pauses, and must decide about each arriving request"),
         ({"delay": 2}, "pauses, and decisions take effect later"),
-        ({"telemetry": "delay=2"}, "reports of workers alone"),
+        ({"telemetry": "delay=2"}, "reports of workers only"),
         ({"predictor": "survival", "horizon": 3}, "predictors count steps without rests"),
     ],
 )
@@ -289,7 +289,11 @@ def test_what_a_run_with_rests_refuses(changes: dict[str, Any], message: str) ->
         ("pausing", {"engine": "compiled"}, "the compiled engine cannot run policy pausing"),
         ("pausing:base=br-h", {}, "'br-h' cannot route for pausing.*use program or one of"),
         ("pausing:base=pausing", {}, "cannot route for pausing"),
-        ("pausing:base=bf-io:horizon=2", {}, "bf-io looks ahead, and who rests ends later"),
+        (
+            "pausing:base=bf-io:horizon=2",
+            {},
+            "bf-io looks ahead, and a resting request ends later",
+        ),
         ("pausing:max_pauses=-1", {}, "max_pauses"),
         ("pausing:pausing_method=luck", {}, "pausing_method"),
     ],
@@ -304,7 +308,7 @@ def test_what_the_policy_refuses(policy: str, options: dict[str, Any], message: 
 @pytest.mark.parametrize(
     ("cluster", "options", "message"),
     [
-        (replace(EXACT, mean_time_s=0.1), {}, "mean_time_s adds to that"),
+        (replace(EXACT, mean_time_s=0.1), {}, "mean load \\(mean_time_s\\)"),
         (replace(EXACT, token_time_s=0.0), {}, "no step is shorter for a rest"),
         (
             replace(EXACT, memory=20),
@@ -331,7 +335,7 @@ def test_machines_of_which_the_program_knows_too_little(
         (Scripted({1: ["0"]}), "'0' rests"),  # type: ignore[list-item]
         (Scripted({1: [0, 1]}), "all active requests rest and none starts"),
         (Scripted({1: [0], 2: [0]}, max_pauses=1), "active request 0 has rested 1 steps"),
-        (Scripted({0: [9]}, max_pauses=None), "is none that pauses"),
+        (Scripted({0: [9]}, max_pauses=None), "is not a pausing policy"),
         (Scripted({0: []}, max_pauses=-1), "max_pauses"),
         (Scripted({0: []}, max_pauses="2"), "max_pauses"),
     ],
@@ -348,7 +352,7 @@ def test_programs_that_know_nothing_of_rests() -> None:
     load, cluster = workload([4, 6, 5], [5, 6, 3]), replace(EXACT, workers=1, slots=2)
     script = Scripted({1: [1], 2: [1], 4: [0]})
     for policy in ("pausing", script):
-        with pytest.raises(InputError, match="lets active requests rest"):
+        with pytest.raises(InputError, match="pauses active requests"):
             measure_gap(load, policy, cluster)
     with pytest.raises(InputError, match="2 rests of active requests"):
         hindsight_of_run(simulate(load, script, cluster), load)

@@ -136,7 +136,7 @@ def test_what_does_not_go_together() -> None:
     """Too many reports on their way; books of true loads; memory in compiled runs."""
     with pytest.raises(InputError, match="numbers are on their way"):
         told("delay=9999", Cluster(3000, 1))
-    with pytest.raises(InputError, match="know them by reports alone"):
+    with pytest.raises(InputError, match="telemetry shows reports of workers only"):
         simulate(workload([2], [1]), "adaptive", TWO, telemetry="delay=1")
     with pytest.raises(InputError, match="telemetry where memory is limited"):
         told("delay=1", Cluster(2, 4, memory=20), engine="compiled")

@@ -1,9 +1,9 @@
-"""The policy that tunes itself: it rehearses its settings on a model of the run at hand.
+"""The adaptive policy: it tunes itself by rehearsing its settings on a model of the current run.
 
-A *setting* (`bfio.decode.adaptive.memory`) says how the two-stage heuristic of BalanceRoute
-looks ahead. Now and then every setting is played through on a *twin* of the machine: the requests
-that run keep their prompts, workers and ages, and get lengths drawn from those of the run so far
-(`bfio.decode.adaptive.rehearsal`); requests to come are drawn from the same. The setting with the
-least imbalance, rehearsals before counted half as much each time, decides from then on
-(`bfio.decode.adaptive.rehearsal`).
+A *setting* (`bfio.decode.adaptive.memory`) defines the look-ahead of BalanceRoute's two-stage
+heuristic. From time to time, candidate settings are simulated on a *twin* of the machine
+(`bfio.decode.adaptive.rehearsal`). Running requests keep their prompts, workers and ages, and get
+lengths drawn from those of the run so far. Future requests are drawn from the same distribution.
+The setting with the least imbalance decides from then on; earlier rehearsals count with a decaying
+weight.
 """

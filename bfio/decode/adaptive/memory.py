@@ -1,4 +1,4 @@
-"""What the policy keeps: its settings, what it has seen, and the twin that it rehearses on."""
+"""The memory of the adaptive policy: settings, observations, and the twin for rehearsals."""
 
 from typing import NamedTuple
 
@@ -12,48 +12,49 @@ from bfio.step.two_stage.heuristic import TwoStageParameters
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 
-# The settings that are rehearsed, and the constants of rehearsals.
+# The settings to rehearse, and the constants of rehearsals.
 
 
 class Setting(NamedTuple):
-    """How the two-stage heuristic looks ahead.
+    """Look-ahead of the two-stage heuristic.
 
-    With a discount of ``γ = τ / (τ + 1)`` the steps of the window that are to come weigh
-    ``Σ_{h>=1} γ^h = τ`` times as much as the step at hand.
+    With a discount of ``γ = τ / (τ + 1)``, the future steps of the window together have ``Σ_{h>=1}
+    γ^h = τ`` times the weight of the current step.
     """
 
     steps: int  #: ``τ`` in hundredths; 0 for no look-ahead.
-    penalty: int  #: ``β / G``: what overflow costs, in multiples of what it costs the imbalance.
+    penalty: int  #: ``β / G``: penalty of overflow relative to its effect on the imbalance.
 
     @property
     def name(self) -> str:
-        """How statistics call it."""
+        """Name in the statistics of a run."""
         return f"steps {self.steps / 100:g}, penalty {self.penalty}"
 
 
-#: Values of τ, in hundredths: from 0.25 to 16, four to an octave.
+#: Values of τ, in hundredths: from 0.25 to 16, four per octave.
 FINE = tuple(round(25 * 2 ** (k / 4)) for k in range(25))
-#: BR-0 comes first: it decides among equals.
+#: BR-0 comes first, so that it wins ties.
 SETTINGS = (
     Setting(0, 1),
     Setting(0, 4),
     *(Setting(steps, 2) for steps in FINE),
     *(Setting(steps, 1) for steps in FINE),
 )
-#: The settings of every rehearsal: no look-ahead, and one τ of each octave with β = 2G.
+#: The settings of every rehearsal: no look-ahead, and one τ per octave with β = 2G.
 COARSE = tuple(
     k
     for k, each in enumerate(SETTINGS)
     if each.steps == 0 or (each.penalty == 2 and each.steps in FINE[::4])
 )
-#: The setting that decides until the first rehearsal: γ = 2/3, β = 2G.
+#: The setting used until the first rehearsal: γ = 2/3, β = 2G.
 FIRST_SETTING = SETTINGS.index(Setting(200, 2))
 
 
 def near(best: int) -> tuple[int, ...]:
-    """Return the settings that are rehearsed besides, where one of `COARSE` is the best of them.
+    """Return the settings to rehearse next if ``best`` is the best of `COARSE`.
 
-    The others within its octaves; and with β = G, which wants a longer window, up to the next τ.
+    These are the other τ within the adjacent octaves with β = 2G, and τ up to the next octave with
+    β = G, which needs a longer window.
     """
     place = FINE.index(SETTINGS[best].steps) if SETTINGS[best].steps > 0 else 0
     wanted = [Setting(FINE[k], 2) for k in range(max(0, place - 3), min(place + 4, len(FINE)))]
@@ -61,39 +62,40 @@ def near(best: int) -> tuple[int, ...]:
     return tuple(k for k in map(SETTINGS.index, wanted) if k not in COARSE)
 
 
-#: Weight of the step at hand, and the least that a step of the window has.
+#: Weight of the current step, and least weight of a step of the window.
 FULL_WEIGHT = 10**6
 LEAST_WEIGHT = 2 * 10**4
 
-#: The first rehearsal comes when one slot in so many has been given back, the next ones whenever
-#: that number has doubled, but at the latest when each slot has been given back once more.
+#: The first rehearsal takes place when one in this many slots has been released. The next ones
+#: follow whenever the number of completed requests has doubled, or when each slot has been
+#: released once more.
 FIRST_REHEARSAL = 16
-#: Steps at the beginning of a rehearsal that are not counted, one in so many.
+#: The first 1/8 of the steps of a rehearsal is not counted.
 UNCOUNTED = 8
-#: Requests per slot that the lengths are drawn from, the latest.
+#: Number of most recent requests per slot from which lengths are drawn.
 REMEMBERED = 4
-#: Most waiting requests of a rehearsal, the oldest.
+#: Largest number of waiting requests in a rehearsal; the oldest are taken.
 MOST_WAITING = 512
-#: Most steps of a rehearsal, in multiples of what running requests have left in the mean; and
-#: requests per slot that it may start.
+#: Most steps of a rehearsal, in multiples of the mean remaining steps of running requests; also
+#: the number of new requests per slot in a rehearsal.
 LIVES = 4
-#: What an earlier rehearsal counts against the latest.
+#: Weight of a rehearsal relative to the next one.
 DECAY = 0.7
-#: Windows are believed to tell who ends if they foretell one in so many of the ends.
+#: Windows count as informative if they predict at least one in this many ends.
 BELIEVED = 2
-#: A length beyond all that were seen is at most so many mean lengths longer.
+#: A length beyond all observed ones exceeds them by at most this many mean lengths.
 LONGEST_TAIL = 20
-#: Rehearsals that the statistics of a run list.
+#: Number of rehearsals that the statistics of a run list.
 MOST_LISTED = 1000
 #: First random number of every run.
 SEED = 0x9E3779B97F4A7C15
 
 
-# Entries of `Seen.counts`: the setting that decides, rehearsals so far, completed requests at
-# which the next one is due; completed requests and step when last looked; step of the last
-# decision; ends that were foretold for the step after a decision and came, and those that were
-# foretold or came; and what a rehearsal is given: requests remembered, running and waiting, and
-# steps ahead whose ends are known; and whether windows tell who ends.
+# Entries of `Seen.counts`: current setting; number of rehearsals; number of completed requests at
+# which the next one is due; completed requests and step of the last observation; step of the last
+# decision; ends that were predicted for the step after a decision and took place; ends that were
+# predicted or took place. Then the data of a rehearsal: number of remembered, running and waiting
+# requests; number of steps ahead with known ends; whether windows are informative.
 (CURRENT, REHEARSALS, DUE, COMPLETED, STEP, DECIDED_AT, FORETOLD, ENDS) = range(8)
 (PAST, RUNNING, WAITING, AHEAD_KNOWN, TELLS) = range(8, 13)
 # Rows of `Scene.past` and `Scene.running`.
@@ -102,50 +104,50 @@ SEED = 0x9E3779B97F4A7C15
 
 
 class Seen(NamedTuple):
-    """What was seen of the run."""
+    """Observations of the run."""
 
     counts: IntArray  #: See the names of its entries above.
-    #: Shape (G,): at the last decision, requests that the window lets end with that step, and
-    #: those that ran after it.
+    #: Shape (G,): requests that the window lets end with the step of the last decision, and
+    #: requests running after that decision.
     foretold: IntArray
     running: IntArray
-    uses: IntArray  #: Shape (K,): decisions of each setting.
-    log: IntArray  #: Shape (most rehearsals listed, 2): step of each, and the setting it chose.
+    uses: IntArray  #: Shape (K,): number of decisions by each setting.
+    log: IntArray  #: Shape (most rehearsals listed, 2): step, and the setting chosen.
 
 
 class Scene(NamedTuple):
-    """What a rehearsal starts from; `Seen.counts` says how many columns are filled."""
+    """The start of a rehearsal; `Seen.counts` has the number of columns in use."""
 
-    #: Shape (3, M): prompt, length as far as known, and whether it goes on after that, of the
-    #: requests revealed last, the latest first.
+    #: Shape (3, M), most recent first: prompt, known length, and whether it continues beyond that
+    #: length, of the most recently revealed requests.
     past: IntArray
-    #: Shape (4, G·B): prompt, worker, first step and steps left (0: not known) of those that run,
-    #: in order of arrival.
+    #: Shape (4, G·B): prompt, worker, first step and remaining steps (0 if unknown) of the running
+    #: requests, in order of arrival.
     running: IntArray
-    waiting: IntArray  #: Shape (most waiting,): prompts of those that wait, oldest first.
+    waiting: IntArray  #: Shape (most waiting,): prompts of the waiting requests, oldest first.
 
 
 class Drawn(NamedTuple):
-    """What a rehearsal makes up."""
+    """Quantities drawn at random for a rehearsal."""
 
-    remaining: IntArray  #: Shape (G·B,): steps that running requests have left.
-    #: Shape (n,): requests to come.
+    remaining: IntArray  #: Shape (G·B,): remaining steps of running requests.
+    #: Shape (n,): prompts and outputs of future requests.
     prompt: IntArray
     output: IntArray
-    #: Shape (M,): past requests by length, and their lengths.
+    #: Shape (M,): indices of past requests sorted by length, and their lengths.
     order: IntArray
     sorted: IntArray
     word: "np.ndarray[tuple[int], np.dtype[np.uint64]]"  #: Shape (1,): the last random number.
 
 
 class Rule(NamedTuple):
-    """The settings, and what all of them share."""
+    """The settings, and the parameters that all of them share."""
 
     #: Shape (K,): see `bfio.decode.adaptive.memory.Setting`.
     steps: IntArray
     penalty: IntArray
     coarse: IntArray  #: Shape (c,): the settings of every rehearsal.
-    #: Shape (K, n): those that are rehearsed besides if one of them is the best; -1: none.
+    #: Shape (K, n): settings to rehearse next if one of `coarse` is the best; -1 for none.
     near: IntArray
     #: Shape (H+1,), overwritten: factors of the score (`bfio.step.two_stage.fscore`).
     reward: IntArray
@@ -157,21 +159,21 @@ class Rule(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """All of it."""
+    """The complete memory of the policy."""
 
     rule: Rule
     seen: Seen
     scene: Scene
     drawn: Drawn
-    twin: State  #: Of the machine.
+    twin: State  #: State of the twin machine.
     record: Record  #: One row, overwritten at each step of a rehearsal.
-    #: Shape (K,): mean imbalance of each setting in the latest rehearsal [tokens], -1 without; and
-    #: sums over rehearsals, the latest counting most: of what its logarithm exceeds the mean of
-    #: `Rule.coarse` by, and of the rehearsals.
+    #: Shape (K,): mean imbalance of each setting in the latest rehearsal [tokens], -1 if not
+    #: rehearsed. Then discounted sums over rehearsals: of the log score relative to the mean of
+    #: `Rule.coarse`, and of the number of rehearsals.
     score: FloatArray
     total: FloatArray
     weight: FloatArray
-    #: Shape (most waiting,): the waiting requests, largest first; the worker of each.
+    #: Shape (most waiting,): indices of the waiting requests, largest first; worker of each.
     by_size: IntArray
     assignment: IntArray
 
@@ -183,9 +185,9 @@ def new_memory(
     most_waiting: int,
     parameters: TwoStageParameters,
 ) -> Memory:
-    """Return the memory of a run that has not begun, for windows of up to ``look_ahead`` steps.
+    """Return the memory at the start of a run, for windows of up to ``look_ahead`` steps.
 
-    One decision is about at most ``most_waiting`` requests.
+    A decision concerns at most ``most_waiting`` requests.
     """
     total = num_workers * slots
     counts = _zeros(13)
@@ -245,14 +247,14 @@ def _rule(look_ahead: int, parameters: TwoStageParameters) -> Rule:
 
 
 def _twin(num_workers: int, slots: int, look_ahead: int) -> State:
-    """Return a machine in which every request gains a token per step."""
+    """Return the state of a machine in which every request gains a token per step."""
     n = (1 + LIVES) * num_workers * slots + MOST_WAITING
     requests = Workload(np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64))
     return new_state(requests, Cluster(num_workers, slots), RunOptions(), look_ahead=look_ahead)
 
 
 def statistics(memory: Memory) -> dict[str, object]:
-    """Return what the policy says of itself: which settings decided, and since when."""
+    """Return the statistics of the policy: the settings used, and the step of each choice."""
     seen, count = memory.seen, int(memory.seen.counts[REHEARSALS])
     listed = seen.log[: min(count, MOST_LISTED)].tolist()
     return {
@@ -266,14 +268,14 @@ def statistics(memory: Memory) -> dict[str, object]:
     }
 
 
-# What is noted at each step with a decision, alike in interpreted and compiled runs.
+# Observations at each step with a decision, the same in interpreted and compiled runs.
 
 
 @compilable
 def look(seen: Seen, step: int, completed: int, running: IntArray) -> None:
-    """Note who has ended before a step, and whether the window foretold it.
+    """Count requests that ended before a step, and whether the window predicted these ends.
 
-    ``running`` is of shape (G,), the requests that run before this decision.
+    ``running``, shape (G,), are the running requests before this decision.
     """
     counts = seen.counts
     counts[COMPLETED], counts[STEP] = completed, step
@@ -286,7 +288,7 @@ def look(seen: Seen, step: int, completed: int, running: IntArray) -> None:
 
 @compilable
 def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
-    """Whether to rehearse now: the first time as soon as each slot has been taken."""
+    """Whether to rehearse now; the first time is at the latest when all slots have been used."""
     counts = seen.counts
     if counts[REHEARSALS] == 0 and counts[COMPLETED] + running.sum() >= total_slots:
         return True
@@ -295,9 +297,9 @@ def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
 
 @compilable
 def windows_tell(seen: Seen, left: IntArray, look_ahead: int) -> bool:
-    """Whether windows are believed to tell who ends; at first, whether they tell anything.
+    """Whether windows are informative: enough past ends were predicted, or at first, any end is.
 
-    ``left`` is of shape (A,): steps that those that run have left by the window.
+    ``left``, shape (A,), are the remaining steps of running requests according to the window.
     """
     counts = seen.counts
     if counts[ENDS] > 0:
@@ -310,7 +312,7 @@ def windows_tell(seen: Seen, left: IntArray, look_ahead: int) -> bool:
 
 @compilable
 def note_choice(seen: Seen, setting: int, total_slots: int) -> None:
-    """Let a setting decide from now on, after a rehearsal."""
+    """Select a setting after a rehearsal, and schedule the next rehearsal."""
     counts = seen.counts
     listed = counts[REHEARSALS] % len(seen.log)
     seen.log[listed, 0], seen.log[listed, 1] = counts[STEP], setting
@@ -322,17 +324,17 @@ def note_choice(seen: Seen, setting: int, total_slots: int) -> None:
 
 @compilable
 def note_decision(seen: Seen) -> None:
-    """Count the decision of the current setting; the caller fills ``foretold`` and ``running``."""
+    """Count a decision of the current setting; the caller sets ``foretold`` and ``running``."""
     seen.uses[seen.counts[CURRENT]] += 1
     seen.counts[DECIDED_AT] = seen.counts[STEP]
 
 
 @compilable
 def set_weights(rule: Rule, setting: int, num_workers: int) -> int:
-    """Write the factors of a setting's score; return how long its window is.
+    """Write the factors of a setting's score; return the number of columns of its window.
 
-    The weight of a step is ``γ = τ / (τ + 1)`` times that of the step before, rounded down, and
-    the window ends where that would be too little.
+    The weight of a step is ``γ = τ / (τ + 1)`` times that of the previous step, rounded down. The
+    window ends when the weight falls below `LEAST_WEIGHT`.
     """
     steps = rule.steps[setting]
     weight, columns = FULL_WEIGHT, 0

@@ -1,11 +1,11 @@
-"""Rehearsals: every setting is played through on a twin of the machine, and the best one stays.
+"""Rehearsals: simulate every candidate setting on a twin of the machine, and keep the best one.
 
-The lengths of a rehearsal are drawn from a run that goes on: of many requests only a lower bound
-is known yet. Drawing a request at random, and instead of one that still runs another that got
-longer, again and again until one has ended, draws from the product-limit estimate (Kaplan and
-Meier 1958) in the form of Efron's redistribution to the right (1967). A request keeps its prompt,
-and its length if that is known. Beyond the longest length lives are geometric, with the mean steps
-per end.
+A rehearsal draws request lengths from those seen in the run so far. For many requests only a lower
+bound on the length is known yet. Therefore a request is drawn at random; while it has not ended,
+it is replaced by a longer one drawn at random. This samples the product-limit estimate (Kaplan and
+Meier 1958), in the form of Efron's redistribution to the right (1967). A running request keeps its
+prompt, and its length if this is known. Beyond the longest length, lives are geometric, with the
+mean (steps observed) / (ends observed).
 """
 
 import numpy as np
@@ -70,7 +70,7 @@ from formulations.arrays import IntArray
 
 @compilable(allocates=True)
 def draw_lengths(memory: Memory, step: int) -> int:
-    """Draw what running requests have left and requests to come; return the mean of the former."""
+    """Draw remaining steps of running requests, and future requests; return the mean remaining."""
     counts, drawn, past = memory.seen.counts, memory.drawn, memory.scene.past
     num = counts[kept.PAST]
     mean = sort_by_length(drawn, past[:, :num])
@@ -99,9 +99,9 @@ def draw_lengths(memory: Memory, step: int) -> int:
 
 @compilable(allocates=True)
 def sort_by_length(drawn: Drawn, past: IntArray) -> int:
-    """Order past requests by length, those that have ended first; return the mean length."""
+    """Sort past requests by length, ended ones before running ones; return the mean length."""
     num = past.shape[1]
-    # Distinct keys, so that any way of sorting gives the same order.
+    # The keys are distinct, so that every sorting algorithm gives the same order.
     keys = (2 * past[kept.LENGTH] + past[kept.IS_OPEN]) * num + np.arange(num)
     drawn.order[:num] = np.argsort(keys)
     steps, ends = 0, 0
@@ -114,7 +114,7 @@ def sort_by_length(drawn: Drawn, past: IntArray) -> int:
 
 @compilable
 def drawn_length(drawn: Drawn, past: IntArray, place: int, age: int, mean: int) -> int:
-    """Draw a length from those at ``place`` and behind it in the order; beyond ``age``."""
+    """Draw a length from the requests at ``place`` or later in the order, or beyond ``age``."""
     num = past.shape[1]
     while place < num:
         place += random_below(drawn.word, num - place)
@@ -131,9 +131,9 @@ def drawn_length(drawn: Drawn, past: IntArray, place: int, age: int, mean: int) 
 
 @compilable(allocates=True)
 def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
-    """Let a setting admit waiting requests; False if it would not be exact.
+    """Admit waiting requests by a setting; False if 64-bit arithmetic would not be exact.
 
-    The window is only as long as the setting looks.
+    The window has only as many columns as the setting needs.
     """
     rule, num_workers = memory.rule, len(state.workers.load)
     num = state.counters[WAITING]
@@ -162,7 +162,7 @@ def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
 
 @compilable(allocates=True)
 def set_scene(twin: State, memory: Memory, step: int) -> None:
-    """Put the requests that run and wait, and those to come, on the twin."""
+    """Write the running, waiting and future requests into the state of the twin."""
     counters, drawn, counts = twin.counters, memory.drawn, memory.seen.counts
     num_running, num_waiting = counts[kept.RUNNING], counts[kept.WAITING]
     twin.wheel[:] = -1
@@ -195,20 +195,20 @@ def set_scene(twin: State, memory: Memory, step: int) -> None:
 
 @compilable
 def resume(twin: State, request: int, worker: int, begun: int, last: int) -> None:
-    """Let a request run on that started earlier."""
+    """Continue a request that started earlier."""
     twin.marks.worker[request] = worker
     twin.marks.start[request] = begun
     twin.marks.last[request] = last
     age_gain = gained(twin.gains, twin.counters[STEP]) - gained(twin.gains, begun)
     occupy(twin, request, worker, twin.requests.size[request] + age_gain)
-    # The last step of the window enters with `enter_window`.
+    # Endings in the last step of the window are added by `enter_window`.
     if twin.sight[KNOWN] and last < twin.counters[STEP] + twin.settings.look_ahead:
         add_ending(twin, request, last, 1)
 
 
 @compilable(allocates=True)
 def rehearsed(twin: State, memory: Memory, setting: int, num_steps: int) -> float:
-    """Return the mean imbalance of a setting on a twin [tokens], -1 if it is not exact."""
+    """Return the mean imbalance of a setting on the twin [tokens], or -1 if it is not exact."""
     counters, record = twin.counters, memory.record
     num_workers = len(twin.workers.load)
     total, counted = 0, 0
@@ -228,7 +228,7 @@ def rehearsed(twin: State, memory: Memory, setting: int, num_steps: int) -> floa
 
 @compilable
 def reveal_up_to(twin: State, pool: int) -> bool:
-    """Let as many requests wait as did at first; False if there are not enough left."""
+    """Refill the pool of the twin to ``pool`` requests; False if not enough requests are left."""
     counters = twin.counters
     missing = max(0, int(pool - counters[WAITING]))
     if counters[REVEALED] + missing > len(twin.pool):
@@ -243,10 +243,10 @@ def reveal_up_to(twin: State, pool: int) -> bool:
 
 @compilable(allocates=True)
 def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
-    """Rehearse settings from the scene at hand, and let the best one decide from now on.
+    """Rehearse settings from the current scene, and select the best one for the next decisions.
 
-    First a few, far apart, then the neighbours of the best of them. Nothing changes if one of
-    them could not be rehearsed exactly. ``grows`` says whether loads grow within windows.
+    The coarse settings come first, then the neighbours of the best of these. The setting stays if
+    a rehearsal is not exact. ``grows`` says whether loads grow within windows.
     """
     counts, rule, twin = memory.seen.counts, memory.rule, memory.twin
     twin.sight[KNOWN] = counts[kept.TELLS] == 1 and twin.settings.look_ahead > 0
@@ -265,10 +265,10 @@ def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
 
 @compilable
 def steps_to_play(memory: Memory, step: int, left: int) -> int:
-    """Return the length of a rehearsal, where requests have ``left`` steps left in the mean.
+    """Return the number of steps of a rehearsal; running requests have ``left`` steps on average.
 
-    It goes no further ahead than back to the first step, and so hardly beyond the ages up to which
-    the run and its windows have told who ends.
+    The number is limited by the length of the run so far plus the known part of the window,
+    because lengths beyond these ages have not been observed.
     """
     told = step + memory.seen.counts[kept.AHEAD_KNOWN]
     return int(2 * kept.UNCOUNTED + min(kept.LIVES * left, told))
@@ -289,7 +289,7 @@ def play_each(twin: State, memory: Memory, step: int, num_steps: int, settings: 
 
 @compilable
 def best_played(memory: Memory, level: float) -> int:
-    """Return the setting of least score, earlier rehearsals included, of those just played."""
+    """Return the rehearsed setting of least mean score, earlier rehearsals included."""
     best, least = 0, np.inf
     for k in range(len(memory.score)):
         if memory.score[k] >= 0:
@@ -303,7 +303,7 @@ def best_played(memory: Memory, level: float) -> int:
 
 @compilable
 def remember(memory: Memory, level: float) -> None:
-    """Add the scores of this rehearsal to those of earlier ones, which count less from now on."""
+    """Add the scores of this rehearsal to the discounted scores of earlier ones."""
     for k in range(len(memory.score)):
         memory.total[k] *= kept.DECAY
         memory.weight[k] *= kept.DECAY
@@ -312,28 +312,28 @@ def remember(memory: Memory, level: float) -> None:
             memory.weight[k] += 1
 
 
-#: The score of a setting that was not rehearsed.
+#: Score of a setting that was not rehearsed.
 NOT_PLAYED = -1.0
 
 
 @entry_point
 def rehearse(memory: Memory, step: int, grows: bool) -> None:
-    """Rehearse as `rehearse_all` does, called from Python."""
+    """Call `rehearse_all` from Python."""
     rehearse_all(by_reference(memory), step, grows)
 
 
 def warm_up() -> None:
-    """Compile or load the kernel of rehearsals, by one of an idle machine."""
+    """Compile or load the kernel by one rehearsal on an idle machine."""
     memory = new_memory(1, 1, 0, 1, TwoStageParameters())
     memory.seen.counts[kept.PAST] = 1
     rehearse(memory, 0, False)
 
 
-# Rehearsals as a kernel of whole runs; `adaptive` loads this with its first run.
+# Rehearsals as a kernel of whole runs; the policy `adaptive` imports this module on demand.
 
 
 def memory(task: KernelTask) -> Memory | None:
-    """Return what the kernel keeps, or None if windows are too large for it."""
+    """Return the memory of the kernel, or None if it does not support this run."""
     most = most_waiting(task.workload, task.cluster, task.options)
     look_ahead = look_ahead_of(task.policy)
     cluster = task.cluster
@@ -348,7 +348,7 @@ def memory(task: KernelTask) -> Memory | None:
 
 @compilable(allocates=True)
 def decide(state: State, window: Window, memory: Memory) -> bool:
-    """Let the current setting admit waiting requests, after a rehearsal if one is due."""
+    """Admit waiting requests by the current setting, after a rehearsal if one is due."""
     counters, seen = state.counters, memory.seen
     num_workers, slots, step = len(state.workers.load), state.machine.slots[0], counters[STEP]
     if counters[WAITING] == 0 or counters[ACTIVE] == counters[SLOTS]:
@@ -370,7 +370,7 @@ def decide(state: State, window: Window, memory: Memory) -> bool:
 
 @compilable(allocates=True)
 def write_scene(state: State, memory: Memory) -> None:
-    """Write what runs, what waits and the requests revealed last."""
+    """Write the running, the waiting and the most recently revealed requests into the scene."""
     counters, counts, scene = state.counters, memory.seen.counts, memory.scene
     running = np.sort(state.lists.running[: counters[ACTIVE]])
     left = remaining_running(state, running)
@@ -396,7 +396,7 @@ def write_scene(state: State, memory: Memory) -> None:
 
 @compilable
 def write_past(state: State, column: np.ndarray, request: int, ahead: int) -> None:
-    """Write prompt and length of a request as far as known, and whether it goes on after that."""
+    """Write prompt and known length of a request, and whether it continues beyond this length."""
     start, last, step = state.marks.start[request], state.marks.last[request], state.counters[STEP]
     column[kept.PROMPT] = state.requests.prompt[request]
     if start < 0:
@@ -413,7 +413,7 @@ def write_past(state: State, column: np.ndarray, request: int, ahead: int) -> No
 
 @compilable(allocates=True)
 def loads_grow(state: State) -> bool:
-    """Whether the window shows a waiting request larger at the next step."""
+    """Whether a waiting request is projected to grow in the window."""
     settings, step = state.settings, state.counters[STEP]
     since = 0 if settings.by_age else step
     grows = gained(state.gains, since + 1) > gained(state.gains, since)

@@ -1,4 +1,4 @@
-"""Clients that give up: their requests leave, wherever they are."""
+"""Clients that cancel their requests: a request leaves in any state."""
 
 from __future__ import annotations
 
@@ -34,29 +34,30 @@ if TYPE_CHECKING:
     from bfio.decode.run import Run
     from formulations.arrays import FloatArray, IntArray
 
-#: Number of the random stream; policies, predictors and failures have others.
+#: Number of the random stream; policies, predictors and failures use others.
 _STREAM = 4
 _FORM = "write random:patience=30, or the name of a CSV file with time_s,request"
 
 
 class Cancellations(NamedTuple):
-    """When clients give up, in order of time."""
+    """Cancellations in order of time."""
 
-    #: Shape (E,) [s]; one takes effect with the first step that starts then or later, and does
-    #: nothing if the request is done by then.
+    #: Shape (E,) [s]; a cancellation takes effect at the first step that starts then or later,
+    #: unless the request has finished by then.
     time_s: FloatArray
-    request: IntArray  #: Shape (E,): index in the workload; no request twice.
+    request: IntArray  #: Shape (E,): index in the workload; each request at most once.
 
 
 def cancellations_of(
     given: str | Iterable[tuple[float, int]], arrival_s: FloatArray, seed: int
 ) -> Cancellations:
-    """Return the schedule that an option of a run stands for, in arrays of its own.
+    """Return the cancellation schedule of a run, parsed into new arrays.
 
-    That is ``none``; ``random:patience=SECONDS``, exponential from each arrival on, with
-    ``share=0.1`` of that share of the requests alone; the name of a CSV file, or its rows: time
-    [s], request. Refused is what cannot be read or is out of order, and a request that gives up
-    twice, before it arrives (``arrival_s``), or that there is not.
+    The option is ``none``; ``random:patience=SECONDS``, with exponential patience from each
+    arrival on, and optional ``share=0.1`` for a share of the requests only; the name of a CSV
+    file, or its rows: time [s], request. Raises InputError if it cannot be read or is out of
+    order, and for a request that is unknown, is cancelled twice, or is cancelled before it arrives
+    (``arrival_s``).
     """
     rows = read_schedule(
         "cancellations",
@@ -71,7 +72,7 @@ def cancellations_of(
 
 
 def _drawn(text: str, arrival_s: FloatArray, seed: int) -> list[tuple[float, int]]:
-    """Draw patience, exponential from each arrival on."""
+    """Draw the patience of each client, exponential from its arrival on."""
     _, texts = split_options(text, (RANDOM,))
     kinds = {"patience": NUMBER, "share": NUMBER}
     values = {"share": 1.0, **read_texts(kinds, texts, "cancellations")}
@@ -103,13 +104,13 @@ def _checked(
 
 @compilable(part_of="cancellations")
 def cancel_due(state: State, record: Record) -> None:
-    """Let requests go whose clients have given up by now and that are not done."""
+    """Remove the unfinished requests whose clients have cancelled by now."""
     counters, due = state.counters, state.cancellations
     if (
         counters[CANCELLATIONS] < len(due.time_s)
         and due.time_s[counters[CANCELLATIONS]] <= state.clock[NOW]
     ):
-        # Some may have come and gone since the last step.
+        # Some requests may have arrived and been cancelled since the last step.
         reveal(state)
     while (
         counters[CANCELLATIONS] < len(due.time_s)
@@ -123,7 +124,7 @@ def cancel_due(state: State, record: Record) -> None:
         worker = int(state.marks.worker[request])
         if last >= step:
             interrupt(state, record, request, CANCELLED)
-            # The record says where each request was last.
+            # The record has the last worker of each request.
             state.marks.worker[request] = worker
         elif state.tier.is_on and state.marks.reveal[request] < 0:
             leave_tier(state.tier, request)
@@ -135,7 +136,7 @@ def cancel_due(state: State, record: Record) -> None:
         counters[COMPLETED] += 1
 
 
-#: Rules of the record.
+#: Rules of the replay.
 RULES = RuleTable()
 
 
@@ -147,7 +148,7 @@ def _cancellations(replay: Replay) -> int:
     due[schedule.request] = np.searchsorted(run.start_s, schedule.time_s)
     done = run.finish_step >= 0
     is_due = (due < K) & ~(done & (run.finish_step < due))
-    # Whether the clock went on after the last step no step can tell.
+    # No step shows whether the clock went on after the last step.
     after = (due == K) & (run.cancel_step == K)
     wrong = number(np.where(is_due | after, due, -1) != run.cancel_step)
     wrong += number(done & (run.cancel_step >= 0))
@@ -159,7 +160,7 @@ def _cancellations(replay: Replay) -> int:
 
 def _unseen(runs: Sequence[Run]) -> Iterator[str]:
     if runs[0].options.cancellations != NO_EVENTS and not any(run.cancelled for run in runs):
-        yield "No client gave up before its request was done: the runs are as if none ever did."
+        yield "No client gave up before its request was done: the runs are the same as without."
 
 
 FEATURE = Feature(

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @compilable(part_of="delay")
 def join_queue_by_age(state: State, request: int, worker: int) -> None:
-    """Put a request into its worker's queue, behind all but younger ones bound at the same step.
+    """Insert a request into its worker's queue, before younger requests bound at the same step.
 
-    Decisions of a step take effect in order of arrival, in whichever order a policy makes them:
-    what finds the memory gone by then depends on it.
+    Decisions of a step take effect in order of arrival, in whatever order a policy makes them. The
+    order determines which request finds no memory left.
     """
     workers, bound, following = state.workers, state.marks.bound, state.requests.next
     step, youngest = state.counters[STEP], workers.tail[worker]
@@ -50,9 +50,9 @@ def join_queue_by_age(state: State, request: int, worker: int) -> None:
 
 @compilable(part_of="delay")
 def decide_late(state: State) -> None:
-    """Let decisions take effect that are due, and show the workers to whom is asked now.
+    """Execute decisions that are due, and copy the state of the workers for the policy.
 
-    With immediate dispatch those start after it was asked.
+    With immediate dispatch, due requests start after the policy has been asked.
     """
     if not state.settings.immediate:
         start_queued(state)
@@ -67,7 +67,7 @@ def decide_late(state: State) -> None:
 
 @compilable(part_of="delay")
 def hurry(state: State) -> None:
-    """Let the decisions that are next to take effect do so now, as no step runs until then."""
+    """Execute the next pending decisions at once, since no request runs until then."""
     workers, latest = state.workers, -1
     for g in range(len(workers.load)):
         if workers.queued[g] > 0:
@@ -80,7 +80,7 @@ def hurry(state: State) -> None:
         start_queued_until(state, latest)
 
 
-#: Rules of the record.
+#: Rules of the replay.
 RULES = RuleTable()
 
 
@@ -96,7 +96,7 @@ def _bound(replay: Replay) -> int:
         never = np.setdiff1d(np.flatnonzero(is_sent), run.interruptions[:, 0])
         started = never[run.start_step[never] >= 0]
         wrong += number(run.start_step[started] - run.bound_step[started] > run.options.delay)
-    # Where nothing ran before, the decisions that were next to take effect did so at once.
+    # If no request ran before, the next pending decisions took effect at once.
     starts = np.flatnonzero((run.start_step >= 0) & (run.start_step == run.last_start_step))
     starts = np.setdiff1d(starts, run.interruptions[:, 0])
     soon = starts[run.start_step[starts] - run.bound_step[starts] < run.options.delay]

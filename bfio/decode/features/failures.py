@@ -1,4 +1,4 @@
-"""Workers that fail and come back: who runs or is bound there waits again."""
+"""Workers that fail and recover: requests that run there or are bound there wait again."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from bfio.decode.replay_record import Replay
     from formulations.arrays import FloatArray, IntArray
 
-#: What happens to a worker.
+#: Events of a worker.
 EVENTS = ("fail", "recover")
-#: Number of the random stream; policies and predictors have others.
+#: Number of the random stream; policies and predictors use others.
 _STREAM = 3
 _FORM = "write random:mtbf=3600:mttr=60, or the name of a CSV file with time_s,worker,event"
 
@@ -43,13 +43,13 @@ class Failures(NamedTuple):
     Parameters
     ----------
     time_s : FloatArray
-        Shape (E,) [s]; an event takes effect with the first step that starts then or later.
+        Shape (E,) [s]; an event takes effect at the first step that starts then or later.
     worker : IntArray
-        Shape (E,).
+        Shape (E,): worker of each event.
     is_up : IntArray
         Shape (E,): 1 if it recovers, 0 if it fails.
     until_s : float
-        Up to when the schedule says what happens [s].
+        End of the schedule [s].
     """
 
     time_s: FloatArray
@@ -61,13 +61,13 @@ class Failures(NamedTuple):
 def failures_of(
     given: str | Iterable[tuple[float, int, str]], num_workers: int, seed: int
 ) -> Failures:
-    """Return the schedule that an option of a run stands for, in arrays of its own.
+    """Return the failure schedule of a run, parsed into new arrays.
 
     Parameters
     ----------
     given : str or iterable of (float, int, str)
-        ``none``, ``random:mtbf=SECONDS:mttr=SECONDS`` (``until=SECONDS`` beside, 1e6 by default),
-        the name of a CSV file, or its rows: time [s], worker, ``fail`` or ``recover``.
+        ``none``; ``random:mtbf=SECONDS:mttr=SECONDS``, with optional ``until=SECONDS`` (1e6 by
+        default); the name of a CSV file; or its rows: time [s], worker, ``fail`` or ``recover``.
     num_workers : int
         ``G``.
     seed : int
@@ -76,7 +76,8 @@ def failures_of(
     Raises
     ------
     InputError
-        If it cannot be read, is out of order, names no worker, or lets one fail that is down.
+        If it cannot be read, is out of order, has an unknown worker, or lets a worker fail that is
+        down or recover that is up.
     """
     return read_schedule(
         "failures",
@@ -114,7 +115,7 @@ def _made(events: list[tuple[float, int, int]], until_s: float = math.inf) -> Fa
 
 @compilable
 def fail_due(state: State, record: Record) -> None:
-    """Let the workers fail and recover whose time has come."""
+    """Execute the failures and recoveries that are due."""
     counters, outages = state.counters, state.outages
     while (
         counters[OUTAGES] < len(outages.time_s)
@@ -133,9 +134,9 @@ def fail_due(state: State, record: Record) -> None:
 
 @compilable(allocates=True, part_of="failures")
 def fail(state: State, record: Record, worker: int) -> None:
-    """Take all requests from a worker: those that run on it, and those bound to it.
+    """Remove all requests from a worker: the running ones, and those bound to it.
 
-    What the host holds of it stays there until it is back.
+    Its requests on the host stay there until it recovers.
     """
     running = np.sort(state.lists.running[: state.counters[ACTIVE]])
     for request in running:
@@ -155,7 +156,7 @@ def fail(state: State, record: Record, worker: int) -> None:
         lose_cache(state.prefixes, worker)
 
 
-#: Rules of the record.
+#: Rules of the replay.
 RULES = RuleTable()
 
 

@@ -1,7 +1,8 @@
-"""A feature of the machine as all that stands around its phases knows it.
+"""The interface of a feature of the machine, for everything outside the phases of a step.
 
-That is what the feature adds, tables of rules that a record must keep and what these count by, and
-schedules of events, in CSV files or drawn: what fails or is slow when, who gives up when.
+It includes a feature's settings, checks and metrics; tables of replay rules, with helpers to count
+violations; and schedules of events from CSV files or drawn at random, such as failures, slowdowns
+and cancellations.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
     from bfio.workloads.workload import Workload
     from formulations.arrays import BoolArray, FloatArray, IntArray
 
-#: From the machine and the options of a run to its words in the line of settings.
+#: Returns the text of a feature in the line of settings, from the machine and the options.
 Setting: TypeAlias = "Callable[[Cluster, RunOptions], str]"
-#: Refuses requests on a machine with such options; look-ahead steps, and whether requests rest.
+#: Raises InputError if a run is not possible; also gets the look-ahead, and whether requests rest.
 Check: TypeAlias = "Callable[[Workload, Cluster, RunOptions, int, bool], None]"
-#: From policies, machine, options, and whether requests tell their prompts, to sentences.
+#: Yields remarks; arguments: policies, machine, options, whether requests have prefix information.
 Idle: TypeAlias = "Callable[[Sequence[PolicySpec], Cluster, RunOptions, bool], Iterator[str]]"
-#: Whether a run with such a machine and options uses a part of the machine.
+#: Whether a run with this machine and these options uses a part of the machine.
 Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
 
 
@@ -50,34 +51,35 @@ Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
 class Feature:
     """What a feature adds to settings, checks, remarks, record and replay."""
 
-    name: str  #: What its part of a line of settings is called.
-    #: Names that its compilable functions are marked with (``part_of``), and who uses each.
+    name: str  #: Name of its part of the line of settings.
+    #: Names by which its compilable functions are marked (``part_of``), and whether a run uses
+    #: them.
     parts: Mapping[str, Used] = field(default_factory=dict)
     _: KW_ONLY
-    #: Its words there; empty where all is as by default.
+    #: Its text in the line of settings; empty for the default.
     setting: Setting = lambda cluster, options: ""
-    after: str = "dispatch"  #: The part of the line behind which they stand.
-    #: Raises `InputError` if a run cannot be made for it.
+    after: str = "dispatch"  #: Part of the line that its text follows.
+    #: Raises `InputError` if a run is not possible.
     check: Check = lambda workload, cluster, options, look_ahead, pauses: None
-    #: Yields what was asked for and changes nothing, a sentence each.
+    #: Yields each requested option without effect, a sentence each.
     idle: Idle = lambda policies, cluster, options, tells_prompts: iter(())
-    #: Likewise, from runs that differ in the policy only: which events none of them saw.
+    #: Yields the events that no run saw, for runs that differ in the policy only.
     unseen: Callable[[Sequence[Run]], Iterator[str]] = lambda runs: iter(())
-    #: From the state at the end of a run to its fields of `bfio.decode.run.Run`.
+    #: Returns its fields of `bfio.decode.run.Run` from the final state of a run.
     record: Callable[[State], Mapping[str, object]] = lambda state: {}
-    #: Counts entries of these that no replay could follow.
+    #: Counts entries of these fields with which no replay is possible.
     malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0
-    #: Rules of the replay of a run, by name.
+    #: Rules of the replay, by name.
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    #: What it adds to the times of workers in the replay of a run, shape (K, G) [s].
+    #: Time that it adds to each worker's step in the replay, shape (K, G) [s].
     worker_s: Callable[[Replay], FloatArray | float] = lambda replay: 0.0
     metrics: Iterable[Metric[RunPart]] = ()  #: Metrics of its runs.
-    #: Where it is told of among the others: in ascending order, equal ones by name.
+    #: Position among the features: ascending, ties by name.
     rank: int = 100
 
 
 def schedule_setting(name: str, given: str | Sequence[object]) -> str:
-    """Return a schedule of events in words: as it was given, or what tells its events apart."""
+    """Return the text of a schedule of events: as given, or the number of events and a digest."""
     if not isinstance(given, str):
         digest = sha256(repr(tuple(given)).encode()).hexdigest()[:8]
         return f"{name} at {len(given)} times ({digest})"
@@ -91,10 +93,10 @@ def schedule_of_workers(
     known_until_s: Callable[[State], float],
     **more: Any,
 ) -> Feature:
-    """Return a feature that a schedule of events at workers makes up.
+    """Return a feature defined by a schedule of events at workers.
 
-    ``read`` leads from the option, the number of workers and the seed to the schedule,
-    ``known_until_s`` from the state to when the schedule says what happens [s].
+    ``read`` makes the schedule from the option, the number of workers and the seed.
+    ``known_until_s`` returns the end of the schedule from the state [s].
     """
 
     def unseen(runs: Sequence[Run]) -> Iterator[str]:
@@ -118,19 +120,19 @@ def schedule_of_workers(
 
 
 def _none_came(what: str, time_s: FloatArray, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield that the first event comes after the last step of all runs has begun, if so."""
+    """Yield a remark if the first event is after the start of the last step of all runs."""
     last_s = max((float(run.start_s[-1]) for run in runs if run.steps), default=0.0)
     if len(time_s) == 0:
-        yield f"The schedule has no {what}: the runs are as without one."
+        yield f"The schedule has no {what}: the runs are the same as without."
     elif time_s[0] > last_s:
         yield (
-            f"No {what} came to pass: the first is at {time_s[0]:,.6g} s, and the last step "
+            f"No {what} took place: the first is at {time_s[0]:,.6g} s, and the last step "
             f"begins at {last_s:,.6g} s. Times are in seconds from the start of the run."
         )
 
 
 def _check_covers(option: str, until_s: float, end_s: float) -> None:
-    """Refuse a run that lasts longer than a schedule was drawn for."""
+    """Raise InputError if a run lasts longer than a schedule was drawn for."""
     if end_s > until_s:
         raise InputError(
             option,
@@ -146,10 +148,10 @@ Rule: TypeAlias = "Callable[[Replay], int]"
 
 
 class RuleTable(dict[str, Rule]):
-    """Rules by name, each of which counts the requests, steps or cells at fault."""
+    """Replay rules by name; each returns the number of requests, steps or cells in violation."""
 
     def rule(self, name: str) -> Callable[[Rule], Rule]:
-        """Register the decorated function; the first line of its docstring says what it checks."""
+        """Register the decorated function; the first line of its docstring describes it."""
 
         def register(rule: Rule) -> Rule:
             self[name] = rule
@@ -159,14 +161,14 @@ class RuleTable(dict[str, Rule]):
 
 
 def count(at_step: IntArray, steps: int) -> IntArray:
-    """Return how many requests have each step; -1 and steps beyond the end count nowhere."""
+    """Return the number of entries at each step; -1 and steps beyond the end are ignored."""
     inside = at_step[(at_step >= 0) & (at_step < steps)]
     counts: IntArray = np.bincount(inside, minlength=steps).astype(np.int64)
     return counts
 
 
 def grouped(at_step: IntArray, who: IntArray, steps: int) -> list[list[int]]:
-    """Return who has each step."""
+    """Return the requests at each step."""
     groups: list[list[int]] = [[] for _ in range(steps)]
     for step, request in zip(at_step.tolist(), who.tolist(), strict=True):
         if 0 <= step < steps:
@@ -175,20 +177,20 @@ def grouped(at_step: IntArray, who: IntArray, steps: int) -> list[list[int]]:
 
 
 def running_total(at_step: IntArray, steps: int) -> IntArray:
-    """Return how many requests have each step or one before."""
+    """Return the number of entries at each step or before."""
     totals: IntArray = np.cumsum(count(at_step, steps))
     return totals
 
 
 def number(flags: BoolArray) -> int:
-    """Return how many of them are true."""
+    """Return the number of true entries."""
     return int(np.count_nonzero(flags))
 
 
 def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0) -> IntArray:
     """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
 
-    Its load at the first of them is ``prompt``, and it has ``emitted`` tokens before.
+    The first load is ``prompt``; the request has emitted ``emitted`` tokens before.
     """
     if len(drift.increments) == 1:
         grown: IntArray = prompt + drift.increments[0] * np.arange(steps)
@@ -203,9 +205,9 @@ def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0)
 def profile_with_rests(
     drift: Drift, prompt: int, start: int, steps: int, emitted: int, rests: list[tuple[int, int]]
 ) -> IntArray:
-    """Return the same of a request that does not grow at some of these steps [tokens].
+    """Return the loads of `profile` for a request that rests at some of these steps [tokens].
 
-    ``rests`` has the first step and the end of each time that it rests.
+    ``rests`` has the first step and the end of each rest.
     """
     runs = np.ones(steps - 1, dtype=np.int64)
     for first, end in rests:
@@ -219,9 +221,9 @@ def profile_with_rests(
     return loads
 
 
-#: Most events that are drawn.
+#: Largest number of drawn events.
 MOST_EVENTS = 2_000_000
-#: Time for which events are drawn, unless ``until`` says otherwise [s].
+#: Default length of a drawn schedule, option ``until`` [s].
 DEFAULT_UNTIL_S = 1e6
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
@@ -238,11 +240,11 @@ def read_schedule(
     draw: Callable[[str], Schedule],
     check: Callable[[list[Any], str], Schedule],
 ) -> Schedule:
-    """Return the schedule that was given: ``none``, ``random:...``, a CSV file, or events.
+    """Return the schedule of an option: ``none``, ``random:...``, a CSV file, or events.
 
-    What begins with ``random`` is drawn; events, and where they stand, are checked. A file has
-    such columns, and what reads their entries; ``form`` and ``example`` say what to write where
-    there is none, and in a line of one.
+    ``draw`` makes a random schedule; ``check`` checks events and gets their origin. ``columns``
+    has the columns of a file, with a parser for each. ``form`` and ``example`` are remedies in
+    errors about the option, and about a line of a file.
     """
     if not isinstance(given, str):
         return check(list(given), option)
@@ -251,7 +253,7 @@ def read_schedule(
     if is_drawn(given):
         return draw(given)
     try:
-        # Spreadsheets put a byte order mark before the heading.
+        # Spreadsheet programs write a byte order mark before the heading.
         with Path(given).open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             lines, heading = list(reader), reader.fieldnames or ()
@@ -274,16 +276,16 @@ def read_schedule(
 
 
 def arrays_of(rows: Sequence[Row], *types: type) -> Iterator[Any]:
-    """Yield the entries of rows, column by column, as arrays of such types."""
+    """Yield the columns of some rows as arrays of the given types."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(types)
     return (np.array(each, dtype=kind) for each, kind in zip(columns, types, strict=True))
 
 
 def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterator[tuple[str, Row]]:
-    """Go through events (time [s], whom it happens to, ...), each with its place.
+    """Yield events (time [s], worker or request, ...), each with its place for messages.
 
-    Refused are those out of order, and those of a ``worker`` or ``request`` (``whose``) that is
-    none of ``count``.
+    Raises InputError for events out of order, and for an index of a ``worker`` or ``request``
+    (``whose``) outside ``0..count-1``.
     """
     before = 0.0
     for k, row in enumerate(rows):
@@ -307,12 +309,12 @@ def drawn_turns(
     form: str,
     more: Mapping[str, tuple[OptionKind, float]] | None = None,
 ) -> tuple[list[tuple[float, int, int]], Mapping[str, Any]]:
-    """Draw times well and not, exponential with means ``mtbf`` and ``mttr``, worker by worker.
+    """Draw alternating times up and down per worker, exponential with means ``mtbf`` and ``mttr``.
 
-    Of ``random:mtbf=SECONDS:mttr=SECONDS``, also ``until=SECONDS``, and ``more`` numbers with
-    their defaults. Returned are, in order of time, when [s], which worker, and 1 if it is well
-    from then on; and the numbers that were written. Refused are numbers that are missing or not
-    above 0, and too many events.
+    The format is ``random:mtbf=SECONDS:mttr=SECONDS``, with optional ``until=SECONDS`` and the
+    numbers in ``more`` with their defaults. Returns events in order of time (time [s], worker, and
+    1 if it is up from then on) and the numbers given. Raises InputError for numbers that are
+    missing or not positive, and for too many events.
     """
     further = more or {}
     _, texts = split_options(text, (RANDOM,))

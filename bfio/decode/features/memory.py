@@ -1,4 +1,4 @@
-"""Memory of the workers: who may start, and what happens where it overflows."""
+"""Memory of the workers: which requests may start, and what happens on overflow."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
 
 class Host(NamedTuple):
-    """Requests that are swapped out, in the order in which they were; a counter says how many."""
+    """Swapped-out requests, in order of their swap; a counter has their number."""
 
     request: IntArray  #: Shape (n,) or (0,).
-    ready_s: FloatArray  #: Same shape: when each may come back [s].
+    ready_s: FloatArray  #: Same shape: earliest time at which each may return [s].
 
 
 def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) -> IntArray:
-    """Return the most memory that each request may come to take, shape (n,) [tokens].
+    """Return the largest memory that each request may need, shape (n,) [tokens].
 
-    One that ``leaves`` its worker may miss the steps at which it would have grown least; one that
-    ``pauses`` too, unless its growth waits for it.
+    A request that ``leaves`` its worker may miss the steps with the least growth. The same holds
+    for a request that ``pauses``, unless its growth depends on its age.
     """
     steps, misses = workload.output_tokens - 1, leaves
     if pauses and drift.reading is DriftReading.GLOBAL_STEP:
@@ -59,7 +59,7 @@ def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) 
 
 @compilable(part_of="overflow")
 def relieve(state: State, record: Record) -> None:
-    """Interrupt the youngest requests of each worker until what is left fits its memory."""
+    """Interrupt the youngest requests of each worker until the rest fits its memory."""
     loads, memory = state.workers.load, state.machine.memory
     for g in range(len(loads)):
         while loads[g] > memory[g]:
@@ -68,9 +68,9 @@ def relieve(state: State, record: Record) -> None:
 
 @compilable
 def make_room(state: State, record: Record, worker: int, request: int) -> None:
-    """Interrupt the youngest request of a worker whose memory is full.
+    """Interrupt a request of a worker whose memory is full.
 
-    One that fits not even alone waits for another worker.
+    A request that does not fit even alone waits in the pool for another worker.
     """
     load = state.requests.size[request] + growth(state, request)
     fits = load <= state.machine.memory[worker]
@@ -99,7 +99,7 @@ def swap_out(state: State, request: int, worker: int) -> None:
 
 @compilable(part_of="overflow")
 def swap_in(state: State) -> None:
-    """Let those run again that are back from the host and fit, the first swapped out first."""
+    """Resume the requests that are back from the host and fit, in the order of their swap."""
     kept = 0
     for place in range(state.counters[SWAPPED]):
         request = int(state.host.request[place])
@@ -117,7 +117,7 @@ def swap_in(state: State) -> None:
 
 @compilable(part_of="overflow", otherwise=False)
 def leave_host(state: State, request: int, worker: int) -> bool:
-    """Take a request from the host; False if it is not there."""
+    """Remove a request from the host; False if it is not there."""
     counters, host = state.counters, state.host
     kept = 0
     for place in range(counters[SWAPPED]):
@@ -132,7 +132,7 @@ def leave_host(state: State, request: int, worker: int) -> bool:
     return True
 
 
-#: Rules of the record.
+#: Rules of the replay.
 RULES = RuleTable()
 
 
@@ -186,7 +186,7 @@ def _overflow(replay: Replay) -> int:
 
 
 def _setting(cluster: Cluster, options: RunOptions) -> str:
-    """Return the memory and its rule; what would happen if there were a limit, if not as usual."""
+    """Return the memory and its overflow rule; without a limit, the rule if not the default."""
     rule, time = options.overflow.value, f"{exact(options.swap_time_s)} s a token"
     swaps = options.swap_time_s != SWAP_TIME_S
     if cluster.memory is not None:
@@ -200,7 +200,7 @@ def _setting(cluster: Cluster, options: RunOptions) -> str:
 def _check(
     workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
 ) -> None:
-    """Refuse requests whose peak fits no worker."""
+    """Raise InputError if the peak of a request fits no worker."""
     if cluster.memory is None:
         return
     most = int(cluster.worker_memory().max())
@@ -219,18 +219,18 @@ def _check(
 def _idle(
     policies: Sequence[PolicySpec], cluster: Cluster, options: RunOptions, tells_prompts: bool
 ) -> Iterator[str]:
-    """Yield that a rule of overflow, or the time of a swap, is not used, if that is so."""
+    """Yield a remark if an overflow rule or a swap time was given but has no effect."""
     plain = RunOptions()
     if cluster.memory is None and options.overflow is not plain.overflow:
         yield (
-            f"It changes nothing that overflow is {options.overflow}: the memory of the workers "
-            "is not limited."
+            f"The option overflow={options.overflow} has no effect: the memory of the workers is "
+            "not limited."
         )
     swaps = cluster.memory is not None and options.overflow is Overflow.SWAP
     if options.swap_time_s != plain.swap_time_s and not swaps:
         yield (
-            "The time of a swap is not used: only where memory is limited and overflow is swap "
-            "does a token leave for the host."
+            "The swap time has no effect: tokens move to the host only with limited memory and "
+            "overflow=swap."
         )
 
 

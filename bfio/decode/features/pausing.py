@@ -1,8 +1,8 @@
-"""Requests that rest for a step: they keep worker, slot and memory, and emit nothing.
+"""Resting requests: for a step, a request keeps worker, slot and memory, and emits nothing.
 
-For the step they are set aside, so that what measures, completes and grows sees only what runs;
-afterwards they are taken back as they were, one step later. The phases of a step
-(`bfio.decode.machine.phases`) know nothing of it, and compiled runs have nobody who rests.
+A resting request is removed before the step, so that measuring, completion and growth apply to
+running requests only. Afterwards it is restored, with its end one step later. The phases of a step
+(`bfio.decode.machine.phases`) need no knowledge of rests. Compiled runs do not support rests.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ if TYPE_CHECKING:
 
 
 class _Rest(NamedTuple):
-    """The last rest of each request, shape (n,); -1 before it has had one."""
+    """The last rest of each request, shape (n,); -1 if it has not rested."""
 
-    #: Its first step, and the first after it.
+    #: Its first step, and the first step after it.
     first: IntArray
     end: IntArray
-    stint: IntArray  #: The step at which the stint began in which it lies.
-    row: IntArray  #: Its place among all rests.
+    stint: IntArray  #: First step of the stint in which the rest lies.
+    row: IntArray  #: Its index in the log of all rests.
 
 
 class Rests:
-    """Who rests, and who has rested, in a run of a policy that pauses, or with token budgets.
+    """Current and past rests in a run of a policy that pauses, or with token budgets.
 
-    Nobody rests more than ``max_pauses`` steps in a row (``P``); None where batches say who does.
+    ``max_pauses`` (``P``) is the largest number of consecutive steps that a request may rest; None
+    if batches determine the rests.
     """
 
     def __init__(self, num_requests: int, max_pauses: int | None) -> None:
@@ -53,13 +54,13 @@ class Rests:
         self._log: list[list[int]] = []
 
     def steps_rested(self, state: State, requests: IntArray) -> IntArray:
-        """Return the steps in a row that active requests have rested until now, shape (A,)."""
+        """Return how many consecutive steps each active request has rested so far, shape (A,)."""
         last = _Rest(*(column[requests] for column in self._last))
         goes_on = (last.end == state.counters[STEP]) & (last.stint == state.marks.start[requests])
         return np.where(goes_on, last.end - last.first, 0)
 
     def run_step(self, state: State, record: Record, row: int, resting: IntArray) -> None:
-        """Run a step as `phases.run_step` does, in which some active requests rest."""
+        """Run a step as `phases.run_step` does, while some active requests rest."""
         self._note(state, resting)
         aside = [(request, set_aside(state, request)) for request in resting.tolist()]
         run_step(state, record, row)
@@ -79,12 +80,12 @@ class Rests:
             self._log[last.row[request]][2] = step + 1
 
     def log(self) -> IntArray:
-        """Return all rests as `bfio.decode.run.Run.rests` has them, shape (m, 3)."""
+        """Return all rests in the format of `bfio.decode.run.Run.rests`, shape (m, 3)."""
         return frozen(np.array(self._log, dtype=np.int64).reshape(-1, 3))
 
 
 def active_requests(state: State, rests: Rests | None) -> ActiveRequests:
-    """Return those that have a slot before this step, in order of arrival."""
+    """Return the requests that have a slot before this step, in order of arrival."""
     active = np.sort(state.lists.running[: state.counters[ACTIVE]])
     loads = [state.requests.size[request] + growth(state, request) for request in active.tolist()]
     rested = np.zeros_like(active) if rests is None else rests.steps_rested(state, active)
@@ -93,9 +94,9 @@ def active_requests(state: State, rests: Rests | None) -> ActiveRequests:
 
 
 def set_aside(state: State, request: int) -> int:
-    """Take a request from its worker for this step, and return its load [tokens].
+    """Remove a resting request from its worker for this step; return its load [tokens].
 
-    Its slot and its memory are nobody else's: all that start at this step have done so.
+    No other request can take its slot or memory, since all starts of this step have taken place.
     """
     step, last = int(state.counters[STEP]), int(state.marks.last[request])
     strike_from_wheel(state, request, last)
@@ -107,10 +108,10 @@ def set_aside(state: State, request: int) -> int:
 
 
 def take_back(state: State, request: int, load: int) -> None:
-    """Let a request go on where it was, after a step at which it rested.
+    """Restore a request on its worker after a step at which it rested.
 
-    The step counts neither as emitted nor for its growth: ``emitted`` and ``size`` are what one
-    would have had that runs from ``start`` until now without a rest.
+    The step counts neither as emitted nor for its growth. ``emitted`` and ``size`` are set to the
+    values of a request that runs from ``start`` until now without a rest.
     """
     step, requests = int(state.counters[STEP]), state.requests
     requests.emitted[request] -= 1
@@ -118,13 +119,13 @@ def take_back(state: State, request: int, load: int) -> None:
     last = int(state.marks.last[request]) + 1
     state.marks.last[request] = last
     occupy(state, request, int(state.marks.worker[request]), load)
-    # Endings up to one step less than the window are noted: the next step has revealed none yet.
+    # The last column of the window is not filled yet: the next step adds its endings.
     if state.sight[KNOWN] and last < step + state.settings.look_ahead:
         add_ending(state, request, last, 1)
 
 
 def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> None:
-    """Refuse a step at which nobody emits: all active requests rest and none started."""
+    """Raise InputError if all active requests rest, so that no request emits a token."""
     if len(resting) == state.counters[ACTIVE]:
         raise InputError(
             f"policy {policy}, step {int(state.counters[STEP])}",
@@ -138,8 +139,8 @@ def checked_rests(
 ) -> IntArray:
     """Return the requests that rest by a policy's answer, shape (r,), in order of arrival.
 
-    Refused are places of active requests (those with a slot before this step) that are not
-    different, and one that has rested ``max_pauses`` steps in a row.
+    Raises InputError if an index is not one of the active requests (with a slot before this step),
+    occurs twice, or belongs to a request that has rested ``max_pauses`` consecutive steps.
     """
     where, most = f"policy {policy}, step {step}", len(active.request) - 1
     rests = answer.rests if isinstance(answer, Decision) else ()
@@ -156,21 +157,21 @@ def checked_rests(
 
 
 def check_nobody_rests(answer: object, policy: str, step: int) -> None:
-    """Refuse rests that a policy names which is none that pauses."""
+    """Raise InputError if a decision pauses requests but the policy is not a pausing policy."""
     if isinstance(answer, Decision) and answer.rests:
         raise InputError(
             f"policy {policy}, step {step}",
-            "says who rests, and is none that pauses",
+            "pauses requests, and is not a pausing policy",
             "give it an attribute max_pauses, the most steps in a row",
         )
 
 
-#: Rules of the record.
+#: Rules of the replay.
 RULES = RuleTable()
 
 
 def _malformed_rests(run: Run, cluster: Cluster) -> int:
-    """Count rests that no replay could follow."""
+    """Count rests with which no replay is possible."""
     if run.rests is None:
         return 0
     if run.rests.ndim != 2 or run.rests.shape[1:] != (3,):
@@ -194,14 +195,14 @@ def _rests(replay: Replay) -> int:
     who, first, end = run.rests[order].T
     which = stints_of(run.rests[order], stints.request, stints.start, run.steps)
     wrong = 0 if run.max_pauses is None else number(end - first > run.max_pauses)
-    # Who starts runs, unless its prompt is to be computed; who is back from the host may rest at
-    # once.
+    # A request runs in its first step, unless its prompt is still to be computed. A request that
+    # returns from the host may rest at once.
     begin = stints.start[which] + (stints.was_waiting[which] & (not batches))
     wrong += number((stints.request[which] != who) | (first < begin) | (end > stints.end[which]))
-    # Two without a step in between are one rest, unless it was away.
+    # Two rests without a step in between are one rest, unless the request was away.
     same = which[1:] == which[:-1]
     wrong += number(same & (first[1:] <= end[:-1]))
-    # The last step of one that is done emits its last token.
+    # A request emits its last token in its last step, so it cannot rest then.
     return wrong + number(end == run.finish_step[who] + 1)
 
 

@@ -1,11 +1,11 @@
-"""Prefix caches: which blocks of prompts each worker keeps, the one used last the longest.
+"""Prefix caches: the blocks of prompts that each worker keeps, with least-recently-used eviction.
 
-A worker has a table of as many places as it keeps blocks. Each place stands in two lists: that of
-its bucket, by which a block is found, and that of all places in order of their last use. Finding,
-using and dropping a block take the same time however many are kept.
+A worker has a table with one place per block that it can keep. Each place is in two linked lists:
+that of its hash bucket, for look-ups, and that of all places in order of last use. Finding, using
+and evicting a block take constant time.
 
-A request that starts uses the first blocks of its prompt, the last of them first: what is dropped
-is then the end of a prompt before its beginning, without which nothing of it counts.
+A request that starts uses the first blocks of its prompt, last block first. The end of a prompt is
+therefore evicted before its beginning, without which the rest is of no use.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 
 
 class PrefixCaches(NamedTuple):
-    """The blocks of all prompts, and those that each worker keeps; empty where none are kept."""
+    """The blocks of all prompts, and the blocks that each worker keeps; empty without caches."""
 
-    #: Shapes (m,) and (n + 1,): as in `BlockHashes`, blocks numbered from 0.
+    #: Shapes (m,) and (n + 1,): as in `BlockHashes`, with blocks numbered from 0.
     ids: IntArray
     first: IntArray
-    held: IntArray  #: Shape (G,): how many blocks each worker keeps.
-    capacity: IntArray  #: Shape (G,): how many it may keep.
-    #: Shape (G,): places of the blocks used last and longest ago, -1 while there are none.
+    held: IntArray  #: Shape (G,): number of blocks in each cache.
+    capacity: IntArray  #: Shape (G,): capacity of each cache in blocks.
+    #: Shape (G,): places of the most and least recently used blocks, -1 if there are none.
     newest: IntArray
     oldest: IntArray
     block: IntArray  #: Shape (G, C): the block at each place.
-    #: Shape (G, C): the places used next after it and before it, and the one behind it in its
-    #: bucket; -1 for none.
+    #: Shape (G, C): the places used next after it and before it, and the next place in its bucket;
+    #: -1 for none.
     newer: IntArray
     older: IntArray
     chained: IntArray
@@ -86,7 +86,7 @@ def new_caches(workload: Workload, cluster: Cluster) -> PrefixCaches:
 
 @compilable
 def use_prefix(caches: PrefixCaches, request: int, worker: int) -> int:
-    """Let a request start on a worker, and return how many of its first blocks were there."""
+    """Use the blocks of a request that starts on a worker; return how many first blocks it had."""
     found = matched_blocks(caches, request, worker)
     first = caches.first[request]
     count = min(int(caches.first[request + 1] - first), int(caches.capacity[worker]))
@@ -97,7 +97,7 @@ def use_prefix(caches: PrefixCaches, request: int, worker: int) -> int:
 
 @compilable
 def matched_blocks(caches: PrefixCaches, request: int, worker: int) -> int:
-    """Return how many of the first blocks of a prompt a worker has: its longest cached prefix."""
+    """Return the number of leading blocks of a prompt in a worker's cache."""
     first = caches.first[request]
     count = int(caches.first[request + 1] - first)
     for depth in range(count):
@@ -108,13 +108,13 @@ def matched_blocks(caches: PrefixCaches, request: int, worker: int) -> int:
 
 @compilable
 def saved_tokens(num_blocks: int, prompt: int) -> int:
-    """Return the tokens that so many first blocks of a prompt hold: the last may be shorter."""
+    """Return the tokens in the first ``num_blocks`` blocks of a prompt; the last may be short."""
     return min(num_blocks * BLOCK_TOKENS, prompt)
 
 
 @compilable
 def place_of(caches: PrefixCaches, worker: int, block: int) -> int:
-    """Return the place of a block in the table of a worker, -1 if it has none."""
+    """Return the place of a block in a worker's table, or -1 if it is not there."""
     place = int(caches.heads[worker, block & (caches.heads.shape[1] - 1)])
     while place >= 0 and caches.block[worker, place] != block:
         place = int(caches.chained[worker, place])
@@ -123,7 +123,7 @@ def place_of(caches: PrefixCaches, worker: int, block: int) -> int:
 
 @compilable
 def use_block(caches: PrefixCaches, worker: int, block: int) -> None:
-    """Make a block the one used last, in the place of the one used longest ago if none is free."""
+    """Mark a block as most recently used; evict the least recently used if the cache is full."""
     place = place_of(caches, worker, block)
     if place >= 0:
         take_from_order(caches, worker, place)
@@ -147,7 +147,7 @@ def use_block(caches: PrefixCaches, worker: int, block: int) -> None:
 
 @compilable
 def take_from_order(caches: PrefixCaches, worker: int, place: int) -> None:
-    """Take a place out of the order of use."""
+    """Remove a place from the list of last uses."""
     newer, older = caches.newer[worker, place], caches.older[worker, place]
     if newer >= 0:
         caches.older[worker, newer] = older
@@ -161,7 +161,7 @@ def take_from_order(caches: PrefixCaches, worker: int, place: int) -> None:
 
 @compilable
 def put_in_bucket(caches: PrefixCaches, worker: int, place: int, block: int) -> None:
-    """Put a block at a place that is free."""
+    """Store a block at a free place, and add it to its bucket."""
     bucket = block & (caches.heads.shape[1] - 1)
     caches.block[worker, place] = block
     caches.chained[worker, place] = caches.heads[worker, bucket]
@@ -170,7 +170,7 @@ def put_in_bucket(caches: PrefixCaches, worker: int, place: int, block: int) -> 
 
 @compilable
 def take_from_bucket(caches: PrefixCaches, worker: int, place: int) -> None:
-    """Take the block at a place out of its bucket."""
+    """Remove the block at a place from its bucket."""
     bucket = caches.block[worker, place] & (caches.heads.shape[1] - 1)
     behind = caches.chained[worker, place]
     before = int(caches.heads[worker, bucket])
@@ -184,7 +184,7 @@ def take_from_bucket(caches: PrefixCaches, worker: int, place: int) -> None:
 
 @compilable(part_of="prefixes")
 def lose_cache(caches: PrefixCaches, worker: int) -> None:
-    """Let a worker that fails lose all its blocks."""
+    """Clear the cache of a worker that fails."""
     caches.held[worker] = 0
     caches.newest[worker] = -1
     caches.oldest[worker] = -1
@@ -192,9 +192,9 @@ def lose_cache(caches: PrefixCaches, worker: int) -> None:
 
 
 def matched_tokens(caches: PrefixCaches, requests: IntArray, prompts: IntArray) -> IntArray:
-    """Return what each worker has cached of each prompt, shape (N, G) [tokens].
+    """Return the cached tokens of each prompt on each worker, shape (N, G) [tokens].
 
-    What `matched_blocks` says of one request and worker, for all at once, block by block.
+    Vectorised form of `matched_blocks` over requests and workers, block by block.
     """
     G = len(caches.held)
     matched = np.zeros((len(requests), G), dtype=np.int64)
@@ -224,7 +224,7 @@ def _places_of(caches: PrefixCaches, workers: IntArray, blocks: IntArray) -> Int
 
 @compilable(part_of="prefixes")
 def look_up_prefixes(state: State, record: Record, row: int) -> None:
-    """Count what those that start find in the caches, in order of arrival, and keep theirs."""
+    """Count cached tokens of requests that start, in order of arrival, and cache their blocks."""
     started, found = state.lists.started[: state.counters[ADMITTED]], 0
     sort_few(started)
     for request in started:
@@ -234,9 +234,9 @@ def look_up_prefixes(state: State, record: Record, row: int) -> None:
 
 
 class Prefixes:
-    """The prefixes of the requests that wait at a step, by default none, computed when asked.
+    """The prefixes of the waiting requests of a step, computed on demand; by default none.
 
-    ``keys`` are `routing_keys` of all requests as far as they are known, by number of blocks.
+    ``keys`` caches `routing_keys` of all requests by number of blocks.
     """
 
     def __init__(
@@ -251,32 +251,32 @@ class Prefixes:
         self._keys: dict[int, IntArray] = {} if keys is None else keys
 
     def of(self, requests: IntArray) -> Prefixes:
-        """Return the prefixes of requests that wait at the step now."""
+        """Return the prefixes of requests that wait at the current step."""
         return Prefixes(self._state, self._workload, requests, self._keys)
 
     @cached_property
     def cached_tokens(self) -> IntArray:
-        """What each worker has cached of each prompt, shape (N, G) [tokens]."""
+        """Cached tokens of each prompt on each worker, shape (N, G) [tokens]."""
         state, requests = self._state, self._requests
         if state.counters[STEP] != self._step:
-            # The caches have gone on since.
+            # The caches have changed since.
             raise InputError("cached_tokens", "asked after its step", "ask while deciding")
         if not state.settings.caches:
             return frozen(np.zeros((len(requests), len(state.workers.load)), np.int64))
         return frozen(matched_tokens(state.prefixes, requests, state.requests.prompt[requests]))
 
     def keys(self, num_blocks: int) -> IntArray:
-        """Return what tells the prompts apart by so many first blocks, shape (N,)."""
+        """Return the routing keys of the prompts by their first blocks, shape (N,)."""
         if num_blocks not in self._keys:
             self._keys[num_blocks] = routing_keys(self._workload, num_blocks)
         return frozen(self._keys[num_blocks][self._requests])
 
 
 def routing_keys(workload: Workload, num_blocks: int) -> IntArray:
-    """Return what tells prompts apart for routing, shape (n,).
+    """Return the routing keys of prompts, shape (n,).
 
-    By the hash of the last of the first ``num_blocks`` blocks, which stands for all of them;
-    without hashes, by its prompt key. One whose source does not tell is a prompt of its own.
+    The key is the hash of the last of the first ``num_blocks`` blocks, since it identifies all of
+    them. Without hashes it is the prompt key. A prompt with neither has a unique key.
     """
     blocks, keys = workload.prompt_blocks, -1 - np.arange(len(workload))
     if blocks is None:
@@ -292,7 +292,7 @@ METRICS: MetricTable[RunPart] = MetricTable()
 
 
 def _started_again_tokens(part: RunPart) -> FloatArray:
-    """Return prompts of those that start, or start again, at each step, shape (K,) [tokens]."""
+    """Return the prompts of requests that start or restart at each step, shape (K,) [tokens]."""
     stints = part.stints
     which = stints.was_waiting
     prompts = part.run.prompt_tokens[stints.request[which]]
@@ -313,7 +313,7 @@ def _prefix_hit_tokens(part: RunPart) -> Value:
 @METRICS.average(
     "prefix_hit_rate",
     "1",
-    "their share of the prompts of the requests that start",
+    "prefix hit tokens over the prompt tokens of the requests that start",
     Column("prefix\nhits", is_share=True, by_default=False),
     Domain.SHARE,
 )
@@ -324,10 +324,10 @@ def _prefix_hit_rate(part: RunPart) -> Average:
     return Average(hits[part.steps], prompts)
 
 
-#: Most blocks that all workers may keep together (about 1 GiB).
+#: Largest total number of blocks of all workers (about 1 GiB).
 MAX_PREFIX_BLOCKS = 2**24
 
-#: Rules of the record.
+#: Rules of the replay.
 RULES = RuleTable()
 
 
@@ -356,7 +356,7 @@ def _prefixes(replay: Replay) -> int:
 def _found_and_kept(
     workload: Workload, request: int, cache: OrderedDict[int, None], most: int
 ) -> int:
-    """Return the tokens of a prompt that a cache has, and let it keep the prompt."""
+    """Return the cached tokens of a prompt, and put the prompt into the cache."""
     blocks = workload.prompt_blocks
     own = [] if blocks is None else blocks[request].tolist()
     found = next((k for k, block in enumerate(own) if block not in cache), len(own))
@@ -377,7 +377,7 @@ def _setting(cluster: Cluster, options: RunOptions) -> str:
 def _check(
     workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
 ) -> None:
-    """Refuse prefix caches that could keep nothing, or more than there is room for here."""
+    """Raise InputError for prefix caches that hold no block, or that need too much memory here."""
     if cluster.prefix_cache is None or len(workload) == 0:
         return
     blocks = workload.prompt_blocks
@@ -398,7 +398,7 @@ def _check(
 def _idle(
     policies: Sequence[PolicySpec], cluster: Cluster, options: RunOptions, tells_prompts: bool
 ) -> Iterator[str]:
-    """Yield what policies do that go by prefixes where nothing tells of any."""
+    """Yield the fallback rule of each policy that uses prefixes, if there are none."""
     for policy in policies:
         if said := policy.unled(tells_prompts, cluster.prefix_cache is not None):
             yield f"{policy.name} {said}"

@@ -1,4 +1,4 @@
-"""The features of the machine: settings, checks, remarks, record and replay walk their list."""
+"""The list of the features of the machine, used by settings, checks, remarks and replay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bfio.decode.run import Run
 
 _PACKAGE = bfio.decode.features
-#: In the order in which settings, remarks and rules tell of them.
+#: In the order of settings, remarks and rules.
 FEATURES: tuple[Feature, ...] = tuple(
     sorted(
         (found for _, found in members(_PACKAGE.__name__, _PACKAGE.__path__, "FEATURE")),
@@ -27,7 +27,7 @@ FEATURES: tuple[Feature, ...] = tuple(
 
 
 def settings_after(part: str, cluster: Cluster, options: RunOptions) -> dict[str, str]:
-    """Return the words of the features that stand behind a part of the line of settings."""
+    """Return the texts of the features that follow a part of the line of settings."""
     told = (each for each in FEATURES if each.after == part)
     return {each.name: each.setting(cluster, options) for each in told}
 
@@ -35,10 +35,10 @@ def settings_after(part: str, cluster: Cluster, options: RunOptions) -> dict[str
 def idle(
     names: Sequence[str], cluster: Cluster, options: RunOptions, *, tells_prompts: bool
 ) -> Iterator[str]:
-    """Yield what was asked of features and changes nothing, a sentence each.
+    """Yield the requested feature options without effect, a sentence each.
 
-    ``names`` are those of the policies that run; ``tells_prompts`` says whether requests tell
-    which prompts begin alike.
+    ``names`` are the policies of the runs; ``tells_prompts`` says whether requests have prefix
+    information.
     """
     known = built_in()
     policies = [known[name] for name in dict.fromkeys(names) if name in known]
@@ -47,6 +47,6 @@ def idle(
 
 
 def unseen(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield which schedules no run saw anything of; the runs differ in the policy only."""
+    """Yield the schedules without events in any run; the runs differ in the policy only."""
     for feature in FEATURES:
         yield from feature.unseen(runs)

@@ -1,4 +1,4 @@
-"""What a request has to be served within: limits on time to first token and time per token."""
+"""Latency limits of requests: on time to first token and time per token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that are slow for a while; policies are not told."""
+"""Workers that are slow for some time; policies do not see it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from bfio.decode.machine.state import State
     from formulations.arrays import FloatArray, IntArray
 
-#: How many times as long a drawn straggler takes, unless ``factor`` says otherwise.
+#: Slowdown factor of drawn stragglers, option ``factor``.
 DEFAULT_FACTOR = 2.0
 #: Largest factor.
 MAX_FACTOR = 1e6
-#: Number of the random stream; policies, predictors, failures and cancellations have others.
+#: Number of the random stream; policies, predictors, failures and cancellations use others.
 _STREAM = 5
 _FORM = (
     "write random:mtbf=3600:mttr=60:factor=2, or the name of a CSV file with time_s,worker,factor"
@@ -39,17 +39,17 @@ _FORM = (
 
 
 class Stragglers(NamedTuple):
-    """From when on workers take how many times as long, in order of time."""
+    """Changes of the slowdown factors of workers, in order of time."""
 
-    #: Shape (E,) [s]; an event takes effect with the first step that starts then or later.
+    #: Shape (E,) [s]; an event takes effect at the first step that starts then or later.
     time_s: FloatArray
     worker: IntArray  #: Shape (E,).
-    #: Shape (E,): what its time of a step, ``C_g + t_g·L_g``, is multiplied by; 1 is its pace.
+    #: Shape (E,): factor on the worker's step time, ``C_g + t_g·L_g``; 1 for its normal speed.
     factor: FloatArray
-    until_s: float  #: Up to when the schedule says what happens [s].
+    until_s: float  #: End of the schedule [s].
 
     def factors(self, start_s: FloatArray, num_workers: int) -> FloatArray:
-        """Return the factor of each worker at steps in order of start [s], shape (K, G)."""
+        """Return the factor of each worker at steps with ascending start [s], shape (K, G)."""
         factors = np.empty((len(start_s), num_workers))
         for g in range(num_workers):
             own = self.worker == g
@@ -61,12 +61,12 @@ class Stragglers(NamedTuple):
 def stragglers_of(
     given: str | Iterable[tuple[float, int, float]], num_workers: int, seed: int
 ) -> Stragglers:
-    """Return the schedule that an option of a run stands for.
+    """Return the straggler schedule of a run.
 
-    That is ``none``; ``random:mtbf=SECONDS:mttr=SECONDS`` (beside these ``factor``, 2 by default,
-    and ``until=SECONDS``, 1e6 by default); the name of a CSV file, or its rows: time [s], worker,
-    factor. Refused is what cannot be read, is out of order or names no worker, and a factor that
-    is no number > 0.
+    The option is ``none``; ``random:mtbf=SECONDS:mttr=SECONDS``, with optional ``factor`` (2 by
+    default) and ``until=SECONDS`` (1e6 by default); the name of a CSV file, or its rows: time [s],
+    worker, factor. Raises InputError if it cannot be read or is out of order, and for unknown
+    workers and factors that are not numbers > 0.
     """
     return read_schedule(
         "stragglers",
@@ -79,7 +79,7 @@ def stragglers_of(
     )
 
 
-# Energy, metrics and replay ask for the schedule of a run again and again.
+# Cached, since energy, metrics and replay ask for the schedule of a run many times.
 @lru_cache(maxsize=4)
 def _drawn(text: str, num_workers: int, seed: int) -> Stragglers:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
@@ -100,7 +100,7 @@ def _checked(
 
 @compilable(part_of="stragglers")
 def keep_pace(state: State) -> None:
-    """Let the workers be as slow as they are from this step on."""
+    """Set the slowdown factors of the workers for this step."""
     slow, machine, counters = state.slowness, state.machine, state.counters
     while (
         counters[SLOWED] < len(slow.time_s) and slow.time_s[counters[SLOWED]] <= state.clock[NOW]

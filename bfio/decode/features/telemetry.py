@@ -1,9 +1,9 @@
-"""Telemetry: how old the loads are that a policy sees, and how many reports of them are lost.
+"""Telemetry: delay and loss of the load reports that a policy sees.
 
-At each step every worker reports what it holds: its load, its requests, what is bound to it, its
-memory in use and its projected loads. A report of step k arrives at step k + ``delay``, or never,
-with probability ``loss``; until another one arrives the last one stands. Slots are no part of it:
-a router knows what it has sent and what has ended.
+At each step every worker reports its load, its requests, the requests bound to it, its memory in
+use and its projected loads. A report of step k arrives at step k + ``delay``; with probability
+``loss`` it never arrives. The last report remains valid until the next one arrives. Reports
+exclude slots, because a router knows which requests it has sent and which have ended.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ if TYPE_CHECKING:
     from bfio.workloads.workload import Workload
     from formulations.arrays import IntArray
 
-#: Steps for which losses are drawn; then they repeat.
+#: Number of steps for which losses are drawn; then they repeat.
 _DRAWN_STEPS = 4096
-#: Number of the random stream; policies, predictors and schedules have others.
+#: Number of the random stream; policies, predictors and schedules use others.
 _STREAM = 6
 
-# Columns of a report before the projected loads and the running requests that are left.
+# Columns of a report before the projected loads and the projected running requests.
 (LOAD, RUNNING, QUEUED, QUEUED_TOKENS, USED) = range(5)
 _NUM_NOW = 5
 
 
 class Reports(NamedTuple):
-    """What is known of each worker; without telemetry these are the arrays of the workers."""
+    """The known state of each worker; without telemetry, these are the arrays of the workers."""
 
     is_on: bool  #: Whether reports are late or lost.
-    #: Whether the arrays of shape (G,) are not those of the workers: what policies send then
-    #: counts here as running at once, though it does not start, or nobody knows that it does.
+    #: Whether the arrays of shape (G,) are copies. A request that a policy sends then counts here
+    #: as running at once, even if its start is delayed or not yet reported.
     is_apart: bool
-    delay: int  #: Steps after which one arrives.
+    delay: int  #: Steps after which a report arrives.
     #: Shape (G,): see `WorkerRows` and `Machine` of `bfio.decode.machine.state`.
     load: IntArray
     running: IntArray
     queued: IntArray
     queued_tokens: IntArray
     used: IntArray
-    #: Shape (G, H+1): projected loads [tokens], and running requests that are left.
+    #: Shape (G, H+1): projected loads [tokens], and projected running requests.
     base: IntArray
     left: IntArray
-    last: IntArray  #: Shape (G, columns): the last report of each that has arrived.
-    #: Shape (d+1, G, columns): the reports of the last steps, that of step k at k modulo d+1.
+    last: IntArray  #: Shape (G, columns): the last report of each worker that has arrived.
+    #: Shape (d+1, G, columns): recent reports; that of step k is at index k modulo d+1.
     past: IntArray
     lost: NDArray[np.int8]  #: Shape (T, G): see `bfio.decode.features.telemetry.losses`.
     refused: IntArray  #: Shape (1,): decisions of this step that found no memory.
@@ -75,10 +75,10 @@ def new_reports(
     seed: int,
     starts_late: bool,
 ) -> Reports:
-    """Return what is known before the first step; by default all is known at once.
+    """Return the reports before the first step; without telemetry, all is known at once.
 
-    ``now`` are loads, running, queued and their tokens and memory in use, each of shape (G,).
-    Decisions may take effect later (``starts_late``).
+    ``now`` has loads, running requests, queued requests and their tokens, and memory in use, each
+    of shape (G,). ``starts_late`` says whether decisions take effect later.
     """
     is_on, G = given is not None, len(now[0])
     is_apart = is_on or starts_late
@@ -116,7 +116,7 @@ def arrives(reports: Reports, step: int, g: int) -> bool:
 
 @compilable
 def show(reports: Reports, g: int) -> None:
-    """Let the last report of a worker be what is known of it."""
+    """Copy the last report of a worker to its known state."""
     report, width = reports.last[g], reports.base.shape[1]
     reports.load[g] = report[LOAD]
     reports.running[g] = report[RUNNING]
@@ -130,7 +130,7 @@ def show(reports: Reports, g: int) -> None:
 
 @compilable
 def note_sent(reports: Reports, worker: int, size: int, is_bound: bool) -> None:
-    """Add what a policy sends at this step to what it knows, for this step alone."""
+    """Add a request that a policy sends at this step to the known state, until the next report."""
     if is_bound:
         reports.queued[worker] += 1
         reports.queued_tokens[worker] += size
@@ -141,12 +141,12 @@ def note_sent(reports: Reports, worker: int, size: int, is_bound: bool) -> None:
 
 @compilable
 def nobody_runs(reports: Reports) -> bool:
-    """Whether nothing is known to run anywhere."""
+    """Whether no request is known to run."""
     return bool(reports.running.sum() == 0)
 
 
 def losses(given: Telemetry, num_workers: int, seed: int) -> NDArray[np.int8]:
-    """Return which reports are lost, shape (T, G): row k mod T tells of step k, 1 if it is."""
+    """Return the lost reports, shape (T, G): row k mod T is that of step k, 1 if lost."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
     steps = _DRAWN_STEPS if given.loss else 1
     return (rng.random((steps, num_workers)) < given.loss).astype(np.int8)
@@ -154,7 +154,7 @@ def losses(given: Telemetry, num_workers: int, seed: int) -> NDArray[np.int8]:
 
 @compilable(part_of="telemetry")
 def show_projection(state: State, window: Window) -> None:
-    """Write the projected loads that reports tell; the level stays that of `receive`."""
+    """Write the reported projected loads to the window; its level is set by `receive`."""
     for g in range(len(window.base)):
         copy_to(window.base[g], state.reports.base[g])
         copy_to(window.running[g], state.reports.left[g])
@@ -162,9 +162,9 @@ def show_projection(state: State, window: Window) -> None:
 
 @compilable
 def receive(state: State, window: Window) -> None:
-    """Let workers report, after their loads have been projected, and reports arrive.
+    """Send the reports of this step, after the projection of loads, and receive those due.
 
-    While nothing runs no step passes, and all reports arrive.
+    While no request runs, no step passes, and all reports arrive.
     """
     reports, step = state.reports, int(state.counters[STEP])
     slots = reports.delay + 1
@@ -173,7 +173,7 @@ def receive(state: State, window: Window) -> None:
         if state.counters[ACTIVE] == 0:
             for slot in range(slots):
                 copy_to(reports.past[slot, g], reports.past[step % slots, g])
-        # The slot behind this step's has the report of ``delay`` steps ago.
+        # The next slot of the ring has the report of ``delay`` steps ago.
         if state.counters[ACTIVE] == 0 or arrives(reports, step, g):
             copy_to(reports.last[g], reports.past[(step + 1) % slots, g])
         show(reports, g)
@@ -181,7 +181,7 @@ def receive(state: State, window: Window) -> None:
 
 @compilable
 def write_report(state: State, window: Window, report: IntArray, g: int) -> None:
-    """Write what a worker holds."""
+    """Write the state of a worker to a report."""
     workers, width = state.workers, len(window.level)
     report[LOAD] = workers.load[g]
     report[RUNNING] = workers.running[g]
@@ -199,21 +199,21 @@ METRICS: MetricTable[RunPart] = MetricTable()
 @METRICS.metric(
     "refused",
     "requests",
-    "decisions that found no memory on their worker, of which reports told otherwise",
+    "decisions refused for lack of memory on the worker, due to outdated reports",
 )
 def _refused(part: RunPart) -> Value:
     refused = part.run.refused
     return None if refused is None else int(refused[part.steps].sum())
 
 
-#: Most numbers of all reports that are on their way (1 GiB).
+#: Largest number of entries in all pending reports (1 GiB).
 MAX_REPORTED = 2**27
 
 
 def _check(
     workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
 ) -> None:
-    """Refuse reports so old that there is no room for them here."""
+    """Raise InputError if the delay needs too much memory for pending reports."""
     if options.telemetry is not None:
         entries = (options.telemetry.delay + 1) * cluster.workers * (2 * look_ahead + 7)
         if entries > MAX_REPORTED:
@@ -224,7 +224,7 @@ def _check(
 def _idle(
     policies: Sequence[PolicySpec], cluster: Cluster, options: RunOptions, tells_prompts: bool
 ) -> Iterator[str]:
-    """Yield for which policies it changes nothing that reports are late or lost."""
+    """Yield a remark on policies that read no reports, so that telemetry has no effect on them."""
     deaf = [policy.name for policy in policies if not policy.reads_reports]
     if options.telemetry is not None and deaf:
         yield (

@@ -1,4 +1,4 @@
-"""Ties go to the lowest worker; here workers change places before a policy sees them."""
+"""Tie-breaking: policies take the lowest worker, so workers are permuted before they see them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from bfio.decode.options import Ties
 from bfio.decode.state import ActiveRequests, DecodeState, Prefixes
 from formulations.arrays import IntArray, frozen
 
-#: What a state holds for each worker, along the first axis.
+#: Fields of a state with one entry per worker along the first axis.
 OF_WORKERS = (
     "loads",
     "projected_loads",
@@ -27,12 +27,12 @@ OF_WORKERS = (
     "bound_loads",
     "pending_prefill",
 )
-#: Tells this stream from that of policies, which have the same seed.
+#: Distinguishes this random stream from that of policies, which use the same seed.
 _STREAM = 1
 
 
 def orders(ties: Ties, num_workers: int, seed: int) -> Iterator[IntArray] | None:
-    """Yield the order in which workers stand at each decision; None if it is always theirs."""
+    """Yield the order of workers for each decision; None if it is always the identity."""
     if ties is Ties.LOWEST:
         return None
     if ties is Ties.ROTATING:
@@ -42,7 +42,7 @@ def orders(ties: Ties, num_workers: int, seed: int) -> Iterator[IntArray] | None
 
 
 def in_places(state: DecodeState, order: IntArray) -> DecodeState:
-    """Return what a policy sees where worker ``order[p]`` stands at place p."""
+    """Return a state with permuted workers: worker ``order[p]`` is at index p."""
     changed: dict[str, Any] = {
         name: None if (values := getattr(state, name)) is None else frozen(values[order])
         for name in OF_WORKERS
@@ -67,7 +67,7 @@ def _held(active: Callable[[], ActiveRequests], place: IntArray) -> Callable[[],
 
 @dataclass(frozen=True)
 class _Places:
-    """The prefixes of waiting requests, workers in another order."""
+    """The prefixes of waiting requests, with permuted workers."""
 
     prefixes: Prefixes
     order: IntArray

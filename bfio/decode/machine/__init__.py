@@ -2,5 +2,5 @@
 
 Phases are plain Python functions. `bfio.decode.engine` calls them as they are, around any policy;
 `bfio.decode.machine.whole_run` compiles them with the kernel of a built-in policy into one loop.
-What only some runs have stands in `bfio.decode.features`.
+`bfio.decode.features` has the parts that only some runs use.
 """

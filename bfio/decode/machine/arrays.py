@@ -1,4 +1,4 @@
-"""Operations on whole arrays that Numba does not know: in numpy, and as loops to be compiled."""
+"""Array operations that Numba does not support: in numpy, and as loops to be compiled."""
 
 import numpy as np
 
@@ -93,10 +93,10 @@ def _take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) 
 
 @compilable(compiled_as=_take_in_turn)
 def take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -> None:
-    """Write what is left of ``start`` after taking the columns of a ring one after the other.
+    """Write ``start`` minus the cumulative sum of consecutive columns of a ring.
 
-    ``left`` is of shape (G, h+1), its column 0 ``start``; ``taken``, of shape (G, H+1) with
-    H >= h, is the ring, of which the h columns from ``first`` on are taken in turn.
+    ``left`` has shape (G, h+1); its column 0 is ``start``. ``taken``, of shape (G, H+1) with H >=
+    h, is the ring; the h columns from ``first`` on are subtracted in turn.
     """
     left[:, 0] = start
     in_turn = np.concatenate((taken[:, first:], taken[:, :first]), axis=1)[:, : left.shape[1] - 1]
@@ -114,9 +114,9 @@ def _while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining:
 
 @compilable(compiled_as=_while_active)
 def while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: IntArray) -> None:
-    """Write ``sizes[i] + growth[h]`` for each h < ``remaining[i]``, 0 from then on.
+    """Write ``sizes[i] + growth[h]`` for each h < ``remaining[i]``, and 0 from then on.
 
-    ``loads`` is of shape (N, H+1), ``growth`` of shape (H+1,).
+    ``loads`` has shape (N, H+1), ``growth`` has shape (H+1,).
     """
     ahead = np.arange(len(growth))
     loads[:] = np.where(ahead < remaining[:, None], sizes[:, None] + growth, 0)
@@ -133,16 +133,16 @@ def _sort_few(values: IntArray) -> None:
 
 @compilable(compiled_as=_sort_few)
 def sort_few(values: IntArray) -> None:
-    """Sort some integers, a few: by insertion, which is quickly compiled."""
+    """Sort a few integers by insertion, which compiles quickly."""
     values.sort()
 
 
-# A heap of keys and whose they are, the least key at the top; ties go to the lowest number.
+# A heap of keys and numbers, the least key at the top; ties go to the lowest number.
 
 
 @compilable
 def pop_least(keys: FloatArray | IntArray, numbers: IntArray, num: int) -> int:
-    """Return whose key is at the top of a heap of so many, and close the heap over it."""
+    """Remove the top of a heap of ``num`` entries, and return its number."""
     first = int(numbers[0])
     keys[0], numbers[0] = keys[num - 1], numbers[num - 1]
     sink(keys, numbers, 0, num - 1)
@@ -151,7 +151,7 @@ def pop_least(keys: FloatArray | IntArray, numbers: IntArray, num: int) -> int:
 
 @compilable
 def sink(keys: FloatArray | IntArray, numbers: IntArray, top: int, num: int) -> None:
-    """Let an entry of a heap of so many sink to its place."""
+    """Move an entry of a heap of ``num`` entries down to its place."""
     key, number = keys[top], numbers[top]
     while 2 * top + 1 < num:
         child = 2 * top + 1

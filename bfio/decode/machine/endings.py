@@ -1,13 +1,14 @@
-"""When running requests end: known or predicted, and noted in a ring for the look-ahead window.
+"""Known or predicted ends of running requests, in a ring buffer for the look-ahead window.
 
-The ring says which of them end at which step of the window, by worker. Where lengths are predicted
-(BalanceRoute, appendix C.2.3) a request is predicted when it starts, after every q tokens, and
-when it outlives its prediction (the paper's floor); in between each token takes one step off, so
-that what is kept is the step it is predicted to end with. Of one that is predicted to outlive the
-window nothing else is known: it does so until it is predicted again. (In the paper its ``ŷ``,
-reset to H, is decremented like any other: `Prediction.counts_down`.) A calendar holds who is to be
-predicted when: a step costs its predictions, however many requests run. That is for compiled runs;
-interpreted ones keep the same by whole arrays (`bfio.decode.prediction.refresh`).
+The ring has the requests that end at each step of the window, by worker. With predictions
+(BalanceRoute, appendix C.2.3), a request is predicted when it starts, after every q tokens, and
+when it outlives its prediction (the paper's floor). In between, each token reduces the remaining
+steps by one, so the predicted last step stays fixed. A request predicted to outlive the window
+keeps this prediction until the next one. (In the paper its ``ŷ``, reset to H, is decremented like
+any other: `Prediction.counts_down`.) A calendar has the step of the next prediction of each
+request, so the cost of a step depends on the predictions due, not on the number of running
+requests. This is for compiled runs; interpreted runs do the same with whole arrays
+(`bfio.decode.prediction.refresh`).
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
     from bfio.decode.machine.state import State
     from formulations.arrays import IntArray
 
-#: Steps from now to the end of a request of which nothing is predicted but that it is far.
+#: Remaining steps of a request predicted to outlive the window.
 FAR = 2**40
 
 
 class Calendar(NamedTuple):
-    """Who is to be predicted again at which step: lists linked both ways."""
+    """Requests to be predicted again, by step, in doubly linked lists."""
 
-    #: Shape (2^k,): first request of those that are due at the step modulo 2^k; -1 for none.
+    #: Shape (2^k,): first request due at the step modulo 2^k; -1 for none.
     first: IntArray
     #: Shape (n,): its neighbours in that list; -1 for none.
     following: IntArray
@@ -40,21 +41,21 @@ class Calendar(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What is predicted, and from what."""
+    """Predictions of a run, and their sources."""
 
-    #: Whether tables are read and requests that finish are learnt from, or lengths were drawn for
-    #: each request beforehand; neither if nothing is predicted.
+    #: Whether predictions come from tables, learnt from finished requests; and whether they come
+    #: from lengths drawn in advance. Both are false without predictions.
     learns: bool
     draws: bool
-    refresh: int  #: ``q``, where tables are read.
-    #: Whether what was predicted to outlive the window comes a step closer with each token, too.
+    refresh: int  #: ``q``, for tables.
+    #: Whether a prediction beyond the window also decreases by one step with each token.
     counts_down: bool
-    #: Shape (n,): the last step that a running request is predicted to have, the step at which the
-    #: calendar has it, and the one at which ``q`` more tokens are out, where that counts.
+    #: Shape (n,): predicted last step of a running request, step of its entry in the calendar,
+    #: and, for tables, step at which ``q`` more tokens have been emitted.
     last: IntArray
     due: IntArray
     turn: IntArray
-    #: Shape (n,): 1 if it stands in the ring of endings, or stood there until the step passed.
+    #: Shape (n,): 1 if the request is in the ring of endings, or was until that step passed.
     noted: IntArray
     calendar: Calendar
     history: LengthHistory
@@ -64,7 +65,7 @@ class Prediction(NamedTuple):
 
 
 def no_prediction() -> Prediction:
-    """Return what a run keeps of predictions that makes none."""
+    """Return the empty predictions of a run that makes none."""
     return _new(0, 0)
 
 
@@ -78,7 +79,7 @@ def predicted_by_tables(
 ) -> Prediction:
     """Return predictions by class and age, learnt from requests as they finish.
 
-    History and table, see `Prediction`, change with the run.
+    History and table (see `Prediction`) are updated during the run.
     """
     return _new(len(kinds), look_ahead)._replace(
         learns=True,
@@ -91,7 +92,7 @@ def predicted_by_tables(
 
 
 def predicted_by_draw(drawn: IntArray, look_ahead: int) -> Prediction:
-    """Return predictions by lengths drawn beforehand, one for each request [tokens]."""
+    """Return predictions from lengths drawn in advance, one per request [tokens]."""
     return _new(len(drawn), look_ahead)._replace(draws=True, drawn=drawn.copy())
 
 
@@ -140,9 +141,9 @@ def gained_each(gains: IntArray, steps: IntArray) -> IntArray:
 
 @compilable
 def add_ending(state: State, request: int, last: int, times: int) -> None:
-    """Add a request to the column of its last step within the window, or take it away.
+    """Add a request to the column of its last step in the ring of endings, or remove it.
 
-    ``times`` is 1 or -1.
+    ``times`` is 1 to add and -1 to remove.
     """
     column = column_of(state, last)
     worker = state.marks.worker[request]
@@ -153,7 +154,7 @@ def add_ending(state: State, request: int, last: int, times: int) -> None:
 
 @compilable
 def enter_window(state: State) -> None:
-    """Note the running requests whose last step, which is known, has just come into the window."""
+    """Add running requests whose known last step has just entered the window to the ring."""
     last = int(state.counters[STEP] + state.settings.look_ahead)
     request = int(state.wheel[last & (len(state.wheel) - 1)])
     while request >= 0:
@@ -172,13 +173,13 @@ def leave_window(state: State) -> None:
 
 @compilable(part_of="predictions", otherwise=False)
 def predicts(state: State) -> bool:
-    """Whether this run keeps predictions."""
+    """Whether this run uses predictions."""
     return bool(state.prediction.learns or state.prediction.draws)
 
 
 @compilable(part_of="predictions", otherwise=0)
 def predicted_steps(prediction: Prediction, request: int, age: int) -> int:
-    """Return the predicted remaining steps of a request, counting the coming one."""
+    """Return the predicted remaining steps of a request, including the next one."""
     if prediction.draws:
         return max(1, int(prediction.drawn[request]) - age)
     table = prediction.table
@@ -187,7 +188,7 @@ def predicted_steps(prediction: Prediction, request: int, age: int) -> int:
 
 @compilable(part_of="predictions")
 def predict(state: State, request: int, age: int) -> None:
-    """Predict a request that is neither in the ring of endings nor in the calendar."""
+    """Predict a request that is in neither the ring of endings nor the calendar."""
     prediction, step = state.prediction, int(state.counters[STEP])
     steps, look_ahead = predicted_steps(prediction, request, age), state.settings.look_ahead
     if prediction.learns and steps > look_ahead and not prediction.counts_down:
@@ -198,7 +199,7 @@ def predict(state: State, request: int, age: int) -> None:
         add_ending(state, request, last, 1)
     prediction.last[request] = last
     prediction.noted[request] = in_ring
-    # One that is further away comes into the window before it can end.
+    # A request that ends further away enters the window before it can end.
     due = last + 1 if in_ring else last - look_ahead
     if prediction.learns:
         prediction.turn[request] = step + prediction.refresh - age % prediction.refresh
@@ -208,7 +209,7 @@ def predict(state: State, request: int, age: int) -> None:
 
 @compilable(part_of="predictions")
 def predict_due(state: State) -> None:
-    """Predict those again whose turn it is."""
+    """Predict again the requests that are due."""
     prediction, step = state.prediction, int(state.counters[STEP])
     calendar = prediction.calendar
     slot = step & (len(calendar.first) - 1)
@@ -218,7 +219,7 @@ def predict_due(state: State) -> None:
         following = int(calendar.following[request])
         due = int(min(prediction.turn[request], prediction.last[request] + 1))
         if prediction.learns and step < due:
-            # The calendar ended before its turn came.
+            # The calendar was too short for its due step: enter it again.
             enlist(prediction, request, due, step)
         else:
             leave_ring(state, request)
@@ -229,14 +230,14 @@ def predict_due(state: State) -> None:
 
 @compilable(part_of="predictions")
 def forget(state: State, request: int) -> None:
-    """Take a request that ends with this step out of the ring and the calendar."""
+    """Remove a request that ends with this step from the ring and the calendar."""
     leave_ring(state, request)
     strike(state.prediction.calendar, request, int(state.prediction.due[request]))
 
 
 @compilable
 def leave_ring(state: State, request: int) -> None:
-    """Take a request out of the ring of endings, unless that step has passed."""
+    """Remove a request from the ring of endings, unless its step has passed."""
     last = int(state.prediction.last[request])
     if state.prediction.noted[request] == 1 and last >= state.counters[STEP]:
         add_ending(state, request, last, -1)
@@ -244,7 +245,7 @@ def leave_ring(state: State, request: int) -> None:
 
 @compilable(part_of="predictions")
 def learn_lengths(state: State) -> None:
-    """Learn from the requests that have finished with this step, in their order."""
+    """Learn from the requests that finished with this step, in order of arrival."""
     prediction = state.prediction
     ended = state.lists.ended[: state.counters[FINISHED]]
     sort_few(ended)
@@ -255,7 +256,7 @@ def learn_lengths(state: State) -> None:
 
 @compilable
 def enlist(prediction: Prediction, request: int, due: int, step: int) -> None:
-    """Put a request on the list of those that are due at a step, or where the calendar ends."""
+    """Add a request to the calendar at step ``due``, or at the last step of the calendar."""
     calendar = prediction.calendar
     due = min(due, step + len(calendar.first) - 1)
     prediction.due[request] = due
@@ -270,7 +271,7 @@ def enlist(prediction: Prediction, request: int, due: int, step: int) -> None:
 
 @compilable
 def strike(calendar: Calendar, request: int, due: int) -> None:
-    """Take a request off the list of those that are due at a step."""
+    """Remove a request from the calendar."""
     previous, following = calendar.previous[request], calendar.following[request]
     if previous >= 0:
         calendar.following[previous] = following

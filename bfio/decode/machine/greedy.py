@@ -1,6 +1,6 @@
-"""Policies that serve requests one after the other, as kernels: an order and a choice of worker.
+"""Kernels of policies that serve requests one by one: an order, and a choice of worker.
 
-The chosen worker's row of the tally is up to date before the next request is served, as in
+The tally of the chosen worker is updated before the next request is served, as in
 `bfio.decode.tally`.
 """
 
@@ -32,27 +32,27 @@ from formulations.arrays import IntArray
 
 
 class Greedy(NamedTuple):
-    """What a greedy policy keeps."""
+    """The memory of a greedy policy."""
 
-    rule: int  #: Which of the compiled choices is its own.
+    rule: int  #: Index of its choice among the choices compiled together.
     order: int  #: A `ServingOrder`.
-    #: Its own settings and what it remembers; their names stand in the policy's module.
+    #: Its parameters and its state; the module of the policy names the entries.
     numbers: IntArray
-    #: Shape (n,) or (0,): heap of the waiting requests for policies that order them by size.
+    #: Shape (n,) or (0,): heap of the waiting requests, for policies that order them by size.
     keys: IntArray
     places: IntArray
-    #: Shape (2, G): workers open to a random choice, and which of them are in the sample.
+    #: Shape (2, G): workers open to a random choice, and whether each is in the sample.
     sampled: IntArray
-    table: IntArray  #: What it looks up, prepared before the run.
-    rng: np.random.Generator  #: The run's own generator.
+    table: IntArray  #: Lookup table prepared before the run.
+    rng: np.random.Generator  #: Random generator of the run.
 
 
-#: ``choose(state, greedy, request)``: the worker of the next request, or -1 to leave the rest.
+#: ``choose(state, greedy, request)``: worker of the next request, or -1 to stop.
 Choose = Callable[[State, Greedy, int], int]
 
 
 def least_by(key: Key) -> Choose:
-    """Return the choice of the worker with the least key that takes the request."""
+    """Return a choice function: the worker of least key that accepts the request."""
 
     @compilable
     def choose(state: State, greedy: Greedy, request: int) -> int:
@@ -76,10 +76,10 @@ def greedy_kernel(
     supports: Callable[[Cluster], bool] = lambda cluster: True,
     table: Callable[[KernelTask], IntArray] = lambda task: np.zeros(0, dtype=np.int64),
 ) -> Kernel:
-    """Return the kernel of a policy that serves requests one after the other.
+    """Return the kernel of a policy that serves requests one by one.
 
-    ``numbers`` leads from the policy's options to `Greedy.numbers`, ``table`` from the task to
-    `Greedy.table`; ``supports`` says whether the choice is exact on a machine.
+    ``numbers`` makes `Greedy.numbers` from the policy's options, ``table`` makes `Greedy.table`
+    from the task. ``supports`` says whether the choice is exact on a machine.
     """
 
     def memory(task: KernelTask) -> Greedy | None:
@@ -105,7 +105,7 @@ def greedy_kernel(
 
 @compilable
 def list_open(state: State, greedy: Greedy, request: int) -> int:
-    """List the workers that take a request in ``sampled[0]`` and return how many there are."""
+    """Write the workers that accept a request to ``sampled[0]``; return their number."""
     num_open = 0
     for g in range(len(state.workers.load)):
         if takes(worker_tally(state, g), state.requests.need[request]):
@@ -115,9 +115,9 @@ def list_open(state: State, greedy: Greedy, request: int) -> int:
 
 
 def one_of(chooses: Sequence[Choose]) -> Choose:
-    """Return the choice among those of several policies that ``greedy.rule`` numbers.
+    """Return a choice function that selects one of several by ``greedy.rule``.
 
-    Its text is written here, flat: functions nested in each other take long to compile.
+    Its source is generated as a flat list, since nested functions take long to compile.
     """
     if len(chooses) == 1:
         return chooses[0]
@@ -133,7 +133,7 @@ def one_of(chooses: Sequence[Choose]) -> Choose:
 
 
 def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
-    """Return how a greedy policy decides: admit waiting requests, or bind those just revealed."""
+    """Return the decision function of a greedy policy: it admits or binds waiting requests."""
 
     @compilable(allocates=True)
     def serve(state: State, window: Window, greedy: Greedy) -> bool:
@@ -173,7 +173,7 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
 
 @compilable
 def order_by_size(state: State, greedy: Greedy, num_admissible: int) -> int:
-    """Make a heap of the requests that compete, by size, then age; return how many there are."""
+    """Build a heap of the requests that compete, by size, then age; return their number."""
     if greedy.order == ServingOrder.OLDEST or num_admissible == 0:
         return 0
     num_keys = int(state.counters[WAITING])

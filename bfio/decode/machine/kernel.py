@@ -1,4 +1,4 @@
-"""How a policy's decisions become part of a compiled run: its kernel, and the loop around it."""
+"""Kernels: how a policy's decisions become part of a compiled run, and the loop around them."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
     from bfio.decode.policy import Policy
     from bfio.workloads.workload import Workload
 
-#: What a chunk returns instead of a number of steps: the kernel could not decide exactly, and the
-#: run is interpreted; or nothing runs and nothing can arrive.
+#: Return values of a chunk in place of a number of steps: the kernel could not decide exactly, so
+#: the run is interpreted; or nothing runs and no event is pending.
 NOT_EXACT = -1
 STALLED = -2
 
 
 class KernelTask(NamedTuple):
-    """What a kernel is to do: requests, machine, options, and the readable policy they made.
+    """The task of a kernel: requests, machine, options, and the readable policy object.
 
     Parameters
     ----------
     workload, cluster, options, policy_options, policy
-        What is simulated, and how: the last two, the policy's own options and what they made.
+        The run to simulate. ``policy_options`` are the options from which ``policy`` was made.
     history : Workload, optional
-        Requests of the past, for predictors that learn.
+        Past requests, for predictors that learn.
     rule : int
-        Which of the greedy choices that are compiled together is this policy's.
+        Index of this policy among the greedy policies that are compiled together.
     """
 
     workload: Workload
@@ -67,24 +67,24 @@ class KernelTask(NamedTuple):
 
 @dataclass(frozen=True)
 class Kernel:
-    """How compiled runs decide as a policy does.
+    """The compiled form of a policy's decisions.
 
     Parameters
     ----------
     memory : callable
-        From a `KernelTask` to the arrays and settings that the kernel works on, a named tuple; or
-        None if it cannot decide that task exactly.
+        Takes a `KernelTask` and returns the memory of the kernel, a named tuple of arrays and
+        parameters; or None if the kernel cannot decide this task exactly.
     choose : callable, optional
-        Of a policy that serves requests one after the other: the worker of the next one, as
-        `bfio.decode.machine.greedy.Choose` says.
+        For a policy that serves requests one by one: returns the worker of the next request, see
+        `bfio.decode.machine.greedy.Choose`.
     decide : callable, optional
-        Of any other policy: a compilable function ``decide(state, window, memory)``, which lets
-        requests start by `bfio.decode.machine.phases.admit` and `close_gaps`, and answers False
-        if it could not decide exactly.
+        For any other policy: a compilable function ``decide(state, window, memory)``. It starts
+        requests by `bfio.decode.machine.phases.admit` and `close_gaps`, and returns False if it
+        could not decide exactly.
     reads_window : bool
-        Whether ``decide`` calls for projections, up to the policy's own look-ahead.
+        Whether ``decide`` uses projections, up to the policy's own look-ahead.
     statistics : callable, optional
-        From the memory at the end of a run to what the policy says of itself.
+        Returns the policy's statistics from the memory at the end of a run.
     """
 
     memory: Callable[[KernelTask], Any]
@@ -95,18 +95,18 @@ class Kernel:
 
     @property
     def module(self) -> str:
-        """The module that it is written in."""
+        """The module that defines the kernel."""
         return (self.decide or self.choose).__module__
 
 
 def decide(state: State, window: Window, memory: Any) -> bool:
-    """Stand for the decisions of a policy in `run_chunk`."""
+    """Raise NotImplementedError; `run_chunk` is linked with the decisions of a policy instead."""
     raise NotImplementedError
 
 
 @compilable(part_of="interruptions")
 def begin_step(state: State, record: Record) -> None:
-    """Let workers fail and recover, clients give up, and overflows be resolved, in this order."""
+    """Process failures and recoveries, cancellations, and memory overflows, in this order."""
     fail_due(state, record)
     cancelled = state.counters[CANCELLATIONS]
     cancel_due(state, record)
@@ -117,13 +117,13 @@ def begin_step(state: State, record: Record) -> None:
 
 
 def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
-    """Run until the record is full or the run is over: the one statement of what a step is.
+    """Run until the record is full or the run is over; this function defines a step.
 
-    Compiled runs link it with the kernel of their policy and without the features that they do
-    not use; interpreted runs call it with functions of their own for what it names (`decide`,
-    `is_over`, `report`, `run_step`).
+    Compiled runs link it with the kernel of their policy, without the features that they do not
+    use. Interpreted runs replace some of the functions it calls (`decide`, `is_over`, `report`,
+    `run_step`) by their own.
 
-    Returns the number of steps run, or why there is none.
+    Returns the number of steps run, `NOT_EXACT` or `STALLED`.
     """
     state, window, memory, record = (
         by_reference(state),
@@ -163,15 +163,15 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
 def compiled_loop(
     name: str, kernel: Callable[..., bool], without: frozenset[str] = frozenset()
 ) -> Callable[[State, Window, Any, Record], int]:
-    """Return `run_chunk` around a kernel, compiled on its first call and kept on disk.
+    """Return `run_chunk` with a kernel, compiled at its first call and kept on disk.
 
     Parameters
     ----------
     name : str
-        ``module:function`` under which it is kept.
+        ``module:function``, the key of its machine code.
     kernel : callable
-        What decides.
+        Function that decides.
     without : frozenset of str
-        Features of the machine that it does not know, see `bfio.decode.machine.whole_run`.
+        Features of the machine to leave out, see `bfio.decode.machine.whole_run`.
     """
     return entry_point(rewired(run_chunk, decide=kernel), name=name, without=without)

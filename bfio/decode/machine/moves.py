@@ -1,7 +1,7 @@
-"""What requests do: they wait, in the pool or bound to a worker, start, run and end.
+"""Moves of requests: they wait in the pool or in a worker's queue, start, run and end.
 
-An interrupted request keeps what it has emitted: where it starts again its size is its prompt and
-what it had gained.
+An interrupted request keeps the tokens that it has emitted. When it starts again, its size is its
+prompt plus its growth so far.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def first_waiting(state: State) -> int:
 
 @compilable
 def reveal(state: State) -> None:
-    """Reveal requests; with timed arrivals it may be asked more than once."""
+    """Reveal requests; with timed arrivals this may be called several times per step."""
     counters = state.counters
     first, last = int(counters[REVEALED]), reveal_until(state)
     state.marks.reveal[first:last] = counters[STEP]
@@ -52,11 +52,11 @@ def reveal(state: State) -> None:
 
 @compilable
 def reveal_until(state: State) -> int:
-    """Return how many requests are revealed once this phase is over."""
+    """Return how many requests are revealed after this phase."""
     last = int(state.counters[REVEALED])
     num_requests = len(state.pool)
     if state.tier.is_on:
-        # Whoever is ready is revealed by the prefill tier.
+        # With a prefill tier, the tier reveals requests when they become ready.
         return last
     if state.settings.timed:
         while last < num_requests and state.arrival_s[last] <= state.clock[NOW]:
@@ -69,11 +69,11 @@ def reveal_until(state: State) -> int:
 
 @compilable
 def wait_again(state: State, request: int) -> None:
-    """Put a request among those that wait, in order of arrival."""
+    """Return a request to the waiting requests, in order of arrival."""
     place = first_waiting(state) - 1
     state.marks.bound[request] = -1
     if place < 0:
-        # Others have become ready since it was taken from the pool, and closed up.
+        # The pool has closed the gap since the request was taken, so no place is free before it.
         join_pool(state, request)
         return
     state.counters[WAITING] += 1
@@ -85,7 +85,7 @@ def wait_again(state: State, request: int) -> None:
 
 @compilable
 def join_pool(state: State, request: int) -> None:
-    """Do so for one that becomes ready, mostly after all others."""
+    """Insert a request that becomes ready into the pool in order of arrival, mostly at its end."""
     counters, first = state.counters, first_waiting(state)
     if counters[REVEALED] == len(state.pool):
         for k in range(counters[WAITING]):
@@ -102,7 +102,7 @@ def join_pool(state: State, request: int) -> None:
 
 @compilable
 def leave_pool(state: State, request: int) -> None:
-    """Take a waiting request from the pool; those that wait longer than it move up."""
+    """Remove a waiting request from the pool; older waiting requests move up by one."""
     first, place = first_waiting(state), place_of(state, request)
     while place > first:
         state.pool[place] = state.pool[place - 1]
@@ -125,7 +125,7 @@ def place_of(state: State, request: int) -> int:
 
 @compilable
 def join_queue(state: State, request: int, worker: int) -> None:
-    """Put a request behind all others of its worker's queue."""
+    """Append a request to its worker's queue."""
     workers = state.workers
     if workers.queued[worker] == 0:
         workers.head[worker] = request
@@ -139,7 +139,7 @@ def join_queue(state: State, request: int, worker: int) -> None:
 
 @compilable
 def join_queue_at_its_head(state: State, request: int, worker: int) -> None:
-    """Put a request before all others of its worker's queue, as one that was interrupted."""
+    """Insert an interrupted request at the head of its worker's queue."""
     workers = state.workers
     if workers.queued[worker] == 0:
         workers.tail[worker] = request
@@ -170,18 +170,18 @@ def leave_queue(state: State, request: int, worker: int) -> None:
 
 
 class StartOrder(NamedTuple):
-    """Lists of requests, one of each worker, the youngest first; -1 stands for nobody."""
+    """Running requests of each worker as linked lists, the youngest first; -1 for none."""
 
-    is_on: bool  #: Whether they are kept.
-    #: Shape (G,): who started last on each worker, the last revealed of several.
+    is_on: bool  #: Whether the lists are kept.
+    #: Shape (G,): the request that started last on each worker; ties go to the last revealed.
     youngest: IntArray
-    #: Shape (n,), or (0,) if they are not kept: who stands behind each, and before.
+    #: Shape (n,), or (0,) if not kept: the next older and the next younger request.
     older: IntArray
     younger: IntArray
 
 
 def new_start_order(num_workers: int, num_requests: int, *, is_on: bool) -> StartOrder:
-    """Return the order in which nobody runs."""
+    """Return empty lists."""
     kept = num_requests if is_on else 0
     rows = (np.full(count, -1, dtype=np.int64) for count in (num_workers, kept, kept))
     return StartOrder(is_on, *rows)
@@ -189,9 +189,9 @@ def new_start_order(num_workers: int, num_requests: int, *, is_on: bool) -> Star
 
 @compilable(part_of="overflow")
 def put_in_order(order: StartOrder, start: IntArray, request: int, worker: int) -> None:
-    """Note that a request runs on a worker.
+    """Insert a request into the list of its worker.
 
-    Mostly it has started after all others; who rested is put back among those of its time.
+    Mostly it is the youngest; a request that has rested returns to its place in the order.
     """
     older, younger = int(order.youngest[worker]), -1
     while older >= 0 and is_younger(start, older, request):
@@ -209,7 +209,7 @@ def put_in_order(order: StartOrder, start: IntArray, request: int, worker: int) 
 
 @compilable(part_of="overflow")
 def take_from_order(order: StartOrder, request: int, worker: int) -> None:
-    """Note that a request runs no more on a worker."""
+    """Remove a request from the list of its worker."""
     older, younger = int(order.older[request]), int(order.younger[request])
     if older >= 0:
         order.younger[older] = younger
@@ -221,27 +221,27 @@ def take_from_order(order: StartOrder, request: int, worker: int) -> None:
 
 @compilable
 def is_younger(start: IntArray, request: int, other: int) -> bool:
-    """Whether a request started later than another, or then and was revealed later."""
+    """Whether a request started later than another, or at the same step and was revealed later."""
     return bool(
         start[request] > start[other] or (start[request] == start[other] and request > other)
     )
 
 
-# Why a request was interrupted: values of `bfio.decode.stints.Cause`.
+# Causes of interruptions: values of `bfio.decode.stints.Cause`.
 (RECOMPUTED, SWAPPED_OUT, FAILED, CANCELLED) = range(4)
 
 
 @compilable
 def start_queued(state: State) -> None:
-    """Let the heads of the queues start where they fit, if their decisions take effect by now."""
+    """Start requests at the heads of queues that fit and whose decisions take effect by now."""
     start_queued_until(state, state.counters[STEP] - state.settings.delay)
 
 
 @compilable
 def start_queued_until(state: State, latest: int) -> None:
-    """Let the heads of the queues start where they fit that were bound up to a step.
+    """Start requests at the heads of queues that fit and were bound by step ``latest``.
 
-    With pooled dispatch those that fit no more wait again.
+    With pooled dispatch, requests that no longer fit wait in the pool again.
     """
     workers, need = state.workers, state.requests.need
     for g in range(len(workers.load)):
@@ -263,7 +263,7 @@ def start_queued_until(state: State, latest: int) -> None:
 
 @compilable
 def start(state: State, request: int, worker: int) -> None:
-    """Let a waiting request run on its worker from this step on."""
+    """Start a waiting request on its worker in this step."""
     begin(state, request, worker)
     state.lists.started[state.counters[ADMITTED]] = request
     state.counters[ADMITTED] += 1
@@ -271,7 +271,7 @@ def start(state: State, request: int, worker: int) -> None:
 
 @compilable
 def begin(state: State, request: int, worker: int) -> None:
-    """Let a request run from this step on, for the first time or again."""
+    """Let a request run from this step on, for the first time or after an interruption."""
     step, emitted = int(state.counters[STEP]), int(state.requests.emitted[request])
     last = step + int(state.requests.output[request]) - emitted - 1
     if emitted == 0:
@@ -287,7 +287,7 @@ def begin(state: State, request: int, worker: int) -> None:
 
 @compilable
 def occupy(state: State, request: int, worker: int, load: int) -> None:
-    """Put a request among those that run on a worker, and on the list of its last step."""
+    """Add a request to the running ones of a worker, and to the list of its last step."""
     counters, last = state.counters, int(state.marks.last[request])
     state.workers.load[worker] += load
     state.workers.running[worker] += 1
@@ -305,7 +305,7 @@ def occupy(state: State, request: int, worker: int, load: int) -> None:
 
 @compilable
 def end(state: State, request: int) -> None:
-    """Take a running request from its worker."""
+    """Remove a running request from its worker."""
     counters, worker = state.counters, state.marks.worker[request]
     state.workers.load[worker] -= state.requests.size[request] + growth(state, request)
     state.workers.running[worker] -= 1
@@ -314,7 +314,7 @@ def end(state: State, request: int) -> None:
     if state.order.is_on:
         take_from_order(state.order, request, worker)
     counters[ACTIVE] -= 1
-    # The last one that runs takes its place.
+    # The last entry of the list of running requests takes its place.
     place, moved = state.requests.place[request], state.lists.running[counters[ACTIVE]]
     state.lists.running[place] = moved
     state.requests.place[moved] = place
@@ -322,7 +322,7 @@ def end(state: State, request: int) -> None:
 
 @compilable
 def growth(state: State, request: int) -> int:
-    """Return what a running request has gained since it last started [tokens]."""
+    """Return the growth of a running request since its last start [tokens]."""
     step, begun = int(state.counters[STEP]), int(state.marks.start[request])
     if state.settings.by_age:
         emitted = int(state.requests.emitted[request])
@@ -332,14 +332,14 @@ def growth(state: State, request: int) -> int:
 
 @compilable(allocates=True)
 def ages_of(state: State, running: IntArray) -> IntArray:
-    """Return the tokens that running requests have emitted, shape (n,)."""
+    """Return the tokens emitted by running requests, shape (n,)."""
     since: IntArray = state.counters[STEP] - state.marks.start[running]
     return state.requests.emitted[running] + since
 
 
 @compilable
 def interrupt(state: State, record: Record, request: int, cause: int) -> None:
-    """Take a running request from its worker before this step, and note it."""
+    """Remove a running request from its worker before this step, and record it."""
     counters, step = state.counters, int(state.counters[STEP])
     worker, begun = int(state.marks.worker[request]), int(state.marks.start[request])
     entry = record.interruptions[counters[LOGGED]]
@@ -347,7 +347,7 @@ def interrupt(state: State, record: Record, request: int, cause: int) -> None:
     counters[LOGGED] += 1
     last = int(state.marks.last[request])
     strike_from_wheel(state, request, last)
-    # Endings up to one step less than the window are noted: this step has revealed none yet.
+    # The last column of the window is not filled yet: this step adds its endings later.
     if state.sight[KNOWN] and last < step + state.settings.look_ahead:
         add_ending(state, request, last, -1)
     if predicts(state):
@@ -362,7 +362,7 @@ def interrupt(state: State, record: Record, request: int, cause: int) -> None:
 
 @compilable
 def strike_from_wheel(state: State, request: int, last: int) -> None:
-    """Take a request off the list of those that end at a step."""
+    """Remove a request from the list of those that end at a step."""
     slot = last & (len(state.wheel) - 1)
     following = state.requests.next[request]
     before = int(state.wheel[slot])
@@ -376,6 +376,6 @@ def strike_from_wheel(state: State, request: int, last: int) -> None:
 
 @compilable(part_of="interruptions", otherwise=False)
 def log_is_full(state: State, record: Record) -> bool:
-    """Whether the next step might interrupt more requests than the record has room for."""
+    """Whether the record may be too small for the interruptions of the next step."""
     left = len(record.interruptions) - state.counters[LOGGED]
     return bool(left < state.counters[ACTIVE])

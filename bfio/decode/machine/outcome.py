@@ -1,4 +1,4 @@
-"""What a run shows to observers, what it leaves behind, and why one may go on no more."""
+"""The results of a run: views for observers, the final record, and errors of stalled runs."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def step_view(
     seen: DecodeState | None = None,
     decision: tuple[int | None, ...] | None = None,
 ) -> StepView:
-    """Show an observer the step in a row of the record, which is the last one run.
+    """Return the view of the last step for observers; ``row`` is its row of the record.
 
-    With what the policy saw and answered, if that is known.
+    It includes the state that the policy saw and its answer, if known.
     """
     counters = state.counters
     return StepView(
@@ -76,10 +76,10 @@ def finished_run(
     rests: Rests | None = None,
     batching: Batching | None = None,
 ) -> Run:
-    """Freeze what happened into a `Run`."""
+    """Return the record of a run as a `Run` with read-only arrays."""
     record, marks = chunks.joined(), state.marks
     if len(state.cancellations.time_s) > 0:
-        # Who came and gave up after the last step belongs to none.
+        # A request that arrived and was cancelled after the last step belongs to no step.
         state.reveal_s[marks.reveal == state.counters[STEP]] = np.nan
         marks.reveal[marks.reveal == state.counters[STEP]] = -1
     kept: dict[str, Any] = {name: frozen(array) for name, array in record._asdict().items()}
@@ -118,7 +118,7 @@ def finished_run(
 
 
 def nowhere(num_requests: int) -> IntArray:
-    """Return -1 for each request, shape (n,), in the memory of one number."""
+    """Return -1 for each request, shape (n,), stored as a single number."""
     return np.broadcast_to(np.int64(-1), num_requests)
 
 
@@ -132,12 +132,12 @@ def emitted_tokens(state: State) -> IntArray:
     return state.requests.emitted + np.where(runs, since, 0)
 
 
-#: Workers that are named.
+#: Largest number of workers that a message names.
 _MOST_NAMED = 4
 
 
 def stalled(policy: str, state: State) -> InputError:
-    """Return what is wrong where nothing runs and nothing happens any more."""
+    """Return the error of a run in which nothing runs and no event is pending."""
     counters = state.counters
     step, waits = int(counters[STEP]), counters[WAITING] + counters[QUEUED] + counters[SWAPPED]
     failed = _failed(state)
@@ -159,7 +159,7 @@ def stalled(policy: str, state: State) -> InputError:
 
 
 def _failed(state: State) -> list[tuple[int, float]]:
-    """Return the workers that are down, all failures and recoveries past, and since when [s]."""
+    """Return the workers that stay down for good, and since when [s]."""
     time_s, worker = state.outages.time_s, state.outages.worker
     down = np.flatnonzero(state.machine.slots == 0).tolist()
     return [(g, float(time_s[worker == g].max())) for g in down]

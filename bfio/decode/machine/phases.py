@@ -1,8 +1,8 @@
-"""The phases of one step, each stated once for runs that are interpreted and compiled.
+"""The phases of one step, shared by interpreted and compiled runs.
 
-Loads are kept up to date instead of being summed anew: what starts adds its prompt, what runs
-gains the increment of the step, what ends takes its load away. Requests that end at the same step
-form a linked list, so that a step costs its events and O(G).
+Loads are updated incrementally: a start adds the prompt, a running request adds the increment of
+the step, and an end subtracts the load. Requests that end at the same step form a linked list, so
+a step takes time proportional to its events plus O(G).
 """
 
 import numpy as np
@@ -51,7 +51,7 @@ from formulations.arrays import IntArray
 
 @compilable(allocates=True)
 def free_slots(state: State) -> IntArray:
-    """Return how many more requests each worker takes, shape (G,)."""
+    """Return the number of free slots of each worker, shape (G,)."""
     free = np.empty(len(state.workers.load), dtype=np.int64)
     for g in range(len(free)):
         free[g] = worker_tally(state, g).free
@@ -67,7 +67,7 @@ def is_over(state: State) -> bool:
 
 @compilable
 def look_ahead(state: State) -> None:
-    """Let the window show one step more, and ask again about requests whose turn it is."""
+    """Advance the window by one step, and update the predictions that are due."""
     if state.sight[KNOWN]:
         enter_window(state)
     if predicts(state):
@@ -76,7 +76,7 @@ def look_ahead(state: State) -> None:
 
 @compilable(allocates=True)
 def open_in_flight(state: State) -> IntArray:
-    """Return how many more requests each worker may be sent, shape (G,); 1 for any number."""
+    """Return how many more requests may be sent to each worker, shape (G,); 1 for no limit."""
     left = np.empty(len(state.workers.load), dtype=np.int64)
     for g in range(len(left)):
         left[g] = left_in_flight(state, g)
@@ -85,7 +85,7 @@ def open_in_flight(state: State) -> IntArray:
 
 @compilable
 def most_bound(state: State) -> int:
-    """Return how many waiting requests may be bound at this step."""
+    """Return the largest number of waiting requests that may be bound at this step."""
     total, any_number = 0, state.settings.margin < 0
     for g in range(len(state.workers.load)):
         left = left_in_flight(state, g)
@@ -95,7 +95,7 @@ def most_bound(state: State) -> int:
 
 @compilable
 def may_be_bound(state: State, request: int) -> bool:
-    """Whether some worker that may be sent a request could ever run it."""
+    """Whether a worker that accepts requests could ever run this request."""
     for g in range(len(state.workers.load)):
         if takes(worker_tally(state, g), state.requests.need[request]):
             return True
@@ -104,10 +104,10 @@ def may_be_bound(state: State, request: int) -> bool:
 
 @compilable
 def bind(state: State, position: int, worker: int) -> bool:
-    """Put the request at a position of the pool at the end of a worker's queue.
+    """Append the request at a position of the pool to a worker's queue.
 
-    It keeps waiting if it could never run there, or too many are in flight. `close_gaps` follows
-    once all have been bound.
+    It keeps waiting if it could never run there, or if too many requests are in flight. Call
+    `close_gaps` after all requests are bound.
     """
     request = state.pool[position]
     if state.requests.need[request] > state.machine.memory[worker]:
@@ -121,7 +121,7 @@ def bind(state: State, position: int, worker: int) -> bool:
 
 @compilable
 def take_from_pool(state: State, position: int, worker: int) -> None:
-    """Note that the request at a position of the pool goes to a worker."""
+    """Record that the request at a position of the pool goes to a worker."""
     request = state.pool[position]
     state.marks.worker[request] = worker
     state.marks.bound[request] = state.counters[STEP]
@@ -133,10 +133,10 @@ def take_from_pool(state: State, position: int, worker: int) -> None:
 
 @compilable
 def admit(state: State, position: int, worker: int) -> bool:
-    """Let the waiting request at a position of the pool start, unless its worker takes it no more.
+    """Start the request at a position of the pool; False if its worker no longer accepts it.
 
-    If decisions take effect later it is bound until then. `close_gaps` follows once all have been
-    admitted.
+    With a delay, it is bound to the worker until the decision takes effect. Call `close_gaps`
+    after all requests are admitted.
     """
     request = state.pool[position]
     if not takes(worker_tally(state, worker), state.requests.need[request]):
@@ -151,10 +151,10 @@ def admit(state: State, position: int, worker: int) -> bool:
 
 @compilable
 def close_gaps(state: State) -> None:
-    """Move those that still wait together, towards the younger end of the pool.
+    """Close the gaps in the pool by moving waiting requests towards its younger end.
 
-    Only positions up to the last one taken move, so that taking the oldest costs nothing
-    for those behind them, however many wait.
+    Only positions up to the last one taken move. Taking the oldest requests is therefore cheap,
+    however many others wait.
     """
     counters = state.counters
     first, end = first_waiting(state), int(counters[FURTHEST]) + 1
@@ -166,7 +166,7 @@ def close_gaps(state: State) -> None:
 
 @compilable
 def admit_assigned(state: State, assignment: IntArray) -> None:
-    """Let the oldest waiting requests start on the workers they are assigned to, -1 for none."""
+    """Admit the oldest waiting requests to the workers of an assignment, -1 for none."""
     first = first_waiting(state)
     for i in range(len(assignment)):
         if assignment[i] >= 0:
@@ -177,10 +177,10 @@ def admit_assigned(state: State, assignment: IntArray) -> None:
 
 @compilable
 def wait_for_arrival(state: State, record: Record) -> bool:
-    """Let the clock jump to when something next happens by itself; False if nothing does.
+    """Advance the clock to the next event, if nothing runs; False if there is none.
 
-    A request arrives or is ready, one comes back from the host, a client gives up, or a worker
-    fails or recovers. Where all that were left have given up the clock stays.
+    Events are: a request arrives or becomes ready, a request returns from the host, a client
+    cancels, a worker fails or recovers. The clock stays if all requests are done.
     """
     if is_over(state):
         return True
@@ -188,7 +188,7 @@ def wait_for_arrival(state: State, record: Record) -> bool:
     if upcoming < len(state.arrival_s) and not state.tier.is_on:
         soonest = state.arrival_s[upcoming]
     for place in range(state.counters[SWAPPED]):
-        # Who is back already waits for something else: for its worker to recover.
+        # A request that is already back waits for another event: the recovery of its worker.
         if state.host.ready_s[place] > state.clock[NOW]:
             soonest = min(soonest, state.host.ready_s[place])
     if state.counters[OUTAGES] < len(state.outages.time_s):
@@ -231,7 +231,7 @@ def run_step(state: State, record: Record, row: int) -> None:
 
 @compilable
 def measure(state: State, record: Record, row: int) -> float:
-    """Write the loads of this step and return how long it lasts [s]."""
+    """Record the loads of this step, and return its duration [s]."""
     loads, settings = state.workers.load, state.settings
     copy_to(record.loads[row], loads)
     copy_to(record.running[row], state.workers.running)
@@ -256,7 +256,7 @@ def measure(state: State, record: Record, row: int) -> float:
 
 @compilable
 def complete(state: State) -> None:
-    """Let the requests leave whose last step this is."""
+    """Complete the requests whose last step this is."""
     step = int(state.counters[STEP])
     state.counters[FINISHED] = 0
     slot = step & (len(state.wheel) - 1)
@@ -267,7 +267,7 @@ def complete(state: State) -> None:
         if state.marks.last[request] == step:
             leave(state, request)
         else:
-            # It ends some turns of the wheel later.
+            # This request ends after more turns of the wheel: put it back.
             state.requests.next[request] = state.wheel[slot]
             state.wheel[slot] = request
         request = following
@@ -279,7 +279,7 @@ def complete(state: State) -> None:
 
 @compilable
 def leave(state: State, request: int) -> None:
-    """Let a request leave that is done."""
+    """Remove a request that has finished."""
     if predicts(state):
         forget(state, request)
     counters = state.counters
@@ -291,7 +291,7 @@ def leave(state: State, request: int) -> None:
 
 @compilable
 def grow(state: State) -> None:
-    """Let every running request gain the increment between this step and the next."""
+    """Add the increment between this step and the next to every running request."""
     step, workers = int(state.counters[STEP]), state.workers
     if state.settings.by_age:
         grow_by_age(state)
@@ -302,7 +302,7 @@ def grow(state: State) -> None:
 
 @compilable(allocates=True, part_of="age")
 def grow_by_age(state: State) -> None:
-    """Let every running request gain the increment of its own age."""
+    """Add the increment at its own age to every running request."""
     active = state.lists.running[: state.counters[ACTIVE]]
     ages = ages_of(state, active)
     gains = gained_each(state.gains, ages + 1) - gained_each(state.gains, ages)

@@ -1,4 +1,4 @@
-"""The state of a run: flat arrays, and what their rows and entries mean; and its record."""
+"""The state of a run as flat arrays, and its record."""
 
 from __future__ import annotations
 
@@ -37,90 +37,89 @@ if TYPE_CHECKING:
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray
 
-#: Slots of the wheel of finishing steps: outputs up to this many tokens are met exactly once.
+#: Range of the number of slots of the timing wheel; outputs below it are visited only once.
 MIN_WHEEL = 2**12
 MAX_WHEEL = 2**16
 
 
 class RequestRows(NamedTuple):
-    """One entry per request, each array of shape (n,)."""
+    """Data of the requests, each array of shape (n,)."""
 
-    #: Their lengths [tokens].
+    #: Prompt and output length [tokens].
     prompt: IntArray
     output: IntArray
-    #: Tokens that it emitted before it last started; 0 but for those that were interrupted.
+    #: Tokens emitted before its last start; > 0 only after an interruption.
     emitted: IntArray
-    #: Its load when it starts or starts again: its prompt and what it had gained [tokens].
+    #: Load at its next or last start: its prompt plus its growth until then [tokens].
     size: IntArray
-    #: Memory that must be free for it to start: ``size`` itself, or its peak if that is reserved
-    #: [tokens].
+    #: Memory that must be free for it to start [tokens]: ``size``, or its peak under `reserve`.
     need: IntArray
-    #: The request behind it in its worker's queue and, once it runs, in its slot of the wheel.
+    #: The next request in its worker's queue or, once it runs, in its slot of the wheel.
     next: IntArray
-    place: IntArray  #: Its position among those that run.
+    place: IntArray  #: Its index in the list of running requests.
 
 
 class Marks(NamedTuple):
-    """What the record of a run says of each request, shape (n,); -1 where it has not happened."""
+    """Events of each request for the record of the run, shape (n,); -1 if not happened."""
 
-    #: Steps at which it is revealed, starts for the first time, and last started.
+    #: Steps of its reveal, its first start, and its last start.
     reveal: IntArray
     first: IntArray
     start: IntArray
-    last: IntArray  #: Its last step: known at the start, and its finish if the run reaches it.
-    #: The worker it is bound to, and the step at which the policy sent it there.
+    last: IntArray  #: Its last step: known at its start; its finish if the run reaches it.
+    #: The worker it is bound to, and the step at which the policy bound it.
     worker: IntArray
     bound: IntArray
-    #: The step before which its client gave up; empty where nobody leaves before it is done.
+    #: The step before which its client cancelled it; empty if no request leaves early.
     cancel: IntArray
 
 
 class WorkerRows(NamedTuple):
-    """One entry per worker, each array of shape (G,)."""
+    """State of the workers, each array of shape (G,)."""
 
-    #: Load [tokens] and requests that run.
+    #: Load [tokens] and number of running requests.
     load: IntArray
     running: IntArray
-    #: Requests that are bound to it and do not run, and their sizes: with immediate dispatch, or
-    #: because decisions take effect later.
+    #: Number and sizes of requests bound to it but not running, due to immediate dispatch or to
+    #: delayed decisions.
     queued: IntArray
     queued_tokens: IntArray
-    #: First and last request of that queue, if there is one.
+    #: First and last request of this queue, if it is not empty.
     head: IntArray
     tail: IntArray
-    swapped: IntArray  #: Its requests on the host.
+    swapped: IntArray  #: Number of its requests on the host.
 
 
 class Machine(NamedTuple):
-    """The workers as machines, as they are at this step, each array of shape (G,)."""
+    """Current capacities and speeds of the workers, each array of shape (G,)."""
 
     #: ``B_g`` and ``κ_g`` [tokens].
     slots: IntArray
     memory: IntArray
-    used: IntArray  #: Memory in use [tokens]: the load itself, or what is reserved.
+    used: IntArray  #: Memory in use [tokens]: the load, or the reserved memory.
     #: ``C_g`` [s] and ``t_g`` [s/token].
     overhead_s: FloatArray
     token_time_s: FloatArray
-    #: The same of workers that are up, at their own pace.
+    #: The same without failures and slowdowns.
     own_slots: IntArray
     own_overhead_s: FloatArray
     own_token_time_s: FloatArray
 
 
 class Lists(NamedTuple):
-    """Lists of requests, in any order; counters say how long each is."""
+    """Lists of requests in arbitrary order; counters have their lengths."""
 
-    #: Shape (most requests that run,): those that run; those that start and end at this step.
+    #: Shape (most running requests,): running; started and ended at this step.
     running: IntArray
     started: IntArray
     ended: IntArray
 
 
 class State(NamedTuple):
-    """Everything a run changes, and its constants."""
+    """The complete state of a run, with its constants."""
 
     settings: Settings
-    #: See the names of their entries above.
+    #: See `bfio.decode.machine.counters` for the names of the entries.
     counters: IntArray
     clock: FloatArray
     sight: NDArray[np.bool_]
@@ -135,27 +134,27 @@ class State(NamedTuple):
     pool: IntArray
     lists: Lists
     host: Host
-    #: Shape (2^k,): first request of the list of those whose last step is this slot modulo 2^k.
+    #: Shape (2^k,): first request in the list of those whose last step is this index modulo 2^k.
     wheel: IntArray
     workers: WorkerRows
     machine: Machine
     outages: Failures
     cancellations: Cancellations
-    #: Shape (G, 2^k), ``2^k > H``: requests whose last step, known or predicted, is the column
-    #: modulo 2^k, if that lies in the window: their prompts less the drift before they started
-    #: [tokens], and their number.
+    #: Shape (G, 2^k), ``2^k > H``: ring of endings. A column has the requests whose known or
+    #: predicted last step is its index modulo 2^k and lies in the window: the sum of prompts less
+    #: the drift before their starts [tokens], and their number.
     ending_load: IntArray
     ending_count: IntArray
     prediction: Prediction
     prefixes: PrefixCaches
     slowness: Stragglers
-    order: StartOrder  #: Who runs on each worker, the youngest first, where memory may overflow.
+    order: StartOrder  #: Running requests of each worker by start, if memory may overflow.
     tier: Tier
-    reports: Reports  #: What policies are told of the workers.
+    reports: Reports  #: State of the workers as policies see it.
 
 
 class Record(NamedTuple):
-    """What C steps leave behind; each field is that of `bfio.decode.run.Run`."""
+    """The record of a chunk of C steps; fields as in `bfio.decode.run.Run`."""
 
     #: Shape (C,).
     start_s: FloatArray
@@ -174,8 +173,9 @@ class Record(NamedTuple):
     balanced_s: FloatArray  #: Shape (C,).
     #: Shape (L, 5): request, worker, first step, first step not run, and `Cause`.
     interruptions: IntArray
-    prefix_hit_tokens: IntArray  #: Shape (C,), or (0,) where nothing is kept.
-    #: Shape (L, 3): request, step at which it was ready, and step before which it lost its cache.
+    prefix_hit_tokens: IntArray  #: Shape (C,), or (0,) without prefix caches.
+    #: Shape (L, 3): request, step at which it became ready, and step before which its cache
+    #: expired.
     expiries: IntArray
     refused: IntArray  #: Shape (C,), or (0,) without telemetry.
 
@@ -192,8 +192,8 @@ def new_state(
 ) -> State:
     """Return the state before the first step.
 
-    Projections of ``look_ahead`` steps will be asked for. They may know the true lengths
-    (``known``), or what a compiled run predicts (``prediction``). Requests may rest (``pauses``).
+    The window has ``look_ahead`` steps. Projections may use the true lengths (``known``) or the
+    predictions of a compiled run (``prediction``). Requests may rest (``pauses``).
     """
     n, G = len(workload), cluster.workers
     counters = np.zeros(TAKEN + 1, dtype=np.int64)
@@ -203,8 +203,8 @@ def new_state(
     ring = 1 << look_ahead.bit_length()
     workers = WorkerRows(*_filled(7, G, 0))
     leaves = may_interrupt(cluster, options)
-    # Where nobody leaves its worker a request starts once: then these are one array each, which
-    # long runs feel.
+    # If no request leaves its worker early, each starts once. Some arrays are then shared, which
+    # saves time in long runs.
     reveal, start, last, worker = _filled(4, n, -1)
     first = start.copy() if leaves else start
     is_bound_before = leaves or options.delay > 0 or options.dispatch is Dispatch.IMMEDIATE
@@ -250,7 +250,7 @@ def _request_rows(
     workload: Workload, options: RunOptions, leaves: bool, pauses: bool, reserves: bool
 ) -> RequestRows:
     n, prompt = len(workload), workload.prompt_tokens.copy()
-    # One array where nobody leaves its worker or rests, as it then has its prompt when it starts.
+    # If no request leaves early or rests, its size at its start is its prompt: share the array.
     size = prompt.copy() if leaves or pauses else prompt
     return RequestRows(
         prompt=prompt,
@@ -264,11 +264,11 @@ def _request_rows(
 
 
 def most_waiting(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
-    """Return how many requests may wait at once."""
+    """Return the largest number of requests that may wait at once."""
     n = len(workload)
     if options.arrivals is ArrivalMode.TIMED:
         return n
-    # Those that were interrupted wait again beside a pool that is full.
+    # Interrupted requests wait again, in addition to a full pool.
     return min(n, options.pool + min(n, cluster.total_slots) * may_interrupt(cluster, options))
 
 
@@ -288,36 +288,36 @@ def _gains(drift: Drift) -> IntArray:
 
 
 def _wheel_size(longest: int, look_ahead: int) -> int:
-    """Return a power of two: more than the look-ahead, and than ``longest`` if that is small."""
+    """Return a power of two above the look-ahead, and above ``longest`` if that is small."""
     wanted = max(min(longest, MAX_WHEEL - 1), look_ahead, MIN_WHEEL - 1)
     return 1 << wanted.bit_length()
 
 
 def _arrival_seconds(workload: Workload, cluster: Cluster, options: RunOptions) -> FloatArray:
-    """Return when requests arrive, shape (n,) [s]; empty unless arrivals are timed.
+    """Return the arrival times, shape (n,) [s]; empty unless arrivals are timed.
 
-    It may be written, as all arrays for which phases are compiled.
+    The array is writeable, like all arrays for which phases are compiled.
     """
     if options.arrivals is ArrivalMode.POOL:
         return np.zeros(0)
-    # Divide before rounding, so that the scaled times are the nearest floats to the exact ones.
+    # Divide before rounding, so that the scaled times are the floats nearest to the exact ones.
     factor = rate_factor(workload, cluster, options)
     return workload.exact_arrivals().scaled(1 / factor).seconds()
 
 
-#: Most steps of a chunk, and most entries of its loads (8 MiB).
+#: Largest number of steps of a chunk, and of entries of its loads (8 MiB).
 MAX_CHUNK_STEPS = 20_000
 MAX_CHUNK_ENTRIES = 2**20
 
 
-#: Interruptions that a chunk has room for besides those of its last step.
+#: Room of a chunk for interruptions, in addition to those of its last step.
 LOG_SIZE = 4096
 
 
 class Chunks:
-    """The records of all chunks of a run, whose state says which columns there are.
+    """The records of all chunks of a run.
 
-    Loads and running requests are kept if asked for; otherwise all chunks share one array for
+    Loads and running requests are kept only on request. Otherwise all chunks share one array for
     them, so that memory does not grow with G times the number of steps.
     """
 
@@ -325,7 +325,7 @@ class Chunks:
         settings, self._num_workers = state.settings, len(state.workers.load)
         self._paces, self._caches = not settings.one_pace, settings.caches
         self._reports = state.reports.is_on
-        # What one step may interrupt, and the requests that may expire while the clock jumps.
+        # One step may interrupt all running requests; all may expire while the clock jumps.
         most = len(state.lists.running) if settings.interrupts else 0
         self._log_size = most + LOG_SIZE if most else 0
         expiring = len(state.tier.where)
@@ -352,21 +352,21 @@ class Chunks:
         return Record._make([*times, *counts, *trajectory, balanced_s, *rows])
 
     def keep(self, record: Record, num_steps: int, state: State) -> None:
-        """Keep the first steps of a record, and what was interrupted and expired in them."""
+        """Keep the first ``num_steps`` of a record, with their interruptions and expiries."""
         rows = num_steps if self.keeps else 0
         kept = Record._make(array[:num_steps] for array in record)
         self._kept.append(
             kept._replace(
                 loads=record.loads[:rows],
                 running=record.running[:rows],
-                # A view would keep all of a log that is mostly empty.
+                # A copy, since a view would keep the whole mostly empty log in memory.
                 interruptions=record.interruptions[: state.counters[LOGGED]].copy(),
                 expiries=record.expiries[: state.counters[EXPIRED]].copy(),
             )
         )
 
     def joined(self) -> Record:
-        """Return what was kept of all chunks."""
+        """Return the joined record of all chunks."""
         return Record._make(np.concatenate(parts) for parts in zip(*self._kept, strict=True))
 
     def _trajectory(self, num_steps: int) -> tuple[IntArray, IntArray]:

@@ -1,4 +1,4 @@
-"""The two-stage heuristic as a kernel; the policies that use it load this with their first run."""
+"""The two-stage heuristic as a kernel; policies that use it import this module on demand."""
 
 from fractions import Fraction
 from typing import NamedTuple
@@ -52,24 +52,24 @@ from bfio.step.two_stage.kernels.two_stage import (
 )
 from formulations.arrays import IntArray
 
-# The waiting requests by size, kept from one decision to the next.
+# Order of the waiting requests by size, kept from one decision to the next.
 #
-# Most of those that wait at a step have waited at the last one: it is enough to drop those that do
-# not wait any more and to merge those that have come.
+# Most requests that wait at a step already waited at the last one. It is enough to drop those that
+# no longer wait, and to merge new ones.
 
 
 class SizeOrder(NamedTuple):
-    """The order of the last decision."""
+    """The order at the last decision."""
 
-    #: Shape (most waiting,): those that waited then, largest first, ties oldest first.
+    #: Shape (most waiting,): requests that waited then, largest first, ties oldest first.
     requests: IntArray
-    num: IntArray  #: Shape (1,): how many.
-    #: Shape (n,): -1; where each stands among those that wait, while they are put in order.
+    num: IntArray  #: Shape (1,): their number.
+    #: Shape (n,): -1; while requests are sorted, the index of each among the waiting requests.
     position: IntArray
 
 
 def new_order(num_requests: int, most_waiting: int) -> SizeOrder:
-    """Return the order of nobody."""
+    """Return an empty order."""
     return SizeOrder(
         np.empty(most_waiting, dtype=np.int64),
         np.zeros(1, dtype=np.int64),
@@ -79,9 +79,9 @@ def new_order(num_requests: int, most_waiting: int) -> SizeOrder:
 
 @compilable(allocates=True)
 def put_in_order(order: SizeOrder, waiting: IntArray, sizes: IntArray, by_size: IntArray) -> None:
-    """Write the positions of the waiting requests as `order_by_size` does, and keep their order.
+    """Write the order of the waiting requests as `order_by_size` does, and keep it.
 
-    Each of ``waiting`` is a number below n of its own; ``by_size`` is overwritten.
+    ``waiting`` has distinct numbers below n; ``by_size`` is overwritten.
     """
     for i in range(len(waiting)):
         order.position[waiting[i]] = i
@@ -103,9 +103,9 @@ def put_in_order(order: SizeOrder, waiting: IntArray, sizes: IntArray, by_size: 
 
 @compilable
 def keep_waiting(order: SizeOrder, sizes: IntArray, by_size: IntArray) -> int:
-    """Write the positions of those that still wait, in the order kept; return how many they are.
+    """Write the requests that still wait, in the kept order; return their number.
 
-    One that is out of order, as its size has changed, counts as one that has come.
+    A request whose size has changed so that it is out of order counts as new.
     """
     found = 0
     for k in range(order.num[0]):
@@ -119,13 +119,13 @@ def keep_waiting(order: SizeOrder, sizes: IntArray, by_size: IntArray) -> int:
 
 @compilable
 def is_before(sizes: IntArray, one: int, other: int) -> bool:
-    """Whether a waiting request stands before another: it is larger, or as large and older."""
+    """Whether a waiting request precedes another: it is larger, or equally large and older."""
     return bool(sizes[one] > sizes[other] or (sizes[one] == sizes[other] and one < other))
 
 
 @compilable
 def merge_come(by_size: IntArray, num_kept: int, come: IntArray, sizes: IntArray) -> None:
-    """Put those that have come, in order, between the first so many of ``by_size``."""
+    """Merge new requests, in order, into the first ``num_kept`` entries of ``by_size``."""
     kept, place = num_kept - 1, len(by_size) - 1
     for k in range(len(come) - 1, -1, -1):
         while kept >= 0 and is_before(sizes, come[k], by_size[kept]):
@@ -140,7 +140,7 @@ def merge_come(by_size: IntArray, num_kept: int, come: IntArray, sizes: IntArray
 #
 # `bfio.decode.policies.balance_route.bound_by_score` is its readable form.
 
-#: Scores estimated below it stay exact in 64 bits, with room for the rounding of the estimate.
+#: Scores with an estimate below it are exact in 64 bits, rounding of the estimate included.
 _SAFE = 2.0**61
 
 
@@ -153,7 +153,7 @@ def bind_by_score(
     token_time: IntArray,
     overhead_tokens: IntArray,
 ) -> bool:
-    """Bind each request that waits for a worker; False if that would not be exact."""
+    """Bind each unbound request to a worker; False if 64-bit scores would not be exact."""
     counters, most = state.counters, most_bound(state)
     if most > 0:
         project_running(state, window)
@@ -195,7 +195,7 @@ def best_worker(
     reward: IntArray,
     penalty: IntArray,
 ) -> int:
-    """Return the open worker of highest score; ties: most left, largest least margin, lowest."""
+    """Return the open worker of highest score; ties: most slots, largest least margin, lowest."""
     envelope = np.zeros(loads.shape[1], dtype=np.int64)
     for g in range(len(loads)):
         for h in range(len(envelope)):
@@ -220,16 +220,16 @@ def best_worker(
     return best
 
 
-#: Factors of the score from here on leave 64-bit integers at once.
+#: Factors of the score of at least this size overflow 64-bit integers at once.
 LARGEST_FACTOR = 2**61
-#: Most entries of the contributions of all requests that may wait (1 GiB).
+#: Largest size of the contributions of all requests that may wait (1 GiB).
 MAX_CONTRIBUTIONS = 2**27
-#: More steps than any run has.
+#: More steps than any run can have.
 NEVER = 2**62
 
 
 class TwoStage(NamedTuple):
-    """How a two-stage policy weighs what it sees."""
+    """Parameters and buffers of a two-stage policy."""
 
     #: See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
     threshold: int
@@ -238,20 +238,20 @@ class TwoStage(NamedTuple):
     #: Shape (H+1,): factors of the score, see `bfio.step.two_stage.fscore.ScoreWeights`.
     reward: IntArray
     penalty: IntArray
-    order: SizeOrder  #: Those that wait, by size.
-    #: Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for none.
+    order: SizeOrder  #: The waiting requests by size.
+    #: Shape (most waiting,): the waiting requests, largest first; worker of each, -1 for none.
     by_size: IntArray
     assignment: IntArray
-    #: Shape (G,) of workers that are not equally fast, else (0,): see `Cluster.paces`.
+    #: Shape (G,) if workers differ in speed, else (0,): see `Cluster.paces`.
     token_time: IntArray
     overhead_tokens: IntArray
-    max_wait: int  #: Steps after which a waiting request starts before others, see `NEVER`.
+    max_wait: int  #: Steps after which a waiting request takes precedence, see `NEVER`.
 
 
 def memory(task: KernelTask) -> TwoStage | None:
-    """Return what the kernel keeps, or None if the reference has to decide."""
+    """Return the memory of the kernel, or None if it does not support this run."""
     if task.policy_options.benefit > 0:
-        # Which requests are candidates then differs from worker to worker.
+        # With a cache benefit, the candidates differ between workers.
         return None
     G, policy = task.cluster.workers, task.policy
     most = most_waiting(task.workload, task.cluster, task.options)
@@ -279,15 +279,15 @@ def memory(task: KernelTask) -> TwoStage | None:
 
 
 def _own(paces: IntArray | None) -> IntArray:
-    """Return an array that may be written, as all for which kernels are compiled."""
+    """Return a writeable array, since kernels are compiled for writeable arrays."""
     return np.zeros(0, dtype=np.int64) if paces is None else paces.copy()
 
 
 @compilable(allocates=True)
 def decide(state: State, window: Window, rule: TwoStage) -> bool:
-    """Let the two-stage heuristic admit waiting requests; False if it would not be exact.
+    """Admit waiting requests by the two-stage heuristic; False if it would not be exact.
 
-    With immediate dispatch those that arrive are bound by the score alone.
+    With immediate dispatch, arriving requests are bound by the score only.
     """
     if state.settings.immediate:
         return bind_by_score(
@@ -334,9 +334,10 @@ def admit_by_score(
     by_product: bool,
     assignment: IntArray,
 ) -> bool:
-    """Project, and admit as `two_stage_decide` says; False if it would not be exact.
+    """Project, and admit by `two_stage_decide`; False if it would not be exact.
 
-    Its rows of contributions are written only where they are not all sizes and one growth.
+    Rows of contributions are computed only if requests differ in growth; otherwise sizes and a
+    common growth suffice.
     """
     num_rows = 0
     if grow_alike(state):
@@ -366,7 +367,7 @@ def admit_by_score(
 
 @compilable(allocates=True)
 def planned_loads(state: State, window: Window) -> IntArray:
-    """Return the projected loads, shape (G, H+1), with those whose start takes effect later."""
+    """Return the projected loads, shape (G, H+1), including requests that start later."""
     if state.settings.delay == 0:
         return window.base
     return window.base + bound_loads(state, window)
@@ -374,9 +375,9 @@ def planned_loads(state: State, window: Window) -> IntArray:
 
 @compilable(allocates=True)
 def overdue_first(state: State, waiting: IntArray, max_wait: int, by_size: IntArray) -> int:
-    """Move those to the front who must start now, each part in its order; return how many.
+    """Move the requests that must start now to the front, keeping the order; return their number.
 
-    Who that is says `bfio.decode.policies.balance_route.overdue`.
+    `bfio.decode.policies.balance_route.overdue` has the rule.
     """
     is_overdue, left = np.zeros(len(waiting), dtype=np.bool_), free_slots(state).sum()
     num = 0
@@ -396,7 +397,7 @@ def overdue_first(state: State, waiting: IntArray, max_wait: int, by_size: IntAr
 def admit_within(
     state: State, window: Window, by_size: IntArray, num_required: int, rule: TwoStage
 ) -> bool:
-    """Admit within memory and by the time that workers take; False if it would not be exact.
+    """Admit within memory, with loads weighted by worker speed; False if it would not be exact.
 
     The first ``num_required`` of ``by_size`` start before the others.
     """

@@ -1,8 +1,8 @@
-"""Whole runs of policies that have a kernel, as machine code.
+"""Whole runs of policies with a kernel, as machine code.
 
 Functions of a feature are marked with its name (``part_of`` of `bfio.common.compilable`). A policy
-has two loops: a plain one, linked without them, and one that knows every feature. One for each set
-of features would be compiled anew with every new combination.
+has two loops: one compiled without these functions, and one with all of them. A loop for each set
+of features would be recompiled for every new combination.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from bfio.decode.policy_spec import PolicySpec
     from bfio.decode.run import Run
 
-#: The features, and whether a run uses each.
+#: The features, and whether a run uses each of them.
 PARTS: Mapping[str, Used] = {
     "age": lambda _, options: (
         options.drift.reading is DriftReading.AGE and not options.drift.is_uniform
@@ -61,18 +61,18 @@ def parts_used(cluster: Cluster, options: RunOptions) -> frozenset[str]:
 
 
 def parts_linked(cluster: Cluster, options: RunOptions) -> frozenset[str]:
-    """Return the features that the loop of a run knows: all, or none if it uses none."""
+    """Return the features in the loop of a run: all, or none if the run uses none."""
     return EVERY_PART if parts_used(cluster, options) else frozenset()
 
 
-#: Steps of the first chunk, and the time that later ones are meant to take [s].
+#: Steps of the first chunk, and target duration of later chunks [s].
 FIRST_CHUNK_STEPS = 100
 CHUNK_S = 0.2
-#: End of the name of a loop that knows the features of the machine.
+#: Suffix of the name of a loop with the features of the machine.
 WITH_FEATURES = "+features"
-#: About what a compiled run saves, per step and per request [s].
+#: Approximate time saved by a compiled run, per step and per request [s].
 SAVED_PER_STEP_S, SAVED_PER_REQUEST_S = 4.5e-5, 4.5e-5
-#: About how long the loop of a policy takes to compile that is not built in [s].
+#: Approximate compile time of the loop of a policy that is not built in [s].
 _SECONDS = 20
 
 CompiledLoop = Callable[[State, Window, Any, Record], int]
@@ -82,15 +82,15 @@ CompiledLoop = Callable[[State, Window, Any, Record], int]
 class Loop:
     """The compiled loop of a policy."""
 
-    name: str  #: ``module:function`` under which its machine code is kept on disk.
-    #: The policies that it serves; more than one if they are greedy.
+    name: str  #: ``module:function``, the key of its machine code on disk.
+    #: The policies that share the loop; several if they are greedy.
     members: tuple[PolicySpec, ...]
-    #: The features of the machine that it knows, see `bfio.decode.machine.whole_run`.
+    #: The features of the machine in the loop, see `bfio.decode.machine.whole_run`.
     parts: frozenset[str]
 
 
 def loop_of(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> Loop:
-    """Return the loop of a policy with a kernel; the built-in greedy ones share theirs."""
+    """Return the loop of a policy with a kernel; the built-in greedy policies share one."""
     shared = greedy_policies()
     members: tuple[PolicySpec, ...] = (spec,)
     if isinstance(spec.kernel, str):
@@ -103,7 +103,7 @@ def loop_of(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> Loop:
 
 
 def group_of(loop: Loop) -> KernelGroup:
-    """Return the kernels of a loop, which is a group of its own if it is not built in."""
+    """Return the kernel group of a loop; a loop that is not built in is its own group."""
     alone = KernelGroup(loop.name, (partial(machine_code_of, loop),), lambda: None, _SECONDS)
     return next((group for group in groups().values() if loop.name in group.made), alone)
 
@@ -116,7 +116,7 @@ def kernel_of(spec: PolicySpec) -> Kernel:
 
 
 def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOptions) -> bool:
-    """Whether the loop of a policy is to be loaded or compiled for a run."""
+    """Whether a run saves enough time to load or compile the loop of its policy."""
     outputs = workload.output_tokens
     steps = max(int(outputs.max(initial=0)), exact_sum(outputs) // cluster.total_slots)
     requests = len(outputs)
@@ -130,7 +130,7 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
 
 @cache
 def greedy_policies() -> tuple[PolicySpec, ...]:
-    """Return the built-in policies that serve one request after the other: one loop for all."""
+    """Return the built-in policies that serve requests one by one; they share one loop."""
     return tuple(
         spec
         for spec in policy_registry.built_in().values()
@@ -140,12 +140,12 @@ def greedy_policies() -> tuple[PolicySpec, ...]:
 
 @cache
 def machine_code_of(loop: Loop) -> CompiledLoop:
-    """Return a loop, compiled with its first call."""
+    """Return a loop that is compiled at its first call."""
     return compiled_loop(loop.name, decide_of(loop), EVERY_PART - loop.parts)
 
 
 def decide_of(loop: Loop) -> Callable[..., bool]:
-    """Return what decides in a loop, as `Kernel.decide` says, as plain Python."""
+    """Return the function that decides in a loop (see `Kernel.decide`), as plain Python."""
     kernels = [kernel_of(member) for member in loop.members]
     chooses = [kernel.choose for kernel in kernels if kernel.choose is not None]
     decide = serving(one_of(chooses)) if chooses else kernels[0].decide
@@ -154,7 +154,7 @@ def decide_of(loop: Loop) -> Callable[..., bool]:
 
 
 def compile_loop(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
-    """Compile the loop of a policy, or load it from the disk, and say so if that takes long."""
+    """Compile the loop of a policy, or load it from disk, with a message if that takes long."""
     name = group_of(loop_of(spec, parts)).name
     if name in groups():
         ensure_compiled(name)
@@ -162,7 +162,7 @@ def compile_loop(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
 
 
 def warm_up(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
-    """Compile or load the loop of a policy in this process, by a run on no requests."""
+    """Compile or load the loop of a policy in this process, by a run without requests."""
     _warm_up(loop_of(spec, parts))
 
 
@@ -178,7 +178,7 @@ def _warm_up(loop: Loop) -> None:
 
 
 class _Prepared(NamedTuple):
-    """A run about to begin: its options and state, what brings it on, what its policy says."""
+    """A run before its first step: options, state, chunk function, and statistics function."""
 
     options: RunOptions
     state: State
@@ -187,7 +187,7 @@ class _Prepared(NamedTuple):
 
 
 def _prepared(spec: PolicySpec, task: KernelTask, loop: Loop) -> _Prepared | None:
-    """Return the run of a policy, or None if its kernel cannot decide it exactly."""
+    """Return a run of a policy before its first step, or None if its kernel is not exact."""
     kernel = kernel_of(spec)
     memory = kernel.memory(task._replace(rule=loop.members.index(spec)))
     if memory is None:
@@ -220,15 +220,15 @@ def _prepared(spec: PolicySpec, task: KernelTask, loop: Loop) -> _Prepared | Non
 
 
 def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run | None:
-    """Simulate a policy with a kernel, or return None if that is not exact.
+    """Simulate a policy with a kernel, or return None if the kernel is not exact.
 
-    Observers, `ProgressObserver` only, see the last step of each chunk; whether to stop is asked
-    before each. The run's ``wall_s`` leaves compilation out, and its ``decide_s`` is 0, since
-    kernels do not time their decisions apart.
+    Observers must be `ProgressObserver` and see the last step of each chunk. The stop condition is
+    checked before each chunk. ``wall_s`` of the run excludes compilation. ``decide_s`` is 0, since
+    decisions in kernels are not timed.
     """
     parts = parts_linked(task.cluster, task.options)
     compile_loop(spec, parts)
-    # From here on nothing is imported or compiled any more.
+    # From here on, nothing is imported or compiled.
     began = perf_counter()
     prepared = _prepared(spec, task, loop_of(spec, parts))
     if prepared is None:
@@ -249,7 +249,7 @@ def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run 
 
 
 def _run_chunks(prepared: _Prepared, chunks: Chunks, watching: Watching, policy: str) -> bool:
-    """Run until the end or a stop; False if that is not exact."""
+    """Run until the end or a stop; False if the kernel is not exact."""
     num_steps = min(FIRST_CHUNK_STEPS, chunks.most_steps)
     while not watching.is_stopped():
         record = chunks.new(num_steps)

@@ -1,10 +1,10 @@
 """Projected loads over the look-ahead window (BF-IO section 4, BalanceRoute eq. 7).
 
-Two independent choices make a projection: how a request's load moves (it grows by the drift, or is
-held at its load now), and when it ends (then it adds 0); when a waiting one ends may be kept from
-the policy (`bfio.decode.options.WindowKnows`). With known lengths what ends at each
-step of the window is kept up to date in a ring of H + 1 columns per worker, so that the projection
-of a step costs O(G·H) however many requests run.
+Two independent choices define a projection. The first is the load of a request in the window: it
+grows by the drift, or stays constant. The second is its end, after which it adds 0; the ends of
+waiting requests may be hidden from the policy (`bfio.decode.options.WindowKnows`). With known
+lengths, a ring of H + 1 columns per worker has the requests that end at each step, so that the
+projection of a step costs O(G·H), independent of the number of running requests.
 """
 
 from typing import NamedTuple
@@ -25,12 +25,12 @@ from formulations.arrays import IntArray
 
 
 class Window(NamedTuple):
-    """The projections of a step."""
+    """The projections at one step."""
 
-    #: Shape (H+1,): drift since step 0 that the loads of each step of the window have [tokens].
+    #: Shape (H+1,): drift since step 0 included in the loads at each step of the window [tokens].
     level: IntArray
     base: IntArray  #: Shape (G, H+1): projected loads without new admissions [tokens].
-    #: Shape (G, H+1): running requests that are left at each step of the window.
+    #: Shape (G, H+1): number of requests still running at each step of the window.
     running: IntArray
     #: Shape (most waiting, H+1): projected load of each waiting request [tokens].
     contribution: IntArray
@@ -48,7 +48,7 @@ def new_window(num_workers: int, look_ahead: int, most_waiting: int) -> Window:
 
 @compilable(allocates=True)
 def project(state: State, window: Window) -> None:
-    """Compute projected loads and contributions of this step, with lengths known or not at all."""
+    """Compute projected loads and contributions of this step, without asking a predictor."""
     if len(window.level) == 1:
         project_now(state, window)
         return
@@ -59,7 +59,7 @@ def project(state: State, window: Window) -> None:
 
 @compilable(allocates=True)
 def project_running(state: State, window: Window) -> None:
-    """Compute projected loads of this step, with lengths known or not at all."""
+    """Compute projected loads of this step, or take the reported ones, as policies see them."""
     if state.reports.is_on:
         show_projection(state, window)
     else:
@@ -68,7 +68,7 @@ def project_running(state: State, window: Window) -> None:
 
 @compilable(allocates=True)
 def project_as_it_is(state: State, window: Window) -> None:
-    """Do so whatever policies are told."""
+    """Compute projected loads of this step from the true state of the workers."""
     active = state.lists.running[: state.counters[ACTIVE]]
     remaining = active
     if state.settings.by_age and len(window.level) > 1:
@@ -78,7 +78,7 @@ def project_as_it_is(state: State, window: Window) -> None:
 
 @compilable(allocates=True, part_of="telemetry")
 def report(state: State, window: Window) -> None:
-    """Project loads as they are and let workers report them, where reports are late or lost."""
+    """Project the true loads and let workers report them, if reports are late or lost."""
     if state.reports.is_on:
         project_as_it_is(state, window)
         receive(state, window)
@@ -93,14 +93,14 @@ def waiting_requests(state: State) -> IntArray:
 
 @compilable
 def grow_alike(state: State) -> bool:
-    """Whether all waiting requests would grow alike over the window, as none is known to end."""
+    """Whether all waiting requests have the same growth over the window, as no end is known."""
     told = state.sight[KNOWN] or predicts(state)
     return not (told and state.settings.waiting_ends)
 
 
 @compilable(allocates=True)
 def project_now(state: State, window: Window) -> None:
-    """Write loads and sizes as they are: without look-ahead nobody ends and nothing grows."""
+    """Write current loads and sizes: without look-ahead, nothing ends or grows."""
     waiting = waiting_requests(state)
     copy_to(window.base[:, 0], state.reports.load)
     copy_to(window.running[:, 0], state.reports.running)
@@ -109,7 +109,7 @@ def project_now(state: State, window: Window) -> None:
 
 @compilable(allocates=True)
 def remaining_running(state: State, active: IntArray) -> IntArray:
-    """Return the steps that running requests have left as far as known or predicted."""
+    """Return the remaining steps of running requests, as far as known or predicted."""
     if predicts(state):
         left: IntArray = state.prediction.last[active] - state.counters[STEP] + 1
         return left
@@ -118,7 +118,7 @@ def remaining_running(state: State, active: IntArray) -> IntArray:
 
 @compilable
 def left_of(state: State, request: int) -> int:
-    """Return the steps that one running request has left as far as known or predicted."""
+    """Return the remaining steps of one running request, as far as known or predicted."""
     if predicts(state):
         return int(state.prediction.last[request] - state.counters[STEP] + 1)
     if state.sight[KNOWN]:
@@ -128,7 +128,7 @@ def left_of(state: State, request: int) -> int:
 
 @compilable(allocates=True)
 def remaining_waiting(state: State, waiting: IntArray) -> IntArray:
-    """Return the steps that waiting requests will run as far as known or predicted, if told."""
+    """Return the steps of waiting requests, if the window has them and they are known."""
     if predicts(state) and state.settings.waiting_ends:
         steps = np.empty_like(waiting)
         for i in range(len(waiting)):
@@ -142,7 +142,7 @@ def remaining_waiting(state: State, waiting: IntArray) -> IntArray:
 
 @compilable(allocates=True)
 def remaining_of(state: State, true: IntArray, may_ask: bool) -> IntArray:
-    """Return true remaining steps if they are known and may be, otherwise beyond the window."""
+    """Return the true remaining steps if they are known and allowed, else ``H + 1``."""
     if state.sight[KNOWN] and may_ask:
         return true
     return np.full(len(true), state.settings.look_ahead + 1)
@@ -150,9 +150,9 @@ def remaining_of(state: State, true: IntArray, may_ask: bool) -> IntArray:
 
 @compilable(allocates=True)
 def project_loads(state: State, window: Window, remaining: IntArray) -> None:
-    """Compute ``b_g(h)``.
+    """Compute the projected loads ``b_g(h)``.
 
-    ``remaining``, the steps left of those that run, is read if they do not all grow alike.
+    ``remaining``, the remaining steps of running requests, is read only if growth depends on age.
     """
     step, look_ahead = int(state.counters[STEP]), len(window.level) - 1
     window.level[:] = gained(state.gains, step)
@@ -165,7 +165,7 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
     elif state.settings.by_age:
         project_by_age(state, window, remaining)
     else:
-        # Loads less the drift since step 0: these do not move while a request runs.
+        # Loads less the drift since step 0 are constant while a request runs.
         first = column_of(state, step)
         take_in_turn(window.base, loads - running * window.level[0], state.ending_load, first)
         take_in_turn(window.running, running, state.ending_count, first)
@@ -175,7 +175,7 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
 
 @compilable(allocates=True, part_of="age")
 def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
-    """Compute ``b_g(h)`` request by request, as increments depend on the age of each."""
+    """Compute ``b_g(h)`` request by request, since increments depend on age."""
     active = state.lists.running[: state.counters[ACTIVE]]
     ages = ages_of(state, active)
     gone = gained_each(state.gains, state.requests.emitted[active])
@@ -194,9 +194,9 @@ def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
 def project_contributions(
     state: State, window: Window, waiting: IntArray, remaining: IntArray
 ) -> None:
-    """Compute ``v_i(h)`` of waiting requests if they were admitted now, after `project_loads`.
+    """Compute ``v_i(h)`` of waiting requests if admitted now; call `project_loads` before.
 
-    ``remaining`` says how many steps each will run.
+    ``remaining`` has the number of steps that each request will run.
     """
     growth = growth_of_waiting(state, window)
     sizes = state.requests.size[waiting]
@@ -205,7 +205,7 @@ def project_contributions(
 
 @compilable(allocates=True)
 def growth_of_waiting(state: State, window: Window) -> IntArray:
-    """Return what a request admitted now gains until each step of the window, shape (H+1,)."""
+    """Return the growth of a request admitted now at each step of the window, shape (H+1,)."""
     if state.settings.by_age and state.sight[GROWS]:
         return gained_each(state.gains, np.arange(len(window.level)))
     growth: IntArray = window.level - window.level[0]
@@ -214,9 +214,9 @@ def growth_of_waiting(state: State, window: Window) -> IntArray:
 
 @compilable(allocates=True)
 def bound_loads(state: State, window: Window) -> IntArray:
-    """Return what those bound to each worker would weigh if they started now, shape (G, H+1).
+    """Return the load of requests bound to each worker if they started now, shape (G, H+1).
 
-    When they start is not known, so none of them ends within the window.
+    Their start is not known, so none of them ends within the window.
     """
     growth, workers = growth_of_waiting(state, window), state.reports
     loads = np.empty_like(window.base)
@@ -226,7 +226,7 @@ def bound_loads(state: State, window: Window) -> IntArray:
 
 
 def note_predicted(state: State, remaining: IntArray) -> None:
-    """Fill the ring with the remaining steps that a predictor says of those that run, 1..H+1."""
+    """Fill the ring with the predicted remaining steps of running requests, 1..H+1."""
     look_ahead, width = int(state.settings.look_ahead), state.ending_load.shape[1]
     within = remaining <= look_ahead
     ending = state.lists.running[: state.counters[ACTIVE]][within]

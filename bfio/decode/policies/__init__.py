@@ -1,1 +1,1 @@
-"""Who goes where: baselines, BR-0, BR-H, BF-IO exact, and the registry users extend."""
+"""Routing policies: baselines, BR-0, BR-H, exact BF-IO, and others."""

@@ -1,4 +1,4 @@
-"""Adaptive: the two-stage heuristic with the look-ahead that rehearsals find best."""
+"""Adaptive: the two-stage heuristic with the look-ahead chosen by rehearsals."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class AdaptiveOptions(StageOptions):
 
 
 class Adaptive(LooksAhead):
-    """Chooses discount, length of the window and penalty of `br-h` by rehearsals.
+    """Tunes discount, window length and penalty of `br-h` by rehearsals.
 
-    Settings and rehearsals are stated in `bfio.decode.adaptive`. It is told which requests end
-    (`finished`), and nothing of the lengths of others but what its window says.
+    `bfio.decode.adaptive` describes settings and rehearsals. The policy sees which requests end
+    (`finished`); it knows the lengths of other requests only through its window.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class Adaptive(LooksAhead):
         self._memory: Memory | None = None
         self._requests = _Requests()
         prepare_kernels()
-        # Loading the kernel is no part of any decision.
+        # Load the kernel now, so that no decision includes this time.
         if entry_of(rehearse).is_compiled():
             _prepare()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign as the current setting does, after a rehearsal if one is due."""
+        """Assign by the current setting, after a rehearsal if one is due."""
         from bfio.decode.adaptive import memory as kept
         from bfio.decode.adaptive.memory import is_due, look, note_decision, set_weights
 
@@ -90,18 +90,18 @@ class Adaptive(LooksAhead):
         return answer
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Learn which requests have ended, in order of arrival, and their lengths."""
+        """Record the requests that ended, in order of arrival, and their lengths."""
         self._requests.finish(requests, outputs)
 
     def statistics(self) -> dict[str, object]:
-        """Return rehearsals, decisions of each setting, and which was chosen when."""
+        """Return the rehearsals, the decisions by each setting, and the step of each choice."""
         from bfio.decode.adaptive.memory import new_memory, statistics
 
         return statistics(self._memory or new_memory(1, 1, 0, 0, self.parameters))
 
 
 class _Requests:
-    """All requests that were seen, in order of arrival: the policy's own books."""
+    """The policy's own record of all requests seen, in order of arrival."""
 
     def __init__(self) -> None:
         self.completed = 0
@@ -113,13 +113,13 @@ class _Requests:
         self._running: set[int] = set()
 
     def follows(self, state: DecodeState) -> bool:
-        """Whether a state can be the next one of the same run."""
+        """Whether a state can be the next state of the same run."""
         left = [self._prompt[i] for i in self._waiting]
         same_waiting: bool = state.sizes[: len(left)].tolist() == left
         return same_waiting and len(self._running) == sum(state.running.tolist())
 
     def reveal(self, state: DecodeState) -> None:
-        """Enter the requests that wait for the first time."""
+        """Record the requests that wait for the first time."""
         new = state.sizes[len(self._waiting) :].tolist()
         first = len(self._prompt)
         self._waiting += range(first, first + len(new))
@@ -128,7 +128,7 @@ class _Requests:
             book += [-1] * len(new)
 
     def start(self, answer: list[int | None], step: int, running: IntArray) -> None:
-        """Enter who starts where, and add them to ``running``, shape (G,)."""
+        """Record the requests that start, and add them to ``running``, shape (G,)."""
         for request, worker in zip(self._waiting, answer, strict=True):
             if worker is not None:
                 self._start[request], self._worker[request] = step, worker
@@ -137,14 +137,14 @@ class _Requests:
         self._waiting = [i for i in self._waiting if self._start[i] < 0]
 
     def finish(self, requests: IntArray, outputs: IntArray) -> None:
-        """Enter who has ended."""
+        """Record the requests that have ended."""
         for request, output in zip(requests.tolist(), outputs.tolist(), strict=True):
             self._length[request] = output
             self._running.remove(request)
             self.completed += 1
 
     def write_scene(self, memory: Memory, state: DecodeState) -> None:
-        """Write what runs, what waits and the requests revealed last."""
+        """Write the running, the waiting and the last revealed requests into the scene."""
         from bfio.decode.adaptive import memory as kept
         from bfio.decode.adaptive.memory import windows_tell
 
@@ -152,7 +152,7 @@ class _Requests:
         look_ahead = state.projected_loads.shape[1] - 1
         counts[kept.TELLS] = int(windows_tell(memory.seen, state.remaining, look_ahead))
         ahead = counts[kept.AHEAD_KNOWN] = int(counts[kept.TELLS]) * look_ahead
-        # Of a run that was joined midway nobody is known who runs.
+        # If the policy joined a run midway, the running requests are unknown.
         left = dict(zip(sorted(self._running), state.remaining.tolist(), strict=False))
         num_past = min(len(self._prompt), scene.past.shape[1])
         for column in range(num_past):
@@ -184,7 +184,7 @@ def _rehearse(memory: Memory, state: DecodeState) -> None:
 
 @cache
 def _prepare() -> None:
-    """Compile the kernels, or load them from the disk, before any clock runs."""
+    """Compile the kernels, or load them from disk, before any time is measured."""
     from bfio.common.kernel_groups import ensure_compiled
     from bfio.decode.adaptive.rehearsal import warm_up
 

@@ -1,6 +1,6 @@
-"""BR-0 and BR-H: the two-stage heuristic on what a policy sees (BalanceRoute, sections 3 and 4).
+"""BR-0 and BR-H: the two-stage heuristic on the state of a step (BalanceRoute, sections 3 and 4).
 
-`adaptive` and `bf-io` take their steps from it, too.
+`adaptive` and `bf-io` use its steps as well.
 """
 
 from collections.abc import Sequence
@@ -29,23 +29,23 @@ from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
 from formulations.step.problem import geometric_weights
 
-#: A request that is bound alone, as it arrives, is not chosen among others.
+#: Condition of options for choosing among requests; immediate dispatch binds them one by one.
 POOLED = "dispatch=pooled"
-#: Two options that `bf-io` has as well, as `bfio.common.options.option` takes them.
+#: Two options shared with `bf-io`, as arguments of `bfio.common.options.option`.
 BENEFIT = (Fraction(0), SMALL_RATIO, "MU", "tokens of imbalance per cached prompt token (0)")
-MAX_WAIT = (None, whole(), "W", "who has waited W steps starts before others (never)")
-#: Most that a placement may be worth [tokens], so that its millionths are 64-bit integers.
+MAX_WAIT = (None, whole(), "W", "requests that have waited W steps start before others (never)")
+#: Largest benefit of a placement [tokens], so that its millionths fit 64-bit integers.
 MAX_WORTH = 2**42
 
 
 @dataclass(frozen=True)
 class StageOptions(CheckedOptions):
-    """How the two-stage heuristic chooses who starts.
+    """Options of how the two-stage heuristic selects requests.
 
-    Up to ``threshold`` free slots in total it chooses subsets (stage 2), of ``candidates``
-    requests each: by default 64 when all waiting requests grow alike (reachable sums), 12 when
-    they do not (enumeration; 16 at most). Its ``key`` is lexicographic (free slots, then margin)
-    or a product.
+    If at most ``threshold`` slots are free in total, it selects subsets (stage 2) of at most
+    ``candidates`` requests: by default 64 if all waiting requests have the same growth (reachable
+    sums), else 12 (enumeration; at most 16). The ``key`` of stage 2 is lexicographic (free slots,
+    then margin) or a product.
     """
 
     threshold: int = option(7, whole(), "N", "θ, slots for stage 2 (7)", beside=POOLED)
@@ -59,13 +59,13 @@ class StageOptions(CheckedOptions):
     def parameters(
         self, alpha: Fraction = Fraction(1), beta: Fraction | None = None
     ) -> TwoStageParameters:
-        """Return what the heuristic is given, with the factors of its score."""
+        """Return the parameters of the heuristic, with the factors of its score."""
         return TwoStageParameters(self.threshold, self.candidates, alpha, beta, self.key)
 
 
 @dataclass(frozen=True)
 class ScoreOptions(StageOptions):
-    """What the heuristic reads whether or not it looks ahead."""
+    """Options of the heuristic that apply with and without look-ahead."""
 
     max_wait: int | None = option(*MAX_WAIT, beside=POOLED)
     alpha: Fraction = option(Fraction(1), EXACT, "A", "reward scale (1)")
@@ -79,11 +79,11 @@ def two_stage_of(
     required: BoolArray | None = None,
     worth: IntArray | None = None,
 ) -> list[int | None]:
-    """Assign by the heuristic, within memory and by the time that each worker takes.
+    """Assign by the heuristic, within memory and with loads weighted by worker speed.
 
-    A state with fewer columns than ``weights`` shortens the window. ``required``, of shape (N,),
-    says who starts before all others (`overdue`); ``worth``, of shape (N, G), what each placement
-    is worth, on the scale of the weights.
+    If the state has fewer columns than ``weights``, the window is shortened. ``required``, shape
+    (N,), marks requests that start before all others (`overdue`). ``worth``, shape (N, G), is the
+    benefit of each placement, on the scale of the weights.
     """
     columns = min(len(weights), state.projected_loads.shape[1])
     return two_stage(
@@ -102,12 +102,12 @@ def bound_by_score(
     parameters: TwoStageParameters,
     worth: IntArray | None = None,
 ) -> list[int | None]:
-    """Bind one request that has just arrived, by immediate dispatch (BalanceRoute, D.6).
+    """Bind one request that has just arrived, with immediate dispatch (BalanceRoute, D.6).
 
-    It goes to the worker of highest F-score against virtual loads: those projected, and what is
-    bound to each worker. Where nothing overflows all scores are alike; ties go to the worker that
-    may be sent most, then to the one of largest least margin (the keys of stage 2), then to the
-    lowest index. Of the parameters the factors count alone.
+    It goes to the worker of highest F-score against virtual loads, which are the projected loads
+    plus the requests bound to each worker. If nothing overflows, all scores are equal. Ties go to
+    the worker that accepts most further requests, then to the one of largest least margin (the
+    keys of stage 2), then to the lowest index. Only the factors of ``parameters`` are used.
     """
     columns = min(len(weights), state.projected_loads.shape[1])
     G = state.num_workers
@@ -135,9 +135,9 @@ def bound_by_score(
 
 
 def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
-    """Return who has to start now lest it starve, shape (N,); None if nobody has to.
+    """Return which requests must start now to prevent starvation, shape (N,); None if none.
 
-    Who has waited ``max_wait`` steps has; if more of them wait than can start, the oldest.
+    These have waited ``max_wait`` steps; if more of them wait than can start, the oldest.
     """
     if max_wait is None:
         return None
@@ -150,9 +150,9 @@ def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
 
 
 def cache_worth(state: DecodeState, benefit: Fraction) -> IntArray | None:
-    """Return what each placement saves of prefill times ``μ``, shape (N, G); None where μ = 0.
+    """Return ``μ`` times the cached tokens of each placement, shape (N, G); None if μ = 0.
 
-    Rounded down to whole tokens; refused if scores would leave 64-bit integers.
+    It is rounded down to whole tokens. Raises InputError if scores would exceed 64-bit integers.
     """
     if benefit == 0:
         return None
@@ -191,7 +191,7 @@ class BR0Options(ScoreOptions):
 
 @dataclass(frozen=True)
 class BRHOptions(ScoreOptions):
-    """Options of `br-h`; penalty and discount are those of the simulator released with BF-IO."""
+    """Options of `br-h`; default penalty and discount are those of BF-IO's released simulator."""
 
     beta: Fraction = option(Fraction(43), EXACT, "B", "overflow penalty (43)")
     gamma: Fraction = option(
@@ -203,9 +203,9 @@ class BRHOptions(ScoreOptions):
 class BalanceRoute(LooksAhead):
     """BalanceRoute with look-ahead ``H`` and discount ``γ``; BR-0 is BR-H at H = 0, α = 1, β = G.
 
-    Weights are ``round(γ^h·10^6)``. A state with fewer than ``H + 1`` columns shortens the window.
-    To the score ``benefit`` times the prompt tokens is added that are cached where requests are
-    placed.
+    Weights are ``round(γ^h·10^6)``. If a state has fewer than ``H + 1`` columns, the window is
+    shortened. ``benefit`` times the prompt tokens cached on the chosen worker is added to the
+    score.
 
     Attributes
     ----------
@@ -214,11 +214,11 @@ class BalanceRoute(LooksAhead):
     weights : tuple of int
         Discount weight of each look-ahead step.
     parameters : TwoStageParameters
-        Threshold, candidates, factors, priority; with immediate dispatch the factors count alone.
+        Threshold, candidates, factors, and key; with immediate dispatch only the factors are used.
     max_wait : int or None
-        Steps after which a waiting request starts before others.
+        Steps after which a waiting request takes precedence.
     margin : int
-        In-flight margin of immediate dispatch unless the run has one.
+        Default in-flight margin with immediate dispatch.
     """
 
     margin = MARGIN

@@ -40,19 +40,23 @@ from formulations.step.check import violations
 from formulations.step.problem import Objective, StepProblem
 from formulations.work import work_limit_beside
 
-#: Any of the optima of a step will do.
+#: No secondary objective: any optimum of a step is accepted.
 NO_SECOND = "none"
 
 
 @dataclass(frozen=True)
 class SecondOptions(CheckedOptions):
-    """Which of the optima of a step is taken."""
+    """Secondary objective: which of the optima of a step is taken."""
 
     second: str = option(
         NO_SECOND, one_of(NO_SECOND, *Second), "S", "which optimum (none; docs/second.md)"
     )
     slack: int = option(
-        0, whole(0, MAX_TOKENS), "E", "second may cost so much of the first (0)", beside="second"
+        0,
+        whole(0, MAX_TOKENS),
+        "E",
+        "largest increase of the first objective (0)",
+        beside="second",
     )
     second_proof: int = option(
         0, WORK_LIMIT, "TICKS", "work to prove each second (0)", beside="second"
@@ -63,17 +67,17 @@ class SecondOptions(CheckedOptions):
 
 
 class SecondChoice:
-    """A second objective among the optima of the steps of one run.
+    """The secondary objective of the steps of one run: it selects among optimal assignments.
 
     Parameters
     ----------
     options : BFIOOptions
-        Those that say ``second``.
+        Options with a secondary objective (``second``).
 
     Attributes
     ----------
     look_ahead : int
-        Look-ahead steps that it reads.
+        Look-ahead steps that the secondary objective uses.
     """
 
     def __init__(self, options: BFIOOptions) -> None:
@@ -94,10 +98,10 @@ class SecondChoice:
         *,
         proven: bool,
     ) -> tuple[list[int | None], bool]:
-        """Return an assignment as good as ``found``, of least second objective.
+        """Return an assignment as good as ``found``, of least secondary objective.
 
-        ``found`` is feasible, and ``proven`` says whether it is optimal. The clock may have ended
-        the search: that is returned beside.
+        ``found`` is feasible, and ``proven`` says whether it is optimal. The second result is
+        whether the time limit ended the search.
         """
         from bfio.step.second.solve import solve_second
 
@@ -124,14 +128,14 @@ class SecondChoice:
 
     @property
     def all_proven(self) -> bool:
-        """Whether each step so far has a least second objective, proven."""
+        """Whether every step so far has a proven optimum of the secondary objective."""
         return self._num_proven == len(self._seconds)
 
     def statistics(self) -> dict[str, object]:
-        """Return counts of steps, and times [s] and work of the second solves so far.
+        """Return counts of steps, and times [s] and work of the secondary solves so far.
 
-        ``second_proven_steps`` are those whose first and second objective are proven,
-        ``second_changed_steps`` those where it changed the assignment.
+        ``second_proven_steps`` counts steps with both objectives proven, ``second_changed_steps``
+        steps at which the secondary objective changed the assignment.
         """
         return {
             "second": self._second.value,
@@ -145,12 +149,12 @@ class SecondChoice:
 
 #: Solvers that can be called at each step.
 BACKENDS = ("exact", "cp-sat", "highs", "pyomo")
-#: Followed by the name of one of Pyomo's solvers, this is a backend too.
+#: Prefix of a backend that is followed by the name of a solver of Pyomo.
 NAMED_SOLVER = "pyomo:"
 
 
 def is_own_backend(name: str) -> bool:
-    """Whether a backend is a user's own ``module:NAME``."""
+    """Whether a backend is a user's ``module:NAME``."""
     return is_users(name) and not name.startswith(NAMED_SOLVER)
 
 
@@ -193,12 +197,12 @@ class BFIOOptions(SecondOptions):
 
     @property
     def most_work(self) -> int | None:
-        """Ticks of each solve: those given, or the usual ones where no clock ends it."""
+        """Work limit of each solve [ticks]: as given, or the default if there is no time limit."""
         return work_limit_beside(self.time_limit, self.work_limit)
 
 
 class Answer(NamedTuple):
-    """What a solver says; whether the clock has ended any part of it, and the ticks used."""
+    """The answer of a solver, whether the time limit ended any part of it, and the ticks used."""
 
     assignment: tuple[int | None, ...] | None
     is_proven: bool
@@ -213,22 +217,23 @@ _Solver = Callable[[StepProblem, list[int | None]], Answer]
 class BFIO(LooksAhead):
     """Balance-Future by integer optimisation (BF-IO, Algorithm 1).
 
-    Each step with a choice is solved as the program (IO) over the window, starting from the
-    two-stage heuristic's answer. A step that a limit leaves unproven uses the better of the
-    solver's incumbent and that answer, and is counted.
+    At each step with a choice, the program (IO) over the window is solved, starting from the
+    answer of the two-stage heuristic. If a limit leaves a step unproven, the better of the
+    solver's incumbent and this answer is used, and the step is counted.
 
-    With ``benefit`` μ > 0 the program takes μ times the prompt tokens off its objective that are
-    cached where requests are placed.
+    With ``benefit`` μ > 0, the objective is reduced by μ times the prompt tokens that are cached
+    on the chosen workers.
 
-    With a second objective the answer is, of those as good, the one that is least in it.
+    With a secondary objective, the answer has the least secondary objective among equally good
+    ones.
 
-    With immediate dispatch the program is that of all requests which wait for a worker at a step:
-    loads are those projected and bound, slots what each worker may still be sent.
+    With immediate dispatch, the program covers all unbound requests of a step: loads are the
+    projected and bound loads, slots are the numbers of requests that each worker still accepts.
 
     Attributes
     ----------
     look_ahead : int
-        Look-ahead steps that it reads: ``H``, or those of the second objective if they are more.
+        ``H``, or the look-ahead of the secondary objective if that is longer.
     """
 
     binds_together = True
@@ -239,7 +244,7 @@ class BFIO(LooksAhead):
         second = 0 if self._second is None else self._second.look_ahead
         self.look_ahead = max(options.look_ahead, second)
         self._hint = TwoStageParameters(threshold=options.threshold, key=options.key)
-        # Loading or compiling kernels is no part of any step's solve.
+        # Load or compile kernels now, so that the time of the first solve excludes it.
         prepare_kernels()
         self._solve = _solver(options)
         self._num_trivial = 0
@@ -251,7 +256,7 @@ class BFIO(LooksAhead):
         self._tie_rules: set[TieRule] = set()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign by a minimiser of the program of this step."""
+        """Return a minimiser of the program of this step."""
         options = self._options
         problem = StepProblem.from_state(
             state,
@@ -266,7 +271,7 @@ class BFIO(LooksAhead):
         if problem.token_capacity is None:
             start = two_stage_step(problem, self._hint)
         else:
-            # Memory may not take as many as there are slots: as many start as the heuristic fits.
+            # Memory may not allow all slots to be filled: admit as many as the heuristic does.
             worth = problem.benefit
             start = two_stage_of(state, problem.weights, self._hint, required, worth)
             starts = np.array([worker is not None for worker in start])
@@ -291,13 +296,13 @@ class BFIO(LooksAhead):
         Returns
         -------
         dict
-            ``steps`` with a choice, of which ``proven_steps`` and ``unproven_steps``;
-            ``trivial_steps`` without; ``clocked_steps`` whose solve the time limit cut short, so
-            that they may differ from machine to machine; ``solve_s`` in all and ``max_solve_s`` of
-            one step, the same of work as ``ticks`` and ``max_ticks`` (None where none count);
-            ``kept_steps`` that keep the two-stage answer, because nothing found is better;
-            ``tie_rule``: that of every step, or ``backend`` if they differ. With a second
-            objective also what `bfio.decode.policies.bf_io` says.
+            ``steps`` with a choice, split into ``proven_steps`` and ``unproven_steps``;
+            ``trivial_steps`` without a choice; ``clocked_steps``, whose solve the time limit
+            ended, so that they may differ between machines; ``solve_s`` in total and
+            ``max_solve_s`` of one step; likewise the work in ``ticks`` and ``max_ticks`` (None if
+            not counted); ``kept_steps``, which keep the two-stage answer because none better was
+            found; ``tie_rule``: that of every step, or ``backend`` if they differ. With a
+            secondary objective also `SecondChoice.statistics`.
         """
         rules = self._tie_rules or {TieRule.LEXICOGRAPHIC}
         second = self._second
@@ -332,7 +337,8 @@ class BFIO(LooksAhead):
             self._tie_rules.add(TieRule.BACKEND)
             return start
         self._num_proven += proven
-        # Among equal ones the heuristic's answer, so that no method has a say in it.
+        # Among equally good answers take the heuristic's, so that the choice is independent of the
+        # backend.
         if problem.objective_value(found) >= problem.objective_value(start):
             self._num_kept += 1
             self._tie_rules.add(TieRule.OLDEST_FIRST if proven else TieRule.BACKEND)
@@ -342,7 +348,7 @@ class BFIO(LooksAhead):
 
 
 def _has_no_choice(problem: StepProblem) -> bool:
-    """Whether one assignment is all there is: nobody starts, or all start on the only worker."""
+    """Whether there is only one assignment: no request starts, or all start on the only worker."""
     num_open = int((problem.capacity > 0).sum())
     return problem.num_admitted == 0 or (
         num_open == 1 and problem.num_admitted == problem.num_requests
@@ -350,7 +356,7 @@ def _has_no_choice(problem: StepProblem) -> bool:
 
 
 def _solver(options: BFIOOptions) -> _Solver:
-    """Bind the backend; solvers are imported here, not when policies are listed."""
+    """Return the solver of the backend; it is imported here, not when policies are listed."""
     limits: dict[str, Any] = {"time_limit": options.time_limit, "work_limit": options.most_work}
     if options.backend == "exact":
         from bfio.step.exact import prepare, solve_exact

@@ -1,6 +1,6 @@
-"""Baselines: each request in turn goes to the worker with the least key.
+"""Baselines that assign each request in turn to the worker of least key.
 
-They differ by their key, and by the order in which they serve the requests that wait.
+They differ in the key, and in the order in which they serve the waiting requests.
 """
 
 from bfio.common.compilable import compilable
@@ -8,7 +8,7 @@ from bfio.decode.policy import MARGIN
 from bfio.decode.policy_spec import greedy_policy
 from bfio.decode.tally import ServingOrder, WorkerTally
 
-#: Weight of a waiting request or token against a running one in the scores of routers.
+#: Weight of a waiting request or token relative to a running one in the scores of routers.
 WAITING_WEIGHT = 4
 
 
@@ -29,7 +29,7 @@ def lowest_number(worker: WorkerTally) -> int:
 
 @compilable
 def fewest_requests(worker: WorkerTally) -> int:
-    """Fewest requests: running, queued and just assigned ones count alike.
+    """Fewest requests, counting running, queued and newly assigned ones.
 
     BF-IO, appendix A.1.1.
     """
@@ -38,18 +38,18 @@ def fewest_requests(worker: WorkerTally) -> int:
 
 @compilable
 def fewest_tokens(worker: WorkerTally) -> int:
-    """Fewest tokens: load, queued prompts and just assigned prompts count.
+    """Fewest tokens, counting the load, queued prompts and newly assigned prompts.
 
-    What the simulator released with BF-IO calls JSQ; the paper's text counts requests.
+    This is JSQ in the simulator released with BF-IO; the paper's text counts requests.
     """
     return worker.tokens
 
 
 @compilable
 def fewest_cached(worker: WorkerTally) -> int:
-    """Fewest tokens in the KV cache; a prompt that is queued takes no room yet.
+    """Fewest tokens in the KV cache; queued prompts do not count yet.
 
-    With pooled dispatch nothing is queued, and the rule is `jsq-tokens`.
+    With pooled dispatch nothing is queued, and the rule equals `jsq-tokens`.
     """
     return worker.tokens - worker.queued_tokens
 
@@ -58,9 +58,9 @@ def fewest_cached(worker: WorkerTally) -> int:
 def router_score(worker: WorkerTally) -> int:
     """Least ``4·waiting + running``.
 
-    Waiting requests are those bound to the worker that do not run yet (none with pooled
-    dispatch); a request assigned at this step takes a free slot and counts as running. The
-    default load balancer of vLLM's data-parallel deployment.
+    Waiting requests are those bound to the worker but not running (none with pooled dispatch). A
+    request assigned in this step takes a free slot and counts as running. This is the default load
+    balancer of vLLM's data-parallel deployment.
     """
     return (WAITING_WEIGHT - 1) * worker.queued + worker.requests
 
@@ -69,8 +69,8 @@ def router_score(worker: WorkerTally) -> int:
 def token_score(worker: WorkerTally) -> int:
     """Least ``4·waiting tokens + running tokens``.
 
-    Waiting tokens are prompts bound to the worker that do not run yet; with pooled dispatch there
-    are none, and the rule is `jsq-tokens`.
+    Waiting tokens are the prompts bound to the worker but not running. With pooled dispatch there
+    are none, and the rule equals `jsq-tokens`.
     """
     return (WAITING_WEIGHT - 1) * worker.queued_tokens + worker.tokens
 
@@ -122,8 +122,8 @@ SPECS = (
         summary="oldest request to the worker with least 4·waiting + running tokens",
         source="vLLM pull request 40795",
     ),
-    # Graham's longest-processing-time rule on the requests that FCFS would admit, so that nothing
-    # starves.
+    # Graham's longest-processing-time rule on the requests that FCFS would admit, which prevents
+    # starvation.
     greedy_policy(
         name="longest-first",
         key=fewest_tokens,
@@ -132,9 +132,9 @@ SPECS = (
         source="Graham 1969 (LPT)",
     ),
     # Min-Min takes the pair of request i and worker g of least completion time load_g + s_i, until
-    # slots or requests run out; Max-Min the request whose least completion time is largest. Loads
-    # count what this step has assigned. The least loaded worker is the best for every request, so
-    # Min-Min serves the smallest request first, and Max-Min the largest.
+    # slots or requests run out. Max-Min takes the request whose least completion time is largest.
+    # Loads include the assignments of this step. The least loaded worker is the best for every
+    # request, so Min-Min serves the smallest request first, and Max-Min the largest.
     greedy_policy(
         name="max-min",
         key=fewest_tokens,

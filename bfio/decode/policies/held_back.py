@@ -1,4 +1,4 @@
-"""Policies that hold starts back: some slots stay free although requests wait for them."""
+"""Policies that delay starts: some slots stay free although requests wait."""
 
 from dataclasses import dataclass
 
@@ -21,16 +21,16 @@ from bfio.decode.tally import StepTally, assign_each, assign_to_least, oldest, t
 from formulations.arrays import IntArray
 from formulations.scalars import MAX_TOKENS
 
-#: Where requests go that start.
+#: Choice of the worker for a request that starts.
 emptiest = least_by(fewest_requests)
 
 
 def assign_unless_full(state: DecodeState) -> list[int | None]:
-    """Hold admission back while any worker's running queue is at its cap; then fill all of them.
+    """Admit nothing while any worker's running queue is at its cap; then fill all workers.
 
-    The counts compared are those at the end of the last step, so that within a step workers fill
-    up to the cap. A full worker has requests that end, so a run stalls only where a worker fails
-    and never recovers: its cap is 0. Requests go to the worker with fewest of them.
+    The compared counts are those at the end of the last step, so within a step workers fill up to
+    the cap. A full worker has requests that end. So a run stalls only if a worker fails and never
+    recovers, since its cap is then 0. Requests go to the worker with fewest requests.
     """
     if not state.free_slots.all():
         return [None] * state.num_waiting
@@ -53,11 +53,11 @@ BALANCE_SCHEDULING = PolicySpec(
     summary="jsq, but nothing starts while some worker is full",
     source="vllm-ascend pull request 5212",
     kernel=greedy_kernel(choose_unless_full),
-    why_pooled="it holds starts back, which workers do not once a request is bound to them",
+    why_pooled="it delays starts, and workers start bound requests as soon as they fit",
 )
 
 
-# Entries of `Greedy.numbers`: both limits, and how many decisions each has held back so far.
+# Entries of `Greedy.numbers`: the two limits, and the decisions delayed so far under each.
 (TIMEOUT, BATCHING, WAITED, GATHERED) = range(4)
 
 
@@ -70,12 +70,12 @@ class AttentionDPBalanceOptions(CheckedOptions):
 
 
 class AttentionDPBalance:
-    """Requests start when every worker can start one, or after so many decisions without.
+    """Requests start when every worker can start one, or after a limited number of decisions.
 
-    Every worker can if each has a free slot and a request waits for each. Once they can, starts
-    are held back for another ``batching_steps`` decisions, so that more come together. If they
-    cannot for ``timeout_steps`` decisions, or some worker runs nothing, requests start anyway.
-    Those that start go to the worker with fewest requests.
+    Every worker can start one if each has a free slot and at least as many requests wait as there
+    are workers. Starts are then delayed by another ``batching_steps`` decisions, so that more
+    requests start together. If this is not possible for ``timeout_steps`` decisions, or if some
+    worker runs nothing, requests start anyway. They go to the worker with fewest requests.
     """
 
     def __init__(self, options: AttentionDPBalanceOptions) -> None:
@@ -91,7 +91,7 @@ class AttentionDPBalance:
 
 @compilable
 def choose_together(state: State, greedy: Greedy, request: int) -> int:
-    """Return the worker with fewest requests, unless this step is held back."""
+    """Return the worker with fewest requests, or -1 if starts are delayed in this step."""
     if state.counters[TAKEN] == 0:
         num_workers = len(state.workers.load)
         all_can = all_run = True
@@ -106,9 +106,10 @@ def choose_together(state: State, greedy: Greedy, request: int) -> int:
 
 @compilable
 def is_held(numbers: IntArray, all_can: bool, all_run: bool) -> bool:
-    """Whether nothing starts in this step; counts the decisions held back in ``numbers``.
+    """Whether starts are delayed in this step; updates the counts in ``numbers``.
 
-    ``all_can`` and ``all_run`` say whether every worker can start a request, and runs one.
+    ``all_can`` is whether every worker can start a request, ``all_run`` whether every worker runs
+    one.
     """
     if all_can:
         numbers[WAITED] = 0
@@ -134,11 +135,11 @@ ATTENTION_DP_BALANCE = PolicySpec(
         choose_together,
         numbers=lambda options: (options.timeout_steps, options.batching_steps, 0, 0),
     ),
-    why_pooled="it holds starts back, which workers do not once a request is bound to them",
+    why_pooled="it delays starts, and workers start bound requests as soon as they fit",
 )
 
 
-# Entries of `Greedy.numbers`: the threshold given, 0 for none, and the threshold of this step.
+# Entries of `Greedy.numbers`: the threshold option, 0 for none, and the threshold of this step.
 (GIVEN, SHARE) = range(2)
 
 
@@ -154,13 +155,13 @@ class ThrottledOptions(CheckedOptions):
 class Throttled:
     """Oldest request to the first worker with a free slot and less than ``Θ`` tokens.
 
-    When every open worker holds ``Θ`` tokens or more, the rest waits: the one policy here that
-    leaves slots idle on purpose. If nothing runs or was assigned anywhere the oldest request is
-    admitted all the same, to the first open worker, so that a run never stalls.
+    If every open worker holds ``Θ`` tokens or more, the remaining requests wait: this policy
+    leaves slots idle on purpose. If nothing runs or was assigned, the oldest request goes to the
+    first open worker anyway, so that a run never stalls.
 
-    ``Θ`` is ``cap_threshold``; without one it is the mean load per worker after a full admission,
-    ``⌈(Σ loads + Σ sizes of the U oldest) / G⌉``, taken anew at each step.
-    BF-IO, appendix A.1.1. With immediate dispatch tokens are those held and bound.
+    ``Θ`` is ``cap_threshold``. The default is the mean load per worker after a full admission,
+    ``⌈(Σ loads + Σ sizes of the U oldest) / G⌉``, computed at each step. BF-IO, appendix A.1.1.
+    With immediate dispatch, tokens include bound requests.
     """
 
     binds_together = True
@@ -189,7 +190,7 @@ def fair_share(state: DecodeState) -> int:
 
 @compilable
 def choose_below(state: State, greedy: Greedy, request: int) -> int:
-    """Return the first open worker under the threshold; any if nothing runs."""
+    """Return the first open worker under the threshold; if nothing runs, the first open worker."""
     if state.counters[TAKEN] == 0:
         greedy.numbers[SHARE] = greedy.numbers[GIVEN] or share_of(state)
     first = -1
@@ -207,7 +208,7 @@ def choose_below(state: State, greedy: Greedy, request: int) -> int:
 def share_of(state: State) -> int:
     """Return `fair_share` of the state before any request is admitted."""
     num_workers = len(state.workers.load)
-    # With those whose start takes effect later: they hold slots, and their tokens are to come.
+    # Requests that start later are included: they hold slots, and their tokens will be added.
     num_free = total = 0
     for g in range(num_workers):
         worker = worker_tally(state, g)

@@ -1,4 +1,4 @@
-"""Pausing: some other policy routes, and a program of each step says who rests."""
+"""Pausing: another policy routes, and a program at each step decides which requests rest."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from formulations.scalars import MAX_TOKENS
 if TYPE_CHECKING:
     from bfio.decode.policy_registry import ChosenPolicy
 
-#: Stands for the program where it says who routes.
+#: Value of the option ``base`` if the program routes as well.
 PROGRAM = "program"
 
 
 @dataclass(frozen=True)
 class PausingOptions(CheckedOptions):
-    """Options of `pausing`; those of the policy that routes stand beside them."""
+    """Options of `pausing`; the options of the routing policy are given together with them."""
 
     base: str = option("br-0", TEXT, "B", "policy that routes, or program (br-0)")
     max_pauses: int = option(
-        8, whole(0, MAX_PAUSES), "P", "most steps in a row that one rests (8)"
+        8, whole(0, MAX_PAUSES), "P", "most consecutive steps that a request rests (8)"
     )
     pausing_method: str = option(
         "heuristic",
@@ -52,16 +52,16 @@ class PausingOptions(CheckedOptions):
 
 
 class Pausing:
-    """Keep, pause, resume, admit and freeze, so that time per token is least at each step.
+    """Keep, pause, resume, admit and freeze requests for the least time per token at each step.
 
-    A base policy routes, and then the program of ``docs/pausing.md`` says which active requests
-    rest; or the program does both (base `PROGRAM`). Who starts runs. With ``P = 0`` runs are those
-    of the base policy.
+    A base policy routes, and then the program of ``docs/pausing.md`` decides which active requests
+    rest; or the program does both (base `PROGRAM`). Requests that start in a step run in it. With
+    ``P = 0``, runs equal those of the base policy.
 
     Attributes
     ----------
     max_pauses : int
-        ``P``: most steps in a row that a request rests.
+        ``P``: largest number of consecutive steps that a request may rest.
     """
 
     def __init__(self, options: PausingOptions) -> None:
@@ -72,7 +72,7 @@ class Pausing:
         self._proven = self._unproven = 0
 
     def __call__(self, state: DecodeState) -> Decision:
-        """Ask the base policy as it would be asked without rests, and then the program."""
+        """Ask the base policy as in a run without rests, then solve the program."""
         waits = state.num_waiting > 0 and bool(state.free_slots.any())
         if self._base is None:
             return self._program(state)
@@ -87,7 +87,7 @@ class Pausing:
         return _decision(assignment, runs[: len(state.active.request)])
 
     def statistics(self) -> Mapping[str, object]:
-        """Return how many steps were proven to be least, if the exact method was asked."""
+        """Return the numbers of proven and unproven steps, if the exact method is used."""
         if not self._is_exact:
             return {}
         return {"proven_steps": self._proven, "unproven_steps": self._unproven}
@@ -103,7 +103,7 @@ class Pausing:
     def _problem(
         self, state: DecodeState, starts_on: IntArray, sizes: IntArray, admits: bool = False
     ) -> PausingProblem:
-        """State the program: those that start by another's choice are active and must run."""
+        """Return the program: requests started by the base policy count as active and must run."""
         if state.step_units is None:
             what = "a token takes no time, so no step is shorter for a rest"
             raise InputError("policy pausing", what, "give token_time_s > 0, or max_pauses 0")
@@ -119,7 +119,7 @@ class Pausing:
             max_pauses=self.max_pauses,
             step_overhead=overheads.tolist(),
             token_time=rates.tolist(),
-            # No program takes more; a worker of more memory than that is seen as one of that.
+            # The program accepts at most `MAX_TOKENS`, so larger memories are capped at it.
             token_capacity=np.clip(state.loads + state.room, 0, MAX_TOKENS) if limited else None,
         )
 
@@ -136,7 +136,7 @@ class Pausing:
             self._unproven += not found.is_optimal
             known = found.runs is not None and found.assignment is not None
             step = (found.runs, found.assignment) if known else None  # type: ignore[assignment]
-        # Nothing runs and nobody fits: that is for the run to say.
+        # Nothing can run, and no request fits: the engine reports this as a stall.
         return step or ((), (None,) * problem.num_requests)
 
 
@@ -145,10 +145,10 @@ def _decision(assignment: list[int | None], runs: tuple[bool, ...] | BoolArray) 
 
 
 def _router(options: PausingOptions) -> Policy | None:
-    """Return the policy that routes; None if the program does.
+    """Return the policy that routes, or None if the program does.
 
-    Refused is one that is none of this toolkit, looks ahead, keeps books of requests that run to
-    their end, or pauses itself.
+    Raises InputError for a policy that is not built in, looks ahead, tracks requests by itself, or
+    pauses requests.
     """
     from bfio.decode.policy_registry import built_in, choose, look_ahead
 
@@ -164,7 +164,7 @@ def _router(options: PausingOptions) -> Policy | None:
         raise InputError("base", f"{options.base!r} cannot route for pausing", remedy)
     router = options.router or choose(options.base)
     if router.look_ahead() > 0:
-        what = f"{options.base} looks ahead, and who rests ends later"
+        what = f"{options.base} looks ahead, and a resting request ends later"
         raise InputError("base", what, f"use {LOOK_AHEAD} 0")
     return router.make()
 
@@ -173,7 +173,7 @@ SPEC = PolicySpec(
     name="pausing",
     factory=Pausing,
     options=PausingOptions(),
-    summary="another policy routes, a program of each step says who rests (--max-pauses)",
+    summary="another policy routes, a program decides which requests rest (--max-pauses)",
     source="DyntraLB (vllm-ascend pull request 12292), as a program",
     why_pooled="it decides about a step as a whole, not about one request",
     pauses=True,

@@ -1,4 +1,4 @@
-"""Pending prefill: least prefill backlog, then fewest requests, then nearest to a free slot."""
+"""Pending prefill: least prefill backlog, then fewest requests, then earliest free slot."""
 
 from dataclasses import dataclass
 
@@ -20,17 +20,17 @@ class PendingPrefillOptions(CheckedOptions):
 
 
 class PendingPrefill(LooksAhead):
-    """Oldest request to the worker with least prefill to do.
+    """Oldest request to the worker with the least prefill backlog.
 
-    That is the prompts bound to it that do not run yet, those assigned at this step, and with
-    token budgets what is left of those that it computes. Ties go
-    to the worker with fewest requests, then to the one of which a running request ends soonest,
-    which only a predictor tells; without one all are alike.
+    The backlog is the prompts bound to a worker but not running, those assigned in this step, and
+    with token budgets the uncomputed rest of running prompts. Ties go to the worker with fewest
+    requests, then to the one on which a running request ends soonest. Ends are known only with a
+    predictor.
 
     Attributes
     ----------
     look_ahead : int
-        Steps in which ends are told apart.
+        Window in which ends of requests are distinguished [steps].
     """
 
     def __init__(self, options: PendingPrefillOptions) -> None:
@@ -51,7 +51,7 @@ class PendingPrefill(LooksAhead):
 
 
 def first_ends(state: DecodeState) -> list[int]:
-    """Return the steps until a running request of each worker ends; H + 1 if none is seen to."""
+    """Return the steps until a running request of each worker ends; H + 1 if none is known to."""
     has_ended = state.projected_running < state.projected_running[:, :1]
     ends = np.where(has_ended.any(axis=1), has_ended.argmax(axis=1), has_ended.shape[1])
     found: list[int] = ends.tolist()

@@ -1,9 +1,9 @@
-"""What a router believes that workers hold, between two reports of theirs.
+"""Routers that estimate the load of workers between two load reports.
 
-A report says what a worker holds; until the next one the router adds what it has sent there
-since, and, if told to, a token per step for each request. What ends meanwhile it does not know.
-Reports of all workers come together, with the first decision that is ``every`` steps or more
-after the last one.
+A report has the tokens that a worker holds. Until the next report, the router adds the prompts
+sent since, and optionally one token per step and request. It does not see ends of requests in
+between. All workers report together, with the first decision at least ``every`` steps after the
+last report.
 """
 
 from dataclasses import dataclass
@@ -20,31 +20,31 @@ from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, assign_each, takes, worker_tally
 from formulations.arrays import IntArray
 
-# Entries of `Greedy.numbers`: steps between reports, tokens per step and request, and the steps of
-# the last report and of the last decision; rows of `Greedy.sampled`: requests, and their tokens.
+# Entries of `Greedy.numbers`: steps between reports, tokens per step and request, step of the last
+# report, and step of the last decision. Rows of `Greedy.sampled`: estimated requests and tokens.
 (EVERY, GROWTH, REPORTED, SEEN) = range(4)
 (REQUESTS, TOKENS) = range(2)
 
 
 @dataclass(frozen=True)
 class MinimumTokensOptions(CheckedOptions):
-    """Options of `minimum-tokens`, as in the version that was taken out (sglang pull 11170)."""
+    """Options of `minimum-tokens`, as in the version removed from sglang (sglang pull 11170)."""
 
     report_every: int = option(40, whole(1), "N", "steps between two reports (40)")
 
 
 @dataclass(frozen=True)
 class TotalTokensOptions(CheckedOptions):
-    """Options of `total-tokens`: reports ride on streamed output, as the source measured."""
+    """Options of `total-tokens`: reports come with streamed output, as measured in the source."""
 
     report_every: int = option(60, whole(1), "N", "steps between two reports (60)")
 
 
 class ReportedTokens:
-    """Oldest request to the worker that is believed to hold fewest tokens.
+    """Oldest request to the worker with the fewest estimated tokens.
 
-    Reports come ``every`` so many steps; with 1 this is `jsq-tokens`. Each request is believed to
-    gain ``growth`` tokens per step.
+    Reports come every ``every`` steps; with 1 the rule equals `jsq-tokens`. Each request is
+    estimated to grow by ``growth`` tokens per step.
     """
 
     def __init__(self, every: int, growth: int) -> None:
@@ -69,7 +69,7 @@ class ReportedTokens:
 
 @compilable(allocates=True)
 def choose(state: State, greedy: Greedy, request: int) -> int:
-    """Return the open worker that is believed to hold fewest tokens."""
+    """Return the open worker with the fewest estimated tokens."""
     numbers, believed, step = greedy.numbers, greedy.sampled, state.counters[STEP]
     if numbers[REPORTED] < 0 or numbers[SEEN] != step:
         held = np.empty_like(believed)
@@ -91,9 +91,9 @@ def choose(state: State, greedy: Greedy, request: int) -> int:
 
 @compilable(allocates=True)
 def bring_up_to_date(numbers: IntArray, believed: IntArray, held: IntArray, step: int) -> None:
-    """Take a new report if one is due; otherwise let what was believed grow, once a step.
+    """Take a new report if one is due; otherwise add the growth since the last decision.
 
-    ``held`` is of shape (2, G): what workers hold now, in the rows of ``believed``.
+    ``held``, shape (2, G), is the true state of the workers, with the rows of ``believed``.
     """
     if numbers[REPORTED] < 0 or step - numbers[REPORTED] >= numbers[EVERY]:
         believed[:] = held

@@ -1,4 +1,4 @@
-"""Rolling horizon: a plan of the whole window at every step, of which only this step is kept."""
+"""Rolling horizon: a plan of the whole window at every step; only the current step is used."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -20,29 +20,29 @@ class RollingHorizonOptions(CheckedOptions):
 
 
 class RollingHorizon(LooksAhead):
-    """Plans who fills each slot of the window, and starts who fills those that are free now.
+    """Plans the request of each slot of the window, and starts those whose slots are free now.
 
-    The plan, its objective and the search are stated in `bfio.decode.rolling`. Of the waiting
-    requests it reads sizes only; a state with fewer than ``H + 1`` columns shortens the window.
+    `bfio.decode.rolling` describes the plan, its objective and the search. It uses only the sizes
+    of waiting requests. If a state has fewer than ``H + 1`` columns, the window is shortened.
 
     Attributes
     ----------
     look_ahead : int
         ``H``.
     moves : int
-        Exchanges that a plan looks at.
+        Number of exchanges that the search evaluates.
     """
 
     def __init__(self, options: RollingHorizonOptions) -> None:
         from bfio.decode.rolling.kernel import plan_admissions
 
         self.look_ahead, self.moves = options.look_ahead, options.moves
-        # Loading the kernel is no part of any decision.
+        # Load the kernel now, so that no decision includes this time.
         if entry_of(plan_admissions).is_compiled():
             _prepare()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign as the plan of this step does."""
+        """Assign by the plan of this step."""
         from bfio.decode.rolling.plan import planned
 
         _prepare()
@@ -58,7 +58,7 @@ class RollingHorizon(LooksAhead):
 
 @cache
 def _prepare() -> None:
-    """Compile the kernel, or load it from the disk, before any clock runs."""
+    """Compile the kernel, or load it from disk, before any time is measured."""
     from bfio.common.kernel_groups import ensure_compiled
     from bfio.decode.rolling.plan import warm_up
 
@@ -73,5 +73,5 @@ SPEC = PolicySpec(
     summary="a plan of the window's admissions at each step (--horizon, 40 by default)",
     source="this toolkit, docs/policies.md",
     kernel="bfio.decode.rolling.plan:KERNEL",
-    why_pooled="it plans who fills which slot when, and a bound request is past planning",
+    why_pooled="it plans the request of each slot, and a bound request cannot be planned",
 )

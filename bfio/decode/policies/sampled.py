@@ -1,4 +1,4 @@
-"""Policies that compare no workers, or a few: random, round-robin, power of d choices."""
+"""Policies that compare no or few workers: random, round-robin, power of d choices."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.decode.tally import StepTally, assign_each, takes, worker_tally
 
-#: The entry of `Greedy.numbers`: ``d``, or the next worker of the cycle.
+#: Entry of `Greedy.numbers`: ``d``, or the next worker of the cycle.
 CHOICES = NEXT = 0
-#: Above as many workers numpy may sample in another way than `draw_sample` does.
+#: Above this number of workers, numpy may sample by another algorithm than `draw_sample`.
 MAX_SAMPLED_WORKERS = 10_000
 
 
 def assign_at_random(state: DecodeState) -> list[int | None]:
-    """Give the oldest request to a worker drawn uniformly from those that take it.
+    """Assign the oldest request to a worker drawn uniformly from those that accept it.
 
     BalanceRoute, section 6.1 (baseline Random).
     """
@@ -35,9 +35,9 @@ def choose_at_random(state: State, greedy: Greedy, request: int) -> int:
 
 
 class RoundRobin:
-    """Oldest request to the next worker in the cycle, skipping those that do not take it.
+    """Oldest request to the next worker in the cycle, skipping those that do not accept it.
 
-    The cycle starts at worker 0 and goes on across steps. BF-IO, appendix A.1.1.
+    The cycle starts at worker 0 and continues across steps. BF-IO, appendix A.1.1.
     """
 
     def __init__(self, options: CheckedOptions) -> None:
@@ -76,8 +76,8 @@ class PowerOfChoicesOptions(CheckedOptions):
 class PowerOfChoices:
     """Oldest request to the worker with fewest requests among ``d`` sampled ones.
 
-    The sample is drawn without replacement from the workers that take it (all of them if
-    fewer than ``d``); ties go to the lowest index. BF-IO, appendix A.1.1; d = 2 by default.
+    The sample is drawn without replacement from the workers that accept the request (all of them
+    if fewer than ``d``); ties go to the lowest index. BF-IO, appendix A.1.1; d = 2 by default.
     """
 
     def __init__(self, options: PowerOfChoicesOptions) -> None:
@@ -114,9 +114,9 @@ def choose_of_sample(state: State, greedy: Greedy, request: int) -> int:
 def draw_sample(greedy: Greedy, num_open: int, num_choices: int) -> None:
     """Mark the open workers that ``Generator.choice`` without replacement would draw.
 
-    Floyd's algorithm and the draws of the shuffle after it, so that the generator goes on as in
-    the readable policy; the order that the shuffle gives does not matter. Nothing is drawn if all
-    open workers are in the sample.
+    This is Floyd's algorithm, followed by the draws of the shuffle, so that the generator stays in
+    step with the readable policy; the order given by the shuffle does not matter. Nothing is drawn
+    if all open workers are in the sample.
     """
     taken = greedy.sampled[1]
     taken[:num_open] = num_choices == num_open
@@ -130,7 +130,7 @@ def draw_sample(greedy: Greedy, num_open: int, num_choices: int) -> None:
 
 
 def is_sampled_alike(cluster: Cluster) -> bool:
-    """Whether the kernel draws from the run's generator as numpy does."""
+    """Whether the kernel draws the same sample from the run's generator as numpy."""
     return cluster.workers <= MAX_SAMPLED_WORKERS
 
 

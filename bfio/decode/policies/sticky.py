@@ -1,8 +1,8 @@
-"""Sticky routers: a prompt goes where it was, by a hash or by what is cached.
+"""Sticky routers: a prompt goes to the worker that had it before, by a hash or by cached tokens.
 
-Their guard (sglang pull request 31170): a worker takes no more of what sticks to it once its load
-is more than ``max_load_skew`` times the mean of all workers, or times one token where that is
-less. The load is in tokens, with what is bound and what was assigned at this step.
+Overload guard (sglang pull request 31170): a worker receives no further sticky requests if its
+load exceeds ``max_load_skew`` times the mean load of all workers, with a mean of at least one
+token. The load is in tokens, and includes bound requests and those assigned in this step.
 """
 
 from dataclasses import dataclass
@@ -25,21 +25,21 @@ from formulations.arrays import IntArray
 
 
 def positions(keys: IntArray) -> IntArray:
-    """Return where keys stand on the ring: 63 bits of each that look random."""
+    """Return the positions of keys on the ring: 63 pseudo-random bits of each."""
     return (mixed_bits(keys.astype(np.uint64)) >> np.uint64(1)).astype(np.int64)
 
 
 def ring(num_workers: int, virtual_nodes: int) -> tuple[IntArray, IntArray]:
-    """Return positions in increasing order and the worker at each, both of shape (G·V,)."""
+    """Return ascending positions of nodes and the worker of each, both of shape (G·V,)."""
     nodes = np.arange(num_workers * virtual_nodes)
-    # Keys are hashed once, nodes twice, so that small keys do not stand where nodes do.
+    # Hash keys once and nodes twice, so that small keys do not collide with nodes.
     places = positions(positions(nodes))
     order = np.argsort(places, kind="stable")
     return places[order], nodes[order] // virtual_nodes
 
 
 def first_nodes(places: IntArray, keys: IntArray) -> IntArray:
-    """Return for each key the index of the first node at or behind it on the ring."""
+    """Return, for each key, the index of the first node at or after it on the ring."""
     nodes: IntArray = np.searchsorted(places, positions(keys)) % max(1, len(places))
     return nodes
 
@@ -50,17 +50,17 @@ MAX_TOTAL = 2**62
 
 @compilable
 def is_overloaded(tokens: int, total: int, num_workers: int, over: int, under: int) -> bool:
-    """Whether a load is more than ``over/under`` times the mean, in whole numbers."""
+    """Whether a load exceeds ``over/under`` times the mean, in integer arithmetic."""
     parts = num_workers * under
     whole, rest = max(total, num_workers) // parts, max(total, num_workers) % parts
-    # In two steps, so that nothing leaves 64 bits; no load exceeds the total.
+    # Two steps avoid overflow of 64 bits; no load exceeds the total.
     if over == 0 or whole > MAX_TOTAL // over:
         return False
     return tokens > whole * over + rest * over // parts
 
 
 def overloaded(tally: StepTally, over: int, under: int) -> list[bool]:
-    """Return which workers are overloaded in the middle of a step."""
+    """Return which workers are overloaded at this point of a step."""
     loads = [worker.tokens for worker in tally.workers]
     total, num_workers = sum(loads), len(loads)
     return [is_overloaded(load, total, num_workers, over, under) for load in loads]
@@ -68,14 +68,14 @@ def overloaded(tally: StepTally, over: int, under: int) -> list[bool]:
 
 @compilable
 def total_of(state: State) -> int:
-    """Return the tokens of all workers in the middle of a step."""
+    """Return the tokens of all workers at this point of a step."""
     total = 0
     for g in range(len(state.workers.load)):
         total += worker_tally(state, g).tokens
     return int(total)
 
 
-# Entries of `Greedy.numbers`: the guard as a fraction.
+# Entries of `Greedy.numbers`: the guard ``max_load_skew`` as a fraction.
 (OVER, UNDER) = range(2)
 
 
@@ -91,15 +91,15 @@ class ConsistentHashOptions(CheckedOptions):
 
 
 class ConsistentHash:
-    """Oldest request to the first worker behind its key on a ring of hashes.
+    """Oldest request to the first worker after its key on a hash ring.
 
-    Each worker stands on the ring at ``virtual_nodes`` places (160 as in vLLM's router, policy
-    ``consistent_hash``), a request at the hash of its key: its first ``key_blocks`` blocks (2,
-    since all of Mooncake's conversations share the first), or its prompt key; one that has neither
-    is a prompt of its own. If the worker behind it does not take it, the next one on the ring does
-    (Karger et al. 1997). With ``max_load_skew`` those with more than so many times the mean load
-    are passed over as well, while another one takes the request: bounded loads (Mirrokni et al.
-    2018), by the guard of sglang's ``bounded_consistent_hashing`` (pull request 33791).
+    Each worker has ``virtual_nodes`` positions on the ring (160 as in vLLM's router, policy
+    ``consistent_hash``). A request is at the hash of its key: its first ``key_blocks`` blocks (2,
+    since all of Mooncake's conversations share the first), or its prompt key; a request with
+    neither has a unique key. If the worker after the key does not accept it, the next one on the
+    ring does (Karger et al. 1997). With ``max_load_skew``, workers above this multiple of the mean
+    load are skipped while another one accepts the request: bounded loads (Mirrokni et al. 2018),
+    with the guard of sglang's ``bounded_consistent_hashing`` (pull request 33791).
     """
 
     def __init__(self, options: ConsistentHashOptions) -> None:
@@ -128,7 +128,7 @@ class ConsistentHash:
 
 @compilable
 def choose_on_ring(state: State, greedy: Greedy, request: int) -> int:
-    """Return the first worker on the ring that takes a request, one that is calm if there is."""
+    """Return the first worker on the ring that accepts a request, overloaded ones last."""
     G, total = len(state.workers.load), total_of(state)
     over, under = greedy.numbers[OVER], greedy.numbers[UNDER]
     around = greedy.table[len(state.pool) :]
@@ -145,7 +145,7 @@ def choose_on_ring(state: State, greedy: Greedy, request: int) -> int:
 
 
 def table(task: KernelTask) -> IntArray:
-    """Return the first node of each request, and the workers around the ring behind those."""
+    """Return the first node of each request, followed by the workers in ring order."""
     options = task.policy_options
     places, workers = ring(task.cluster.workers, options.virtual_nodes)
     firsts = first_nodes(places, routing_keys(task.workload, options.key_blocks))
@@ -166,7 +166,7 @@ CONSISTENT_HASH = PolicySpec(
     unled=lambda tells_prompts, caches: (
         ""
         if tells_prompts
-        else "takes each request for a prompt of its own: nothing tells which prompts begin alike."
+        else "treats every prompt as unique: the requests have no prefix information."
     ),
     breaks_ties=False,
 )
@@ -184,11 +184,11 @@ class PrefixAffinityOptions(CheckedOptions):
 class PrefixAffinity:
     """Oldest request to the worker with the longest cached prefix of its prompt.
 
-    Ties go to the worker with fewest tokens, then to the lowest index. Workers with more than
-    ``max_load_skew`` times the mean load are passed over while another one takes the request: the
-    overload guard of sglang's ``prefix_affinity`` (pull request 31170), which there stands beside
-    stickiness by a key; 3/2 by default as there, 0 for no guard. Where workers keep no prefixes
-    the rule is `jsq-tokens`.
+    Ties go to the worker with fewest tokens, then to the lowest index. Workers above
+    ``max_load_skew`` times the mean load are skipped while another one accepts the request. This
+    is the overload guard of sglang's ``prefix_affinity`` (pull request 31170), where it is
+    combined with stickiness by a key; the default is 3/2 as there, and 0 means no guard. Without
+    prefix caches, the rule equals `jsq-tokens`.
     """
 
     def __init__(self, options: PrefixAffinityOptions) -> None:
@@ -242,9 +242,7 @@ PREFIX_AFFINITY = PolicySpec(
         choose_cached, numbers=lambda options: options.max_load_skew.as_integer_ratio()
     ),
     unled=lambda tells_prompts, caches: (
-        ""
-        if caches
-        else "decides by tokens alone: workers keep no prefixes. --prefix-cache lets them."
+        "" if caches else "decides by tokens only: workers have no prefix cache (--prefix-cache)."
     ),
 )
 

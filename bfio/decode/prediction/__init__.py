@@ -1,5 +1,5 @@
-"""Output lengths foretold during a run: predictors, what they learn, when they are asked.
+"""Prediction of output lengths during a run: predictors, their past data, and their refresh.
 
-What a predictor has to do is in `bfio.decode.predictor`; `bfio.prediction` measures how good one
-is.
+`bfio.decode.predictor` defines the interface of a predictor; `bfio.prediction` evaluates
+predictors.
 """

@@ -1,15 +1,15 @@
-"""Lengths of requests that have finished, and what they tell of one that runs.
+"""Lengths of finished requests, and predictions for running requests from them.
 
 `BalanceRoute, appendix C.2.1`: of the past outputs longer than the age a, a share p̂ ended within
-the next H tokens, after μ̂ tokens on average. As these are counts and sums of integers, gate and
-composite estimate are exact:
+the next H tokens, after μ̂ tokens on average. These are ratios of integer counts and sums, so gate
+and composite estimate are exact:
 
     p̂ >= 1/2        if and only if  2·c >= n,
     ŷ = p̂·μ̂ + (1 - p̂)·H  =  (s + (n - c)·H) / n,
 
-with n outputs longer than a, c of them at most ``a + H``, and s >= c the sum of what those had
-left; so ŷ is in [1, H] without being clipped.
-Runs interpreted and compiled share these functions.
+with n outputs longer than a, c of them at most ``a + H``, and s >= c the sum of their remaining
+tokens. Therefore ŷ is in [1, H] without clipping. Interpreted and compiled runs share these
+functions.
 """
 
 from typing import NamedTuple
@@ -19,11 +19,11 @@ import numpy as np
 from bfio.common.compilable import compilable
 from formulations.arrays import IntArray
 
-#: Entries of `LengthHistory.counters`: where the next length is kept, how many are, how many have
-#: come since tables were last made, and the longest that ever came.
+#: Entries of `LengthHistory.counters`: index for the next length, number of kept lengths, number
+#: of lengths since the last fit of the tables, and largest length so far.
 (CURSOR, KEPT, FRESH, TOP) = range(4)
 
-#: Longest output that is told from longer ones [tokens].
+#: Outputs longer than this are counted as this long [tokens].
 LONGEST = 2**16
 
 
@@ -33,17 +33,17 @@ class LengthHistory(NamedTuple):
     Parameters
     ----------
     counts : IntArray
-        Shape (classes + 1, L + 1): kept outputs of each length; the last row is of all classes.
+        Shape (classes + 1, L + 1): kept outputs of each length; the last row counts all classes.
         Lengths above L count as L.
     lengths, kinds : IntArray
-        Shape (W,): the kept outputs and their classes, a ring.
+        Shape (W,): ring buffers of the kept outputs and their classes.
     counters : IntArray
         See the names of its entries above.
     refit, least : int
-        How many lengths come before tables are made again; with fewer lengths than ``least`` a
-        class is predicted as all are.
+        Number of new lengths between two fits of the tables; and number of lengths below which a
+        class is predicted from all classes.
     gate : IntArray
-        Shape (2,): numerator and denominator of the least ``p̂`` that is taken.
+        Shape (2,): numerator and denominator of the least ``p̂`` that is accepted.
     """
 
     counts: IntArray
@@ -63,7 +63,7 @@ def new_history(
     gate: tuple[int, int] = (1, 2),
     longest: int = LONGEST,
 ) -> LengthHistory:
-    """Return a history of no lengths; see there. ``longest`` is L."""
+    """Return an empty history; ``longest`` is L, other arguments are as in `LengthHistory`."""
     return LengthHistory(
         counts=np.zeros((classes + 1, longest + 1), dtype=np.int64),
         lengths=np.zeros(window, dtype=np.int64),
@@ -85,7 +85,7 @@ def new_table(history: LengthHistory, look_ahead: int) -> IntArray:
 
 @compilable
 def keep(history: LengthHistory, length: int, kind: int) -> None:
-    """Keep an output; the oldest makes room for it."""
+    """Add an output; if the history is full, it replaces the oldest one."""
     counters, counts = history.counters, history.counts
     size, place = len(history.lengths), counters[CURSOR]
     if counters[KEPT] == size:
@@ -107,7 +107,7 @@ def keep(history: LengthHistory, length: int, kind: int) -> None:
 def learn(
     history: LengthHistory, table: IntArray, look_ahead: int, length: int, kind: int
 ) -> None:
-    """Keep an output, and make the tables again if it is time."""
+    """Add an output, and fit the tables again if enough are new."""
     keep(history, length, kind)
     if history.counters[FRESH] >= history.refit:
         history.counters[FRESH] = 0
@@ -116,7 +116,7 @@ def learn(
 
 @compilable
 def fit(history: LengthHistory, table: IntArray, look_ahead: int) -> None:
-    """Make the tables of all classes; beyond the longest output seen nothing is known."""
+    """Fit the tables of all classes; ages beyond the longest output stay beyond the window."""
     top = history.counters[TOP]
     for kind in range(len(table)):
         counts = history.counts[kind, : top + 1]
@@ -126,7 +126,7 @@ def fit(history: LengthHistory, table: IntArray, look_ahead: int) -> None:
 
 
 def _steps_left(counts: IntArray, look_ahead: int, gate: IntArray, steps: IntArray) -> None:
-    # From the oldest age down: n, c and s change by the lengths that come in and drop out.
+    # From the largest age down, n, c and s change by the lengths that enter and leave the window.
     longer = ended = left = 0
     for age in range(len(steps) - 1, -1, -1):
         left += ended
@@ -146,7 +146,7 @@ def _steps_left(counts: IntArray, look_ahead: int, gate: IntArray, steps: IntArr
 
 @compilable(compiled_as=_steps_left)
 def steps_left(counts: IntArray, look_ahead: int, gate: IntArray, steps: IntArray) -> None:
-    """Write predicted remaining steps at the ages 0..L-1, in ``1..H+1``.
+    """Write the predicted remaining steps at ages 0..L-1, in ``1..H+1``.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def steps_left(counts: IntArray, look_ahead: int, gate: IntArray, steps: IntArra
 def gated_steps(
     longer: IntArray, ended: IntArray, left: IntArray, look_ahead: int, gate: IntArray
 ) -> IntArray:
-    """Return ŷ of n, c and s, shape (k,): rounded up, and ``H + 1`` where the gate is closed."""
+    """Return ŷ from n, c and s, shape (k,), rounded up; ``H + 1`` if the gate is closed."""
     steps = (left + (longer - ended) * look_ahead + longer - 1) // np.maximum(longer, 1)
     closed = (longer == 0) | (ended * gate[1] < longer * gate[0])
     predicted: IntArray = np.where(closed, look_ahead + 1, steps)
@@ -171,7 +171,7 @@ def gated_steps(
 
 
 def stages(counts: IntArray, look_ahead: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return n, c and s at the ages 0..L-1, each of shape (L,); see the module."""
+    """Return n, c and s at ages 0..L-1, each of shape (L,); see the module docstring."""
     size = len(counts)
     ages = np.arange(size - 1)
     later = np.minimum(ages + look_ahead, size - 1)
@@ -183,16 +183,16 @@ def stages(counts: IntArray, look_ahead: int) -> tuple[IntArray, IntArray, IntAr
 
 
 class Walk(NamedTuple):
-    """Points of requests, those of one request together and by age.
+    """Sample points of requests, grouped by request and ordered by age.
 
     Parameters
     ----------
     requests : IntArray
         Shape (m,): index of the request.
     ages : IntArray
-        Shape (m,): tokens it has emitted.
+        Shape (m,): tokens emitted.
     remaining : IntArray
-        Shape (m,), each >= 1: tokens it is still to emit.
+        Shape (m,), each >= 1: tokens still to be emitted.
     """
 
     requests: IntArray
@@ -203,8 +203,8 @@ class Walk(NamedTuple):
 def walk(outputs: IntArray, every: int, max_age: int | None = None) -> Walk:
     """Return requests at ages 0, K, 2K, ... below their output length (BalanceRoute, C.2.2).
 
-    A request has a point for each K tokens, as a cluster that asks every K tokens meets it: long
-    ones weigh more.
+    A request has one point per K tokens, like in a cluster that asks every K tokens, so long
+    requests have more weight.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def walk(outputs: IntArray, every: int, max_age: int | None = None) -> Walk:
     every : int
         ``K >= 1`` [tokens].
     max_age : int, optional
-        No point beyond this age.
+        Largest age of a point.
     """
     last = outputs - 1 if max_age is None else np.minimum(outputs - 1, max_age)
     counts = last // every + 1

@@ -1,4 +1,4 @@
-"""When a predictor is asked, and what holds in between (BalanceRoute, appendix C.2.3)."""
+"""Refresh of predictions: when a predictor is asked again (BalanceRoute, appendix C.2.3)."""
 
 import numpy as np
 
@@ -11,35 +11,35 @@ from formulations.arrays import IntArray
 
 
 class Refresh:
-    """The step with which each running request is predicted to end.
+    """The predicted last step of each running request.
 
-    A request is predicted when it starts, after every q tokens (``refresh`` of the predictor) and
-    when it outlives its prediction; in between each token takes one step off. One that is
-    predicted to outlive the window does so until it is predicted again.
+    A request is predicted when it starts, after every q tokens (``refresh`` of the predictor), and
+    when it outlives its prediction. In between, each token reduces the remaining steps by one. A
+    prediction beyond the window stays so until the next prediction.
     """
 
     def __init__(self, predictor: CheckedPredictor, num_requests: int, look_ahead: int) -> None:
         self._predictor, self._look_ahead = predictor, look_ahead
-        # With q = 1 nothing holds for longer than a step: it is enough to ask when one decides.
+        # With q = 1, a prediction is valid for one step only, so it suffices to ask at decisions.
         self._holds = predictor.refresh > 1
         self._last = np.full(num_requests, -1, dtype=np.int64)
-        # Requests that started with this step and were asked about.
+        # Number of requests started in this step that have been asked about.
         self._asked = 0
 
     def begin_step(self, state: State) -> None:
-        """Ask about running requests whose turn it is."""
+        """Ask about running requests that are due."""
         self._asked = 0
         if not self._holds:
             return
         step, active = state.counters[STEP], _running(state)
         ages = ages_of(state, active)
         due = (ages % self._predictor.refresh == 0) | (self._last[active] < step)
-        # Nothing has started yet at this step but those that are back from the host.
+        # No request has started in this step yet, except those back from the host.
         due |= state.marks.start[active] == step
         self._ask(active[due], ages[due], step)
 
     def admitted(self, state: State) -> None:
-        """Ask about requests that have started since the last call in this step."""
+        """Ask about requests started in this step since the last call."""
         if self._holds:
             started = state.lists.started[self._asked : state.counters[ADMITTED]]
             self._asked += len(started)
@@ -49,7 +49,7 @@ class Refresh:
         """Return the predicted remaining steps of the running requests, in their order."""
         step, active = state.counters[STEP], _running(state)
         if self._holds:
-            # Late decisions may have taken effect in this step already.
+            # Delayed decisions may have taken effect in this step already.
             self.admitted(state)
         else:
             self._ask(active, ages_of(state, active), step)

@@ -1,4 +1,4 @@
-"""Names to predictors: the built-in ones, installed ones, and a user's own ``module:object``."""
+"""Registry of predictors: built-in ones, installed ones, and users' own ``module:object``."""
 
 from collections.abc import Callable
 from functools import cache
@@ -20,21 +20,21 @@ from bfio.workloads.workload import Workload
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, users_code
 
-#: Entry-point group through which other packages add predictors (a `PredictorSpec`, or what makes
-#: a predictor from a `PredictionTask`).
+#: Entry-point group through which other packages add predictors (a `PredictorSpec`, or a callable
+#: that makes a predictor from a `PredictionTask`).
 GROUP = "bfio.predictors"
 
 
 def names() -> list[str]:
-    """Return the names of all built-in and installed predictors, as they are listed to users."""
+    """Return the names of all built-in and installed predictors, in the order of listings."""
     return [*_built_in(), *(name for name in installed(GROUP) if name not in _built_in())]
 
 
 def find(name: str) -> PredictorSpec:
-    """Return the predictor that a text names, one of `names` or ``module:object``.
+    """Return the specification of a predictor, one of `names` or ``module:object``.
 
-    Options may stand behind it (``noisy-oracle:0.25``). Refused are names that are unknown, and
-    options that are wrong.
+    Options may follow the name (``noisy-oracle:0.25``). Raises InputError for unknown names and
+    invalid options.
     """
     base, _, option = name.partition(":")
     if base in _built_in():
@@ -53,9 +53,9 @@ def find(name: str) -> PredictorSpec:
 
 
 def read_options(spec: PredictorSpec, name: str) -> Any:
-    """Return the options that a text gives a predictor, or None if it has none.
+    """Parse the options that follow the name of a predictor; None if it has no options.
 
-    Refused are unknown ones, and values that are unreadable or out of their domain.
+    Raises InputError for unknown options, and for unreadable or invalid values.
     """
     if spec.options is None:
         return None
@@ -72,13 +72,13 @@ def read_options(spec: PredictorSpec, name: str) -> Any:
 
 
 def spelt_out(name: str) -> tuple[str, object]:
-    """Return a predictor's own name and all its options; texts of which this is equal are one."""
+    """Return name and options in force; two texts with an equal result are the same predictor."""
     spec = find(name)
     return spec.name, read_options(spec, name)
 
 
 def in_force(predictor: str | Predictor) -> dict[str, object]:
-    """Return all options of a predictor with their values; none of one given as an object."""
+    """Return the options of a predictor with their values; empty for a predictor object."""
     options = spelt_out(predictor)[1] if isinstance(predictor, str) else None
     if options is None:
         return {}
@@ -86,7 +86,7 @@ def in_force(predictor: str | Predictor) -> dict[str, object]:
 
 
 def is_own(name: str) -> bool:
-    """Whether a name stands for a user's own predictor, neither built in nor installed."""
+    """Whether a name is that of a user's own predictor, neither built in nor installed."""
     base = name.partition(":")[0]
     return is_users(name) and base not in _built_in() and base not in installed(GROUP)
 
@@ -94,10 +94,10 @@ def is_own(name: str) -> bool:
 def build(
     name: str, workload: Workload, seed: int = 0, history: Workload | None = None
 ) -> CheckedPredictor:
-    """Return a fresh predictor for a run over ``workload``, as `find` names it.
+    """Return a new predictor for a run over ``workload``, by a name as in `find`.
 
-    Only oracles are told outputs; those that learn are told a ``history`` of past requests.
-    Whatever making it raises is told in one line.
+    Only oracles get the output lengths; learning predictors get a ``history`` of past requests.
+    Errors raised by the predictor's constructor become an InputError.
     """
     spec = find(name)
     outputs = workload.output_tokens if spec.knows_future else None
@@ -107,7 +107,7 @@ def build(
         history,
         read_options(spec, name),
         outputs,
-        # Keys of another file are other keys.
+        # Keys of a history from another file are not comparable.
         workload.prompt_keys if history is None or history is workload.history else None,
     )
     where, remedy = f"predictor {name}", "mend the predictor"
@@ -122,7 +122,7 @@ def build(
 def made(
     predictor: str | Predictor, workload: Workload, seed: int, history: Workload | None
 ) -> CheckedPredictor:
-    """Return a predictor that is given as an object, or `build` the one that a text names."""
+    """Return a predictor given as an object, or `build` the one with this name."""
     if isinstance(predictor, str):
         return build(predictor, workload, seed, history)
     if isinstance(predictor, type):
@@ -132,12 +132,12 @@ def made(
 
 
 def lengths_of(predictor: str | Predictor) -> LengthSource:
-    """Return how the engine may project without asking a predictor."""
+    """Return the source of lengths in projections with this predictor."""
     return find(predictor).lengths if isinstance(predictor, str) else LengthSource.ASKED
 
 
 def draws(predictor: str | Predictor) -> bool:
-    """Return whether a predictor may draw from the seed of a run."""
+    """Return whether a predictor may draw random numbers with the seed of a run."""
     return find(predictor).draws if isinstance(predictor, str) else True
 
 
@@ -152,7 +152,9 @@ def _as_spec(name: str, loaded: object) -> PredictorSpec:
     if isinstance(loaded, PredictorSpec):
         return loaded
     if hasattr(loaded, "remaining") and not isinstance(loaded, type):
-        what = f"a {type(loaded).__name__}, which one run would leave as it is to the next"
-        raise InputError(name, what, "name its class, which is made anew of a PredictionTask")
+        what = f"a {type(loaded).__name__} would keep its state from one run to the next"
+        raise InputError(
+            name, what, "name its class, which is called with a PredictionTask for each run"
+        )
     check_call(loaded, name, "task")
     return PredictorSpec(name, cast("Callable[[PredictionTask], Predictor]", loaded))

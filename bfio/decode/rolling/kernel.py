@@ -1,4 +1,4 @@
-"""Plans as machine code; `bfio.decode.rolling.reference` is their readable statement."""
+"""Plans as machine code; `bfio.decode.rolling.reference` is the readable version."""
 
 from typing import NamedTuple
 
@@ -19,11 +19,11 @@ from bfio.decode.rolling.reference import (
 from bfio.step.exact.place import next_random
 from formulations.arrays import IntArray
 
-#: The assignment is written.
+#: Status: the assignment is written.
 DECIDED = 0
-#: The numbers leave 64 bits.
+#: Status: the numbers may exceed 64 bits.
 TOO_LARGE = 1
-#: Below it every change of the objective is exact.
+#: Bound below which every change of the objective is exact.
 _SAFE = 2.0**60
 _MASK = np.uint64((1 << CHOICE_BITS) - 1)
 _SHIFT = np.uint64(CHOICE_BITS)
@@ -31,23 +31,23 @@ _TOP = np.uint64(63)
 
 
 class Window(NamedTuple):
-    """The look-ahead steps that are sampled."""
+    """The sampled look-ahead steps."""
 
     steps: IntArray  #: Shape (T,): increasing, from 0.
-    weights: IntArray  #: Shape (T,): of each, with those of the steps nearest to it.
+    weights: IntArray  #: Shape (T,): weight of each, including the steps nearest to it.
 
 
 class Plan(NamedTuple):
-    """N positions, each with a request: first slots, then those who wait on; changed in place."""
+    """N positions with a request each, those with a slot first; changed in place."""
 
-    worker: IntArray  #: Shape (N,): worker of each slot; -1 for those who wait on.
-    #: Shape (N,): first sampled step at which its request counts; T for those who wait on.
+    worker: IntArray  #: Shape (N,): worker of the slot; -1 without slot.
+    #: Shape (N,): first sampled step at which its request counts; T without slot.
     since: IntArray
-    request: IntArray  #: Shape (N,): rank of its request in the order of sizes.
+    request: IntArray  #: Shape (N,): rank of its request by size.
     place: IntArray  #: Shape (N,): position of each rank.
-    sizes: IntArray  #: Shape (N,): of each rank [tokens].
+    sizes: IntArray  #: Shape (N,): size of each rank [tokens].
     loads: IntArray  #: Shape (T, G) [tokens].
-    #: Shape (T, 3): the three fullest workers at each sampled step, -1 if there are fewer.
+    #: Shape (T, 3): the three most loaded workers at each sampled step, -1 if there are fewer.
     fullest: IntArray
 
 
@@ -61,9 +61,9 @@ def plan_admissions(
     moves: int,
     assignment: IntArray,
 ) -> int:
-    """Plan the window, and assign what the plan starts now.
+    """Plan the window, and assign the requests whose slots are free now.
 
-    All arrays are int64, C-contiguous and writeable; there is a request and a free slot.
+    All arrays are int64, C-contiguous and writeable; there is at least one request and free slot.
 
     Parameters
     ----------
@@ -76,9 +76,9 @@ def plan_admissions(
     by_size : IntArray
         Shape (N,): the requests, largest first.
     moves : int
-        Exchanges looked at.
+        Number of exchanges to evaluate.
     assignment : IntArray
-        Shape (N,): filled with the worker of each request, -1 for those that wait on.
+        Shape (N,): filled with the worker of each request, -1 if it keeps waiting.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def plan_admissions(
 
 @compilable(allocates=True)
 def _step_weights(running: IntArray) -> IntArray:
-    """Weight of each step that counts: of step 0 alone if no slot becomes free."""
+    """Return the weights of the steps that count: of step 0 only if no slot becomes free."""
     workers, columns = running.shape
     weights = np.empty(columns, np.int64)
     opened, num = 0, 0
@@ -116,7 +116,7 @@ def _step_weights(running: IntArray) -> IntArray:
 
 @compilable(allocates=True)
 def _sampled(weights: IntArray) -> Window:
-    """Sample steps, ever further apart; each step counts with the nearest, the earlier of two."""
+    """Sample steps, ever more sparsely; each step counts with the nearest sample, ties earlier."""
     steps = np.empty(len(weights), np.int64)
     num, step = 0, 0
     while step < len(weights) - 1:
@@ -136,7 +136,7 @@ def _sampled(weights: IntArray) -> Window:
 
 @compilable(allocates=True)
 def _is_exact(base: IntArray, contribution: IntArray, window: Window, moves: int) -> bool:
-    """Whether no change of the objective can overflow; in floats, as integers could here."""
+    """Whether no change of the objective can overflow, computed in floats to be safe."""
     most, largest, weight = 0.0, 0.0, 0.0
     for row in base:
         for load in row:
@@ -152,7 +152,7 @@ def _is_exact(base: IntArray, contribution: IntArray, window: Window, moves: int
 
 @compilable(allocates=True)
 def _growth(contribution: IntArray) -> IntArray:
-    """Tokens that a request gains until each step: as that one does which lives longest."""
+    """Return the growth of a request until each step [tokens]: the largest over all requests."""
     growth = np.zeros(contribution.shape[1], np.int64)
     for i in range(len(contribution)):
         for h in range(len(growth)):
@@ -169,7 +169,7 @@ def _first_plan(
     by_size: IntArray,
     window: Window,
 ) -> tuple[Plan, int]:
-    """Return a plan in which slots, as they become free, take the oldest requests; its slots."""
+    """Return a plan that assigns slots, as they become free, to the oldest requests; its slots."""
     N, T, G = len(contribution), len(window.steps), len(free)
     sizes, request = np.empty(N, np.int64), np.empty(N, np.int64)
     total = 0
@@ -197,7 +197,7 @@ def _first_plan(
 def _open_slots(
     plan: Plan, free: IntArray, running: IntArray, growth: IntArray, mean_size: int, window: Window
 ) -> int:
-    """Give the slots of the window to positions, and fill the rest; return how many got one."""
+    """Assign the slots of the window to positions; return the number of positions with a slot."""
     left = free.copy()
     num_slots = 0
     while num_slots < len(plan.worker):
@@ -217,7 +217,7 @@ def _open_slots(
 
 @compilable
 def _most_free(left: IntArray) -> int:
-    """Return the worker with most free slots, the lowest of several."""
+    """Return the worker with the most free slots, ties to the lowest index."""
     best = 0
     for g in range(len(left)):
         if left[g] > left[best]:
@@ -229,7 +229,7 @@ def _most_free(left: IntArray) -> int:
 def _open(
     plan: Plan, p: int, worker: int, step: int, growth: IntArray, mean_size: int, window: Window
 ) -> None:
-    """Fill a slot from a step on: with the request of position p, or one of mean size."""
+    """Fill a slot from a step on, with the request at position p or else one of mean size."""
     since = 0
     while window.steps[since] < step:
         since += 1
@@ -243,7 +243,7 @@ def _open(
 
 @compilable
 def _rank_workers(plan: Plan, t: int) -> None:
-    """Write the three fullest workers of a sampled step."""
+    """Write the three most loaded workers of a sampled step."""
     first, second, third = -1, -1, -1
     most, next_most, least = -1, -1, -1
     for g in range(plan.loads.shape[1]):
@@ -261,7 +261,7 @@ def _rank_workers(plan: Plan, t: int) -> None:
 
 @compilable(allocates=True)
 def _improved(plan: Plan, window: Window, num_slots: int, moves: int) -> IntArray:
-    """Exchange requests, and return those of the best plan met, shape (N,)."""
+    """Search by exchanges of requests; return the requests of the best plan found, shape (N,)."""
     total = 0
     for size in plan.sizes:
         total += size
@@ -290,7 +290,7 @@ def _improved(plan: Plan, window: Window, num_slots: int, moves: int) -> IntArra
 
 @compilable(into_caller=True)
 def _drawn(plan: Plan, word: np.uint64, num_slots: int) -> tuple[int, int]:
-    """Return the two positions that a random number stands for; -1 if the second is none."""
+    """Return the two positions that a random number selects; the second is -1 if invalid."""
     num = len(plan.request)
     p = int(np.int64(((word & _MASK) * np.uint64(num_slots)) >> _SHIFT))
     draw = (word >> _SHIFT) & _MASK
@@ -325,14 +325,14 @@ def _peak_without(plan: Plan, t: int, worker: int, other: int) -> int:
 
 @compilable(into_caller=True)
 def _rise(plan: Plan, window: Window, p: int, q: int) -> int:
-    """Return what an exchange adds to the objective times `LOAD_SHARE`."""
+    """Return the change of the objective by an exchange, times `LOAD_SHARE`."""
     if plan.since[p] > plan.since[q]:
         p, q = q, p
     worker, other = plan.worker[p], plan.worker[q]
     change = plan.sizes[plan.request[q]] - plan.sizes[plan.request[p]]
     factor = LOAD_SHARE * plan.loads.shape[1]
     loads, rise = plan.loads, 0
-    # The slot of q is not free yet, or nobody's.
+    # Before the slot of q is free (or if q has none), only the worker of p changes.
     for t in range(plan.since[p], plan.since[q]):
         peak = max(_peak_without(plan, t, worker, -1), loads[t, worker] + change)
         added = factor * (peak - loads[t, plan.fullest[t, 0]]) - change
@@ -348,7 +348,7 @@ def _rise(plan: Plan, window: Window, p: int, q: int) -> int:
 
 @compilable(into_caller=True)
 def _exchange(plan: Plan, p: int, q: int) -> None:
-    """Let two positions exchange their requests."""
+    """Exchange the requests at two positions."""
     first, second = plan.request[p], plan.request[q]
     change = plan.sizes[second] - plan.sizes[first]
     _add(plan, p, change)
@@ -359,7 +359,7 @@ def _exchange(plan: Plan, p: int, q: int) -> None:
 
 @compilable(into_caller=True)
 def _add(plan: Plan, p: int, change: int) -> None:
-    """Add tokens to the loads of a slot's worker, from when it is free on."""
+    """Add tokens to the loads of a slot's worker from the time at which the slot is free."""
     worker, loads = plan.worker[p], plan.loads
     for t in range(plan.since[p], len(loads)):
         loads[t, worker] += change
@@ -369,7 +369,7 @@ def _add(plan: Plan, p: int, change: int) -> None:
 
 @compilable(into_caller=True)
 def _may_rank(plan: Plan, t: int, worker: int) -> bool:
-    """Whether a worker whose load has changed was, or now is, one of the three fullest."""
+    """Whether a worker whose load has changed was, or now is, among the three most loaded."""
     first, second, third = plan.fullest[t, 0], plan.fullest[t, 1], plan.fullest[t, 2]
     if third < 0 or worker in (first, second, third):
         return True

@@ -26,14 +26,14 @@ from formulations.arrays import IntArray
 def planned(
     free: IntArray, base: IntArray, running: IntArray, contribution: IntArray, moves: int
 ) -> list[int | None]:
-    """Assign ``min(N, free slots)`` waiting requests to workers, as the plan of the window does.
+    """Assign ``min(N, free slots)`` waiting requests to workers by a plan of the window.
 
-    Arguments are those of `plan_admissions`, at least one move; None is the worker of requests
-    that keep waiting.
+    Arguments are those of `plan_admissions`, with at least one move; None means that a request
+    keeps waiting.
     """
     num = min(len(contribution), max(MOST_WAITING, int(free.sum())))
     waiting = [None] * (len(contribution) - num)
-    # Always fresh, writeable and contiguous, so that one machine code serves every caller.
+    # New, writeable and contiguous arrays, so that one compiled version serves every caller.
     added = np.array(contribution[:num], dtype=np.int64, order="C")
     capacity, loads, runs = (np.array(x, dtype=np.int64, order="C") for x in (free, base, running))
     by_size, assignment = np.empty((2, num), dtype=np.int64)
@@ -46,22 +46,22 @@ def planned(
 
 
 def warm_up() -> None:
-    """Plan for one request and one slot."""
+    """Compile or load the kernel by a plan of one request and one slot."""
     one = np.ones((1, 1), dtype=np.int64)
     planned(one[0], one, one, one, 1)
 
 
 class Planner(NamedTuple):
-    """What plans of a run need."""
+    """Parameters and buffers for the plans of a run."""
 
-    moves: int  #: Exchanges that a plan looks at.
-    #: Shape (most waiting,): the waiting requests, largest first; the worker of each, -1 for none.
+    moves: int  #: Number of exchanges that a plan evaluates.
+    #: Shape (most waiting,): the waiting requests, largest first; worker of each, -1 for none.
     by_size: IntArray
     assignment: IntArray
 
 
 def memory(task: KernelTask) -> Planner | None:
-    """Return what the kernel keeps, or None where slots are held for decisions on their way."""
+    """Return the memory of the kernel, or None with delayed decisions, since these hold slots."""
     if task.options.delay > 0:
         return None
     most = most_waiting(task.workload, task.cluster, task.options)
@@ -71,7 +71,7 @@ def memory(task: KernelTask) -> Planner | None:
 
 @compilable(allocates=True)
 def decide(state: State, window: Window, planner: Planner) -> bool:
-    """Let those start that the plan starts now; False if it would not be exact."""
+    """Start the requests that the plan starts now; False if 64-bit numbers would not be exact."""
     counters = state.counters
     num_free = counters[SLOTS] - counters[ACTIVE]
     if counters[WAITING] == 0 or num_free == 0:

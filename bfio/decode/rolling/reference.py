@@ -1,25 +1,25 @@
-"""Plans in plain Python: every exchange is judged by the objective of the whole plan."""
+"""Plans in plain Python: every exchange is evaluated by the objective of the whole plan."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from formulations.arrays import IntArray
 
-#: ``1/λ``: by how much a token of load counts less than balance would have it. What is not
-#: admitted now is admitted later, and does not go away; counted whole, it would draw large
-#: requests in before there is room for them.
+#: ``1/λ``: factor by which the load term is reduced relative to imbalance. A request that is not
+#: admitted now will be admitted later. With the full load term, the plan would admit large
+#: requests before there is room for them.
 LOAD_SHARE = 2
-#: ``K``: new requests that a worker gets before what this step leaves behind no longer matters.
+#: ``K``: new requests per worker after which the state left by this step no longer matters.
 TURNOVER = 5
-#: The gap between sampled steps is at most one part in so many of the step.
+#: The gap between sampled steps is at most the step divided by this.
 SPARSITY = 3
-#: The first threshold, in hundredths of a request of mean size on each step of the window.
+#: First threshold, in percent of a request of mean size at each step of the window.
 THRESHOLD_PERCENT = 15
-#: Half of the exchanges are with a request at most so far away in the order of sizes.
+#: Half of the exchanges are with a request at most this far away in the order of sizes.
 NEAR = 8
-#: Most requests that are looked at, the oldest, unless more slots are free.
+#: Largest number of waiting requests considered, oldest first, unless more slots are free.
 MOST_WAITING = 4096
-#: Bits of a random number that choose a position.
+#: Number of bits of a random number that select a position.
 CHOICE_BITS = 24
 #: First random number of every plan.
 SEED = 0x9E3779B97F4A7C15
@@ -29,24 +29,25 @@ SEED = 0x9E3779B97F4A7C15
 class Slot:
     """A slot of the window."""
 
-    worker: int  #: Whose it is.
+    worker: int  #: Worker of the slot.
     step: int  #: Look-ahead step at which it becomes free.
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What a plan costs, times `LOAD_SHARE`."""
+    """The objective of a plan, times `LOAD_SHARE`."""
 
-    #: Projected loads of each worker at each look-ahead step, slots left empty [tokens].
+    #: Projected loads of each worker at each look-ahead step, with empty slots [tokens].
     base: list[list[int]]
-    growth: list[int]  #: What a request gains within so many steps [tokens].
-    weights: dict[int, int]  #: Of each sampled step.
-    #: All of the window; the first take the requests of the plan, the others mean ones.
+    growth: list[int]  #: Growth of a request after each number of steps [tokens].
+    weights: dict[int, int]  #: Weight of each sampled step.
+    #: All slots of the window; the first ones take the requests of the plan, the others a request
+    #: of mean size.
     slots: list[Slot]
-    mean_size: int  #: Of the waiting requests [tokens].
+    mean_size: int  #: Mean size of the waiting requests [tokens].
 
     def loads(self, sizes: Sequence[int]) -> list[list[int]]:
-        """Return the loads at the sampled steps if the first slots take such requests."""
+        """Return the loads at the sampled steps if the first slots take these request sizes."""
         return [self._loads_at(step, sizes) for step in self.weights]
 
     def cost(self, loads: list[list[int]]) -> int:
@@ -68,7 +69,7 @@ class Objective:
 def planned_reference(
     free: IntArray, base: IntArray, running: IntArray, contribution: IntArray, moves: int
 ) -> list[int | None]:
-    """Decide as `bfio.decode.rolling.plan.planned` does, with its arguments."""
+    """Decide as `bfio.decode.rolling.plan.planned` does, with the same arguments."""
     sizes = [int(row[0]) for row in contribution]
     weights = sampled(step_weights(running))
     slots = list(open_slots(free, running, max(weights), len(sizes)))
@@ -98,7 +99,7 @@ def step_weights(running: IntArray) -> list[int]:
 
 
 def sampled(weights: list[int]) -> dict[int, int]:
-    """Return sampled steps, and the weights of those that are nearest to each."""
+    """Return sampled steps, each with the total weight of the steps nearest to it."""
     last, step, steps = len(weights) - 1, 0, []
     while step < last:
         steps.append(step)
@@ -111,7 +112,7 @@ def sampled(weights: list[int]) -> dict[int, int]:
 
 
 def open_slots(free: IntArray, running: IntArray, last: int, most_now: int) -> Iterator[Slot]:
-    """Yield the slots in the order in which they become free; of those now, the most that fill."""
+    """Yield the slots in the order in which they become free, at most ``most_now`` at step 0."""
     left = free.tolist()
     for _ in range(min(sum(left), most_now)):
         worker = max(range(len(left)), key=lambda g: left[g])
@@ -133,7 +134,7 @@ def random_words() -> Iterator[int]:
 
 
 def improved(objective: Objective, sizes: list[int], num_slots: int, moves: int) -> list[int]:
-    """Return the requests at the positions of the best plan met, those with a slot first."""
+    """Return the requests of the best plan found, by position, those with a slot first."""
     by_size = sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))
     rank = {request: place for place, request in enumerate(by_size)}
 
@@ -163,7 +164,7 @@ def improved(objective: Objective, sizes: list[int], num_slots: int, moves: int)
 def drawn(
     word: int, plan: list[int], by_size: list[int], rank: dict[int, int], num_slots: int
 ) -> tuple[int, int | None]:
-    """Return the two positions that a random word stands for; None if the second is none."""
+    """Return the two positions that a random word selects; the second is None if invalid."""
     first, second = (word >> shift & ((1 << CHOICE_BITS) - 1) for shift in (0, CHOICE_BITS))
     p = first * num_slots >> CHOICE_BITS
     if word >> 63:

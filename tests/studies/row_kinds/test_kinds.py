@@ -252,7 +252,7 @@ def test_rows_know_the_lengths_that_they_ask_for() -> None:
     assert compute("simulate", **options, window_knows="all").values != active
     without = {**options, "predictor": "none", "window_knows": "all"}
     remark = kinds.find("simulate").planned(without, HERE).remarks[-1]
-    assert remark.startswith("It changes nothing that the window knows all requests")
+    assert remark.startswith("The option window_knows=all has no effect")
 
 
 def test_a_noisy_oracle_sees_the_seed_of_the_row() -> None:

@@ -1,4 +1,4 @@
-"""The batches of all workers in a run, step by step."""
+"""Formation of batches on all workers in a run, step by step."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from bfio.decode.options import RunOptions
 from formulations.arrays import FloatArray, IntArray, frozen
 from formulations.errors import InputError
 
-#: Name of the stage of all requests, as policies of batches see it.
+#: Name of the single stage of requests in the states that batching policies see.
 STAGE = "requests"
 
 
@@ -23,16 +23,16 @@ STAGE = "requests"
 class _Task:
     """A request on its worker."""
 
-    #: Which, and the tokens of its prompt.
+    #: Index of the request, and its prompt tokens.
     request: int
     prompt: int
-    #: Tokens of it that are not loaded yet.
+    #: Prompt and output tokens that no batch has processed yet.
     prompt_left: int
     decode_left: int
-    entered: int = -1  #: In which order it came to its decode phase; -1 before.
+    entered: int = -1  #: Rank in which it entered its decode phase; -1 before.
 
     def load(self, tokens: int) -> None:
-        """Note that a batch has had so many tokens of it."""
+        """Record that a batch has processed ``tokens`` of it."""
         if self.prompt_left:
             self.prompt_left -= tokens
         else:
@@ -40,9 +40,9 @@ class _Task:
 
 
 class Batching:
-    """The batches of all workers in a run, step by step; each worker asks a policy of its own.
+    """The batches of all workers in a run; each worker asks its own batching policy.
 
-    Its ``rests`` say who had a slot and emitted nothing.
+    ``rests`` are the steps at which requests had a slot and emitted no token.
     """
 
     def __init__(self, state: State, cluster: Cluster, options: RunOptions) -> None:
@@ -57,9 +57,10 @@ class Batching:
         self._log: list[tuple[int, int, int]] = []
 
     def run_step(self, state: State, record: Record, row: int) -> None:
-        """Form the batches of a step, and run it as `bfio.decode.machine.phases.run_step` does.
+        """Form the batches of a step, and run it like `bfio.decode.machine.phases.run_step`.
 
-        Refused is a policy of batches that answers badly, or lets no worker compute anything.
+        Raises InputError if a batching policy returns an invalid answer, or if no worker computes
+        anything.
         """
         self._join(state)
         step = int(state.counters[STEP])
@@ -80,9 +81,9 @@ class Batching:
         self._go_on(batches)
 
     def pending_prefill(self, state: State) -> IntArray:
-        """Return the prompt tokens of each worker that are not computed yet, shape (G,).
+        """Return the prompt tokens not yet computed on each worker, shape (G,).
 
-        Asked before `run_step`, they include those that start at this step.
+        Before `run_step`, this includes the requests that start at this step.
         """
         left = np.array([sum(task.prompt_left for task in queue) for queue in self._queues])
         started = state.lists.started[: state.counters[ADMITTED]]
@@ -90,11 +91,11 @@ class Batching:
         return left
 
     def log(self) -> IntArray:
-        """Return all chunks as `bfio.decode.run.Run.chunks` has them, shape (m, 3)."""
+        """Return all chunks in the format of `bfio.decode.run.Run.chunks`, shape (m, 3)."""
         return frozen(np.array(self._log, dtype=np.int64).reshape(-1, 3))
 
     def _join(self, state: State) -> None:
-        """Put those that start at this step behind all others of their workers."""
+        """Append the requests that start at this step to the queues of their workers."""
         for request in state.lists.started[: state.counters[ADMITTED]].tolist():
             prompt, output = (
                 int(column[request]) for column in (state.requests.prompt, state.requests.output)
@@ -103,7 +104,7 @@ class Batching:
             self._queues[int(state.marks.worker[request])].append(task)
 
     def _batch(self, worker: int, step: int) -> list[int]:
-        """Return the tokens of each request of a worker, as its policy has them."""
+        """Return the tokens of each request in a worker's batch, from its policy."""
         queue, policy = self._queues[worker], self._policies[worker]
         if not queue:
             return []
@@ -121,7 +122,7 @@ class Batching:
         return ask(policy, seen, f"{self._name} of worker {worker}")
 
     def _chunks(self, batches: list[list[int]], step: int) -> tuple[IntArray, IntArray]:
-        """Note the chunks; return the caches that they read, shape (G,), and who rests."""
+        """Record the chunks; return the cache tokens they read, (G,), and the resting requests."""
         read, resting = np.zeros(len(batches), dtype=np.int64), []
         for worker, (queue, batch) in enumerate(zip(self._queues, batches, strict=True)):
             for task, tokens in zip(queue, batch, strict=True):
@@ -134,7 +135,7 @@ class Batching:
         return read, np.sort(np.array(resting, dtype=np.int64))
 
     def _paces(self, state: State) -> FloatArray:
-        """Return how many times as long each worker takes from this step on, shape (G,)."""
+        """Return the slowdown factor of each worker from this step on, shape (G,)."""
         keep_pace(state)
         slow, events = state.slowness, int(state.counters[SLOWED])
         for event in range(self._events, events):
@@ -143,7 +144,7 @@ class Batching:
         return self._factors
 
     def _go_on(self, batches: list[list[int]]) -> None:
-        """Take what was loaded from what is left; who is done leaves."""
+        """Subtract the processed tokens of each request; remove finished requests."""
         for queue, batch in zip(self._queues, batches, strict=True):
             for task, tokens in zip(queue, batch, strict=True):
                 task.load(tokens)

@@ -1,6 +1,6 @@
-"""Token budgets around a run: words, metrics, and what workers must have done by the record.
+"""Token budgets outside the steps of a run: settings, metrics, and the rules of the replay.
 
-The rules are written for themselves: nothing here uses the engine, or a policy of batches.
+The rules are written independently; they use neither the engine nor a batching policy.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from bfio.decode.stints import Stints
     from formulations.arrays import FloatArray, IntArray
 
-#: First step and end of each rest of each stint.
+#: First step and end of each rest, by stint.
 RestsOfStints = list[list[tuple[int, int]]]
 
 
-#: What batches must keep.
+#: Rules of the replay for batches.
 RULES = RuleTable()
 
 
 class Chunks(NamedTuple):
-    """The chunks of a run, those of a request in order of time, each of shape (m,)."""
+    """The chunks of a run, sorted by request, then by time; each array of shape (m,)."""
 
-    #: Whose, when, and how many tokens of its prompt were computed.
+    #: Request, step, and number of prompt tokens computed.
     request: IntArray
     step: IntArray
     tokens: IntArray
-    before: IntArray  #: How many had been computed before [tokens].
+    before: IntArray  #: Prompt tokens computed before this chunk.
 
 
 def malformed_chunks(run: Run, cluster: Cluster) -> int:
-    """Count chunks that no replay could follow; 1 if there are some and should be none."""
+    """Count chunks with which no replay is possible; 1 if they exist without token budgets."""
     if (run.chunks is None) != (cluster.token_budget is None):
         return 1
     if run.chunks is None:
@@ -51,7 +51,7 @@ def malformed_chunks(run: Run, cluster: Cluster) -> int:
     step, request, tokens = run.chunks.T
     wrong = (step < 0) | (step >= run.steps) | (tokens < 1)
     wrong |= (request < 0) | (request >= run.num_requests)
-    # Whoever has a chunk has a worker.
+    # A request with a chunk has a worker.
     wrong[~wrong] |= run.worker[request[~wrong]] < 0
     return int(np.count_nonzero(wrong))
 
@@ -61,13 +61,13 @@ def chunks_of(run: Run) -> Chunks:
     assert run.chunks is not None
     step, request, tokens = run.chunks[np.lexsort((run.chunks[:, 0], run.chunks[:, 1]))].T
     totals = np.cumsum(tokens) - tokens
-    # What was computed of all requests before this one begins.
+    # Tokens computed of all requests that precede this one in the sorted order.
     others = totals[np.searchsorted(request, request)] if len(totals) else totals
     return Chunks(request, step, tokens, totals - others)
 
 
 def on_workers(run: Run, cluster: Cluster, chunks: Chunks, values: IntArray) -> IntArray:
-    """Return the sums of a value of each chunk by step and worker, shape (K, G)."""
+    """Return the sum of a value of the chunks by step and worker, shape (K, G)."""
     cells = np.zeros((run.steps, cluster.workers), dtype=np.int64)
     np.add.at(cells, (chunks.step, run.worker[chunks.request]), values)
     return cells
@@ -76,9 +76,9 @@ def on_workers(run: Run, cluster: Cluster, chunks: Chunks, values: IntArray) -> 
 def batch_faults(
     run: Run, cluster: Cluster, stints: Stints, rests: RestsOfStints, running: IntArray
 ) -> int:
-    """Count what breaks (2.5a) to (2.5d) or does not add up: chunks, cells and requests.
+    """Count violations of (2.5a) to (2.5d) and inconsistencies, over chunks, cells and requests.
 
-    Each request has one stint; ``running`` is of shape (K, G), requests that emit a token.
+    Each request has one stint; ``running``, shape (K, G), are the requests that emit a token.
     """
     chunks = chunks_of(run)
     tokens = on_workers(run, cluster, chunks, chunks.tokens) + running
@@ -88,7 +88,7 @@ def batch_faults(
 
 
 def _awake_chunks(chunks: Chunks, stints: Stints, rests: RestsOfStints) -> int:
-    """Count chunks of requests that emit a token at that step, or have no slot (2.5a)."""
+    """Count chunks of requests that emit a token in the same step, or have no slot (2.5a)."""
     resting = {
         (request, step)
         for request, own in zip(stints.request.tolist(), rests, strict=True)
@@ -100,13 +100,13 @@ def _awake_chunks(chunks: Chunks, stints: Stints, rests: RestsOfStints) -> int:
 
 
 def _repeated(chunks: Chunks) -> int:
-    """Count chunks of requests that have had another one at the same step."""
+    """Count chunks of requests that have another chunk in the same step."""
     same = (np.diff(chunks.request) == 0) & (np.diff(chunks.step) == 0)
     return int(np.count_nonzero(same))
 
 
 def _wrong_prompts(run: Run, chunks: Chunks, stints: Stints, rests: RestsOfStints) -> int:
-    """Count requests that compute more than their prompt (2.5b), or emit before it is done."""
+    """Count requests that compute more than their prompt (2.5b), or emit before it is computed."""
     computed, last = np.zeros((2, run.num_requests), dtype=np.int64)
     np.add.at(computed, chunks.request, chunks.tokens)
     np.maximum.at(last, chunks.request, chunks.step)
@@ -146,7 +146,7 @@ def _computed(part: RunPart) -> IntArray | None:
 
 
 def _prefill_times(part: RunPart) -> FloatArray:
-    """Return times from the first steps of completed requests until prompts are computed [s]."""
+    """Return the time from first step to computed prompt of each completed request [s]."""
     run, ids = part.run, part.completed
     if run.chunks is None:
         return np.zeros(0)

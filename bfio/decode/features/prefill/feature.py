@@ -1,6 +1,6 @@
-"""The prefill tier around a run: words, metrics, and what it must have done by the record.
+"""The prefill tier outside the steps of a run: settings, metrics, and the rules of the replay.
 
-The rules are written for themselves, event by event: nothing here uses the engine.
+The rules are written independently, event by event; they do not use the engine.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from bfio.decode.replay_record import Replay
     from bfio.decode.run_part import RunPart
 
-#: When requests become ready and lose their cache.
+#: Rules on when requests become ready and lose their cache.
 RULES = RuleTable()
 
 
 @dataclass
 class PrefillReplay:
-    """The tier up to some time."""
+    """The state of the tier at some time."""
 
     tier: PrefillTier  #: The tier.
     prompts: list[int]  #: Prompt of each request [tokens].
-    arrivals: deque[tuple[float, int]]  #: When requests arrive [s], in order of time.
+    arrivals: deque[tuple[float, int]]  #: Arrival time [s] and request, in order of time.
     now_s: float = 0.0
     queue: list[int] = field(default_factory=list)
-    #: When prefill and transfer of a request end, and when its cache expires [s].
+    #: End of prefill, end of transfer, and expiry of the cache of each request [s].
     prefill_ends: dict[int, float] = field(default_factory=dict)
     transfer_ends: dict[int, float] = field(default_factory=dict)
     cache_ends: dict[int, float] = field(default_factory=dict)
-    #: Since when prefill workers hold requests, first come first [s].
+    #: Requests held by prefill workers, in order, and since when [s].
     blocked: dict[int, float] = field(default_factory=dict)
     pool: set[int] = field(default_factory=set)
     ready: dict[int, tuple[float, int]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class PrefillReplay:
     expiries: list[tuple[int, int, int]] = field(default_factory=list)
 
     def go_on(self, until_s: float, step: int) -> None:
-        """Let everything happen up to a time; what is ready then is seen at ``step``."""
+        """Process all events up to a time; requests that become ready are revealed at ``step``."""
         while self.next_s() <= until_s:
             ends = (self.prefill_ends, self.transfer_ends, self.cache_ends)
             coming = [(time, who, k) for k, of in enumerate(ends) for who, time in of.items()]
@@ -64,7 +64,7 @@ class PrefillReplay:
         self.now_s = until_s
 
     def next_s(self) -> float:
-        """Hand over whom it can, and return when something happens next [s]; at most `inf`."""
+        """Advance requests where possible; return the time of the next event [s], or `inf`."""
         self._hand_over()
         ends = (self.prefill_ends, self.transfer_ends, self.cache_ends)
         times = [time for of in ends for time in of.values()]
@@ -101,16 +101,16 @@ class PrefillReplay:
         self.held_s[who] = self.held_s.get(who, 0.0) + held
 
     def leave(self, who: int) -> None:
-        """Let a request leave the pool for a worker."""
+        """Remove a request from the pool when it goes to a worker."""
         self.pool.discard(who)
         self.cache_ends.pop(who, None)
 
     def come_back(self, who: int) -> None:
-        """Let a request wait in the pool again that ran before."""
+        """Return a request to the pool after it ran on a worker."""
         self.pool.add(who)
 
     def cancel(self, who: int) -> None:
-        """Let a request go, wherever it is."""
+        """Remove a cancelled request, wherever it is."""
         self.leave(who)
         self.prefill_ends.pop(who, None)
         self.transfer_ends.pop(who, None)
@@ -151,7 +151,7 @@ def _prefill(replay: Replay) -> int:
 
 
 def tells_who_left(replay: Replay) -> bool:
-    """Whether the record says of each time that a request left the pool for a worker."""
+    """Whether the record has every time at which a request left the pool for a worker."""
     run = replay.run
     stays = len(run.interruptions) == 0 and run.options.failures == NO_EVENTS
     if run.options.dispatch is Dispatch.POOLED:
@@ -160,7 +160,7 @@ def tells_who_left(replay: Replay) -> bool:
 
 
 def tier_alone(replay: Replay) -> PrefillReplay:
-    """Play the prefill tier through beside what left the pool at each step."""
+    """Replay the prefill tier from the times at which requests left the pool."""
     run, arrival_s = replay.run, replay.run.arrival_s
     assert run.options.prefill is not None
     assert arrival_s is not None
@@ -177,11 +177,11 @@ def tier_alone(replay: Replay) -> PrefillReplay:
     when = dict(zip(schedule.request.tolist(), schedule.time_s.tolist(), strict=True))
     gone = grouped(run.cancel_step[schedule.request], schedule.request, len(times))
     for step, (end, start) in enumerate(times):
-        # Whoever leaves its worker does so when the last step ends, before any idle time.
+        # A request leaves its worker at the end of the last step, before any idle time.
         tier.go_on(end, step)
         for who in returns[step]:
             tier.come_back(who)
-        # All who have given up by the same time leave together, and then others follow.
+        # Requests cancelled at the same time leave together, before others advance.
         leaving = [(max(when[who], end), who) for who in gone[step]]
         for time, together in groupby(leaving, itemgetter(0)):
             tier.go_on(time, step)
@@ -194,10 +194,10 @@ def tier_alone(replay: Replay) -> PrefillReplay:
 
 
 def times_of_tier(replay: Replay) -> list[tuple[float, float]]:
-    """Return when the step before ended and when each starts [s].
+    """Return the end of the previous step and the start of each step [s].
 
-    After the last step the tier goes on until the last client has given up, if all that were
-    left did so then.
+    If the remaining requests were all cancelled after the last step, an entry up to the last of
+    these cancellations follows.
     """
     run, schedule = replay.run, replay.cancellations
     ends = [0.0, *run.end_s().tolist()]
@@ -210,7 +210,7 @@ METRICS: MetricTable[RunPart] = MetricTable()
 
 
 def _dropped(part: RunPart) -> IntArray | None:
-    """Return requests whose cache the pool dropped before these steps, as often as it did."""
+    """Return the requests whose cache the pool dropped before these steps, with repetitions."""
     expiries = part.run.expiries
     return None if expiries is None else expiries[np.isin(expiries[:, 2], part.steps), 0]
 
@@ -226,7 +226,7 @@ def _expired(part: RunPart) -> Value:
     return None if dropped is None else len(dropped)
 
 
-@METRICS.metric("expired_tokens", "tokens", "prompts of those")
+@METRICS.metric("expired_tokens", "tokens", "prompt tokens of expired requests")
 def _expired_tokens(part: RunPart) -> Value:
     dropped = _dropped(part)
     return None if dropped is None else exact_sum(part.run.prompt_tokens[dropped])

@@ -1,9 +1,9 @@
-"""The prefill tier of a run: who is where in it, and what happens there between steps.
+"""The prefill tier of a run: the place of each request in it, and its events between steps.
 
-All that takes its time stands in one heap, by the time of its end, ties by request: prefills,
-transfers, and the stays of those that are ready. What an end means follows from where its request
-is then, so that nothing is ever taken from the middle of the heap.
-`bfio.decode.features.prefill` states the rule.
+All events are in one heap, by time, ties by request: ends of prefills, ends of transfers, and
+expiries of ready requests. The meaning of an event follows from the place of its request at that
+time, so that no event is ever removed from the middle of the heap. `bfio.decode.features.prefill`
+describes the rules.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from bfio.decode.machine.state import Record, State
 
 # Entries of `Tier.counts`: requests that have arrived; prefill workers that compute or hold a
-# request; requests on their way to the pool; entries of the heap; how many have joined and left
-# the queue of prefill, and those that prefill workers hold; jumps of the clock since the last
-# step, and that step.
+# request; requests in transfer to the pool; entries of the heap; number of requests that have
+# joined and left the prefill queue, and the same for the queue of held requests; jumps of the
+# clock since the last step, and the number of that step.
 (ARRIVED, BUSY, COMING, DUE, JOINED, LEFT, STOPPED, HANDED_ON, JUMPS, JUMPED_AT) = range(10)
 
-# Values of `Tier.where`: not in the tier (or not yet), waiting for prefill, computed, held by its
-# prefill worker as the pool is full, on its way, and in the pool with its cache.
+# Values of `Tier.where`: outside the tier, waiting for prefill, in prefill, held by its prefill
+# worker because the pool is full, in transfer, and in the pool with its cache.
 (OUTSIDE, QUEUED_UP, COMPUTED, HELD, MOVING, READY) = range(6)
 
 
 class Tier(NamedTuple):
-    """The tier; arrays of requests have no entries where there is none."""
+    """The state of the tier; without a tier, arrays of requests are empty."""
 
     is_on: bool  #: Whether there is a tier.
     #: See `bfio.decode.option_kinds.PrefillTier`.
@@ -47,19 +47,19 @@ class Tier(NamedTuple):
     transfer_time_s: float
     ttl_s: float
     counts: IntArray  #: See the names of its entries above.
-    now_s: FloatArray  #: Shape (1,): up to when it has gone on [s].
+    now_s: FloatArray  #: Shape (1,): time up to which events have been processed [s].
     where: IntArray  #: Shape (n,): see the names of its values above.
-    #: Shape (n,): rings of those that wait for prefill and for a place in the pool. Who has left
-    #: otherwise is passed over.
+    #: Shape (n,): ring buffers of requests that wait for prefill, and of those held. Entries of
+    #: requests that have left otherwise are skipped.
     queue: IntArray
     held: IntArray
-    #: Shape (n,): heap of what ends when [s], and of whose that is.
+    #: Shape (n,): heap of events: time [s], and request.
     due_s: FloatArray
     due: IntArray
-    #: Shape (n,): when prefill ended and when each became ready, the last time [s].
+    #: Shape (n,): end of the last prefill, and last time at which each became ready [s].
     done_s: FloatArray
     ready_s: FloatArray
-    held_s: FloatArray  #: Shape (n,): for how long prefill workers held each [s].
+    held_s: FloatArray  #: Shape (n,): time for which prefill workers held each [s].
 
 
 def new_tier(given: PrefillTier | None, num_requests: int) -> Tier:
@@ -90,7 +90,7 @@ def new_tier(given: PrefillTier | None, num_requests: int) -> Tier:
 
 @compilable
 def note_due(tier: Tier, request: int, time_s: float) -> None:
-    """Put what ends at a time into the heap."""
+    """Add an event to the heap."""
     place = int(tier.counts[DUE])
     tier.counts[DUE] += 1
     while place > 0:
@@ -106,7 +106,7 @@ def note_due(tier: Tier, request: int, time_s: float) -> None:
 
 @compilable
 def join_prefill(tier: Tier, request: int) -> None:
-    """Put a request behind all others that wait for prefill."""
+    """Append a request to the prefill queue."""
     tier.queue[tier.counts[JOINED] % len(tier.queue)] = request
     tier.counts[JOINED] += 1
     tier.where[request] = QUEUED_UP
@@ -114,7 +114,7 @@ def join_prefill(tier: Tier, request: int) -> None:
 
 @compilable(part_of="prefill")
 def leave_tier(tier: Tier, request: int) -> None:
-    """Let a request go whose client has given up, wherever it is before the pool."""
+    """Remove a cancelled request from the tier, wherever it is before the pool."""
     where = tier.where[request]
     tier.where[request] = OUTSIDE
     if where in (COMPUTED, HELD):
@@ -125,33 +125,34 @@ def leave_tier(tier: Tier, request: int) -> None:
         tier.counts[COMING] -= 1
 
 
-#: Jumps of the clock per request and event, after which a policy that starts nobody has stalled:
-#: each may become ready, expire and become ready again.
+#: Most clock jumps per request and event before a policy that starts no request has stalled: each
+#: request may become ready, expire and become ready again.
 _MOST_JUMPS = 4
 
 
 @compilable(part_of="prefill", otherwise=True)
 def catch_up(state: State, record: Record) -> bool:
-    """Let the tier go on until the clock says now; False if the record has no room before that."""
+    """Process tier events up to the current time; False if the record is full before that."""
     return bool(go_on(state, record, state.clock[NOW], False) >= 0)
 
 
 @compilable(part_of="prefill")
 def close_up(state: State, record: Record) -> None:
-    """Let those follow at once who can, now that clients have given up who were before them."""
+    """After cancellations, let requests that can advance to the pool at the current time do so."""
     while go_on(state, record, state.clock[NOW], True) < np.inf:
-        # One after the other is ready; nobody's time is over who is ready only now.
+        # Each turn makes one request ready; no request that has just become ready expires.
         pass
 
 
 @compilable(part_of="prefill", otherwise=np.inf)
 def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float:
-    """Let the tier go on up to a time, or to when somebody is ready, and say when that is [s].
+    """Process tier events up to a time, or until a request is ready; return its time [s].
 
-    If nobody is asked about or ready it is `inf`; -1 if the record has no room.
+    Returns `inf` if no request becomes ready or if that is not asked for, and -1 if the record is
+    full.
     """
     while True:
-        # While the clock jumps to who is ready everybody in the pool may expire.
+        # All requests in the pool may expire while the clock jumps to the next ready one.
         if not to_ready and len(record.expiries) - state.counters[EXPIRED] <= len(state.pool):
             return -1.0
         soonest = next_s(state)
@@ -166,10 +167,11 @@ def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float
 
 @compilable(part_of="prefill", otherwise=False)
 def may_jump(state: State, comes: bool) -> bool:
-    """Whether the clock may jump once more: not if nothing starts however often it does.
+    """Whether the clock may jump again; not if no request starts however often it jumps.
 
-    Workers that are down, or wait for the host, may be why nothing does: then it may as long as
-    something else comes (``comes``), and is of no use once all of them are so for ever.
+    If some workers are down or wait for the host, they may be the reason. The clock may then jump
+    as long as other events (``comes``) are pending. If all workers are down for good, jumps are of
+    no use.
     """
     counts, step, num_open = state.tier.counts, state.counters[STEP], 0
     for g in range(len(state.workers.load)):
@@ -186,7 +188,7 @@ def may_jump(state: State, comes: bool) -> bool:
 
 @compilable
 def next_s(state: State) -> float:
-    """Hand on and take up whom the tier can now, and return when something happens next [s]."""
+    """Advance requests to transfer and prefill where possible; return the next event time [s]."""
     tier = state.tier
     counts, soonest = tier.counts, np.inf
     hand_on(state)
@@ -200,7 +202,7 @@ def next_s(state: State) -> float:
 
 @compilable
 def hand_on(state: State) -> None:
-    """Let those leave their prefill workers that these hold, while the pool has places."""
+    """Start the transfer of held requests while the pool has places."""
     tier, counts = state.tier, state.tier.counts
     while (
         counts[HANDED_ON] < counts[STOPPED]
@@ -219,7 +221,7 @@ def hand_on(state: State) -> None:
 
 @compilable
 def take_up(state: State) -> None:
-    """Let free prefill workers begin with those that wait for them."""
+    """Start prefills of waiting requests on free prefill workers."""
     tier, counts = state.tier, state.tier.counts
     while counts[LEFT] < counts[JOINED] and counts[BUSY] < tier.workers:
         request = tier.queue[counts[LEFT] % len(tier.queue)]
@@ -233,7 +235,7 @@ def take_up(state: State) -> None:
 
 @compilable
 def happen(state: State, record: Record) -> bool:
-    """Let happen what is next, arrivals after all else; whether a request became ready."""
+    """Process the next event, arrivals last among ties; return whether a request became ready."""
     tier, counts = state.tier, state.tier.counts
     arrives = counts[ARRIVED] < len(state.arrival_s)
     if arrives and counts[DUE] > 0:
@@ -263,7 +265,7 @@ def happen(state: State, record: Record) -> bool:
 
 @compilable
 def become_ready(state: State, request: int) -> None:
-    """Let a request join the pool, which keeps its cache for a while."""
+    """Put a request into the pool, and schedule the expiry of its cache."""
     tier, now = state.tier, state.tier.now_s[0]
     tier.counts[COMING] -= 1
     tier.where[request] = READY
@@ -271,14 +273,14 @@ def become_ready(state: State, request: int) -> None:
     join_pool(state, request)
     state.marks.reveal[request] = state.counters[STEP]
     state.reveal_s[request] = max(now, state.clock[NOW])
-    # Later by so little that the clock cannot tell is never.
+    # A time to live below the resolution of the clock, or infinite, never expires.
     if now < now + tier.ttl_s < np.inf:
         note_due(tier, request, now + tier.ttl_s)
 
 
 @compilable
 def expire(state: State, record: Record, request: int) -> None:
-    """Let a request that still waits in the pool lose its cache, and go through prefill again."""
+    """Drop the cache of a request that still waits in the pool, and return it to prefill."""
     tier, marks = state.tier, state.marks
     if marks.worker[request] >= 0 or marks.first[request] >= 0 or is_cancelled(state, request):
         tier.where[request] = OUTSIDE
@@ -295,5 +297,5 @@ def expire(state: State, record: Record, request: int) -> None:
 
 @compilable
 def is_cancelled(state: State, request: int) -> bool:
-    """Whether the client of a request has given up."""
+    """Whether the client of a request has cancelled it."""
     return bool(len(state.marks.cancel) > 0 and state.marks.cancel[request] >= 0)

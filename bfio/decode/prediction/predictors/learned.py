@@ -1,9 +1,9 @@
 """Gradient-boosted trees, trained on the past (BalanceRoute, C.2.1; needs scikit-learn).
 
-A request is seen by causal features: its prompt and age, and statistics of requests that have
-finished: averages of their outputs whose weights fall off exponentially, mean and quartiles of the
-last few outputs, and the mean of their prompts. The request's own length, and those of requests
-not yet finished, occur in none of them.
+The features of a request are causal: its prompt and age, and statistics of finished requests.
+These are exponentially weighted averages of their outputs, mean and quartiles of the last outputs,
+and the mean of their prompts. Lengths of the request itself and of unfinished requests are not
+used.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from formulations.errors import InputError
 class LearnedOptions(CheckedOptions):
     """Options of the learned predictor.
 
-    Trained anew, it is on the latest of the requests that have finished.
+    With ``refit``, it is trained again on the most recently finished requests.
     """
 
     refresh: int = option(
@@ -40,19 +40,19 @@ class LearnedOptions(CheckedOptions):
 
 #: Weight of the latest output in the exponentially weighted averages.
 EWMA_WEIGHTS = (0.1, 0.01)
-#: Finished requests whose outputs and prompts the rolling statistics are of.
+#: Number of finished requests in the rolling statistics.
 WINDOW = 100
-#: Features besides prompt and age.
+#: Number of features besides prompt and age.
 NUM_RECENT = len(EWMA_WEIGHTS) + 4
 
 
 class RecentLengths:
-    """Statistics of requests that have finished, in the order in which they did.
+    """Statistics of finished requests, in the order in which they finished.
 
     Parameters
     ----------
     window : int
-        Requests that the rolling statistics are of.
+        Number of requests in the rolling statistics.
     """
 
     def __init__(self, window: int = WINDOW) -> None:
@@ -63,7 +63,7 @@ class RecentLengths:
         self._features = np.zeros(NUM_RECENT)
 
     def add(self, prompts: IntArray, outputs: IntArray) -> None:
-        """Take in requests that have finished, shape (n,) each [tokens]."""
+        """Add finished requests, shape (n,) each [tokens]."""
         for output in outputs.tolist():
             self._average(output)
         self._outputs = (self._outputs + outputs.tolist())[-self._window :]
@@ -75,7 +75,7 @@ class RecentLengths:
             self._features = np.append(self._averages, rolling)
 
     def features(self) -> FloatArray:
-        """Return the statistics, shape (NUM_RECENT,); 0 before anything has finished."""
+        """Return the statistics, shape (NUM_RECENT,); 0 before any request has finished."""
         return self._features
 
     def _average(self, output: int) -> None:
@@ -85,9 +85,9 @@ class RecentLengths:
 
 
 def walked_features(prompts: IntArray, outputs: IntArray) -> FloatArray:
-    """Return the statistics that each request of a history found, shape (n, NUM_RECENT).
+    """Return the statistics at each request of a history, shape (n, NUM_RECENT).
 
-    Those of request i are of requests before it alone, taken as finished in their order.
+    The statistics at request i use only the requests before it, as if finished in this order.
     """
     recent = RecentLengths()
     found = np.empty((len(outputs), NUM_RECENT))
@@ -97,34 +97,34 @@ def walked_features(prompts: IntArray, outputs: IntArray) -> FloatArray:
     return found
 
 
-#: Training points come at every so many tokens of a request, as the predictor is asked.
+#: A request has a training point every this many tokens, as often as the predictor is asked.
 EVERY = 10
-#: Training points at most; of more, evenly spaced ones.
+#: Largest number of training points; if there are more, evenly spaced ones are used.
 MOST_POINTS = 200_000
-#: Requests whose points a leaf of a tree has at least, on average.
+#: A leaf of a tree has at least the points of this many requests, on average.
 LEAF_REQUESTS = 30
 
 
 def require_library() -> None:
-    """Refuse to go on without scikit-learn."""
+    """Raise InputError if scikit-learn is not installed."""
     if find_spec("sklearn") is None:
         what, remedy = "scikit-learn is not installed", "pip install 'bfio[learned]'"
         raise InputError("predictor learned", what, remedy)
 
 
 class TwoStages:
-    """A classifier of ``r <= H`` and a regressor of r where that holds (BalanceRoute, C.2.1).
+    """A classifier of ``r <= H``, and a regressor of r for these r (BalanceRoute, C.2.1).
 
     Parameters
     ----------
     prompts, outputs : IntArray
-        Shape (n,), n >= 1: requests of the past, in the order in which they came [tokens].
+        Shape (n,), n >= 1: past requests, in order of arrival [tokens].
     look_ahead : int
         ``H``.
     options : LearnedOptions
-        Trees and their depth.
+        Number and depth of trees.
     seed : int
-        Seed of the training; equal ones give equal models.
+        Seed of the training; equal seeds give equal models.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class TwoStages:
                 self._regressor.fit(inputs[positive], remaining[positive])
 
     def estimate(self, inputs: FloatArray) -> Estimates:
-        """Return both stages for some points of `inputs_of`, in one pass through the trees."""
+        """Return both stages for the points of `inputs_of`, in one pass through the trees."""
         probability, mean = np.full(len(inputs), self._share), np.full(len(inputs), 1.0)
         with self._one_thread():
             if len(inputs) and self._classifier is not None:
@@ -174,10 +174,10 @@ class TwoStages:
 
 
 def _one_thread() -> Callable[[], AbstractContextManager[Any]]:
-    """Return what keeps the trees to one thread.
+    """Return a context manager that limits the trees to one thread.
 
-    Several wait for each other by spinning: a call of a millisecond takes a hundred on a busy
-    machine.
+    Several threads wait for each other by spinning: on a busy machine, a call of one millisecond
+    then takes a hundred.
     """
     from threadpoolctl import ThreadpoolController
 
@@ -186,10 +186,10 @@ def _one_thread() -> Callable[[], AbstractContextManager[Any]]:
 
 
 def _points_of_a_leaf(requests: IntArray) -> int:
-    """Return how many points a leaf has at least: those of `LEAF_REQUESTS` requests on average.
+    """Return the least number of points of a leaf: those of `LEAF_REQUESTS` requests on average.
 
-    All points of a request have the same prompt and statistics of others, by which trees could
-    tell it from all others: a leaf that holds few requests learns their lengths by heart.
+    All points of a request share its prompt and the statistics of recent requests, so trees could
+    identify the request. A leaf of few requests would memorise their lengths.
     """
     return LEAF_REQUESTS * len(requests) // len(np.unique(requests))
 
@@ -197,7 +197,7 @@ def _points_of_a_leaf(requests: IntArray) -> int:
 def _training_points(
     prompts: IntArray, outputs: IntArray
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return features and remaining steps of requests walked at ages 0, K, ..., and which."""
+    """Return features, remaining steps and request of each point at ages 0, K, ...."""
     points = walk(outputs, EVERY)
     chosen: IntArray | BoolArray = np.arange(len(points.ages))
     if len(chosen) > MOST_POINTS:
@@ -209,30 +209,30 @@ def _training_points(
 
 
 def inputs_of(prompts: IntArray, ages: IntArray, recent: FloatArray) -> FloatArray:
-    """Return what the trees take, shape (m, 2 + NUM_RECENT): prompts, ages, recent lengths.
+    """Return the inputs of the trees, shape (m, 2 + NUM_RECENT): prompts, ages, recent lengths.
 
-    These are of shape (m, NUM_RECENT), or (NUM_RECENT,) where all points have the same.
+    ``recent`` has shape (m, NUM_RECENT), or (NUM_RECENT,) if equal for all points.
     """
     inputs = np.empty((len(prompts), 2 + recent.shape[-1]))
     inputs[:, 0], inputs[:, 1], inputs[:, 2:] = prompts, ages, recent
     return inputs
 
 
-#: Requests of the past that are trained on at most, the latest.
+#: Largest number of past requests for training; the most recent ones are used.
 _MOST_REQUESTS = 10_000
 
 
 class LearnedPredictor:
     """A classifier and a regressor on prompt, age and statistics of finished requests.
 
-    They are trained when first asked, on the history; with ``refit=N``, anew after each N requests
-    that finish, on the latest of all, and for the first time then if there is no history. Requests
-    that are due together are one pass through the trees.
+    They are trained on the history at the first call. With ``refit=N`` they are trained again on
+    the most recent requests whenever N more have finished; without a history this is the first
+    training. Requests that are due together are predicted in one pass through the trees.
 
     Raises
     ------
     InputError
-        If scikit-learn is not installed, or there is nothing to learn from.
+        If scikit-learn is not installed, or there are no requests to learn from.
     """
 
     def __init__(self, task: PredictionTask) -> None:
@@ -249,7 +249,7 @@ class LearnedPredictor:
         self._can_train = len(self._outputs) > 0
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
-        """Return both stages; without a history, that nothing ends before ``refit`` have."""
+        """Return both stages; before the first training, no request ends within the window."""
         if not self._can_train:
             return Estimates(np.zeros(len(requests)), np.ones(len(requests)))
         if look_ahead not in self._models:
@@ -260,7 +260,7 @@ class LearnedPredictor:
         return self._models[look_ahead].estimate(inputs)
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Follow recent lengths, and forget what was trained when enough have finished."""
+        """Update the recent statistics, and drop the models when enough requests have finished."""
         prompts = self._prompt_tokens[requests]
         self._recent.add(prompts, outputs)
         if not self._options.refit:
@@ -275,7 +275,7 @@ class LearnedPredictor:
 
 
 def _past(task: PredictionTask) -> tuple[IntArray, IntArray]:
-    """Return prompts and outputs of the latest requests of the past."""
+    """Return prompts and outputs of the most recent past requests."""
     if task.history is not None and len(task.history):
         latest = slice(-_MOST_REQUESTS, None)
         return task.history.prompt_tokens[latest], task.history.output_tokens[latest]

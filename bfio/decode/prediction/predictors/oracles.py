@@ -1,4 +1,4 @@
-"""No information about lengths, the true ones, and the true ones with an error."""
+"""Predictors without information, with true lengths, and with true lengths plus an error."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class OraclePredictor:
         self._outputs = task.output_tokens
 
     def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
-        """Return ``o_i - a_i``, or ``H+1`` where that is more; shape (n,)."""
+        """Return ``o_i - a_i``, at most ``H+1``; shape (n,)."""
         left: IntArray = np.minimum(self._outputs[requests] - ages, look_ahead + 1)
         return left
 
@@ -50,45 +50,45 @@ ORACLE = PredictorSpec(
 
 
 class _Factors(NamedTuple):
-    """What draws factors of lengths, from their number and the error, and the largest error."""
+    """A function of number, error and rng that draws length factors, and the largest error."""
 
     drawn: Callable[[int, float, np.random.Generator], FloatArray]
     most: int
 
 
-#: The models with factors.
+#: The error models with factors.
 _FACTORS = {
     "uniform": _Factors(lambda n, e, rng: 1.0 - e + 2.0 * e * rng.random(n), 1),
     "lognormal": _Factors(lambda n, e, rng: np.exp(e * rng.standard_normal(n) - e**2 / 2), 3),
     "bias": _Factors(lambda n, e, rng: np.full(n, e), 10),
 }
 _MODELS = (*_FACTORS, "quantile", "shuffled")
-#: Sets this stream apart from those that draw the requests and the policy's choices.
+#: Separates this random stream from those of the workload and the policy.
 _STREAM = 0x6E6F697365
 DEFAULT_ERROR = Fraction(1, 2)
 _BUCKETS = 4
-#: Lengths are predicted up to this many tokens.
+#: Largest predicted length [tokens].
 _LONGEST = 2**52
 
 
 @dataclass(frozen=True)
 class NoisyOracleOptions(CheckedOptions):
-    """What a noisy oracle is wrong about, and by how much.
+    """The error model of a noisy oracle, and its size.
 
     Parameters
     ----------
     model : str
-        ``uniform``: factors uniform on ``[1 - e, 1 + e)``; ``lognormal``: factors of mean 1 whose
-        logarithm has standard deviation e; ``bias``: the factor e for all (1 is the oracle);
-        ``quantile``: the mean of the k-th part of all lengths, sorted, that a length belongs to;
-        ``shuffled``: the length of another request, drawn without repetition.
+        ``uniform``: factors uniform on ``[1 - e, 1 + e)``; ``lognormal``: factors of mean 1 with
+        standard deviation e of the logarithm; ``bias``: the factor e for all (1 is the oracle);
+        ``quantile``: the lengths are sorted and cut into k parts, and the prediction is the mean
+        of the part; ``shuffled``: the length of another request, drawn without repetition.
     error : Fraction
-        ``e``; not read by the last two models.
+        ``e``; not used by the last two models.
     of : str
-        Whether factors are of the ``total`` length, or of the ``remaining`` one, so that the error
-        shrinks as a request ages.
+        Whether factors apply to the ``total`` length or to the ``remaining`` one, so that the
+        error shrinks with the age of a request.
     buckets : int
-        ``k``.
+        ``k``, number of parts of ``quantile``.
     """
 
     model: str = option(
@@ -104,7 +104,7 @@ class NoisyOracleOptions(CheckedOptions):
     buckets: int = option(_BUCKETS, whole(1, 10**6), "K", "quantile: parts of the lengths (4)")
 
     def __post_init__(self) -> None:
-        """Check each option, and what does not go together."""
+        """Check each option, and their combination."""
         super().__post_init__()
         where, model = "predictor noisy-oracle", f"model {self.model}"
         most = _FACTORS[self.model].most if self.model in _FACTORS else 10
@@ -122,13 +122,13 @@ class NoisyOracleOptions(CheckedOptions):
 
 
 class NoisyOraclePredictor:
-    """Knows output lengths up to an error drawn once per request.
+    """Knows output lengths up to an error that is drawn once per request.
 
-    A request is predicted its wrong length, rounded up and at least 1, less its age; one that
-    outlives that is predicted to end with the coming step, again and again until it does. Equal
-    seeds give equal errors, whatever the policy.
+    The prediction is the erroneous length, rounded up and at least 1, minus the age. A request
+    that outlives it is predicted to end with the next step at each further step. Equal seeds give
+    equal errors, for every policy.
 
-    The error may follow the name alone: ``noisy-oracle:0.25``; 0 is the oracle.
+    The error alone may follow the name: ``noisy-oracle:0.25``; 0 is the oracle.
     """
 
     def __init__(self, task: PredictionTask) -> None:
@@ -138,14 +138,14 @@ class NoisyOraclePredictor:
         outputs = task.output_tokens
         rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(_STREAM,)))
         self._outputs = outputs
-        #: Shape (n,): factors of the remaining length, if they are of that.
+        #: Shape (n,): factors of the remaining length, if the error applies to it.
         self._factors: FloatArray | None = None
         if options.of == "remaining":
             self._factors = _FACTORS[options.model].drawn(len(outputs), float(options.error), rng)
         self._predicted = _predicted(options, outputs, rng)
 
     def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
-        """Return the predicted length less the age, in ``1..H+1``; shape (n,)."""
+        """Return the predicted length minus the age, in ``1..H+1``; shape (n,)."""
         left = self._predicted[requests] - ages
         if self._factors is not None:
             true = self._outputs[requests] - ages
@@ -154,7 +154,7 @@ class NoisyOraclePredictor:
         return limited
 
     def compiled(self, look_ahead: int) -> Prediction | None:
-        """Return the lengths for compiled runs, unless errors are of the remaining ones."""
+        """Return the lengths for compiled runs, unless errors apply to remaining lengths."""
         return (
             None if self._factors is not None else predicted_by_draw(self._predicted, look_ahead)
         )
@@ -176,7 +176,7 @@ def _rounded_up(lengths: FloatArray) -> IntArray:
 
 
 def _means_of_parts(outputs: IntArray, parts: int) -> IntArray:
-    """Return the mean length of the part that each belongs to; equal lengths are in one part."""
+    """Return the mean length of each one's part; equal lengths are in the same part."""
     predicted = np.empty_like(outputs)
     in_order = np.sort(outputs)
     edges = in_order[np.arange(1, parts) * len(outputs) // parts] if len(outputs) else in_order
@@ -188,7 +188,7 @@ def _means_of_parts(outputs: IntArray, parts: int) -> IntArray:
 
 
 def _name(options: NoisyOracleOptions) -> str:
-    """Return the name with all that matters."""
+    """Return the name with all options that matter for its model."""
     error = f"{float(options.error):g}"
     if replace(options, error=DEFAULT_ERROR) == NoisyOracleOptions():
         return f"noisy-oracle:{error}"
@@ -211,7 +211,7 @@ NOISY_ORACLE = PredictorSpec(
 
 @dataclass(frozen=True)
 class NoisyClassifierOptions(CheckedOptions):
-    """Options of `noisy-classifier`; the error is a fresh one each time that it is asked."""
+    """Options of `noisy-classifier`; its error is drawn anew at each prediction."""
 
     auc: Fraction = option(
         Fraction(9, 10),
@@ -223,16 +223,17 @@ class NoisyClassifierOptions(CheckedOptions):
 
 
 class NoisyClassifier:
-    """Sees whether a request ends within the window through noise.
+    """Observes with noise whether a request ends within the window.
 
-    What it sees is ``z = d·[ends] + ε`` with ε standard normal, drawn anew for each request and
-    age, and ``d = √2·Φ⁻¹(AUC)``: a binormal classifier. Its ``p̂`` is the posterior probability
-    under the share of all tokens of the workload that are within H of their end, so that it is
-    calibrated; its ``μ̂`` is the mean of those, the same for every request.
+    It observes ``z = d·[ends] + ε``, with ε standard normal, drawn for each request and age, and
+    ``d = √2·Φ⁻¹(AUC)``: a binormal classifier. Its ``p̂`` is the posterior probability; the prior
+    is the share of all tokens of the workload that are within H of their end, so that it is
+    calibrated. Its ``μ̂`` is the mean remaining length of these tokens, the same for every
+    request.
     """
 
     def __init__(self, task: PredictionTask) -> None:
-        # Slow to load, and every command that reads a predictor's name loads this module.
+        # Imported here, because it is slow and all commands with a predictor load this module.
         from scipy.special import ndtri
 
         assert task.output_tokens is not None
@@ -243,7 +244,7 @@ class NoisyClassifier:
         self._separation = float(np.sqrt(2.0) * ndtri(float(options.auc)))
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
-        """Return both stages, see the class."""
+        """Return both stages, see the docstring of the class."""
         from scipy.special import expit, logit
 
         ends = self._outputs[requests] - ages <= look_ahead
@@ -251,13 +252,13 @@ class NoisyClassifier:
         late = np.minimum(self._outputs, look_ahead)
         share = late.sum() / self._outputs.sum()
         evidence = self._separation * seen - self._separation**2 / 2
-        # Of a request with m late tokens these have 1, ..., m steps left.
+        # The m tokens of a request within H of its end have 1, ..., m steps left.
         mean = (late * (late + 1) // 2).sum() / late.sum()
         return Estimates(expit(logit(share) + evidence), np.full(len(requests), mean))
 
 
 def _normal(seed: int, requests: IntArray, ages: IntArray) -> FloatArray:
-    """Return standard normal numbers that depend on seed, request and age alone."""
+    """Return standard normal numbers that depend on seed, request and age only."""
     from scipy.special import ndtri
 
     state = mixed_bits(np.uint64(seed) + np.zeros(len(requests), dtype=np.uint64))

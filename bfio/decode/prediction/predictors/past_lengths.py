@@ -1,4 +1,4 @@
-"""What past outputs tell, of all requests or of like ones (BalanceRoute, appendix C.2.1)."""
+"""Predictors from past outputs, of all requests or by class (BalanceRoute, appendix C.2.1)."""
 
 from bisect import bisect_right, insort
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ from formulations.arrays import BoolArray, IntArray
 class SurvivalOptions(CheckedOptions):
     """Options of predictors that learn from the lengths of finished requests.
 
-    An estimate is taken where the probability of ending within the window is at least ``gate``.
-    ``anchor`` says what holds between two predictions of a request of which none is taken:
-    ``hold``, that it outlives the window, or ``decrement``, that it ends H tokens after the
-    earlier one, as BalanceRoute has it (appendix C.2.3).
+    An estimate is accepted if the probability of ending within the window is at least ``gate``.
+    ``anchor`` defines the prediction if the estimate is not accepted: with ``hold``, the request
+    outlives the window until the next prediction; with ``decrement``, it ends after H more tokens,
+    as in BalanceRoute (appendix C.2.3).
     """
 
     refresh: int = option(10, REFRESH, "Q", "tokens between two predictions of a request (10)")
@@ -47,21 +47,21 @@ class SurvivalOptions(CheckedOptions):
 
 
 class SurvivalPredictor:
-    """Predicts from the outputs of requests that have finished, whatever the request.
+    """Predicts from the outputs of finished requests, independent of the request.
 
-    Those of the history come first, those of the run follow as requests finish. Without any a
-    request is predicted to outlive the window. A prediction depends on the age alone; a request
-    older than the longest output seen outlives the window, too.
+    The outputs of the history come first, those of the run follow as requests finish. Without past
+    outputs, a request is predicted to outlive the window. A prediction depends on the age only. A
+    request older than the longest past output is also predicted to outlive the window.
 
     Parameters
     ----------
     task : PredictionTask
-        What is known; with ``options``.
+        Data for the predictor, including ``options``.
     classes : tuple of IntArray, optional
-        Classes of the requests of the run, shape (n,), and of the history: each is predicted from
-        its own past, if there is enough of it.
+        Classes of the requests of the run, shape (n,), and of the history. Each class is predicted
+        from its own past outputs, if it has at least ``least`` of them.
     least : int
-        How much is enough.
+        Number of past outputs that a class needs.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class SurvivalPredictor:
         gate = options.gate.numerator, options.gate.denominator
         self.history = new_history(count, options.window, options.refit, least, gate)
         self._tables: dict[int, IntArray] = {}
-        #: Lengths and classes that have come since tables were last made.
+        #: Lengths and classes of requests finished since the last fit.
         self._fresh: list[tuple[int, int]] = []
         for length, kind in zip(past, past_kinds, strict=True):
             keep(self.history, length, kind)
@@ -92,7 +92,7 @@ class SurvivalPredictor:
     def table(self, look_ahead: int) -> IntArray:
         """Return predicted remaining steps, shape (classes, ages).
 
-        It is fitted to the outputs kept, whenever it is first asked for, and again with them.
+        The table is fitted to the kept outputs at the first call, and updated with later fits.
         """
         if look_ahead not in self._tables:
             self._tables[look_ahead] = new_table(self.history, look_ahead)
@@ -105,7 +105,7 @@ class SurvivalPredictor:
         return left
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
-        """Return both stages, from all outputs so far; beyond the longest one ``p̂`` is 0."""
+        """Return both stages, from all outputs so far; ``p̂`` is 0 beyond the longest output."""
         self._keep_fresh()
         probability, mean = np.zeros(len(requests)), np.zeros(len(requests))
         kinds = self.kinds[requests]
@@ -120,14 +120,14 @@ class SurvivalPredictor:
         return Estimates(probability, mean)
 
     def compiled(self, look_ahead: int) -> Prediction:
-        """Return what compiled runs predict from; it learns as they go."""
+        """Return the predictions for compiled runs, which continue to learn during the run."""
         table = self.table(look_ahead)
         return predicted_by_tables(
             self.history, table, self.kinds, self.refresh, self.counts_down, look_ahead
         )
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Keep the outputs, in the order of the requests, and fit again, when enough have come."""
+        """Record the outputs, in the order of the requests, and fit again if enough are new."""
         for length, kind in zip(outputs.tolist(), self.kinds[requests].tolist(), strict=True):
             self._fresh.append((length, kind))
             if len(self._fresh) >= self.history.refit:
@@ -150,7 +150,7 @@ SURVIVAL = PredictorSpec(
 )
 
 
-#: Outputs from which on a class of prompts by length counts.
+#: Number of outputs from which on a class by prompt length is used.
 _ENOUGH = 20
 
 
@@ -158,8 +158,8 @@ _ENOUGH = 20
 class ExactMatchOptions(SurvivalOptions):
     """Options of `exact-match`.
 
-    Prompts are classed by length where a trace does not tell which are equal; a class with fewer
-    than ``least`` past outputs is predicted as `survival` does.
+    If a trace has no prompt keys, prompts are classed by length. A class with fewer than ``least``
+    past outputs is predicted like by `survival`.
     """
 
     buckets: int = option(8, whole(1, 64), "N", "classes of prompts by length (8)")
@@ -169,10 +169,10 @@ class ExactMatchOptions(SurvivalOptions):
 
 
 def exact_match(task: PredictionTask) -> "SurvivalPredictor | PromptMemory":
-    """Return a predictor that looks at past requests of the same class only.
+    """Return a predictor that uses only past requests of the same class.
 
-    Equal prompts are a class where the trace tells them; elsewhere prompts between two quantiles
-    of the history's are, or between two powers of two if there is no history.
+    With prompt keys, a class has equal prompts. Without keys, classes are ranges of the prompt
+    length, between quantiles of the history, or between powers of two without a history.
     """
     options: ExactMatchOptions = task.options
     if task.prompt_keys is not None:
@@ -181,16 +181,16 @@ def exact_match(task: PredictionTask) -> "SurvivalPredictor | PromptMemory":
 
 
 class PromptMemory:
-    """Predicts from the outputs that the same prompt had, and as `survival` where there are none.
+    """Predicts from past outputs of the same prompt, or like `survival` if there are too few.
 
     Parameters
     ----------
     task : PredictionTask
-        What is known.
+        Data for the predictor.
     keys : IntArray
-        Shape (n,): keys of the prompts of the run; those of the history count alike.
+        Shape (n,): keys of the prompts of the run, comparable to those of the history.
     least : int
-        Outputs from which on those of a prompt are trusted.
+        Number of past outputs that a prompt needs.
     """
 
     def __init__(self, task: PredictionTask, keys: IntArray, least: int) -> None:
@@ -198,7 +198,7 @@ class PromptMemory:
         self.refresh = self._everyone.refresh
         self.counts_down = self._everyone.counts_down
         self._keys, self._least = keys, least
-        #: Outputs of each key, sorted.
+        #: Sorted past outputs of each key.
         self._past: dict[int, list[int]] = {}
         if task.history is not None and task.history.prompt_keys is not None:
             self._keep(task.history.prompt_keys, task.history.output_tokens)
@@ -222,10 +222,10 @@ class PromptMemory:
         )
 
     def compiled(self, look_ahead: int) -> None:
-        """Say that compiled runs have no memory of prompts."""
+        """Return None: compiled runs do not support this predictor."""
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Remember the outputs at once; what all have had is fitted as `survival` does."""
+        """Record the outputs of each prompt at once; those of all requests as `survival` does."""
         self._keep(self._keys[requests], outputs)
         self._everyone.finished(requests, outputs)
 
@@ -236,13 +236,13 @@ class PromptMemory:
     def _sums(
         self, requests: IntArray, ages: IntArray, look_ahead: int
     ) -> tuple[BoolArray, tuple[IntArray, IntArray, IntArray]]:
-        """Return which prompts are known, and their n, c and s (see `length_history`)."""
+        """Return which prompts have enough outputs, with n, c and s (see `length_history`)."""
         known = np.zeros(len(requests), dtype=np.bool_)
         sums = np.zeros((3, len(requests)), dtype=np.int64)
         for k, (request, age) in enumerate(zip(requests.tolist(), ages.tolist(), strict=True)):
             past = self._past.get(int(self._keys[request]), [])
             longer = past[bisect_right(past, age) :]
-            # A request that outlives all that its prompt has had is one of everyone's.
+            # A request older than all past outputs of its prompt is predicted from all requests.
             if len(past) >= self._least and longer:
                 within = longer[: bisect_right(longer, age + look_ahead)]
                 known[k] = True
