@@ -40,7 +40,7 @@ from formulations.stability import capacity, named_priority, theory
 
 @dataclass(frozen=True)
 class BatchingOffer(CheckedOptions):
-    """What is simulated.
+    """The scenario to simulate.
 
     Raises
     ------
@@ -99,7 +99,7 @@ class BatchingOffer(CheckedOptions):
     )
 
     def __post_init__(self) -> None:
-        """Read numbers exactly."""
+        """Validate, and convert numbers to exact fractions."""
         super().__post_init__()
         if (self.network is None) == (self.hardware is None):
             raise InputError("network", "it or hardware is needed, not both", "give one of them")
@@ -174,7 +174,7 @@ class BatchingOffer(CheckedOptions):
 
 
 ARGUMENTS = (*names_of(BatchingOffer, BatchOptions), "judge", "judge_slots", "seed")
-#: Tokens of the beginning of a run that are run again and checked.
+#: Number of tokens at the beginning of a run that are simulated again and checked.
 _CHECKED_TOKENS = 100_000
 VALUES = [
     *described_metrics(METRICS),
@@ -234,7 +234,7 @@ _JUDGED = ("judged", "drift", "drift_half_width", "judged_slots")
 
 
 def _violations(run: BatchRun) -> dict[str, int]:
-    """Run the beginning of the run again with a log, and check it."""
+    """Simulate the beginning of the run again with a log, and check the log."""
     end, loaded = int(run.course.slot[-1]), int(run.course.loaded[-1].sum())
     slots = min(end, max(1, end * _CHECKED_TOKENS // loaded) if loaded else end)
     length = Fraction(slots) * (run.scenario.network.slot or 1)

@@ -16,7 +16,7 @@ from bfio.studies.row_parts.workload_arguments import (
     workload_choice,
 )
 
-#: Arguments of a row: those of requests, but for a multiple of slots.
+#: Arguments of a row: those of requests, except multiples of slots and a training share.
 ARGUMENTS = tuple(
     name for name in WORKLOAD_ARGUMENTS if name not in ("requests_per_slot", "train_share")
 )

@@ -1,4 +1,4 @@
-"""Rows that set an online algorithm against the hindsight optimum of total latency."""
+"""Rows that compare an online algorithm with the hindsight optimum of total latency."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -90,16 +90,16 @@ def _compute(
 def ratio_values(
     problem: LatencyProblem, latency: int | None, hindsight: HindsightResult
 ) -> dict[str, Any]:
-    """Return the ratio of a total latency to the optimum, as the interval that is certified.
+    """Return the certified interval of the ratio of a total latency to the optimum.
 
     Parameters
     ----------
     problem : LatencyProblem
         Data.
     latency : int, optional
-        What an algorithm attains; None if it did not finish.
+        Total latency of the algorithm; None if it did not finish.
     hindsight : HindsightResult
-        What is known of the optimum. A better schedule of the algorithm counts as well.
+        The bounds on the optimum. A better schedule of the algorithm counts too.
     """
     upper = hindsight.objective if latency is None else min(hindsight.objective, latency)
     lower = hindsight.bound
@@ -126,9 +126,9 @@ def hindsight_violations(
     Returns
     -------
     dict
-        Broken rules of the schedule under ``optimum.``; ``optimum.bound``: by how much a schedule
-        in hand undercuts the bound; ``optimum.certificate``: by how much the certificate proves
-        more than the bound claims, which it must not.
+        Violations of the schedule under ``optimum.``; ``optimum.bound``: the amount by which a
+        known schedule is below the bound; ``optimum.certificate``: the amount by which the
+        certificate proves more than the claimed bound, which must be 0.
     """
     starts = list(hindsight.starts)
     found = {
@@ -153,7 +153,7 @@ def solve_timings(hindsight: HindsightResult) -> dict[str, float]:
 
 
 def problem_digest(problem: LatencyProblem, more: str = "") -> str:
-    """Return 16 hexadecimal digits for a problem, and for what else a row depends on."""
+    """Return 16 hexadecimal digits for a problem and any further data of a row."""
     return digest_of(f"{problem.to_mapping()}{more}")
 
 

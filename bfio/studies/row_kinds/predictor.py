@@ -24,14 +24,14 @@ from bfio.studies.row_parts.workload_arguments import (
     workload_choice,
 )
 
-#: Arguments of a row: requests, but for a multiple of slots, and what is asked about them.
+#: Arguments of a row: those of requests, except multiples of slots, and of the evaluation.
 ARGUMENTS = (
     *(name for name in WORKLOAD_ARGUMENTS if name not in ("requests_per_slot", "train_share")),
     *names_of(EvaluationOptions),
     "predictor",
     LOOK_AHEAD,
 )
-#: Values that a report has under the same name.
+#: Values that are copied from the report under the same name.
 VALUES = descriptions(
     """
     trained_on | requests | requests of the history
@@ -68,7 +68,7 @@ _TIMINGS = [
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
-    # The evaluation splits the trace itself, after it has left out what is not asked for.
+    # The evaluation splits the trace itself, after leaving out the excluded requests.
     whole = {name: value for name, value in given.given.items() if name != "train_share"}
     choice = workload_choice(replace(given, given=whole), 1, context)
     how = from_mapping(EvaluationOptions, given.given, seed=given.whole("seed", 0))

@@ -58,7 +58,7 @@ def _compute(plan: RunPlan, want_log: bool) -> RowResult:
     run = plan.run()
     measured = plan.measured_run(run)
     solves = run_solves(measured)
-    # Built-in metrics are measured anyway.
+    # Built-in metrics are always measured.
     table = chosen_metrics(plan.metrics or None, plan.options.arrivals).table
     return RowResult(
         values=run_values(run, plan.energy, plan.warm_up, table, measured),

@@ -1,4 +1,4 @@
-"""Rows that search small instances for the one on which a policy is worst."""
+"""Rows that search small instances for the worst case of a policy."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -96,10 +96,10 @@ def _barrier(given: Arguments) -> tuple[BarrierTarget, BarrierSpace]:
 
 
 def in_short(case: Case) -> str:
-    """Return an instance in a line: ``M=6 [2 2 3 3]`` (outputs) or ``[1+2 1+1]`` (prompt+output).
+    """Return an instance as a line: ``M=6 [2 2 3 3]`` (outputs) or ``[1+2 1+1]`` (prompt+output).
 
-    Requests of a cache are outputs, ``@`` their arrival if it is late, and ``x`` how many alike;
-    those of the barrier are in order.
+    For a cache, requests are outputs, with ``@`` and the arrival if it is not 0, and ``x`` and the
+    number of equal requests. For the barrier, requests are listed in order.
     """
     document = case.problem.to_mapping()
     rows = document["requests"]
