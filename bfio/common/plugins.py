@@ -48,7 +48,7 @@ def loading(
     Raises
     ------
     InputError
-        Named after ``where``, with ``what`` cannot be loaded and the reason.
+        At ``where``: ``what`` cannot be loaded, with the reason.
     """
     try:
         yield

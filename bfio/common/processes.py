@@ -74,7 +74,7 @@ def packed(thing: object, where: str) -> bytes:
     Raises
     ------
     InputError
-        Named after ``where``, if the object cannot be pickled.
+        At ``where``, if the object cannot be pickled.
     """
     import cloudpickle
 

@@ -89,7 +89,7 @@ def commit() -> str | None:
 
 
 def has_commit(name: str) -> bool | None:
-    """Return whether the checkout has a commit of this name; None in a shallow checkout."""
+    """Return whether the checkout has this commit; None if it is shallow or no checkout."""
     if _git("rev-parse", "--is-shallow-repository") != "false":
         return None
     return _git("cat-file", "-e", f"{name}^{{commit}}") is not None
