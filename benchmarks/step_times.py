@@ -346,7 +346,9 @@ def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
     moment = given.text("moment", "cold")
     word, _, number = moment.partition("-")
     if moment != "cold" and not (word == "warm" and number.isdigit() and int(number) >= 1):
-        raise InputError("argument moment", f"{moment!r} is none", "write cold, warm-1, warm-2")
+        raise InputError(
+            "argument moment", f"{moment!r} is no moment", "write cold, warm-1, warm-2"
+        )
     place = int(number or 0)
     harvest = Harvest(
         size=Size.parse(given.text("size", "16x72-r128")),

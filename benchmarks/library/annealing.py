@@ -38,7 +38,9 @@ def annealed(
         Seed.
     """
     if problem.benefit is not None:
-        raise CapabilityError("benefit", "annealing knows loads only", "use another method")
+        raise CapabilityError(
+            "benefit", "annealing does not support benefits", "use another method"
+        )
     rng = np.random.default_rng(seed)
     best = _Walk(problem, start)
     for _ in range(_ROUNDS):

@@ -172,7 +172,7 @@ def _read(
         lines = violated_lines(answer["violated"])
     else:
         scaled = "" if result.scale == 1 else f", both scaled by {result.scale}"
-        why = "a solution proves nothing, and no bound of ours is as high"
+        why = "not proven, because no known bound equals the objective"
         if result.proof:
             why = f"proven by {result.proof}"
         lines = [

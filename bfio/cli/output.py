@@ -263,7 +263,7 @@ def picture_place(file: str | None) -> Path | None:
         raise InputError("--plot", f"{file} is no picture", remedy)
     if not place.parent.is_dir():
         raise InputError("--plot", f"no folder {place.parent}", "make it, or use another")
-    # Only writing tells: permissions do not show a full or virtual file system.
+    # Open the file to test it: permissions do not show a full or virtual file system.
     try:
         is_new = not (place.exists() or place.is_symlink())
         place.open("ab").close()

@@ -96,7 +96,7 @@ def _file_of(name: str, folders: Sequence[str]) -> Path | None:
 
 @lru_cache(maxsize=4096)
 def _imported(name: str, file: Path, changed: int, size: int) -> tuple[str, ...]:
-    """Return the names that a module may import; some are not modules."""
+    """Return the names in import statements of a module; some are not modules."""
     del changed, size
     is_package = file.name == "__init__.py"
     around = name.split(".") if is_package else name.split(".")[:-1]

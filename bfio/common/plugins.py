@@ -21,8 +21,8 @@ def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str,
     package : str
         Name of the package.
     path : iterable of str
-        Its ``__path__``. The word in the caller's source tells `bfio.common.import_closure` that
-        the caller depends on all modules of the folder.
+        Its ``__path__``. From this word in the caller's source, `bfio.common.import_closure`
+        detects that the caller depends on all modules of the folder.
     name : str
         Name of the object, such as ``"SPEC"``.
     """

@@ -240,7 +240,7 @@ class Figure:
 
 _NEEDS_GROUP = {
     FigureKind.HEATMAP: "name the argument of its lines",
-    FigureKind.PERFORMANCE_PROFILE: "name what tells methods apart",
+    FigureKind.PERFORMANCE_PROFILE: "name the arguments that identify a method",
 }
 
 

@@ -121,7 +121,7 @@ class Store:
             raise InputError(
                 str(self.path),
                 "removed or replaced while a study runs",
-                "leave the store alone; what was in it is where it was moved to, if anywhere",
+                "do not move the store during a run; earlier rows are in the moved file",
             )
 
     def _environment_id(self, document: str) -> int:

@@ -588,7 +588,7 @@ def refuse_exchange(args: argparse.Namespace) -> None:
     if is_exchange(args):
         option = "--write" if args.write is not None else "--read-solution"
         remedy = "give --state FILE; bfio capacity has the program of a network"
-        raise InputError(option, "a simulation is no program", remedy)
+        raise InputError(option, "a simulation has no program to write or check", remedy)
 
 
 _SUMMARY = "token-budget engines and networks of agents, simulated: queues, latencies, stability"

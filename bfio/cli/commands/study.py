@@ -317,7 +317,7 @@ def _stored(args: argparse.Namespace) -> "Results":
 
 
 def _reported(args: argparse.Namespace) -> "Results":
-    """Return the stored results, of which some must be done. Warn about missing rows."""
+    """Return the stored results. At least one row must be done; warn about missing rows."""
     from bfio.studies.results import check_some_done
 
     results = _stored(args)

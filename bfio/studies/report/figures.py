@@ -222,7 +222,7 @@ def _fit_sentences(plan: Figure, panel: str, curve: Group[Row], fit: Fit) -> lis
         sentences.append([*told, ", factor ", scale, ", ", rows, " rows."])
     if fit.refused:
         left_out = counted(keys_of(fit.refused), plan.y, "not-positive")
-        why = f" rows left out of the fit, {plan.y} not being positive."
+        why = f" rows left out of the fit, because {plan.y} is not positive."
         sentences.append((f"{name}: ", left_out, why))
     return sentences
 
@@ -573,7 +573,7 @@ def draw_performance_profile(plan: Figure, rows: Sequence[Row]) -> Drawing:
     values = [(row, number_of(row, plan.y)) for row in done]
     if keys := keys_of(row for row, value in values if value is not None and value <= 0):
         count = counted(keys, plan.y, "not-positive")
-        why = "where the best is not, only values equal to it are within a factor"
+        why = "if the best value is not positive, only equal values are within a factor"
         notes.append(("Rows whose ", plan.y, " is not positive: ", count, f"; {why}."))
     return Drawing(figure, DataTable(columns, bodies), caption, notes)
 

@@ -102,9 +102,13 @@ class BatchingOffer(CheckedOptions):
         """Validate, and convert numbers to exact fractions."""
         super().__post_init__()
         if (self.network is None) == (self.hardware is None):
-            raise InputError("network", "it or hardware is needed, not both", "give one of them")
+            raise InputError(
+                "network", "exactly one of network and hardware is needed", "give one of them"
+            )
         if self.trace is not None and self.hardware is None:
-            raise InputError("trace", "it has no place in a network", "give hardware instead")
+            raise InputError(
+                "trace", "a network file defines its own requests", "give hardware instead"
+            )
         for name in ("prefill", "decode", "engines"):
             if self.network is not None and getattr(self, name) not in (None, 1):
                 raise InputError(name, "the network has its own", "write it there")
@@ -141,7 +145,9 @@ class BatchingOffer(CheckedOptions):
         if self.initial:
             first = next((stage.name for stage in network.stages if stage.rate), None)
             if first is None:
-                raise InputError("initial", "nobody arrives at the network", "give a stage a rate")
+                raise InputError(
+                    "initial", "no request arrives at the network", "give a stage a rate"
+                )
             initial[first] = self.initial
         return replace(offered, network=network, serving=serving, agents=agents, initial=initial)
 
@@ -169,7 +175,7 @@ class BatchingOffer(CheckedOptions):
             return network
         total = sum((stage.rate for stage in network.stages), Fraction(0)) / (network.slot or 1)
         if not total:
-            raise InputError("rate", "nobody arrives at the network", "give a stage a rate")
+            raise InputError("rate", "no request arrives at the network", "give a stage a rate")
         return network.scaled(self.rate / total)
 
 

@@ -310,7 +310,9 @@ def offer_of(given: Arguments, context: RowContext) -> Offer:
         If the arguments are contradictory, incomplete or out of range.
     """
     if given.has("synthetic"):
-        raise InputError("argument synthetic", "its times fit another machine", "give a trace")
+        raise InputError(
+            "argument synthetic", "its arrival times are for another machine", "give a trace"
+        )
     arrivals = given.choice("arrivals", ("poisson", "trace"))
     load = exact_rational(given.rational("load", "0"), "argument load")
     if given.has("load") and load == 0:

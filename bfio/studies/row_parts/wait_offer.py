@@ -88,7 +88,7 @@ class ClassOptions(CheckedOptions):
         for name in ("d0", "d1", "memory"):
             value = getattr(self, name)
             if value is None and default is None:
-                what = "a trace says nothing of the worker"
+                what = "give it, because a trace does not define the worker"
                 raise InputError(f"argument {name}", "missing", what)
             values[name] = getattr(default, name) if value is None else value
         return FluidWorker(**values)
