@@ -44,9 +44,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     for other, names in _OWN.items():
         for name in filter(given.has, names):
             if other != system:
-                raise InputError(
-                    f"argument {name}", f"it applies to system {other} only", "remove it"
-                )
+                raise InputError(f"argument {name}", f"is of {other}", "remove it")
     target, space = _cache(given) if system == "cache" else _barrier(given)
     method = Method(given.choice("method", tuple(Method)))
     steps, seed = given.whole("steps", 2000, minimum=1), given.whole("seed", 0)
