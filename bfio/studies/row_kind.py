@@ -236,6 +236,6 @@ MEASURED = descriptions(
     peak_memory_bytes | bytes | largest resident memory of the row's process
     solves | | optima asked for
     unproven | | optima asked for that stayed unproven
-    attempts | | how often the row was begun
+    attempts | | number of attempts at the row
     """
 )

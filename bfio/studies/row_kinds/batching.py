@@ -55,7 +55,10 @@ class BatchingOffer(CheckedOptions):
         "the network, a file as of `bfio capacity` in the study's `data` folder",
     )
     hardware: str | None = option(
-        None, TEXT, "NAME", "in its place: engines with published batch times, `bfio batch --help`"
+        None,
+        TEXT,
+        "NAME",
+        "in place of `network`: engines with published batch times, `bfio batch --help`",
     )
     prefill: Fraction | None = option(
         None, POSITIVE, "M", "with `hardware`: mean prompt tokens (default 129)"
@@ -70,14 +73,14 @@ class BatchingOffer(CheckedOptions):
         "with `hardware`: prompt and output tokens are drawn together from this trace",
     )
     budget: int | None = option(
-        None, WHOLE, "B", "token budget of all agents, in the place of the file's; else 512"
+        None, WHOLE, "B", "token budget of all agents, replaces that in the file; else 512"
     )
     engines: int = option(1, WHOLE, "K", "with `hardware`: engines in parallel (default 1)")
     rate: Fraction | None = option(
         None, POSITIVE, "R", "requests per second, or per slot, of all stages together"
     )
     load: Fraction | None = option(
-        None, POSITIVE, "X", "in the place of `rate`: load of the bottleneck"
+        None, POSITIVE, "X", "in place of `rate`: load of the bottleneck"
     )
     policy: str = option(
         "sarathi", TEXT, "NAME", "`sarathi` (default) and others with options, or your own"
@@ -187,14 +190,14 @@ VALUES = [
     *descriptions(
         """
         load | 1 | load of the bottleneck
-        theory | | what theory says of the network whatever the policy
-        judged | | what the drift of simulated runs says; None unless asked for
+        theory | | theoretical verdict on the network for all policies
+        judged | | stability verdict from the drift of simulated runs; None unless requested
         drift | tokens/slot | mean slope of unprocessed tokens from an empty state
         drift_half_width | tokens/slot | half the width of its 95 % interval over seeds
         judged_slots | slots | length of the runs that were judged
         time | s or slots | ends of the blocks of the course, the beginning first
-        tokens | tokens | unprocessed tokens then
-        present | requests | requests at agents then
+        tokens | tokens | unprocessed tokens at these times
+        present | requests | requests at agents at these times
         """
     ),
 ]

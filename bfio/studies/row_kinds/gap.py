@@ -36,7 +36,7 @@ VALUES = descriptions(
     proven | decisions | decisions solved with a proof
     unproven | decisions | decisions solved without a proof
     proven_share | share | share of the solved decisions whose optimum was proven
-    proven_decisions | decisions | proven decisions but the first, which the next values are over
+    proven_decisions | decisions | proven decisions except the first; the next values cover these
     share_optimal | share | share of proven decisions that were optimal
     regret_mean | tokens | mean of objective minus the optimum over as many admitted requests
     regret_median | tokens | median of objective minus optimum

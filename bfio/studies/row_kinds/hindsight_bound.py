@@ -31,15 +31,15 @@ VALUES = descriptions(
     f"""
     {OF_RATIOS.strip()}
     mc_sf_latency | rounds | total latency of MC-SF
-    incumbent | rounds | total latency of the schedule that the method found; None: none
-    own_gap | share | (schedule that the method found - bound) over the former
+    incumbent | rounds | total latency of the schedule that the method found; None if none
+    own_gap | share | (schedule that the method found - bound) over that schedule
     mc_sf_ratio | 1 | MC-SF over the schedule that the method found
     mc_sf_stands | | whether the method found no schedule better than MC-SF's
     below_mc_sf | share | (MC-SF - bound) over MC-SF
-    closed | | whether the method's bound meets its schedule, in floats perhaps
-    relaxation | rounds | value of the linear relaxation, as a float solver has it
+    closed | | whether the method's bound equals its schedule, possibly in floats only
+    relaxation | rounds | value of the linear relaxation by a float solver
     beats_relaxation | | whether the bound lies above the linear relaxation
-    build_s | s | wall-clock time of writing the program down, a timing
+    build_s | s | wall-clock time of building the program, a timing
     """
 )
 

@@ -24,20 +24,20 @@ OF_RATIOS = """
     requests | requests | requests of the instance
     memory_limit | tokens | memory M of the instance
     optimum_at_least | rounds | lower bound on the least total latency, derived in integers
-    optimum_at_most | rounds | total latency of the best schedule in hand
-    optimum_gap | share | (best schedule in hand - bound) over the former
+    optimum_at_most | rounds | total latency of the best known schedule
+    optimum_gap | share | (best known schedule - bound) over that schedule
     proven | | whether integers prove the optimum
 """
 VALUES = descriptions(
     f"""
     {OF_RATIOS.strip()}
     total_latency | rounds | total latency of the algorithm; None if it does not finish
-    ratio_at_least | 1 | total latency over that of the best schedule in hand
+    ratio_at_least | 1 | total latency over that of the best known schedule
     ratio_at_most | 1 | total latency over the lower bound
     surely_optimal | | whether the algorithm meets the lower bound
     possibly_optimal | | whether nothing better than the algorithm's schedule is known
     verdict | | how the run ended
-    excess | 1 | ratio to the best schedule in hand, minus 1, a series of one entry
+    excess | 1 | ratio to the best known schedule, minus 1, a series of one entry
     excess_over_bound | 1 | ratio to the lower bound, minus 1, a series of one entry
     """
 )

@@ -212,8 +212,8 @@ VALUES = [
     """
     verdict | | how the run ended
     is_finished | | whether every request completed
-    is_loop | | whether the state came back without a completion
-    is_stopped | | whether the run was given up at a limit
+    is_loop | | whether a state repeated without a completion
+    is_stopped | | whether the run was stopped at a limit
     rate_per_s | 1/s | arrivals per second that offer the load
     peak_memory_share | share | tokens in the fullest batch over the memory
     mean_memory_share | share | mean tokens in the cache over M, while batches ran

@@ -46,12 +46,12 @@ ARGUMENTS = (*ALGORITHM_ARGUMENTS, "instance", *_OWN, "convention", "seed")
 VALUES = descriptions(
     """
     total_latency | rounds | total latency of the algorithm
-    reference_latency | rounds | total latency of a schedule that waits where it pays
+    reference_latency | rounds | total latency of a reference schedule that may wait
     ratio_at_least | 1 | total latency over that of this schedule
     printed_ratio | 1 | ratio that the formulas of the printed proof give
-    limit_ratio | 1 | what the ratio of MC-SF tends to as M grows
+    limit_ratio | 1 | limit of the ratio of MC-SF as M grows
     requests | requests | requests of the instance
-    instances | | instances that were added up
+    instances | | number of instances in the sums
     """
 )
 

@@ -252,20 +252,20 @@ VALUES = descriptions(
     """
     requests | requests | requests of the instance
     steps | steps | steps of the run
-    attained | | what the run costs (under each criterion, as what follows)
-    best_known | | what the best schedule in hand costs, the run if need be
-    bound | | lower bound on what any schedule costs
-    optimum_gap | share | (best schedule in hand - bound) over the former
-    lists_gap | share | the same with only lists and the run in hand, where nothing is searched
+    attained | | cost of the run (under each criterion, like the values below)
+    best_known | | cost of the best known schedule, the run included
+    bound | | lower bound on the cost of any schedule
+    optimum_gap | share | (best known schedule - bound) over that schedule
+    lists_gap | share | the same with only list schedules and the run known, if nothing is searched
     is_proven | | whether the optimum was proven
-    price_at_least | 1 | cost of the run over that of the best schedule in hand; 1 if both are 0
+    price_at_least | 1 | cost of the run over that of the best known schedule; 1 if both are 0
     price_at_most | 1 | cost of the run over the lower bound; None if only the latter is 0
     has_no_limit | | whether the bound is 0 and the run costs something
     surely_optimal | | whether the run meets the lower bound
     possibly_optimal | | whether nothing better than the run is known
-    avoidable_idle_at_least | share | (run - best schedule in hand) over G times the run's peaks
+    avoidable_idle_at_least | share | (run - best known schedule) over G times the run's peaks
     avoidable_idle_at_most | share | (run - lower bound) over G times the run's peaks
-    excess | 1 | price against the best schedule in hand, minus 1, a series of one entry
+    excess | 1 | price relative to the best known schedule, minus 1, a series of one entry
     hindsight_s | s | wall-clock time of all hindsight optima of the row, a timing
     """
 )

@@ -43,8 +43,8 @@ _OF_PLANS = descriptions(
     batch_memory | tokens | full batch, the first part of (12)
     waiting_memory | tokens | waiting cohorts, the second part of (12)
     deviation_memory | tokens | deviations, the third part of (12)
-    total_memory | tokens | memory that suffices with the asked probability
-    total_memory_share | 1 | that memory over what there is
+    total_memory | tokens | memory that suffices with the given probability
+    total_memory_share | 1 | that memory over the worker's memory
     batch_share | share | full batch over that memory
     printed_batch_memory | tokens | full batch as printed in (14); None unless equally wide
     printed_total_memory | tokens | memory with the full batch as printed
@@ -54,7 +54,7 @@ _OF_PLANS = descriptions(
 )
 VALUES = descriptions(
     """
-    keeps_up | | whether thresholds exist; if not, what follows is None
+    keeps_up | | whether thresholds exist; if not, the values of the plan are None
     segment_load | 1 | load if requests are as long as their segment
     """
 )

@@ -56,7 +56,7 @@ THRESHOLD_VALUES = descriptions(
     policy_memory_share | 1 | full batch of the thresholds over the memory
     policy_batch_s | s | duration of the full batch of the thresholds
     conditions_hold | | whether (9) or (10) holds strictly at the offered rates
-    memory_bound | tokens | memory that suffices with the asked probability
+    memory_bound | tokens | memory that suffices with the given probability
     peak_over_bound | 1 | peak memory over that bound
     exceeds_bound | | whether the peak exceeds that bound
     """
@@ -84,7 +84,7 @@ class StagePolicyOptions(CheckedOptions):
         None,
         whole(1, 10**9),
         "B",
-        "prompts in a batch: the option of that name, as an axis of its own",
+        "largest number of prompts in a batch: the policy's option, as an axis",
     )
     design_load: Fraction | None = option(
         None,
@@ -227,7 +227,7 @@ RUN_VALUES = described_metrics(METRICS) + descriptions(
     open_share | share | share of the arrived requests that did not complete in time
     left_out | requests | requests that exceed the memory alone and were left out
     observed_s | s | length of the observation
-    peak_memory_share | 1 | that over the memory; above 1 could not take place
+    peak_memory_share | 1 | peak memory over the memory; above 1 the run is infeasible
     mean_memory_share | 1 | mean tokens in the cache over the memory, while batches ran
     overflow_share | share | share of the batches that needed more than the memory
     is_within_memory | | whether no batch needed more than the memory

@@ -24,14 +24,14 @@ _OWN = {
 ARGUMENTS = (*_COMMON, *_OWN["cache"], *_OWN["barrier"])
 VALUES = descriptions(
     """
-    cost | | what the policy's schedule costs
-    least | | what the optimum costs, or the better schedule in hand
-    ratio | 1 | cost over that; none where only the latter is 0
+    cost | | cost of the policy's schedule
+    least | | cost of the optimum, or of the better known schedule
+    ratio | 1 | cost over `least`; None if only `least` is 0
     exact | | the ratio as a fraction
-    instance | | the instance in short
+    instance | | the instance in short form
     tried | | instances on which the policy ran
-    optima | | instances whose optimum was asked for
-    is_maximal | | whether nothing in the space is worse, proven by a search that left nothing out
+    optima | | instances with a computed optimum
+    is_maximal | | whether the search proves that no instance in the space is worse
     """
 )
 

@@ -58,10 +58,10 @@ class ClassOptions(CheckedOptions):
     fluid: str | None = option(
         None, TEXT, "FILE", "the file, relative to the study's `data` folder"
     )
-    d0: Fraction | None = option(None, POSITIVE, "S", "in the place of the file's [s]")
-    d1: Fraction | None = option(None, _EXACT, "S", "in the place of the file's [s]")
+    d0: Fraction | None = option(None, POSITIVE, "S", "replaces the value in the file [s]")
+    d1: Fraction | None = option(None, _EXACT, "S", "replaces the value in the file [s]")
     memory: int | None = option(
-        None, whole(1, MAX_TOKENS), "C", "in the place of the file's [tokens]"
+        None, whole(1, MAX_TOKENS), "C", "replaces the value in the file [tokens]"
     )
     spread: str | None = option(
         None,
@@ -412,8 +412,8 @@ class OfferOptions(CheckedOptions):
         None,
         whole(1, 10**7),
         "N",
-        "of a trace: how many are drawn with replacement from the rest; without it all, in their "
-        "order",
+        "of a trace: number of requests drawn with replacement from those after the training "
+        "part; by default these in order",
     )
     scale: Fraction = option(
         Fraction(1), POSITIVE, "ZETA", "ζ: rates times ζ, d0 and d1 over ζ (1)"
@@ -422,7 +422,7 @@ class OfferOptions(CheckedOptions):
         0,
         whole(0, MAX_WHOLE),
         "N",
-        "of arrivals and of drawn requests; two streams that do not touch",
+        "of arrivals and of drawn requests; two independent streams",
     )
 
 

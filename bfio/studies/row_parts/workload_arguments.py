@@ -66,7 +66,7 @@ class RequestOptions(CheckedOptions):
         "ROLES",
         "columns of a trace in no known format: `arrival=ts,prompt=input,output=generated`",
     )
-    skip_bad_rows: bool = option(False, FLAG, "", "`true`: count damaged rows of the trace")
+    skip_bad_rows: bool = option(False, FLAG, "", "`true`: leave out and count damaged rows")
     output_mean: int | None = option(
         None,
         _AT_LEAST_1,
@@ -85,14 +85,14 @@ class RequestOptions(CheckedOptions):
         False,
         FLAG,
         "",
-        "`true`: permute the outputs of the whole trace, so that prompt and time tell nothing of "
-        "them",
+        "`true`: permute the outputs of the whole trace, so that they are independent of prompt "
+        "and time",
     )
     train_share: Fraction | None = option(
         None,
         checked(RATIONAL, training_share),
         "SHARE",
-        "the first share of these is not run: predictors that learn have it as their past",
+        "this first share of the requests is not run: it is training data for predictors",
     )
     resample: bool = option(
         False,
@@ -121,10 +121,10 @@ class RequestOptions(CheckedOptions):
         None,
         whole(1, 10**8),
         "N",
-        "the first so many, or as many as are drawn (all; 4,000 of laws)",
+        "number of requests taken from the start, or drawn (all; 4,000 from laws)",
     )
     requests_per_slot: int | None = option(
-        None, whole(1, 10**6), "N", "in its place: a multiple of all slots of the machine"
+        None, whole(1, 10**6), "N", "in place of `requests`: this number per slot of the machine"
     )
     arrival_law: str | None = option(
         None,
@@ -137,8 +137,8 @@ class RequestOptions(CheckedOptions):
         0,
         whole(0, MAX_WHOLE),
         "N",
-        "seed of what is drawn, of a policy that draws, and of `noisy-oracle`; three streams that "
-        "do not touch",
+        "seed of what is drawn, of a policy that draws, and of `noisy-oracle`; three independent "
+        "streams",
     )
 
     def __post_init__(self) -> None:
