@@ -4,8 +4,8 @@ Python calls a function decorated by `entry_point`. Its first call compiles it t
 `compilable` functions that it names. The machine code is stored on disk under a digest of
 everything that determines it (`bfio.common.kernel_key`), the versions of Numba and Python, and the
 processor. So stored code is always valid: an edit of a compiled function, another checkout or an
-upgrade changes the digest. The folder is ``NUMBA_CACHE_DIR`` if set, otherwise ``~/.cache`` or
-``XDG_CACHE_HOME``. If that cannot be written, a temporary folder is used, with a warning.
+upgrade changes the digest. The folder is ``NUMBA_CACHE_DIR`` or ``XDG_CACHE_HOME`` if set,
+otherwise ``~/.cache``. If that cannot be written, a temporary folder is used, with a warning.
 
 Numba is loaded by the first call of an entry point, not by this module or the decorator. Queries
 of what is compiled are therefore fast.

@@ -30,8 +30,9 @@ Predictors learn from the first half of the trace (--train-share). For each requ
 they are asked at ages 0, 10, 20, ... (--every) until it ends. Stage 1, does it end within H steps:
 area under the ROC curve (0.5 is a coin), Brier score next to that of the base rate, calibration.
 Stage 2, how soon if it does: mean error over the points that do, next to the least error of a
-constant. Composite: mean |y - min(remaining, H)| [steps], next to that of "never within H". An
-area near 1 may say little: compare with the base rate, and the stage-2 error with that of a
+constant. Composite: mean |y - min(remaining, H)| [steps], next to that of "never within H".
+
+An area near 1 may say little: compare with the base rate, and the stage-2 error with that of a
 constant (H/4 where ends spread evenly). Definitions: docs/predictors.md.
 """
 

@@ -32,10 +32,10 @@ largest load (default); steps, how many there are; imbalance, work conserved; la
 
 methods: exhaustive (default) proves that no instance in the space is worse; bilevel, integer
 programs with policy and optimum inside, proves it too (cache, shortest first, all at 0); local
-anneals from a seed and proves its ratio only; adversary builds the instance on which every policy
-blind to output lengths is bad (barrier, peaks; --longest is the length of its long requests);
-steady compares a queue of equal requests (--longest, --memory) with a start of as many in every
-round (cache).
+anneals from a seed and proves its ratio only; adversary builds an instance that is bad for every
+policy without information on output lengths (barrier, peaks; --longest is the length of its long
+requests); steady compares a queue of equal requests (--longest, --memory) with a start of as many
+in every round (cache).
 
 Ratios are exact; none means that the optimum costs nothing and the policy does
 (docs/worst-cases.md).
