@@ -148,6 +148,7 @@ def _make(cut: Cut, source: Path, target: Path) -> None:
     made = target / cut.file
     made.parent.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=target) as folder:
+        # Written to a temporary folder first, so that a wrong cut never replaces a right one.
         unchecked = Path(folder) / made.name
         _write(found[0], cut.requests, unchecked)
         digest = text_digest(unchecked)

@@ -94,6 +94,8 @@ def machine_code(function: F, without: frozenset[str] = frozenset()) -> F:
     without : frozenset of str
         Features that are left out.
     """
+    # Features that the function does not use are dropped, so that their twins share one entry of
+    # the cache.
     return cast(F, _machine_code(function, without & features_of(function)))
 
 

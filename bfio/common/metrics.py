@@ -63,6 +63,7 @@ class Average:
         """The ratio; sums of integers are exact. None without observations."""
         if len(self.numerator) == 0:
             return None
+        # Sum integers exactly; a sum of floats depends on their order only in the last digits.
         if self.numerator.dtype.kind == "i":
             total: float = exact_sum(self.numerator.astype(np.int64, copy=False))
         else:

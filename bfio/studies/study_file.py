@@ -182,6 +182,7 @@ def _section(
     try:
         return kind(**values)
     except TypeError:
+        # The dataclass has required fields without a value.
         missing = [name for name in ("title", "kind", "y", "rows", "values") if name in defaults]
         absent = ", ".join(name for name in missing if name not in given)
         raise InputError(where, f"{absent} missing", "add it") from None

@@ -266,6 +266,7 @@ class Baseline:
         InputError
             If there are several.
         """
+        # Rows of the baseline may have different argument names, e.g. in several grids.
         own = frozenset(task.arguments) - frozenset(self._arguments)
         found = [
             partner

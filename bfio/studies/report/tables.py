@@ -174,6 +174,7 @@ def _lines(plan: Table, entries: Sequence[_Entry], divided: Sequence[str]) -> It
                 for name, value in zip(plan.rows, entry.group.values, strict=True)
             )
         ]
+        # A figure that fits no line, or several, goes below the last line.
         place = about[0] if len(about) == 1 else len(entries)
         below.setdefault(place, []).append(_published_line(plan, published, divided))
     for index, entry in enumerate(entries):

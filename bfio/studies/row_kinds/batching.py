@@ -244,6 +244,7 @@ _JUDGED = ("judged", "drift", "drift_half_width", "judged_slots")
 
 def _violations(run: BatchRun) -> dict[str, int]:
     """Simulate the beginning of the run again with a log, and check the log."""
+    # As many slots as load about `_CHECKED_TOKENS` tokens, because a log grows with the tokens.
     end, loaded = int(run.course.slot[-1]), int(run.course.loaded[-1].sum())
     slots = min(end, max(1, end * _CHECKED_TOKENS // loaded) if loaded else end)
     length = Fraction(slots) * (run.scenario.network.slot or 1)

@@ -101,6 +101,7 @@ def ratio_values(
     hindsight : HindsightResult
         The bounds on the optimum. A better schedule of the algorithm counts too.
     """
+    # Dividing by an upper bound of the optimum bounds the ratio from below, and vice versa.
     upper = hindsight.objective if latency is None else min(hindsight.objective, latency)
     lower = hindsight.bound
     return {
@@ -135,6 +136,7 @@ def hindsight_violations(
         f"optimum.{name}": amount
         for name, amount in violations(problem, starts, hindsight.objective).items()
     }
+    # A valid lower bound cannot exceed the latency of any known schedule.
     attained = min(filter(None, (latency, total_latency(problem, starts))), default=0)
     if (excess := hindsight.bound - attained) > 0:
         found["optimum.bound"] = excess

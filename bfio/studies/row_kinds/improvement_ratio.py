@@ -44,6 +44,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     if policy.cluster.workers < 2:
         raise InputError("argument workers", "one worker is always balanced", "use 2 or more")
     plans = {"baseline": baseline, "policy": policy}
+    # Without draws in either run, rows that differ only in the seed are repetitions.
     draws = baseline.draws or policy.draws
     return Planned(
         runs_digest(baseline, policy),
@@ -52,6 +53,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         policy.setting(baseline),
         *policy.told(baseline),
         (baseline.meaning, policy.meaning),
+        # An argument is unread only if neither run reads it.
         {name: error for name, error in policy.unread.items() if name in baseline.unread},
     )
 
@@ -129,6 +131,7 @@ def ratio_values(
             for part, mean in zip(series, (before, after), strict=True):
                 width = None if part is None else half_width(part)
                 relative.append(quotient(width, mean))
+            # Errors of a ratio of independent means: relative half widths add in squares.
             known = [error for error in relative if error is not None]
             error = None
             if ratio is not None and len(known) == len(relative):
