@@ -112,7 +112,7 @@ def _exchange(
     from formulations.stability.solver import check_arrivals
 
     if args.between_tokens is not None:
-        what = "--write and --read-solution do not use it"
+        what = "--write and --read-solution are about the load"
         raise InputError("--between-tokens", what, "leave it out")
     check_arrivals(network)
     return exchange_linear(

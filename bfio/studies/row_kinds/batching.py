@@ -105,13 +105,9 @@ class BatchingOffer(CheckedOptions):
         """Validate, and convert numbers to exact fractions."""
         super().__post_init__()
         if (self.network is None) == (self.hardware is None):
-            raise InputError(
-                "network", "exactly one of network and hardware is needed", "give one of them"
-            )
+            raise InputError("network", "it or hardware is needed, not both", "give one of them")
         if self.trace is not None and self.hardware is None:
-            raise InputError(
-                "trace", "a network file defines its own requests", "give hardware instead"
-            )
+            raise InputError("trace", "it has no place in a network", "give hardware instead")
         for name in ("prefill", "decode", "engines"):
             if self.network is not None and getattr(self, name) not in (None, 1):
                 raise InputError(name, "the network has its own", "write it there")
