@@ -1,4 +1,4 @@
-"""Benchmarks as studies of speed, and the numbered studies; they run from a checkout.
+"""Benchmarks of speed, and the numbered studies; they run from a checkout.
 
-``python -m benchmarks list`` names the benchmarks, `benchmarks/README.md` states the protocol.
+``python -m benchmarks list`` lists the benchmarks. `benchmarks/README.md` states the protocol.
 """

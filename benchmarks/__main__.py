@@ -7,7 +7,7 @@ from bfio.common.provenance import use_one_thread
 
 def _main() -> int:
     use_one_thread()
-    # Imported late: numpy and Numba read the thread variables when they load.
+    # Imported late, because numpy and Numba read the thread variables when they load.
     from benchmarks.cli import main
 
     return main()

@@ -1,7 +1,7 @@
-"""``python -m benchmarks``: studies of speed, chosen and run alone on one core, and reported.
+"""``python -m benchmarks``: run and report studies of speed, one row at a time on one core.
 
-A benchmark is a study file beside this module; rows, keys, stores and reports are those of
-`bfio.studies`. This command chooses which of its rows to measure.
+A benchmark is a study file in this folder. Rows, keys, stores and reports are those of
+`bfio.studies`. This command selects the rows to measure.
 """
 
 import argparse
@@ -29,10 +29,10 @@ from bfio.studies.study_file import read_study
 from formulations.arrays import integer
 from formulations.errors import InputError, did_you_mean
 
-#: Exit status if rows failed, or contradict each other.
+#: Exit status if rows failed or contradict each other.
 ROWS_FAILED = 1
 FILES = Path(__file__).parent
-#: One run gives so many warm steps before the next run is needed.
+#: Largest number of runs for the warm steps. More steps come from the same runs.
 _RUNS = 10
 _DESCRIPTION = "Measure speeds as rows of studies, and report them; see benchmarks/README.md."
 
@@ -148,7 +148,7 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _counts(results: Results) -> str:
-    """Say how many rows there are, in words for those that do not count."""
+    """Return the numbers of rows by status, and of refuted claims, as text."""
     counts = [f"{number} {status}" for status, number in results.counts().items() if number]
     counts += [f"{len(refuted_claims(results.done))} claims of optimality refuted"]
     return f"{len(results.tasks)} rows: {', '.join([*counts, f'{results.missing} missing'])}"
@@ -164,12 +164,12 @@ def _names() -> list[str]:
 
 
 def _studies(args: argparse.Namespace) -> list[Study]:
-    """Return the chosen benchmarks, each with the chosen rows.
+    """Return the selected benchmarks, each with the selected rows.
 
     Raises
     ------
     InputError
-        If a pattern chooses none, or no row is left.
+        If a pattern matches no benchmark, or no row is left.
     """
     names: dict[str, None] = {}
     for pattern in args.names:
@@ -182,7 +182,7 @@ def _studies(args: argparse.Namespace) -> list[Study]:
 
 
 def chosen_rows(study: Study, args: argparse.Namespace) -> Study:
-    """Return the study with the rows that the options choose.
+    """Return the study with only the rows that the options select.
 
     Raises
     ------
@@ -203,12 +203,12 @@ def chosen_rows(study: Study, args: argparse.Namespace) -> Study:
         raise InputError("--only", f"no row of {study.name} holds these texts", "leave it out")
     singles = [Grid({name: [value] for name, value in row.items()}) for row in rows]
     folder = args.data or study.folder
-    # A part of a study may lack the baseline of a table, as its small size may.
+    # Part of a study may lack the baseline of a table, like its small size.
     return replace(sized, grids=singles, fixed={}, smoke=Smoke(), folder=folder, is_small=True)
 
 
 def _chosen_axes(args: argparse.Namespace) -> dict[str, list[Value]]:
-    """Return the axes that options replace, where a study has them."""
+    """Return the axes that options replace in studies that have them."""
     axes: dict[str, list[Value]] = {}
     if args.methods is not None:
         methods = [name for name in args.methods.split(",") if name]
@@ -226,9 +226,9 @@ def _holds(row: dict[str, Value], text: str) -> bool:
 
 
 def contradictions(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield where one method proves a bound that another one's checked answer lies below.
+    """Yield a line for each proven bound that is above another method's checked answer.
 
-    Different proven optima of one problem are a case of it.
+    This includes different proven optima of one problem.
     """
     for problem, same in _by_problem(rows):
         for prover in same:
@@ -243,7 +243,7 @@ def contradictions(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def refuted_claims(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows whose claimed optimum is beaten by the checked answer of another row."""
+    """Return the rows with a claimed optimum that the checked answer of another row beats."""
     return [
         row
         for _, same in _by_problem(rows)

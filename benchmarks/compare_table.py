@@ -1,4 +1,4 @@
-"""The table of the README: three policies on two traces, measured anew by one command."""
+"""The table of the README: three policies on two traces, measured by one command."""
 
 import csv
 from collections.abc import Iterator
@@ -12,16 +12,16 @@ from bfio.common.number_text import number, percent
 from bfio.common.provenance import commit
 from bfio.decode.metrics import METRICS
 
-#: Trace cuts, where they lie beside the checkout.
+#: Folder of trace cuts, next to the checkout.
 DATA = ROOT.parent / "shared" / "data"
 POLICIES = ("fcfs", "br-0", "bf-io")
-#: How a trace is called in the table, and its file.
+#: Names of traces in the table, with their files.
 TRACES = {
     "Azure 2023 conversation": "azure_conv_2023.csv.gz",
     "BurstGPT (4,800 requests)": "bfio_burstgpt_8000_untimed.csv.gz",
 }
 _POOL = 64
-#: Metrics of the measured part, and how the table calls them.
+#: Metrics of the measured part, with their names in the table.
 _SHOWN = {
     "avg_imbalance": "AvgImbalance [tokens]", "idle_fraction": "idle",
     "throughput_tokens_per_s": "tokens/s", "tpot_mean_s": "TPOT [ms]",
@@ -34,7 +34,7 @@ _HEADER = (
 
 
 def measure_table(folder: Path) -> Path:
-    """Measure all lines with the traces of a folder and write them beside the other results."""
+    """Measure all lines with the traces in a folder and write them to the results."""
     path = RESULTS / "compare.csv"
     lines = measured(folder)
     with path.open("w", encoding="utf-8", newline="") as stream:
@@ -43,7 +43,7 @@ def measure_table(folder: Path) -> Path:
 
 
 def measured(folder: Path) -> list[list[str]]:
-    """Measure all lines with the traces of a folder and return them below the header."""
+    """Measure all lines with the traces in a folder and return them after the header."""
     code = [(commit() or "unknown")[:7], closure_digest(__name__)]
     return [[*_HEADER], *([*line, *code] for line in _lines(folder))]
 

@@ -22,23 +22,24 @@ from formulations.errors import InputError
 ARGUMENTS = (
     "policy", "workers", "slots", "pool_at_least", "output_mean", "decisions", "predictor", "seed",
 )  # fmt: skip
-#: The pool holds at least so many requests per worker, as in the simulator that BF-IO released.
+#: Minimum number of requests in the pool per worker, as in the published BF-IO simulator.
 _POOL_PER_WORKER = 4
 
 
 class TimedPolicy:
-    """A policy that times itself; as an observer it learns when the cluster is first full.
+    """A policy that times its decisions. As an observer it detects the first full cluster.
 
-    Processor time of its own thread: decisions run on one, and a busy machine adds nothing.
+    It uses the processor time of its thread: decisions have one thread, and other load has no
+    effect.
 
     Parameters
     ----------
     policy : Policy
-        Decides.
+        The policy to time.
     total_slots : int
         ``G·B``.
     decisions : int
-        Decisions to time.
+        Number of decisions to time.
     """
 
     def __init__(self, policy: Policy, total_slots: int, decisions: int) -> None:
@@ -54,7 +55,7 @@ class TimedPolicy:
         return len(self.seconds) >= self._decisions
 
     def __call__(self, state: DecodeState) -> Sequence[int | None]:
-        """Decide, and keep the time if the cluster has been full."""
+        """Decide, and keep the time once the cluster has been full."""
         began = time.thread_time()
         answer = self._policy(state)
         seconds = time.thread_time() - began
@@ -64,7 +65,7 @@ class TimedPolicy:
         return answer
 
     def on_step(self, view: StepView) -> None:
-        """Notice the first full step."""
+        """Detect the first full step."""
         self._is_full = self._is_full or int(view.running.sum()) == self._total_slots
 
 
@@ -78,16 +79,16 @@ def time_decisions(
     predictor: str = "none",
     projection: str = "constant",
 ) -> TimedPolicy:
-    """Run a policy on synthetic requests until so many decisions are timed.
+    """Run a policy on synthetic requests until enough decisions are timed.
 
     Raises
     ------
     InputError
-        If the run ends before.
+        If the run ends earlier.
     """
     made = choose(policy).make()
     timed = TimedPolicy(made, cluster.total_slots, decisions)
-    # A slot frees once in a mean output length: requests for the fill, the decisions and the pool.
+    # A slot frees once per mean output length: requests for filling, the decisions and the pool.
     served = cluster.total_slots * (2 + 2 * decisions // output_mean)
     simulate(
         draw(SYNTHETIC, served + 4 * pool, output_mean, seed, Path()),

@@ -1,8 +1,8 @@
-"""Rows that time the stages of a decision of BR-H apart (BalanceRoute, figure 5).
+"""Rows that time the stages of a decision of BR-H separately (BalanceRoute, figure 5).
 
-The heuristic knows no clock. Each decision of a run is made again in three ways: with no slot to
-fill, which is what every call costs (arrays, order by size); with the slots that stage 1 fills,
-all of them filled by stage 1; and with all slots. Differences are the stages.
+The heuristic has no clock. Each decision of a run is repeated in three ways: with no slot to fill,
+for the cost of every call (arrays, order by size); with the slots that stage 1 fills, all filled
+by stage 1; and with all slots. The differences are the times of the stages.
 """
 
 import time
@@ -25,9 +25,9 @@ from bfio.studies.row_parts.arguments import Arguments
 ARGUMENTS = (
     "workers", "slots", "horizon", "pool_per_worker", "output_mean", "decisions", "seed",
 )  # fmt: skip
-#: What is timed, in this order.
+#: The timed parts, in order.
 PARTS = ("call", "stage_1", "stage_2")
-#: Calls of each kind; the least time of so many has few interruptions in it.
+#: Calls of each kind. The least time of several is little affected by interruptions.
 _REPEATS = 5
 
 
@@ -43,7 +43,7 @@ class StagedPolicy:
     def __init__(self, look_ahead: int) -> None:
         self._policy = BalanceRoute(BRHOptions(look_ahead=look_ahead))
         self.horizon = look_ahead
-        #: Of each decision, times as in `PARTS` [s].
+        #: For each decision, the times of `PARTS` [s].
         self.parts: list[tuple[float, float, float]] = []
 
     def __call__(self, state: DecodeState) -> list[int | None]:
@@ -51,7 +51,7 @@ class StagedPolicy:
         chosen = self._policy.parameters
         first = stage_1_slots(state, chosen.threshold)
         call = self._seconds(state, replace(chosen, threshold=0), 0)
-        # Where stage 1 has nothing to do, the same call would only measure noise.
+        # If stage 1 has no slot, another call would only measure noise.
         until_1 = self._seconds(state, replace(chosen, threshold=0), first) if first else call
         until_2 = self._seconds(state, chosen, int(state.free_slots.sum()))
         self.parts.append((call, until_1 - call, until_2 - until_1))
@@ -72,7 +72,7 @@ class StagedPolicy:
 
 
 def stage_1_slots(state: DecodeState, threshold: int) -> int:
-    """Return how many requests stage 1 admits: singles, while over ``θ`` slots are free."""
+    """Return the number of requests that stage 1 admits, while more than ``θ`` slots are free."""
     return min(state.num_waiting, max(0, int(state.free_slots.sum()) - threshold))
 
 
@@ -103,7 +103,7 @@ def measure(given: Arguments) -> RowResult:
 def _stages(
     look_ahead: int, cluster: Cluster, pool: int, *, mean: int, decisions: int, seed: int
 ) -> tuple[TimedPolicy, Any]:
-    """Return the run's policy, and times of its full steps, shape (decisions, 3) [s]."""
+    """Return the timed policy, and the times of its full steps, shape (decisions, 3) [s]."""
     staged = StagedPolicy(look_ahead)
     timed = time_decisions(
         staged, cluster, pool, mean, decisions, seed, predictor="oracle", projection="growing"

@@ -1,4 +1,4 @@
-"""Rows that time one simulation and read its memory; each wants a process of its own."""
+"""Rows that time one simulation and read its memory; each row needs its own process."""
 
 import statistics
 import time
@@ -23,7 +23,7 @@ ARGUMENTS = (
     "policy", "engine", "workers", "slots", "pool", "requests", "output_mean", "seed", "repeats",
     "steady", "keep_trajectory",
 )  # fmt: skip
-#: Requests of the run that loads kernels before anything is timed.
+#: Requests of a first run that loads the kernels.
 _WARM_UP_REQUESTS = 200
 
 
@@ -36,13 +36,13 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 
 def measure(given: Arguments) -> RowResult:
-    """Warm up, run, and return counts, times [s] and memory [bytes]; times are medians."""
+    """Warm up, run, and return counts, median times [s] and memory [bytes]."""
     requests = given.whole("requests", 8000)
     _simulate(given, _workload(given, min(requests, _WARM_UP_REQUESTS)))
     workload = _workload(given, requests)
     before = peak_memory()
     timed = [_timed(given, workload) for _ in range(given.whole("repeats", 1, minimum=1))]
-    # The system counts pages roughly, so that a later mark may read a little lower.
+    # The system counts pages approximately, so a later peak may read slightly lower.
     after = max(before, peak_memory())
     run, run_s = timed[0][1], statistics.median(seconds for seconds, _ in timed)
     values: dict[str, Value] = {
@@ -82,16 +82,16 @@ def _simulate(given: Arguments, workload: Workload, steps: int | None = None) ->
 
 
 def _timed(given: Arguments, workload: Workload, steps: int | None = None) -> tuple[float, Run]:
-    # Processor time: a run has one thread, and a busy machine adds nothing.
+    # Processor time: a run has one thread, and other load has no effect.
     began = time.process_time()
     run = _simulate(given, workload, steps)
     return time.process_time() - began, run
 
 
 def _steady(given: Arguments, workload: Workload, run: Run) -> dict[str, float]:
-    """Time the steady part as the difference of two runs, cut at its end and before its start.
+    """Time the steady part as the difference of two runs, which stop at its end and its start.
 
-    Every engine can be cut by a number of steps, while not every one calls back between steps.
+    Every engine can stop after a number of steps, but not every one calls back between steps.
     """
     mask = run.steady_mask()
     if mask is None:

@@ -1,4 +1,4 @@
-"""The simplest assignment that keeps all constraints of a step, where it does not get stuck."""
+"""The simplest assignment that meets all constraints of a step, if it finds one."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from formulations.step import StepProblem
 
 
 def oldest_first(problem: StepProblem) -> list[int | None] | None:
-    """Give required requests first, then the oldest, each to the worker that is done first.
+    """Assign required requests first, then the oldest, each to the worker that ends first.
 
     Returns
     -------
     list of (int or None), optional
-        Worker of each request; None if some request fits nowhere.
+        Worker of each request; None if a request fits nowhere.
     """
     loads, free, first = problem.base.copy(), problem.capacity.copy(), problem.required
     most = problem.token_capacity

@@ -1,8 +1,8 @@
-"""Which code made each committed result, whether that is today's, and how to make it anew.
+"""Provenance of committed results: the code of each, whether it is current, how to renew it.
 
-The table ``rows`` of a result names the commit and the digest of the code that computed it. The
-digest decides: it is that of the import closure in the keys of rows, so that it does not depend
-on the history of the checkout. The commit is where a reader finds that code.
+The table ``rows`` of a result names the commit and the digest of the computing code. The digest
+decides whether the result is current. It is that of the import closure in the keys of rows, so it
+does not depend on the history of the checkout. The commit tells readers where the code is.
 """
 
 import re
@@ -24,7 +24,7 @@ from formulations.errors import InputError, use_one_of
 from formulations.named_objects import found_from
 
 CURRENT, CHANGED, DERIVED, MISSING = "current", "the code has changed", "derived", "no rows"
-#: Plain tables that a command measures, and its module; all others a script beside them derives.
+#: Plain tables measured by a command, with its module. Scripts next to the others derive them.
 MEASURED = {"results/compare": compare_table.__name__}
 
 
@@ -35,9 +35,9 @@ class Result:
     Parameters
     ----------
     path : Path
-        The file, which a study that was never reported lacks.
+        The file. It is missing for a study that was never reported.
     study_file : Path, optional
-        The study that makes it; None for a plain table.
+        The study file; None for a plain table.
     """
 
     path: Path
@@ -45,17 +45,17 @@ class Result:
 
     @property
     def name(self) -> str:
-        """Folder and stem."""
+        """Folder and stem of the file."""
         return f"{self.path.parent.name}/{self.path.stem}"
 
     @cached_property
     def study(self) -> Study | None:
-        """The study, read."""
+        """The study; None for a plain table."""
         return None if self.study_file is None else read_study(self.study_file)
 
     @cached_property
     def origin(self) -> Mapping[str, str]:
-        """What its table of rows says: ``commit``, ``code``, ``cpu_s``, ``processor``, ..."""
+        """The entries of its table of rows: ``commit``, ``code``, ``cpu_s``, ``processor``, ..."""
         if not self.path.is_file():
             return {}
         if self.study is None:
@@ -67,17 +67,17 @@ class Result:
 
     @property
     def commits(self) -> list[str]:
-        """The commits it names."""
+        """The commits named in it."""
         return [name for name in re.split(", | and ", self.origin.get(COMMIT, "")) if name]
 
     @property
     def seconds(self) -> float:
-        """Processor time of its rows [s]; 0 if it is not known."""
+        """Processor time of its rows [s]; 0 if unknown."""
         return float(self.origin.get("cpu_s") or 0)
 
     @property
     def is_timed(self) -> bool:
-        """Whether its rows measure speed, so that they are to run alone."""
+        """Whether its rows measure speed and must run alone."""
         return self.study is not None and self.study.computes.startswith("benchmarks.")
 
     @property
@@ -88,11 +88,11 @@ class Result:
         return next(named, "")
 
     def lost_commits(self) -> list[str]:
-        """Return the commits it names that the checkout does not have."""
+        """Return the commits named in it that are missing in the checkout."""
         return [name for name in self.commits if has_commit(name) is False]
 
     def state(self) -> str:
-        """Return whether the code is today's, in words."""
+        """Return whether the result is from the present code, as text."""
         if not self.path.is_file():
             return MISSING
         if self.study is None and self.name not in MEASURED:
@@ -100,7 +100,7 @@ class Result:
         return CURRENT if self.origin.get(CODE) == self.code_today() else CHANGED
 
     def code_today(self) -> str:
-        """Return the digest of the code that would make it today."""
+        """Return the digest of the present code for this result."""
         if self.study is None:
             return closure_digest(MEASURED[self.name])
         with found_from(self.study.home):
@@ -108,7 +108,7 @@ class Result:
 
 
 def results() -> list[Result]:
-    """Return all committed results, and the numbered studies that have none."""
+    """Return all committed results, and numbered studies without results."""
     found = {path: Result(path, study_of(path)) for path in RESULTS.glob("*.csv")}
     for folder in (ROOT / "benchmarks" / "studies").iterdir():
         for path in folder.glob("*.csv"):
@@ -119,12 +119,12 @@ def results() -> list[Result]:
 
 
 def chosen(patterns: Sequence[str]) -> list[Result]:
-    """Return the results that patterns choose by name or its beginning; without any, all.
+    """Return the results with names that start with a pattern; without patterns, all.
 
     Raises
     ------
     InputError
-        If a pattern chooses none.
+        If a pattern matches no result.
     """
     known = results()
     names = {pattern: _matching(known, pattern) for pattern in patterns}
@@ -141,7 +141,7 @@ def _matching(known: Sequence[Result], pattern: str) -> list[str]:
 
 
 def headlines() -> list[Result]:
-    """Return the results of README.md and pages in ``docs/``: those of their tables and claims."""
+    """Return the results used in README.md and the pages in ``docs/``."""
     claims = (RESULTS / "claims.txt").read_text(encoding="utf-8")
     return [
         result

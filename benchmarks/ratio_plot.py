@@ -1,6 +1,6 @@
-"""``python -m benchmarks.ratio_plot``: `adaptive` over the best fixed setting of each trace.
+"""``python -m benchmarks.ratio_plot``: `adaptive` relative to the best fixed setting per trace.
 
-Drawn from the committed results of study 22: no row is computed again.
+The figure is drawn from the committed results of study 22. No row is recomputed.
 """
 
 from pathlib import Path
@@ -13,23 +13,23 @@ from bfio.studies.report.markdown import Record, read_records
 from bfio.studies.study_file import read_study
 
 STUDY = Path(__file__).parent / "studies" / "22-adaptive" / "study"
-#: What is within 3 %: imbalance and time per token up to here, throughput down to its inverse.
+#: Tolerance of 3 %: an upper limit for imbalance and time per token; its inverse for throughput.
 WITHIN = 1.03
-#: Traces that the policy was designed on.
+#: Traces used in the design of the policy.
 DESIGN = ("azure_conv_2023.csv.gz", "sharegpt_8k_untimed.csv.gz", "mooncake_conversation.csv.gz")
-#: Metrics, their titles, and how far is within 3 %.
+#: Metrics with titles and the limit of the tolerance.
 PANELS = {
     "measured.avg_imbalance": ("AvgImbalance", WITHIN),
     "measured.throughput_tokens_per_s": ("throughput", 1 / WITHIN),
     "measured.tpot_p95_s": ("P95 TPOT", WITHIN),
 }
 
-#: Workers, and how they are drawn: colour, marker, and how far from the line of the trace.
+#: Workers with colour, marker and vertical offset from the line of the trace.
 LOOKS = ((16, "#0072B2", "o", -0.15), (32, "#D55E00", "s", 0.15))
 
 
 class Ratio(NamedTuple):
-    """A metric of `adaptive` over that of the best fixed setting, with a 95 % interval."""
+    """Ratio of a metric of `adaptive` to that of the best fixed setting, with a 95 % interval."""
 
     trace: str
     workers: int
@@ -39,7 +39,7 @@ class Ratio(NamedTuple):
 
 
 def ratios(records: list[Record], metric: str) -> list[Ratio]:
-    """Return the ratios by trace and machine, from a table of ratios to `adaptive`."""
+    """Return the ratios by trace and machine, inverted from a table of ratios to `adaptive`."""
     return [
         Ratio(
             record["argument.trace"],
@@ -54,7 +54,7 @@ def ratios(records: list[Record], metric: str) -> list[Ratio]:
 
 
 def draw(records: list[Record], labels: dict[str, str]) -> Figure:
-    """Return the figure: a panel for each metric, a line for each trace."""
+    """Return the figure, with a panel per metric and a line per trace."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)
     for axes, (metric, (title, within)) in zip(panels, PANELS.items(), strict=True):

@@ -1,9 +1,8 @@
-"""Tables of READMEs, made of the results that are committed beside them.
+"""Generate the tables of READMEs and pages from committed results.
 
-A result file is either what ``bfio study report FILE.toml --format csv`` writes, beside its study
-file or in the folder below it, or a plain table: one line per line, shown as it is but for its
-column ``commit``, which says by which code it was measured. ``python -m benchmarks readme`` writes
-all tables anew.
+A result file is either the output of ``bfio study report FILE.toml --format csv``, next to its
+study file or in the folder below it, or a plain table. A plain table is shown unchanged except for
+the columns on the code that measured it. ``python -m benchmarks readme`` regenerates all tables.
 """
 
 import csv
@@ -16,11 +15,11 @@ from bfio.studies.report.files import write_text
 from bfio.studies.report.markdown import filled, markdown_tables, read_records
 from bfio.studies.study_file import read_study
 
-#: Say by which code a line of a plain table was measured; not shown.
+#: Columns of a plain table on the code that measured a line; not shown.
 COMMIT, CODE = "commit", "code"
 
 
-#: What the README and pages of the project are made of.
+#: Folder of the results for the README and pages of the project.
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (
     "README.md",
@@ -31,7 +30,7 @@ PAGES = (
     "docs/paper-tables.md",
     "docs/performance.md",
 )
-#: Pages with results of one numbered study.
+#: Pages with the results of one numbered study.
 PAGES_OF_STUDIES = {
     "docs/predictors.md": "21-predictors",
     "docs/worst-cases.md": "41-worst-cases",
@@ -39,7 +38,7 @@ PAGES_OF_STUDIES = {
 
 
 def documents() -> Iterator[tuple[Path, Path]]:
-    """Yield every document with numbers, and the folder of its results."""
+    """Yield every document with generated tables, and the folder of its results."""
     for page in PAGES:
         yield ROOT / page, RESULTS
     for page, study in PAGES_OF_STUDIES.items():
@@ -49,14 +48,14 @@ def documents() -> Iterator[tuple[Path, Path]]:
 
 
 def study_of(results: Path) -> Path | None:
-    """Return the study file of a result file; None if it is a plain table."""
+    """Return the study file of a result file; None for a plain table."""
     name = results.with_suffix(".toml").name
     places = (results.parent / name, results.parents[1] / name)
     return next((place for place in places if place.is_file()), None)
 
 
 def tables_of(folder: Path) -> dict[str, str]:
-    """Return the Markdown tables that the results of a folder make, by name.
+    """Return the Markdown tables from the results of a folder, by name.
 
     Raises
     ------
@@ -74,30 +73,30 @@ def tables_of(folder: Path) -> dict[str, str]:
 
 
 def plain_table(path: Path) -> str:
-    """Return a plain table as Markdown, its first column left, all others right."""
+    """Return a plain table as Markdown, with the first column aligned left and others right."""
     header, *lines = shown(plain_lines(path))
     rule = ["---", *["---:"] * (len(header) - 1)]
     return "".join(f"| {' | '.join(line)} |\n" for line in (header, rule, *lines))
 
 
 def shown(lines: Sequence[list[str]]) -> list[list[str]]:
-    """Return the lines of a plain table without what says by which code they were measured."""
+    """Return the lines of a plain table without the columns on the code."""
     places = [place for place, name in enumerate(lines[0]) if name not in (COMMIT, CODE)]
     return [[line[place] for place in places] for line in lines]
 
 
 def plain_lines(path: Path) -> list[list[str]]:
-    """Return the lines of a plain table, its header first."""
+    """Return the lines of a plain table, header first."""
     with path.open(encoding="utf-8", newline="") as stream:
         return list(csv.reader(stream))
 
 
 def made_anew(document: Path, folder: Path) -> str:
-    """Return a document with its tables made of the results in a folder."""
+    """Return a document with its tables regenerated from the results in a folder."""
     return filled(document.read_text(encoding="utf-8"), tables_of(folder), str(document))
 
 
 def write_all() -> None:
-    """Write the tables of all documents anew."""
+    """Regenerate the tables of all documents."""
     for document, folder in documents():
         write_text(document, made_anew(document, folder))

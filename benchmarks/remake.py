@@ -1,4 +1,4 @@
-"""Results made anew: whole, or one line of them as a sample, and compared with what was there."""
+"""Recompute committed results, whole or as a sample, and compare them with the old numbers."""
 
 import math
 import re
@@ -33,37 +33,37 @@ from bfio.studies.study import Grid, Smoke, Study
 from formulations.errors import InputError
 from formulations.named_objects import found_from
 
-#: Parts of a record that are compared; counts of rows follow from them.
+#: Columns of a record that are compared. Counts of rows follow from them.
 _PARTS = ("estimate", "lower", "upper", "words", "ratio", "ratio_lower", "ratio_upper")
-#: A sample takes about so many seconds if some line of the result does, and this at most.
+#: Preferred and largest time of a sample [s].
 _SAMPLE_SECONDS, _LONGEST_SAMPLE = 5.0, 60.0
-#: Numbers are equal up to this share: results hold eight digits, and machines sum in other orders.
+#: Relative tolerance. Results have eight digits, and machines sum in different orders.
 _ROUNDING = 1e-6
 
-#: Differences of one result that are told.
+#: Largest number of differences shown per result.
 MAX_SHOWN = 5
 
 _Arguments: TypeAlias = Mapping[str, Value]
 
 
 def remake(result: Result, folder: Path, jobs: int) -> list[str]:
-    """Compute a result anew and write it; return which numbers are others, times left out.
+    """Recompute a result and write it; return the numbers that changed, except times.
 
-    Rows in the store of the folder are kept, so that a run that was killed goes on.
+    Rows in the store of the folder are kept, so that a killed run can continue.
 
     Parameters
     ----------
     result : Result
-        Of a study.
+        Result of a study.
     folder : Path
-        Where the stores of rows lie.
+        Folder of the stores of rows.
     jobs : int
-        Processes; studies of speed take one.
+        Number of processes; studies of speed use one.
 
     Raises
     ------
     InputError
-        If it is a plain table, or fewer rows are done than before: nothing is written then.
+        If it is a plain table, or fewer rows are done than before. Then nothing is written.
     """
     if result.state() == CURRENT and result.lost_commits():
         _name_todays_commit(result)
@@ -87,12 +87,12 @@ def remake(result: Result, folder: Path, jobs: int) -> list[str]:
 
 
 def _name_todays_commit(result: Result) -> None:
-    """Name today's commit in the place of lost ones: by the digest it holds the same sources.
+    """Replace lost commits by today's; its sources have the same digest.
 
     Raises
     ------
     InputError
-        If the sources differ from it.
+        If the sources differ from the commit.
     """
     today = commit()
     if today is None or is_dirty("bfio", "formulations", ":(glob)benchmarks/**/*.py"):
@@ -105,15 +105,15 @@ def _name_todays_commit(result: Result) -> None:
 
 
 def sample(result: Result) -> list[str]:
-    """Compute the rows of one line of a result anew; return which numbers are others.
+    """Recompute the rows of one line of a result; return the numbers that changed.
 
-    The digest of the code decides which line, so that other code is tried on another one. Where
-    a time limit decided, and for what a clock measured, nothing is compared.
+    The digest of the code determines the line, so that different code is tested on different
+    lines. Measured times, and numbers affected by a time limit, are not compared.
 
     Raises
     ------
     InputError
-        If a trace is missing, a row is refused, or every line takes too long.
+        If a trace is missing, a row is invalid, or every line takes too long.
     """
     if result.name in MEASURED:
         return _other_cells(plain_lines(result.path), measured(DATA))
@@ -136,7 +136,7 @@ def sample(result: Result) -> list[str]:
 
 
 def _line(result: Result, study: Study) -> tuple[Table, list[_Arguments]]:
-    """Return the table and the rows of a line that takes few seconds.
+    """Return the table and rows of a line that takes a few seconds.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def _computed(study: Study, store: Path, jobs: int) -> Results:
 
 
 def timings(found: Results) -> set[str]:
-    """Return the values of rows that a clock measured."""
+    """Return the names of measured times in rows."""
     measured = {entry.name for entry in row_kind.MEASURED} - {"solves", "unproven"}
     return measured | {name for row in found.done for name in row.timings}
 
@@ -177,15 +177,15 @@ def differences(
     leave_out: Collection[str],
     parts: Sequence[str] = _PARTS,
 ) -> list[str]:
-    """Return a line for each number of two results that is in one of them only.
+    """Return a line for each number that differs between two results.
 
     Parameters
     ----------
     old, new : sequence of mapping
         Records of the results.
     leave_out : collection of str
-        Values that are not compared: those that a clock measured. Nor are those of lines in
-        which a time limit had a say, nor where and when the rows were computed.
+        Values that are not compared, such as measured times. Lines affected by a time limit, and
+        place and date of the computation, are never compared.
     parts : sequence of str
         Columns that are compared.
     """
@@ -203,7 +203,7 @@ def differences(
 
 
 def _are_equal(one: str, other: str) -> bool:
-    """Return whether two texts are equal, or numbers that are but for rounding."""
+    """Return whether two texts are equal, or are numbers that are equal up to rounding."""
     try:
         return math.isclose(float(one), float(other), rel_tol=_ROUNDING)
     except ValueError:
@@ -211,9 +211,9 @@ def _are_equal(one: str, other: str) -> bool:
 
 
 def _other_cells(old: Sequence[list[str]], new: Sequence[list[str]]) -> list[str]:
-    """Return the lines of a measured plain table that differ.
+    """Return the differing lines of a measured plain table.
 
-    The last column tells how many steps are proven: where there are some, a time limit had a say.
+    A line with an entry in the last column, the share of proven steps, depends on a time limit.
     """
     return [
         f"{' | '.join(one)} before, {' | '.join(other)} now"
@@ -229,7 +229,7 @@ def _compared(records: Sequence[Record], leave_out: Collection[str]) -> Iterator
 
 
 def _key(record: Record) -> tuple[str, ...]:
-    """Return what tells a record from others: table, arguments, value, source."""
+    """Return the identity of a record: table, arguments, value, source."""
     arguments = [
         f"{name.removeprefix('argument.')}={text}"
         for name, text in sorted(record.items())
@@ -241,18 +241,18 @@ def _key(record: Record) -> tuple[str, ...]:
 def remake_all(
     wanted: Sequence[Result], folder: Path, jobs: int, say: Callable[[str], None]
 ) -> int:
-    """Make results anew, quick ones first; return how many cannot be made.
+    """Recompute results, quick ones first; return the number of failures.
 
     Parameters
     ----------
     wanted : sequence of Result
         The results.
     folder : Path
-        Where the stores of rows lie.
+        Folder of the stores of rows.
     jobs : int
-        Processes.
+        Number of processes.
     say : callable
-        Takes a line on how it goes.
+        Takes a line on the progress.
     """
     failed = 0
     ordered = sorted(wanted, key=lambda result: result.seconds)

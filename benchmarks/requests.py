@@ -1,4 +1,4 @@
-"""The requests that benchmarks run on: one synthetic law, or a trace cut drawn from again."""
+"""The requests of benchmarks: one synthetic law, or a resampled trace cut."""
 
 import hashlib
 from functools import cache
@@ -11,20 +11,20 @@ from bfio.workloads.lengths import Geometric, Lognormal
 from bfio.workloads.reader import read_trace
 from bfio.workloads.workload import Workload
 
-#: Lognormal prompts (median 800, sigma 1.1, cut off at 32,768), geometric outputs.
+#: Lognormal prompts (median 800, sigma 1.1, at most 32,768), geometric outputs.
 SYNTHETIC = "lognormal-geometric"
 
 _PROMPTS = Lognormal(median=800, sigma=1.1, maximum=32_768)
 
 
 def draw(name: str, num_requests: int, output_mean: int, seed: int, folder: Path) -> Workload:
-    """Draw a workload; equal arguments (and equal files) give equal workloads.
+    """Draw a workload. Equal arguments (and equal files) give equal workloads.
 
     Parameters
     ----------
     name : str
-        `SYNTHETIC`, or a trace file in ``folder``: its outputs are rescaled to the mean, then
-        requests are drawn with replacement, prompt with output.
+        `SYNTHETIC`, or a trace file in ``folder``. Its outputs are rescaled to the mean, then
+        requests are drawn with replacement, keeping prompt and output together.
     num_requests : int
         Number of requests.
     output_mean : int
@@ -42,12 +42,12 @@ def draw(name: str, num_requests: int, output_mean: int, seed: int, folder: Path
 
 @cache
 def requests_digest(name: str, folder: Path) -> str:
-    """Return a digest of the file behind a name; empty for the synthetic law.
+    """Return a digest of the named trace file; empty for the synthetic law.
 
     Raises
     ------
     InputError
-        If there is no such trace.
+        If the trace does not exist.
     """
     if name == SYNTHETIC:
         return ""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks stale`` and ``remake``: which results are old, and how to renew them."""
+"""``python -m benchmarks stale`` and ``remake``: list outdated results and recompute them."""
 
 import argparse
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from bfio.common.import_closure import ROOT
 from formulations.arrays import integer
 from formulations.errors import InputError
 
-#: Exit status if a result is stale, refused, or cannot be made.
+#: Exit status if a result is stale, refused, or cannot be recomputed.
 REFUSED = 1
-#: Where rows that are made anew are kept.
+#: Folder of the stores of recomputed rows.
 _ROWS = ROOT / "out" / "remade"
 
 
 def add_results(chooser: Any) -> None:
-    """Add both commands."""
+    """Add the commands ``stale``, ``headlines`` and ``remake``."""
     which = "name or its beginning, e.g. 21 or results/gap; without any"
     listed = chooser.add_parser("stale", help="name the results that today's code did not make")
     listed.set_defaults(act=_stale)
@@ -50,10 +50,10 @@ def _headlines(args: argparse.Namespace) -> int:
 
 
 def refusals(result: Result) -> list[str]:
-    """Say whether the result of a headline passes, and return what is wrong with it.
+    """Check the result of a headline, print the verdict, and return the errors.
 
-    Its commits exist; and if the code has changed since, a sample of its rows comes out the same,
-    unless they measure speed, or there is no trace to make them from.
+    Its commits must exist. If the code has changed since, a sample of its rows must come out the
+    same, unless the rows measure speed or the trace is missing.
     """
     found = [f"commit {name} does not exist" for name in result.lost_commits()]
     judged = "code of today" if result.state() == CURRENT else "by its commit only"
@@ -85,7 +85,7 @@ def _is_stale(result: Result) -> bool:
 
 
 def _tell(results: Sequence[Result]) -> None:
-    """List results."""
+    """Print a list of results with their states and times."""
     width = max((len(result.name) for result in results), default=0)
     for result in results:
         print(f"{result.name:{width}}  {'; '.join(filter(None, _facts(result)))}")
@@ -94,7 +94,7 @@ def _tell(results: Sequence[Result]) -> None:
 
 
 def _facts(result: Result) -> tuple[str, ...]:
-    """Return what is known of a result: its state, commits, day, time and machine."""
+    """Return the state, commits, date, time and machine of a result, as texts."""
     lost = result.lost_commits()
     commits = [f"{name} (does not exist)" if name in lost else name for name in result.commits]
     is_known = result.seconds > 0

@@ -1,4 +1,4 @@
-"""What is added to a harvested step problem: a discount, memory, speeds, or another demand."""
+"""Modifications of a harvested step problem: discount, memory, speeds, or other requirements."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -10,7 +10,7 @@ from formulations.arrays import IntArray
 from formulations.step import Objective, StepProblem
 from formulations.step.problem import geometric_weights
 
-#: What can be added, in words.
+#: The modifications, with descriptions.
 EXTRAS = {
     "memory": "token capacities bind on half the workers",
     "speeds": "workers of two speeds",
@@ -22,16 +22,16 @@ EXTRAS = {
 
 
 def with_extra(problem: StepProblem, extra: str, seed: int) -> StepProblem:
-    """Return the problem with one of `EXTRAS`; as it is for any other word.
+    """Return the problem with one of `EXTRAS`; unchanged for any other word.
 
     Parameters
     ----------
     problem : StepProblem
         Data.
     extra : str
-        What is added.
+        Name of the modification.
     seed : int
-        Draws the workers whose memory binds, and the speeds.
+        Seed for the choice of workers with binding memory, and for the speeds.
     """
     rng = np.random.default_rng(seed)
     admitted = problem.num_admitted
@@ -50,13 +50,13 @@ def with_extra(problem: StepProblem, extra: str, seed: int) -> StepProblem:
 
 
 def with_discount(problem: StepProblem, gamma: Fraction) -> StepProblem:
-    """Return the problem with weights that fall by a factor from step to step of the window."""
+    """Return the problem with weights that decrease by a factor per step of the window."""
     weights, scale = geometric_weights(gamma, problem.num_steps)
     return replace(problem, weights=weights, scale=scale)
 
 
 def _binding_capacities(problem: StepProblem, rng: np.random.Generator) -> IntArray:
-    """Give half of the workers no more room than a simple answer takes: that stays feasible."""
+    """Limit half of the workers to the memory of a simple assignment, which stays feasible."""
     loads = problem.loads(oldest_first(problem) or []).max(axis=1)
     bound = rng.permutation(problem.num_workers) < (problem.num_workers + 1) // 2
     capacities: IntArray = np.where(bound, loads, 2 * int(loads.max()))

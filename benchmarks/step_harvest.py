@@ -1,7 +1,7 @@
-"""Step problems as runs meet them: an observer keeps states in which there is something to choose.
+"""Step problems harvested from runs: an observer keeps states in which there is a choice.
 
-A *cold* start has every slot free: the first step of a run. A *warm* step comes after the cluster
-was full and one mean output length has passed. The steps of the fill between are neither.
+A *cold* start has every slot free: the first step of a run. A *warm* step comes one mean output
+length or more after the cluster was first full. Steps in between are not used.
 """
 
 import re
@@ -18,12 +18,12 @@ from bfio.decode.state import DecodeState
 from formulations.errors import InputError
 from formulations.step.problem import StepProblem
 
-#: Longest window of harvested problems; shorter ones are their first columns.
+#: Longest window of harvested problems. Shorter windows use its first columns.
 LONGEST = 80
-#: Warm steps of one run are a quarter of the mean output length apart.
+#: Distance of the warm steps of a run, in fractions of the mean output length.
 _STRIDES_PER_MEAN = 4
-#: Requests drawn for the fill, the wait and the end, in multiples of all slots: where most outputs
-#: are far below their mean, slots turn over many times before the last one is taken.
+#: Requests drawn for filling, waiting and ending, in multiples of all slots. Where most outputs
+#: are far below their mean, slots turn over many times before the last one is filled.
 _SPARE_TURNOVERS = 60
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})-r(\d{1,6})")
 
@@ -43,7 +43,7 @@ class Size:
         Raises
         ------
         InputError
-            If it is none.
+            If the text is not a size.
         """
         match = _SIZE.fullmatch(text)
         if match is None:
@@ -53,30 +53,30 @@ class Size:
 
 @dataclass(frozen=True)
 class Harvest:
-    """Everything that decides which step problems a run gives.
+    """The parameters that determine the step problems from a run.
 
     Parameters
     ----------
     size : Size
         The cluster.
     requests : str
-        Name known to `benchmarks.requests.draw`.
+        Name of requests in `benchmarks.requests.draw`.
     folder : Path
         Folder of trace files.
     output_mean : int
         Mean output length [tokens].
     projection : str
-        ``constant`` or ``growing``: how loads move over the window.
+        Growth of loads over the window: ``constant`` or ``growing``.
     seed : int
         Seed of the run.
     warm : int
-        Warm steps to keep.
+        Number of warm steps to keep.
     policy : str
-        Decides in the run.
+        Policy of the run.
     predictor : str
-        Tells the lengths of requests within the window.
+        Predictor of the lengths of requests within the window.
     window_knows : str
-        ``active`` or ``all``: of which requests.
+        Requests that the predictor is asked about: ``active`` or ``all``.
     """
 
     size: Size
@@ -93,12 +93,12 @@ class Harvest:
 
 @lru_cache(maxsize=2)
 def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
-    """Return the problem of a run's cold start and then those of its warm steps.
+    """Return the problems of a run's cold start and of its warm steps.
 
     Raises
     ------
     InputError
-        If the run ends before it has given so many.
+        If the run ends before it has given enough steps.
     """
     collector = StepCollector(wanted.warm, wanted.output_mean)
     size = wanted.size
@@ -134,10 +134,10 @@ class StepCollector:
     Parameters
     ----------
     num_warm : int
-        Warm steps to keep.
+        Number of warm steps to keep.
     output_mean : int
-        Mean output length [steps]: the wait after the first full step; a quarter of it is the
-        distance between two kept steps.
+        Mean output length [steps], which is the wait after the first full step. A quarter of it is
+        the distance between kept steps.
     """
 
     def __init__(self, num_warm: int, output_mean: int) -> None:
@@ -150,11 +150,11 @@ class StepCollector:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more is wanted of this run."""
+        """Whether all wanted steps of this run are kept."""
         return len(self.warm) >= self._num_warm and len(self.cold) > 0
 
     def on_step(self, view: StepView) -> None:
-        """Keep what the policy saw, if this step is due and left a choice."""
+        """Keep the state that the policy saw, if this step is due and had a choice."""
         state = view.state
         if state is not None:
             if not state.running.any() and not self.cold:

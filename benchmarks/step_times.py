@@ -1,8 +1,8 @@
 """Rows that solve one harvested step problem with one method, and time it.
 
-``solve_s`` is the whole call for our own methods, and the solver's run alone for the backends;
-writing their program is in ``build_s``. The difference favours the backends. A solve that does not
-finish counts as its limit in ``counted_s``.
+``solve_s`` is the time of the whole call for our own methods, and of the solver's run alone for
+backends; writing their program is counted in ``build_s``. This difference favours the backends.
+``counted_s`` is the time limit for a solve that does not finish.
 """
 
 import hashlib
@@ -44,11 +44,11 @@ ARGUMENTS = (
     "size", "requests", "output_mean", "projection", LOOK_AHEAD, "moment", "method", "time_limit",
     "seed", "policy", "predictor", "window_knows", "discount", "extra", "without",
 )  # fmt: skip
-#: Ways of closing that need no general solver.
+#: Final stages of the exact method that need no general solver.
 OWN_STAGES = ("closed-form", "bound", "columns", "enumeration")
-#: Nothing is added to the problem.
+#: No modification of the problem.
 _NO_EXTRA = "nothing"
-#: Warm steps that a run gives at least: all of them come from one simulation.
+#: Minimum number of warm steps per run, because all come from one simulation.
 _LEAST_WARM = 2
 
 _Assignment: TypeAlias = tuple[int | None, ...]
@@ -56,7 +56,7 @@ _Assignment: TypeAlias = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a method says of one problem.
+    """The answer of a method to one problem.
 
     Parameters
     ----------
@@ -65,19 +65,20 @@ class Answer:
     bound : int, optional
         Lower bound derived in integers.
     termination : Termination
-        Why it stopped.
+        Reason for stopping.
     finished : bool
-        It claims to be done: an optimum, proven or on a float solver's word, or a heuristic's end.
+        Whether the method claims to be done: an optimum (proven, or claimed by a float solver), or
+        the end of a heuristic.
     claims_optimum : bool
-        It calls its assignment optimal.
+        Whether it claims that its assignment is optimal.
     seconds : float
-        The time that counts: see above.
+        The counted time [s], see the module.
     phases : mapping
-        ``build_s``, ``bound_s``, ``search_s``, where a method tells them.
+        ``build_s``, ``bound_s``, ``search_s``, as far as the method reports them.
     details : mapping
-        What else is kept in the row.
+        Further values of the row.
     certificate : Certificate, optional
-        Of the exact method.
+        Certificate of the exact method.
     """
 
     assignment: _Assignment | None
@@ -91,7 +92,7 @@ class Answer:
     certificate: Certificate | None = None
 
 
-#: What the challenged HiGHS says of its claims.
+#: Details of the challenged HiGHS on its claims.
 _CHALLENGE = ("challenged", "refuted_claims")
 
 _Method: TypeAlias = Callable[[StepProblem, float, int], Answer]
@@ -102,7 +103,7 @@ def measure(
 ) -> RowResult:
     """Solve one problem with one method; every answer passes the checker of the problem data.
 
-    With ``skip`` the method is the exact one without these phases.
+    With ``skip``, the method is the exact one without these phases.
     """
     began = time.process_time()
     if skip:
@@ -147,7 +148,7 @@ def measure(
 
 @cache
 def warm_up(method: str) -> None:
-    """Load kernels, and the solver with a tiny problem, so that no measured solve pays for it."""
+    """Load kernels and solve a tiny problem, so that no measured solve includes loading."""
     prepare()
     problem = StepProblem(
         capacity=np.array([1, 2]),
@@ -189,7 +190,7 @@ def _exact(
 
 
 def _br_0(problem: StepProblem, time_limit: float, seed: int) -> Answer:
-    """BR-0 looks at the current step alone, whatever the window its answer is judged on."""
+    """Run BR-0 on the current step only, even if its answer is evaluated on a window."""
     del time_limit, seed
     now = problem.base[:, :1], problem.contribution[:, :1]
     began = time.perf_counter()
@@ -210,7 +211,7 @@ def _by_backend(problem: StepProblem, time_limit: float, seed: int, *, backend: 
     began = time.perf_counter()
     result = solve(problem, backend=backend, time_limit=time_limit, seed=seed)
     whole_s = time.perf_counter() - began
-    # HiGHS and CP-SAT write the word differently; HiGHS's is a claim, not a proof.
+    # HiGHS and CP-SAT spell the status differently. For HiGHS it is a claim, not a proof.
     claims = result.is_optimal or str(result.solver.get("status", "")).lower() == "optimal"
     return Answer(
         assignment=result.assignment,
@@ -225,7 +226,7 @@ def _by_backend(problem: StepProblem, time_limit: float, seed: int, *, backend: 
 
 
 def _highs(problem: StepProblem, time_limit: float, seed: int) -> Answer:
-    """HiGHS alone, as anyone would call it; `highs-challenged` is the backend of the toolkit."""
+    """Plain HiGHS, as called by most users; `highs-challenged` is the toolkit's own backend."""
     began = time.perf_counter()
     outcome = Highs(challenge=False).solve(
         StepProgram(problem), SolveLimits(time_limit, seed), None
@@ -234,7 +235,7 @@ def _highs(problem: StepProblem, time_limit: float, seed: int) -> Answer:
 
 
 def _scip(problem: StepProblem, time_limit: float, seed: int) -> Answer:
-    """SCIP alone, on the matrix that HiGHS gets."""
+    """Plain SCIP, on the same matrix as HiGHS."""
     began = time.perf_counter()
     model, variables = _scip_model(StepProgram(problem).write())
     model.setParam("limits/time", time_limit)
@@ -256,7 +257,7 @@ def _scip(problem: StepProblem, time_limit: float, seed: int) -> Answer:
 
 
 def _scip_model(form: StandardForm) -> tuple[Any, list[Any]]:
-    """Return a model of SCIP's, its tolerances and gaps as they come, and its variables."""
+    """Return a SCIP model with default tolerances and gaps, and its variables."""
     from pyscipopt import Model, quicksum
 
     model = Model()
@@ -281,7 +282,7 @@ def _scip_model(form: StandardForm) -> tuple[Any, list[Any]]:
 
 
 def _alone(problem: StepProblem, outcome: Outcome, whole_s: float) -> Answer:
-    """Read the answer of a solver of floats that was run on the matrix."""
+    """Read the answer of a float solver that was run on the matrix."""
     claims = outcome.termination is Termination.OPTIMAL
     assignment = bound = None
     if outcome.values is not None:
@@ -300,7 +301,7 @@ def _alone(problem: StepProblem, outcome: Outcome, whole_s: float) -> Answer:
     )
 
 
-#: What `measure` accepts.
+#: Methods accepted by `measure`.
 METHODS: Mapping[str, _Method] = MappingProxyType(
     {
         "exact": _exact,
@@ -314,21 +315,21 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
 
 
 def _phases(whole_s: float, bound_s: float | None, search_s: float) -> dict[str, float]:
-    """Split a call into its phases: the build is what bound and search leave of it."""
+    """Split the time of a call into phases; the build is the rest after bound and search."""
     phases = {"build_s": max(0.0, whole_s - search_s - (bound_s or 0.0)), "search_s": search_s}
     return phases if bound_s is None else phases | {"bound_s": bound_s}
 
 
 @dataclass(frozen=True)
 class Rederived:
-    """A certificate derived again: how long it took, and what is wrong with it."""
+    """The verification of a certificate: its time, and errors found."""
 
     timings: Mapping[str, float] = field(default_factory=dict)
     violations: Mapping[str, int] = field(default_factory=dict)
 
 
 def derived_again(problem: StepProblem, certificate: Certificate | None) -> Rederived:
-    """Derive the bound of a certificate again from the problem data, and time that."""
+    """Derive the bound of a certificate from the problem data again, and measure the time."""
     if certificate is None:
         return Rederived()
     began = time.perf_counter()
@@ -341,11 +342,13 @@ def derived_again(problem: StepProblem, certificate: Certificate | None) -> Rede
 
 
 def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
-    """Return the run, and which of its problems is meant: 0 is the cold start."""
+    """Return the run and the index of its problem; 0 is the cold start."""
     moment = given.text("moment", "cold")
     word, _, number = moment.partition("-")
     if moment != "cold" and not (word == "warm" and number.isdigit() and int(number) >= 1):
-        raise InputError("argument moment", f"{moment!r} is none", "write cold, warm-1, warm-2")
+        raise InputError(
+            "argument moment", f"{moment!r} is no moment", "write cold, warm-1, warm-2"
+        )
     place = int(number or 0)
     harvest = Harvest(
         size=Size.parse(given.text("size", "16x72-r128")),

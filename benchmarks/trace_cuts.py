@@ -1,9 +1,9 @@
-"""The trace cuts that studies read, made of the published files.
+"""Make the trace cuts used by studies from the published files.
 
-A cut is the first requests with an output of a published trace, in the format of `bfio traces
-convert`; an excerpt is its first lines, byte for byte. `docs/trace-cuts.md` says where the
-published files are. A cut counts as made only if the SHA-256 of its uncompressed text is the
-recorded one; the compressed bytes depend on the version of zlib and are not compared.
+A cut contains the first requests with an output of a published trace, in the format of `bfio
+traces convert`. An excerpt contains the first lines, byte for byte. `docs/trace-cuts.md` lists the
+sources of the published files. A cut is accepted only if the SHA-256 of its uncompressed text is
+the recorded one. Compressed bytes depend on the version of zlib and are not compared.
 """
 
 import gzip
@@ -41,7 +41,7 @@ _BF_IO = "Echoscd/Load-Balancing-Release/blob/6ae705d5c18e475a1f0a7ed6697c722b76
 
 @dataclass(frozen=True)
 class Cut:
-    """How one cut is made.
+    """The definition of one cut.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class Cut:
     published : str
         Name of the published file; ``*`` stands for any characters.
     requests : int
-        Requests of a cut, for which published rows without output are skipped; of an excerpt
-        the lines, without the heading that ``.csv`` has.
+        Number of requests of a cut (rows without output are skipped), or lines of an excerpt, not
+        counting the heading of a ``.csv`` file.
     sha256 : str
         SHA-256 of the text of the cut, uncompressed.
     """
@@ -118,14 +118,14 @@ CUTS = (
 
 
 def make_cuts(source: Path, target: Path, cuts: Sequence[Cut]) -> list[InputError]:
-    """Make every cut whose published file is in a folder, and return what prevented the others.
+    """Make every cut with its published file in a folder; return the errors of the others.
 
     Parameters
     ----------
     source : Path
         Folder of the published files.
     target : Path
-        Folder of the cuts; made if it does not exist. Cuts that are there already are replaced.
+        Folder of the cuts; created if missing. Existing cuts are replaced.
     cuts : sequence of Cut
         Cuts to make.
     """
@@ -148,6 +148,7 @@ def _make(cut: Cut, source: Path, target: Path) -> None:
     made = target / cut.file
     made.parent.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=target) as folder:
+        # Written to a temporary folder first, so that a wrong cut never replaces a right one.
         unchecked = Path(folder) / made.name
         _write(found[0], cut.requests, unchecked)
         digest = text_digest(unchecked)
@@ -158,7 +159,7 @@ def _make(cut: Cut, source: Path, target: Path) -> None:
 
 
 def text_digest(path: Path) -> str:
-    """Return the SHA-256 of a file's text, uncompressed."""
+    """Return the SHA-256 of the uncompressed text of a file."""
     content = path.read_bytes()
     text = gzip.decompress(content) if path.suffix == ".gz" else content
     return hashlib.sha256(text).hexdigest()
@@ -176,8 +177,8 @@ def _write(published: Path, count: int, path: Path) -> None:
 def _requests(path: Path, count: int) -> Workload:
     """Return the first requests of a published file that have an output.
 
-    The samples of the BF-IO simulator are one JSON object with a list ``data``, which is no trace
-    format of `bfio.workloads`.
+    The samples of the BF-IO simulator are one JSON object with a list ``data``. `bfio.workloads`
+    does not read this format.
     """
     if path.suffix != ".json":
         return read_trace(path, limit=count)

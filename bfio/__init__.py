@@ -1,6 +1,6 @@
 """Scheduling and load balancing in LLM serving: policies, exact solvers, simulators, studies.
 
-The names below are loaded when first used, so that ``import bfio`` and ``bfio --help`` stay fast.
+The names below are loaded at first use, so that ``import bfio`` and ``bfio --help`` stay fast.
 """
 
 from typing import TYPE_CHECKING

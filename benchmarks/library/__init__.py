@@ -1,1 +1,1 @@
-"""How the library of instances is made, and how its best known values are improved."""
+"""Generation of the library of instances, and improvement of its best known values."""

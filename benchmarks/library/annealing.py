@@ -1,7 +1,7 @@
-"""Swaps at falling temperature: a plain search for better solutions of any step problem.
+"""Simulated annealing by swaps: a simple search for better solutions of any step problem.
 
-A move lets two requests change places (one of them may wait), or takes one request to a free slot.
-Worse ones are accepted with the usual chance, which falls to nothing as the temperature falls.
+A move exchanges two requests (one of them may wait), or moves one request to a free slot. Worse
+solutions are accepted with the Metropolis probability, which falls with the temperature.
 """
 
 import math
@@ -15,16 +15,16 @@ from formulations.errors import CapabilityError
 from formulations.step import Objective, StepProblem
 
 _WAITS = -1
-#: Part of the first objective that the first temperature is, and of that the last one is.
+#: First temperature relative to the first objective, and last relative to the first temperature.
 _HOT, _COLD = 3e-3, 1e-4
-#: Moves between two reheats; each part of the search starts from the best solution so far.
+#: Number of parts of the search. Each reheats and starts from the best solution so far.
 _ROUNDS = 4
 
 
 def annealed(
     problem: StepProblem, start: Sequence[int | None], moves: int, seed: int
 ) -> list[int | None]:
-    """Return the best assignment met; never a worse one than the start.
+    """Return the best assignment found, which is never worse than the start.
 
     Parameters
     ----------
@@ -38,7 +38,9 @@ def annealed(
         Seed.
     """
     if problem.benefit is not None:
-        raise CapabilityError("benefit", "annealing knows loads only", "use another method")
+        raise CapabilityError(
+            "benefit", "annealing does not support benefits", "use another method"
+        )
     rng = np.random.default_rng(seed)
     best = _Walk(problem, start)
     for _ in range(_ROUNDS):
@@ -65,7 +67,7 @@ class _Walk:
         self.value = self._objective(self._loads)
 
     def copy(self) -> "_Walk":
-        """Return the same place to go on from."""
+        """Return a copy of this state."""
         return _Walk(self._problem, self.answer())
 
     def answer(self) -> list[int | None]:
@@ -73,7 +75,7 @@ class _Walk:
         return [None if g == _WAITS else g for g in self._place.tolist()]
 
     def step(self, rng: np.random.Generator, heat: float) -> None:
-        """Try one move."""
+        """Try one random move."""
         move = self._drawn(rng)
         if move is None:
             return
@@ -93,7 +95,7 @@ class _Walk:
                     self._free[target] -= 1
 
     def _drawn(self, rng: np.random.Generator) -> list[tuple[int, int, int]] | None:
-        """Return who goes from where to where; None if the draw allows no move."""
+        """Return the moves (request, source, target); None if the draw allows no move."""
         i, j = rng.integers(0, len(self._place), 2).tolist()
         here, there = int(self._place[i]), int(self._place[j])
         if rng.random() < 0.2 and here >= 0:

@@ -1,4 +1,4 @@
-"""Make the problems of the library; once made they are frozen, whatever makes them changes."""
+"""Make the problems of the library. Existing problems are frozen and never replaced."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +15,8 @@ def build(folder: Path, traces: Path) -> tuple[int, list[str]]:
     Returns
     -------
     tuple of (int, list of str)
-        How many are new, and the names of old ones that would come out otherwise today, as
-        policies decide otherwise than they did; those stay as they are.
+        Number of new problems, and names of old ones that would come out differently today because
+        policies have changed. The old problems are kept.
     """
     known = {e.name: e for e in entries(folder)} if (folder / "index.json").exists() else {}
     made, otherwise = dict(known), []
@@ -25,7 +25,8 @@ def build(folder: Path, traces: Path) -> tuple[int, list[str]]:
         entry = Entry(name, kind, family, about, source, digest_of(document), folder)
         order[name] = None
         if name not in known:
-            # Where no waiting request ends in the window, to know their ends changes nothing.
+            # If no waiting request ends in the window, known ends change nothing; skip the
+            # duplicate.
             if any((e.kind_name, e.digest) == (kind, entry.digest) for e in made.values()):
                 continue
             made[name] = entry

@@ -1,4 +1,4 @@
-"""``python -m benchmarks library``: make the problems, and improve what is known of them."""
+"""``python -m benchmarks library``: make the problems and improve their best known results."""
 
 import argparse
 from pathlib import Path

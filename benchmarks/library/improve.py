@@ -1,4 +1,4 @@
-"""Try to improve and close entries with every method; keep what is verified, and nothing else."""
+"""Improve and close library entries with all methods; only verified results are kept."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,20 +14,21 @@ from bfio.library.files import Value
 from bfio.library.store import BestKnown, Entry, Origin, Status, entries, write_best
 from formulations.errors import InputError
 
-#: Processor time within which a certificate must be verified: `bfio library verify` does them all.
+#: Limit on the processor time to verify a certificate, because `bfio library verify` checks all
+#: [s].
 MOST_SECONDS = 60.0
-#: Packages whose version counts, where a method rests on them.
+#: Packages named with their version in the origin of results, by method.
 _PACKAGES = {"cp-sat": "ortools", "highs": "highspy"}
 
 
 @dataclass(frozen=True)
 class Hand:
-    """What is in hand of an entry: a verified solution, bound and claim, each with who found it.
+    """The verified solution, bound and claim known for an entry, each with its origin.
 
     Parameters
     ----------
     entry : Entry
-        Of which.
+        The entry.
     solution : tuple, optional
         Objective, fields and origin.
     proof : tuple, optional
@@ -35,8 +36,8 @@ class Hand:
     claim : tuple, optional
         Claimed bound and origin.
     told : tuple of str
-        What was not taken and should be known: claims, and bounds of certificates, that a solution
-        in hand refutes (there is a bug), and certificates that take too long to verify.
+        Messages on results that were not taken: claims or certified bounds that a known solution
+        refutes (a bug), and certificates that take too long to verify.
     """
 
     entry: Entry
@@ -47,7 +48,7 @@ class Hand:
 
     @classmethod
     def of(cls, entry: Entry) -> "Hand":
-        """Return what the library knows."""
+        """Return the results in the library."""
         best, certificate = entry.best, entry.certificate
         if best is None or certificate is None:
             return cls(entry)
@@ -60,7 +61,7 @@ class Hand:
         )
 
     def best(self) -> BestKnown | None:
-        """Return it as an entry holds it; None without a solution or a bound."""
+        """Return the best known result for the entry; None without a solution or a bound."""
         if self.solution is None or self.proof is None:
             return None
         objective, fields, found_by = self.solution
@@ -75,7 +76,7 @@ class Hand:
         )  # fmt: skip
 
     def with_found(self, found: Found, by: Origin) -> "Hand":
-        """Return the hand with what a method found, as far as it is verified and better."""
+        """Return the hand updated by the results of a method, if verified and better."""
         hand = self.with_solution(found.solution, by)
         for certificate in found.certificates:
             hand = hand.with_certificate(certificate, by)
@@ -115,14 +116,14 @@ class Hand:
         return replace(self, proof=(bound, certificate, by))
 
     def with_claim(self, claim: Value | None, by: Origin) -> "Hand":
-        """Take a claim if it is tighter than what is known."""
+        """Take a claim if it is tighter than the known one."""
         known = None if self.claim is None else self.claim[0]
         if claim is None or not self.entry.kind.is_tighter(claim, known):
             return self
         return replace(self, claim=(claim, by)).without_refuted()
 
     def without_refuted(self) -> "Hand":
-        """Drop a claim that the solution in hand beats, and say so: a method was wrong."""
+        """Drop a claim that the known solution refutes, with a message: a method was wrong."""
         if self.claim is None or self.solution is None:
             return self
         if not self.entry.kind.is_better(self.solution[0], self.claim[0]):
@@ -132,7 +133,7 @@ class Hand:
         return replace(self, claim=None).telling(told)
 
     def telling(self, line: str) -> "Hand":
-        """Return the hand with a line to tell."""
+        """Return the hand with another message."""
         return replace(self, told=(*self.told, f"{self.entry.name}: {line}"))
 
 
@@ -144,22 +145,22 @@ def improve(
     statuses: Sequence[Status] = (Status.OPEN, Status.CLAIMED),
     say: Callable[[str], None] = print,
 ) -> int:
-    """Work on every chosen entry; return how many are better known now.
+    """Improve all selected entries; return the number with a better result.
 
-    The files are written after each entry, so that an interrupt loses one entry's work.
+    Files are written after each entry, so that an interrupt loses the work on one entry only.
 
     Parameters
     ----------
     folder : Path
-        The library.
+        Folder of the library.
     patterns : sequence of str
-        Names of entries, with ``*``.
+        Names of entries; ``*`` matches any characters.
     limits : Limits
-        Of each solve.
+        Limits of each solve.
     methods : sequence of str
         Methods to try; by default all.
     statuses : sequence of Status
-        Of the entries that are chosen.
+        Statuses of the selected entries.
     say : callable
         Takes a line about each entry.
     """
@@ -185,7 +186,7 @@ def improve(
 
 
 def merge(folder: Path, other: Path) -> int:
-    """Take what another copy of the library knows better; return of how many entries."""
+    """Take better results from another copy of the library; return how many entries changed."""
     known = {e.name: e.best for e in entries(folder)}
     elsewhere = {(e.name, e.digest): e for e in entries(other)}
     certificates: dict[str, Mapping[str, Any]] = {}
@@ -239,18 +240,18 @@ def _told(best: BestKnown | None) -> str:
 
 
 def take(folder: Path, entry: Entry, fields: Mapping[str, Any], by: str) -> bool:
-    """Take a solution from anywhere if it is better; return whether it was.
+    """Take a better solution from any source; return whether it was better.
 
     Parameters
     ----------
     folder : Path
-        The library.
+        Folder of the library.
     entry : Entry
-        Its problem.
+        Its entry.
     fields : mapping
         The solution as JSON.
     by : str
-        Who found it.
+        Name of the finder and the method.
     """
     names = ("assignment", "starts", "workers", "routing", "thresholds")
     fields = {name: fields[name] for name in names if name in fields}

@@ -1,6 +1,6 @@
-"""Every method of the toolkit on every kind of problem, as the library hears of it.
+"""Adapters from the methods of the toolkit to the kinds of library problems.
 
-Nothing of an answer is believed here: who calls judges solutions and derives bounds again.
+Answers are not trusted here: the caller checks solutions and derives bounds again.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,30 +36,30 @@ from formulations.step.solver import solve
 from formulations.thresholds.conditions import ThresholdProblem
 from formulations.thresholds.solver import solve as solve_thresholds
 
-#: About a tick per microsecond (`formulations.work`).
+#: Approximate rate (`formulations.work`).
 _TICKS_PER_SECOND = 1_000_000
-#: Of `annealing`, about.
+#: Approximate work of a move in `annealing`.
 _TICKS_OF_A_MOVE = 40
-#: Nodes of the exact step method's own enumeration, far beyond the default.
+#: Node limit of the exact step method's own enumeration, far above the default.
 _MANY_NODES = 50_000_000
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a method says of a problem.
+    """The answer of a method to a problem.
 
     Parameters
     ----------
     solution : mapping, optional
-        Its fields as JSON.
+        The solution as JSON.
     certificates : tuple of mapping
-        Documents that should prove bounds.
+        Certificates of bounds, not yet verified.
     claim : int or Fraction, optional
-        A bound that it derived in integers, certified or not.
+        A bound derived in integers, certified or not.
     proven : bool
-        Whether it says that its solution is optimal, proven in integers.
+        Whether the method claims that its solution is optimal, proven in integers.
     within : str
-        The part of the method that closed it, where that tells more.
+        The part of the method that closed the problem, if it is worth naming.
     """
 
     solution: Mapping[str, Any] | None = None
@@ -71,16 +71,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a solve may take.
+    """Limits of a solve.
 
     Parameters
     ----------
     ticks : int, optional
-        Work (`formulations.work`), for methods that count it; None for seconds there too.
+        Work limit (`formulations.work`) for methods that count work; None to use seconds.
     seconds : float
-        For methods that count no work.
+        Time limit for methods that do not count work [s].
     seed : int
-        Of backends.
+        Seed of backends.
     """
 
     ticks: int | None
@@ -89,16 +89,16 @@ class Limits:
 
     @classmethod
     def of_work(cls, ticks: int, seed: int = 0) -> "Limits":
-        """Return limits of so much work, in seconds where it is not counted."""
+        """Return limits for an amount of work, with the equivalent time for other methods."""
         return cls(ticks, ticks / _TICKS_PER_SECOND, seed)
 
 
-#: A method: problem, limits and a solution to start from.
+#: A method: function of problem, limits and a solution to start from.
 Method: TypeAlias = Callable[[Any, Limits, Any], Found]
 
 
 def closed_form(problem: Any, limits: Limits, hint: Any) -> Found:
-    """Name the bound that follows from the problem alone."""
+    """Return the certificate for the bound that follows from the problem in closed form."""
     del problem, limits, hint
     return Found(certificates=({"kind": CLOSED_FORM},))
 
@@ -113,7 +113,7 @@ def _step_interval(problem: StepProblem, limits: Limits, hint: Any) -> Found:
 
 
 def _step_enumerated(problem: StepProblem, limits: Limits, hint: Any) -> Found:
-    """Name the bound of looking at every assignment; whoever asks looks, if they are few."""
+    """Return the certificate for enumerating all assignments, for the verifier to enumerate."""
     del problem, limits, hint
     return Found(certificates=({"kind": EVERY_ASSIGNMENT},))
 
@@ -264,7 +264,7 @@ METHODS: dict[str, dict[str, Method]] = {
 
 
 def tried(method: Method, problem: Any, limits: Limits, hint: Any) -> Found:
-    """Return what a method finds; nothing where the problem is beyond it."""
+    """Return the answer of a method; empty if the method cannot solve the problem."""
     try:
         return method(problem, limits, hint)
     except CapabilityError:

@@ -1,4 +1,4 @@
-"""Problems of the library beside those of steps: hindsight, fluid programs, thresholds."""
+"""Problems of the library other than steps: hindsight, fluid programs, thresholds, worst cases."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,32 +19,33 @@ from formulations.hindsight_makespan import MakespanObjective, MakespanProblem
 #: Kind, name, family, description, source and document of a problem.
 Made: TypeAlias = tuple[str, str, str, str, str, dict[str, Any]]
 
-#: Requests, memory, convention: all at round 0, as in the KV-cache paper's first simulation.
+#: Requests, memory, convention; all arrive at round 0, as in the KV-cache paper's first
+#: simulation.
 _AT_ONCE = (
     (6, 20, "C"), (10, 30, "C"), (15, 30, "A"), (20, 40, "B"), (20, 40, "C"), (30, 40, "C"),
     (40, 50, "C"), (60, 50, "C"), (40, 100, "C"), (80, 100, "C"), (100, 200, "C"),
 )  # fmt: skip
-#: Rounds with arrivals, mean per round, memory: as in its second one.
+#: Rounds with arrivals, mean per round, memory; as in the paper's second simulation.
 _OVER_TIME = ((10, 1.0, 30), (20, 1.0, 40), (40, 1.0, 50), (60, 1.0, 50), (60, 0.5, 50),
               (60, 1.5, 40), (100, 1.0, 60))  # fmt: skip
-#: Source, requests, memory, tokens of prompt and of output to a unit.
+#: Source, requests, memory, prompt tokens per unit, output tokens per unit.
 _TRACED_LATENCY = (
     ("azure-conv", 20, 60, 128, 32), ("azure-conv", 40, 60, 128, 32),
     ("azure-conv", 80, 120, 64, 32), ("azure-code", 40, 80, 128, 4),
     ("mooncake", 40, 120, 1024, 32), ("mooncake", 80, 120, 1024, 32),
 )  # fmt: skip
-#: Workers, slots, requests, longest output, last arrival, work conserved.
+#: Workers, slots, requests, longest output, last arrival.
 _MACHINES = (
     (2, 1, 6, 6, 0), (2, 2, 10, 6, 0), (2, 2, 14, 8, 6), (3, 2, 12, 6, 0), (2, 3, 16, 8, 0),
     (3, 1, 16, 8, 8), (4, 2, 24, 8, 0), (4, 2, 24, 8, 10), (2, 8, 40, 8, 0), (8, 2, 48, 8, 0),
 )  # fmt: skip
-#: Source, workers, slots, requests, tokens of prompt and of output to a unit.
+#: Source, workers, slots, requests, prompt tokens per unit, output tokens per unit.
 _TRACED_MAKESPAN = (("azure-conv", 3, 2, 18, 128, 48), ("mooncake", 4, 2, 24, 1024, 64))
 _SYNTHETIC = "synthetic"
 
 
 def other_problems(folder: Path) -> Iterator[Made]:
-    """Yield all of them, in the order of the library."""
+    """Yield all these problems, in the order of the library."""
     yield from _latency(folder)
     yield from _makespan(folder)
     yield from _fluid(folder)
@@ -76,7 +77,7 @@ def _latency(folder: Path) -> Iterator[Made]:
 def _traced_latency(
     folder: Path, source: str, count: int, memory: int, units: tuple[int, int]
 ) -> LatencyProblem:
-    """Return the first requests in coarse units, one arriving every other round."""
+    """Return the first requests in coarse units, with one arrival in every second round."""
     prompt, output = _lengths(folder, source, count, units)
     prompt = np.minimum(prompt, memory // 2)
     return LatencyProblem(
@@ -118,7 +119,7 @@ def _with_objectives(
     problem: MakespanProblem, name: str, about: str, source: str
 ) -> Iterator[Made]:
     for objective in MakespanObjective:
-        # Left to the problem: whether work is conserved follows from the objective.
+        # With None, work conservation follows from the objective.
         posed = replace(problem, objective=objective, work_conserving=None)
         full = f"makespan-{name}-{objective.value}"
         text = f"{about}, {objective.value}"
@@ -146,7 +147,7 @@ def _fluid(folder: Path) -> Iterator[Made]:
 def _load(
     folder: Path, source: str, grid: tuple[int, int], workers: int, seed: int | None
 ) -> FluidProblem:
-    """Return classes at quantiles of a trace, more than the workers sustain."""
+    """Return classes at quantiles of a trace, with a load above the capacity of the workers."""
     pairs = _classes(folder, source, grid)
     rng = np.random.default_rng(seed)
     machines = tuple(
@@ -157,7 +158,7 @@ def _load(
         None if seed is None else tuple(np.flatnonzero(rng.random(workers) < 0.6).tolist()) or (0,)
         for _ in pairs
     ]
-    # One request per second of each class for each worker is too much for every machine above.
+    # One request per second and class for each worker exceeds the capacity of every worker above.
     return FluidProblem(
         tuple(
             RequestClass(Fraction(workers * (1 + j % 3), 2), prompt, output, place)
@@ -175,7 +176,7 @@ def _classes(folder: Path, source: str, grid: tuple[int, int]) -> list[tuple[int
     return [(int(s), int(o)) for s in sorted(set(prompts)) for o in sorted(set(outputs))]
 
 
-#: Source, classes by prompt and output, part of the largest rates that are sustained.
+#: Source, classes by prompt and output, load as a share of the largest sustainable one.
 _THRESHOLDS = (
     ("azure-code", 1, 3, Fraction(1, 2)), ("azure-conv", 3, 3, Fraction(9, 10)),
     ("mooncake", 2, 4, Fraction(99, 100)), ("azure-conv", 4, 6, Fraction(199, 200)),

@@ -1,4 +1,4 @@
-"""Tables of docs/library.md, made of the library itself."""
+"""Tables of docs/library.md, generated from the library."""
 
 from collections.abc import Sequence
 

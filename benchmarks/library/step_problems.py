@@ -1,7 +1,7 @@
-"""Step problems of the library: states that runs under different policies meet, in variants.
+"""Step problems of the library: states from runs under different policies, in variants.
 
-A state is taken with the true ends of all requests, and every variant is cut from it: window,
-what is known of ends, discount, memory, speeds, required requests, slots left empty, objective.
+A state is recorded with the true lengths of all requests. Every variant is derived from it:
+window, known lengths, discount, memory, speeds, required requests, empty slots, objective.
 """
 
 from collections.abc import Iterator
@@ -26,28 +26,28 @@ from formulations.errors import InputError
 from formulations.step import StepProblem
 from formulations.step.problem import geometric_weights
 
-#: Turnovers of all slots for which requests are drawn.
+#: Number of requests drawn per slot.
 _TURNOVERS = 40
 
 
 @dataclass(frozen=True)
 class StepRun:
-    """A run whose states become problems.
+    """A run that gives states for problems.
 
     Parameters
     ----------
     size : Size
         Workers, slots, pool.
     workload : str
-        ``synthetic-MEAN`` (lognormal prompts, geometric outputs), or the name of a source.
+        ``synthetic-MEAN`` (lognormal prompts, geometric outputs), or the name of a trace source.
     policy : str
-        Decides in the run.
+        Policy of the run.
     seed : int
-        Of requests and run.
+        Seed of requests and run.
     moments : tuple of str
-        ``cold``, ``w1``, ``w2``.
+        Moments of states: ``cold``, ``w1``, ``w2``.
     variants : tuple of str
-        Names in `VARIANTS`, of the last moment; the others get the plain ones.
+        Names in `VARIANTS` for the last moment. Other moments get only a few plain ones.
     """
 
     size: Size
@@ -60,20 +60,20 @@ class StepRun:
 
 @dataclass(frozen=True)
 class Variant:
-    """What is cut from a state.
+    """A way to derive a problem from a state.
 
     Parameters
     ----------
     family : str
-        Under what tables count it.
+        Family in tables.
     look_ahead : int
         ``H``.
     knows : str
-        Whose ends inside the window are known: ``none``, ``active`` or ``all``.
+        Requests with known ends in the window: ``none``, ``active`` or ``all``.
     discount : str
-        Per step of the window.
+        Discount per step of the window.
     extra : str
-        ``memory``, ``speeds``, ``required``, ``empty`` (half of the requests stay), ``max-load``
+        ``memory``, ``speeds``, ``required``, ``empty`` (half of the requests wait), ``max-load``
         or ``gap``; empty for none.
     """
 
@@ -84,7 +84,7 @@ class Variant:
     extra: str = ""
 
     def about(self) -> str:
-        """Return it in words."""
+        """Return a description."""
         known = {
             "none": "no end known",
             "active": "ends of active requests known",
@@ -120,7 +120,7 @@ _MORE = {
 VARIANTS = _PLAIN | _MORE
 PLAIN, EVERY = tuple(_PLAIN), tuple(VARIANTS)
 _HARD = ("h20-active-d86", "h20-memory", "h20-speeds")
-#: Of moments that are not the last.
+#: Variants for moments other than the last.
 _FEW = ("h0", "h20-active", "h20-all")
 
 
@@ -187,7 +187,7 @@ def _states(run: StepRun, folder: Path) -> dict[str, DecodeState]:
     decide = choose(run.policy, {}).make()
     simulate(
         requests,
-        # The states show a window, whether or not the policy reads one.
+        # Wrapped, so that the states have a window even if the policy does not use one.
         lambda state: decide(state),
         Cluster(size.workers, size.slots),
         pool=size.pool,
@@ -215,7 +215,7 @@ def _requests(run: StepRun, folder: Path, number: int) -> Workload:
 
 
 def varied(state: DecodeState, variant: Variant, seed: int) -> StepProblem:
-    """Return the problem that a variant cuts from a state with all ends known."""
+    """Return the problem that a variant derives from a state with all ends known."""
     base, contribution = _known(state, variant)
     weights, scale = geometric_weights(Fraction(variant.discount), variant.look_ahead + 1)
     problem = StepProblem(state.free_slots, base, contribution, weights, scale)
@@ -223,7 +223,7 @@ def varied(state: DecodeState, variant: Variant, seed: int) -> StepProblem:
 
 
 def _known(state: DecodeState, variant: Variant) -> tuple[IntArray, IntArray]:
-    """Return loads and contributions over the window, as far as ends are known."""
+    """Return loads and contributions over the window, with the ends that the variant knows."""
     columns = variant.look_ahead + 1
     growth = np.arange(columns)
     base, contribution = state.projected_loads[:, :columns], state.contributions[:, :columns]

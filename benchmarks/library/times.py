@@ -36,7 +36,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 def _measured(chosen: list[Entry], method: str, limits: Limits) -> RowResult:
     prepare()
-    # No measured solve pays for loading a solver or a kernel.
+    # Load solvers and kernels first, so that no measured solve includes it.
     _solved(chosen[0], method, Limits(None, min(0.2, limits.seconds), limits.seed))
     solved = [_solved(e, method, limits) for e in chosen]
     seconds = [spent if proven else limits.seconds for _, proven, spent in solved]
@@ -64,14 +64,14 @@ def _measured(chosen: list[Entry], method: str, limits: Limits) -> RowResult:
             "load_average": os.getloadavg()[0],
         },
         solves=len(chosen),
-        # How many stay unproven within the limit is what is measured, and no defect of a row.
+        # The number of unproven entries is the measured quantity here, not a defect of the row.
         unproven=0,
         violations=violated,
     )
 
 
 def _solved(e: Entry, method: str, limits: Limits) -> tuple[Judged | None, bool, float]:
-    """Return what the checker says of a method's answer, whether it is proven, and the time."""
+    """Return the checker's verdict on a method's answer, whether it is proven, and the time."""
     problem = e.problem
     began = time.perf_counter()
     found = tried(METHODS[e.kind_name][method], problem, limits, None)

@@ -1,4 +1,4 @@
-"""The smallest instances on which searches found a policy worst (study 41)."""
+"""The smallest instances found by searches for the worst case of a policy (study 41)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,21 +8,21 @@ from bfio.worst_cases.cache import CacheSpace
 from formulations.hindsight_latency import Convention
 
 FAMILY = "worst cases"
-#: Memory, convention, outputs: Algorithm 1, prompt 1, everything at 0.
+#: Memory, convention, outputs for Algorithm 1; all prompts are 1, all arrivals 0.
 _ALGORITHM_1 = (
     (6, "A", (2, 2, 3, 3)), (6, "A", (2, 2, 3, 4, 4)), (6, "A", (1, 1, 1, 2, 2, 2)),
     (6, "A", (1, 1, 1, 2, 2, 4, 4)), (6, "B", (3, 3, 4, 4)), (6, "B", (3, 3, 4, 5, 5)),
     (6, "B", (2, 2, 2, 3, 3, 3)), (6, "B", (2, 2, 2, 3, 3, 5, 5)), (5, "C", (1, 1, 3, 3)),
     (5, "C", (1, 1, 3, 3, 3)), (7, "C", (1, 1, 1, 3, 3, 3)), (7, "C", (1, 1, 1, 2, 2, 4, 4)),
 )  # fmt: skip
-#: Memory, convention, arrivals and outputs: MC-SF, prompt 1.
+#: Memory, convention, pairs of arrival and output for MC-SF; all prompts are 1.
 _MC_SF = (
     (8, "C", ((0, 7), (1, 3))), (8, "C", ((0, 7), (1, 3), (5, 1))),
     (8, "A", ((0, 7), (1, 3), (5, 1))), (8, "B", ((0, 8), (1, 4), (5, 2))),
 )  # fmt: skip
 
 
-#: Policy, workers, criterion, prompts and outputs in order: one slot each, everything at step 0.
+#: Policy, workers, criterion, pairs of prompt and output; one slot per worker, all arrivals 0.
 _BARRIER = (
     ("fcfs", 2, "peaks", ((1, 1), (2, 1), (1, 2))),
     ("fcfs", 2, "peaks", ((1, 1), (3, 2), (1, 1), (3, 2))),
@@ -40,7 +40,7 @@ _BARRIER = (
 
 
 def worst_problems() -> Iterator[tuple[str, str, str, str, str, dict[str, Any]]]:
-    """Yield kind, name, family, description, source and document of each."""
+    """Yield kind, name, family, description, source and document of each instance."""
     listed = [("algorithm-1", m, c, [(0, o) for o in outputs]) for m, c, outputs in _ALGORITHM_1]
     listed += [("mc-sf", m, c, list(rows)) for m, c, rows in _MC_SF]
     for policy, memory, convention, rows in listed:

@@ -1,4 +1,4 @@
-"""What a command is, where commands come from, and how their arguments are read."""
+"""Commands: their definition, where they are found, and how their arguments are parsed."""
 
 import argparse
 import re
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from bfio.common.plugins import installed, loading, members
 from formulations.errors import InputError, did_you_mean
 
-#: Entry-point group through which other packages add commands; each names a `Command`.
+#: Entry-point group for commands of other packages. Each entry is a `Command`.
 GROUP = "bfio.commands"
 
 #: Exit statuses.
@@ -25,14 +25,14 @@ class Command:
     Parameters
     ----------
     name : str
-        What the user types.
+        Name on the command line.
     summary : str
         One line in ``bfio --help``.
     description : str
-        What ``bfio NAME --help`` teaches; examples included, printed as written.
+        Text of ``bfio NAME --help``, with examples, printed as written.
     add_arguments : callable
-        Adds the arguments to a parser. It must not import a solver, Numba or matplotlib: help
-        texts appear at once.
+        Adds the arguments to a parser. It must not import a solver, Numba or matplotlib, so that
+        help appears at once.
     run : callable
         Does the work and returns the exit status.
     """
@@ -45,7 +45,7 @@ class Command:
 
 
 def commands() -> dict[str, Command]:
-    """Return built-in and installed commands by name; built-in names cannot be taken over."""
+    """Return built-in and installed commands by name. Built-in names cannot be replaced."""
     import bfio.cli.commands as package
 
     found = {name: _loaded(name, point) for name, point in installed(GROUP).items()}
@@ -55,7 +55,7 @@ def commands() -> dict[str, Command]:
 
 
 def _loaded(name: str, point: EntryPoint) -> Command:
-    """Load an installed command; one that cannot be loaded must not break the others."""
+    """Load an installed command. If that fails, return a command that raises the error."""
     try:
         with loading(f"command {name}"):
             command: Command = point.load()
@@ -73,11 +73,11 @@ _CHOICE = re.compile(r"(argument \S+): invalid choice: '(.*)' \(choose from (.*)
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose complaints are one line like all our errors, in words and not in Python's."""
+    """A parser with one-line error messages in plain words."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
-        #: Adds arguments that take long to know, from the words that are to be parsed.
+        #: Adds arguments that are slow to determine, given the words to parse.
         self.add_late: Callable[[Sequence[str]], None] = lambda words: None
         self.register("type", int, _reads(int, "integer"))
         self.register("type", float, _reads(float, "number"))
@@ -85,7 +85,7 @@ class OneLineParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Refuse what is unknown at once: here the options that might be meant are known."""
+        """Reject unknown arguments here, where the known options can be suggested."""
         self.add_late(sys.argv[1:] if args is None else args)
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
@@ -108,14 +108,14 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"error: command line: {one_line(told)}{joint}{remedy}\n")
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """Refuse ``--option=--``, of which argparse would make an empty list."""
+        """Reject ``--option=--``, which argparse would read as an empty list."""
         if action.option_strings and arg_strings == ["--"]:
             raise argparse.ArgumentError(action, "expected one argument")
         return super()._get_values(action, arg_strings)
 
 
 def _reads(kind: type, name: str) -> Callable[[str], Any]:
-    """Return what reads a text as a number, and says so in words if it is none."""
+    """Return a function that parses a number and raises a readable error."""
 
     def read(text: str) -> Any:
         try:
@@ -127,7 +127,7 @@ def _reads(kind: type, name: str) -> Callable[[str], Any]:
 
 
 def _with_choices(message: str) -> str:
-    """Return a complaint about a choice with the nearest one, others as they are."""
+    """Return an error about a choice with the nearest known name; other errors unchanged."""
     found = _CHOICE.fullmatch(message)
     if found is None:
         return message
@@ -142,7 +142,7 @@ def _with_choices(message: str) -> str:
 
 
 def say(line: str) -> None:
-    """Print a line on stderr; a broken one must not hide the exit status."""
+    """Print a line on stderr. A closed stderr must not change the exit status."""
     try:
         print(one_line(line), file=sys.stderr)
     except OSError:
@@ -150,5 +150,5 @@ def say(line: str) -> None:
 
 
 def one_line(message: str) -> str:
-    """Return the message without line breaks and control characters, which data may hold."""
+    """Return the message with line breaks and control characters replaced by spaces."""
     return "".join(c if c.isprintable() else " " for c in message)

@@ -1,4 +1,4 @@
-"""``--write`` and ``--read-solution``: programs for other solvers, and their answers back."""
+"""``--write`` and ``--read-solution``: export programs for other solvers, and check solutions."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ def add_exchange(parser: argparse.ArgumentParser) -> None:
 
 
 def is_exchange(args: argparse.Namespace) -> bool:
-    """Return whether a file is to be written or read; refuse options that would do nothing.
+    """Return whether to write or read a file; reject options without effect.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def write_program(
     prices: Sequence[str] = (),
     options: str = "",
 ) -> int:
-    """Write a program in the format that its file's name asks for, and say what was written."""
+    """Write a program in the format of the file name's suffix, and print a summary."""
     from bfio.common.provenance import version_and_commit
     from bfio.workloads.tables import atomic_file
     from formulations.exchange import FORMATS, program_text
@@ -136,7 +136,7 @@ def write_program(
 
 
 def read_solution(name: str) -> "SolutionFile":
-    """Return what a solution file says; errors name the file."""
+    """Parse a solution file; errors name the file."""
     from formulations.exchange import parse_solution
 
     text = read_text(name)
@@ -172,7 +172,7 @@ def _read(
         lines = violated_lines(answer["violated"])
     else:
         scaled = "" if result.scale == 1 else f", both scaled by {result.scale}"
-        why = "a solution proves nothing, and no bound of ours is as high"
+        why = "not proven, because no known bound equals the objective"
         if result.proof:
             why = f"proven by {result.proof}"
         lines = [
@@ -189,7 +189,7 @@ def _read(
 def _answered(
     args: argparse.Namespace, file: "SolutionFile", answer: dict[str, Any], lines: list[str]
 ) -> int:
-    """Print the verdict over a solution file, as a document or in lines; return the status."""
+    """Print the verdict on a solution file, as JSON or in lines; return the exit status."""
     if args.json:
         print_json(answer)
     else:
@@ -198,7 +198,7 @@ def _answered(
 
 
 def said_by(name: str, file: "SolutionFile") -> dict[str, object]:
-    """Return what a file says of itself; nothing of it is believed."""
+    """Return the statements of a file about itself. They are reported but not trusted."""
     return {
         "file": name,
         "format": file.format,
@@ -207,12 +207,12 @@ def said_by(name: str, file: "SolutionFile") -> dict[str, object]:
     }
 
 
-#: Most violations that the text shows.
+#: Largest number of violations shown as text.
 _MOST = 10
 
 
 def violated_lines(told: Sequence[str]) -> list[str]:
-    """Return violations as a person reads them; the JSON has all."""
+    """Return violations as text lines, cut after the first ones; the JSON has all."""
     more = [f"{len(told) - _MOST} more, see --json"] if len(told) > _MOST else []
     return [f"violated: {sentence}" for sentence in told[:_MOST]] + more
 
@@ -234,21 +234,21 @@ def exchange_linear(
     Parameters
     ----------
     args : argparse.Namespace
-        With ``file``, ``json`` and those of `bfio.cli.exchange.add_exchange`.
+        With ``file``, ``json`` and the arguments of `add_exchange`.
     linear : ExactLinear
-        The program in rationals, as its statement says it.
+        The program in rational numbers, in the form of its statement.
     words : Words
-        What it says.
+        Title, source and names of the program.
     command, name : str
-        The command that brings a solution back, and what the program is called there.
+        The command that reads the solution, and the name of the program in it.
     digest : str
-        Of the problem.
+        Digest of the problem.
     minimised : bool
         Whether the model minimises, see `formulations.exchange.of_linear`.
     prices : mapping
-        Families of rows to what their dual prices mean.
+        Meanings of dual prices, by family of rows.
     options : str
-        Arguments that tell the program from others of the same file.
+        Further arguments that identify the program, if a file has several.
     """
     from formulations.exchange import of_linear
 
@@ -346,7 +346,7 @@ def exchange_fluid(
 def _stated(
     name: str, problem: "FluidProblem", objective: "FluidObjective"
 ) -> tuple["ExactLinear", "Words"]:
-    """Return a program in rationals, as its statement says it, and its words."""
+    """Return a program in rational numbers, in the form of its statement, and its words."""
     from formulations.fluid.answer import EQUILIBRIUM, MARGIN, THROUGHPUT
     from formulations.fluid.programs import build_equilibrium, build_margin, build_throughput
     from formulations.linear import exact_linear

@@ -1,9 +1,9 @@
-"""A command in a process of its own, and one beside it that hears signals and keeps time.
+"""Runs a command in a child process, guarded by a parent that handles signals and time limits.
 
-Solvers and compiled kernels do not come back to Python while they work, so that no handler of
-ours runs, and some look at no clock. The command therefore works in a child. This process does
-nothing but wait: after a signal, or beyond a time limit, the child may end by itself; if it does
-not, it is killed, and what it has said last (`bfio.cli.so_far`) is printed.
+Solvers and compiled kernels do not return to Python while they work. So no Python signal handler
+runs in the meantime, and some do not check the time. The command therefore runs in a child. The
+parent only waits. After a signal or beyond a time limit, the child may end by itself. If it does
+not, it is killed, and its last kept answer (`bfio.cli.so_far`) is printed.
 """
 
 import io
@@ -20,13 +20,13 @@ from typing import Any
 from bfio.cli import so_far
 from bfio.cli.command import BAD_INPUT, INTERRUPTED, NOTHING_FOUND, say
 
-#: Seconds to end by oneself after a signal: at work, and once the answer is being printed.
+#: Time for the child to end after a signal [s]: during work, and once the answer has begun.
 _GRACE_S, _PRINTING_S = 1.2, 1.7
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 def fork() -> None:
-    """Go on in a child. The calling process stays here, and exits with the child's status."""
+    """Continue in a child process. The calling process waits and exits with the child's status."""
     sys.stdout.flush()
     sys.stderr.flush()
     messages, ours = os.pipe()
@@ -46,7 +46,7 @@ def fork() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Have this process killed when its parent is gone, killed even."""
+    """Let the system kill this process when its parent ends, even if that is killed."""
     if sys.platform == "linux":
         import ctypes
 
@@ -57,7 +57,7 @@ def _end_with(parent: int) -> None:
 
 
 def _hear_the_guard() -> None:
-    """Take the first Ctrl-C, from the guard or the terminal; all others are the guard's."""
+    """Raise KeyboardInterrupt at the first Ctrl-C. The guard handles all further ones."""
     asked = False
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -67,12 +67,12 @@ def _hear_the_guard() -> None:
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, on_signal)
-    # Not ignored: what this process starts would ignore it as well.
+    # A handler instead of SIG_IGN, because child processes would inherit SIG_IGN.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
 
 
 def _announce_output() -> None:
-    """Tell the guard before the first byte of the answer is written."""
+    """Replace stdout so that the guard is informed before the first byte of the answer."""
 
     class Announcing(io.FileIO):
         def write(self, data: Any) -> int:
@@ -91,7 +91,7 @@ def _announce_output() -> None:
 
 
 class _Guard:
-    """What the waiting process knows of its child."""
+    """The state of the child as known to the waiting parent."""
 
     def __init__(self, child: int, messages: int) -> None:
         self._child, self._messages = child, messages
@@ -109,7 +109,7 @@ class _Guard:
             signal.signal(number, lambda number, frame: None)
 
     def status(self) -> int:
-        """Wait for the child, or end it; return the exit status."""
+        """Wait for the child, or kill it; return the exit status."""
         waiting = [self._woken, self._messages]
         while True:
             end = self._end()
@@ -127,7 +127,7 @@ class _Guard:
                 return self._kill()
 
     def _end(self) -> float | None:
-        """Return when the child is killed, by `time.monotonic`."""
+        """Return the time at which to kill the child, by `time.monotonic`; None for never."""
         if self._asked is None:
             return None if self._has_begun else self._limit
         if self._now:
@@ -135,7 +135,7 @@ class _Guard:
         return self._asked + (_PRINTING_S if self._has_begun else _GRACE_S)
 
     def _signals(self, numbers: bytes) -> None:
-        """Pass the first wish to stop on; a second one ends everything at once."""
+        """Pass on the first request to stop. A second one ends the child at once."""
         if not set(numbers) & set(_STOPPING):
             return
         now = time.monotonic()
@@ -146,7 +146,7 @@ class _Guard:
             self._now = True
 
     def _read(self) -> bool:
-        """Take what the child has said; False at the end of it."""
+        """Read messages of the child; return False at the end of the pipe."""
         data = os.read(self._messages, 1 << 20)
         self._inbox += data
         size = so_far.HEADER.size
@@ -187,14 +187,14 @@ class _Guard:
         return self._kept.status
 
     def _print(self, text: str, notes: str = "") -> None:
-        with suppress(OSError):  # nobody reads any more
+        with suppress(OSError):  # the reader of stdout has ended
             if not self._has_begun:
                 sys.stdout.write(text)
                 sys.stdout.flush()
                 sys.stderr.write(notes)
 
     def _ended(self, code: int) -> int:
-        """Return the status of a child that has ended by itself, or been killed by others."""
+        """Return the status of a child that ended by itself or was killed by another process."""
         if code >= 0:
             return code
         _show_cursor()
@@ -207,7 +207,7 @@ class _Guard:
 
 
 def _show_cursor() -> None:
-    """Undo what a progress bar has done to the terminal."""
+    """Restore the terminal cursor that a progress bar has hidden."""
     if sys.stderr is not None and sys.stderr.isatty():
         sys.stderr.write("\x1b[?25h\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Parse the command line, run the command, and turn every foreseen failure into one line."""
+"""Parse the command line, run the command, and report expected failures in one line."""
 
 import argparse
 import io
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
     argv : sequence of str, optional
         Arguments; by default those of the process.
     guarded : bool
-        Whether the command works in a child (`bfio.cli.guard`), whose status the process takes.
+        Whether to run the command in a child process (`bfio.cli.guard`) and return its status.
     """
     _open_streams()
     so_far.forget()
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
         so_far.interruption_said()
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has seen enough.
+        # The reader of stdout has closed it.
         _drop_output()
         return DONE
     except OSError as error:
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
 
 
 def _drop_output() -> None:
-    """Drop what stdout does not take; Python would complain of it again while shutting down."""
+    """Discard output that stdout does not accept. Python would report it again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -80,14 +80,14 @@ def _drop_output() -> None:
 
 
 def run() -> NoReturn:
-    """Run ``bfio`` as a program of its own: never returns."""
+    """Run ``bfio`` as a program; never returns."""
     status = main(guarded=hasattr(os, "fork"))
     _hear_no_more()
     sys.exit(status)
 
 
 def _hear_no_more() -> None:
-    """Ignore Ctrl-C: all is said, and while Python shuts down it would hide the status."""
+    """Ignore Ctrl-C after the output is complete, so that it does not change the exit status."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -115,10 +115,10 @@ def _parser(known: dict[str, Command]) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Prints the versions that a number depends on."""
+    """Prints the versions that results depend on."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Print and leave."""
+        """Print the versions and exit."""
         from bfio.common.provenance import version_and_commit, versions
 
         others = [f"{name} {number}" for name, number in versions().items() if name != "bfio"]
@@ -127,21 +127,21 @@ class _Version(argparse.Action):
 
 
 def _open_streams() -> None:
-    """Make streams usable: those that the caller has closed, and those of few characters.
+    """Replace closed streams, and let streams of limited encodings write question marks.
 
-    Python leaves None in the place of a closed one.
+    Python represents a closed stream by None.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        # Where ÷ or θ cannot be written a question mark stands; nothing else is lost.
+        # Characters such as ÷ or θ are replaced where they cannot be encoded.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def _check_formulations() -> None:
-    """Refuse to run on the unrelated package of the same name that the index has."""
+    """Refuse to run with the unrelated package of the same name from the package index."""
     if getattr(formulations, "PROJECT", None) != "bfio":
         raise InputError(
             "installation",

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and what they turn into."""
+"""Arguments shared by several commands, and the objects read from them."""
 
 import argparse
 import re
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bfio.decode.policy_registry import ChosenPolicy
     from bfio.workloads.workload import Workload
 
-#: The policies, by what their modules declare: importing them would import numpy.
+#: Names of the policies, read from the source of their modules. Importing them would load numpy.
 _NAMES = sorted(
     name
     for folder in bfio.decode.policies.__path__
@@ -37,7 +37,7 @@ POLICIES = textwrap.fill(
     width=99,
     break_on_hyphens=False,
 )
-#: Requests that a synthetic workload has unless ``--requests`` says otherwise.
+#: Number of requests of a synthetic workload without ``--requests``.
 _SYNTHETIC_REQUESTS = 4000
 
 
@@ -46,16 +46,16 @@ def given_options(
     add_arguments: "Callable[[argparse.ArgumentParser], None]",
     besides: "Collection[str]" = (),
 ) -> list[str]:
-    """Return the names of those arguments that have another value than if they were left out.
+    """Return the names of the arguments that differ from their defaults.
 
     Parameters
     ----------
     args : argparse.Namespace
-        What was given.
+        The arguments of the command.
     add_arguments : callable
-        Adds the arguments that are looked at to a parser.
+        Adds the arguments to compare to a parser.
     besides : collection of str
-        Names of those among them that are not.
+        Names of arguments to ignore.
     """
     parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser)
@@ -122,7 +122,7 @@ def add_workload(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 
 def add_reading(parser: argparse._ActionsContainer) -> None:
-    """Add how a trace file is read."""
+    """Add the options for reading a trace file."""
     parser.add_argument(
         "--columns",
         metavar="ROLE=NAME,...",
@@ -136,19 +136,19 @@ def add_reading(parser: argparse._ActionsContainer) -> None:
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
-    """Add a trace whose requests an engine serves, and how it is read."""
+    """Add the trace to serve and the options for reading it."""
     parser.add_argument("--trace", metavar="TRACE", help="requests of a trace (bfio traces)")
     add_reading(parser)
 
 
 def add_policies(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add the policies of an engine, one or several."""
+    """Add ``--policy`` for one or several policies of an engine."""
     text = f"name:option=value:... (default {default}); repeat it to compare"
     parser.add_argument("--policy", action="append", metavar="NAME", help=text)
 
 
 def add_engine(parser: argparse.ArgumentParser, plotted: str) -> None:
-    """Add which implementation runs, and a plot of its runs."""
+    """Add ``--engine`` and ``--plot``."""
     text = "auto (default: compiled where it pays), compiled, or reference; all agree"
     parser.add_argument("--engine", default="auto", metavar="E", help=text)
     parser.add_argument("--plot", metavar="FILE", help=f"draw {plotted} (.png, .pdf, .svg)")
@@ -160,7 +160,7 @@ def policies_from(args: argparse.Namespace, default: str) -> list[str]:
     Raises
     ------
     InputError
-        If one occurs twice.
+        If a name occurs twice.
     """
     names: list[str] = args.policy or [default]
     if len(set(names)) < len(names):
@@ -169,7 +169,7 @@ def policies_from(args: argparse.Namespace, default: str) -> list[str]:
 
 
 def trace_from(args: argparse.Namespace) -> "Workload | None":
-    """Return the requests of the trace of an engine, if there is one."""
+    """Return the requests of the trace; None without ``--trace``."""
     from bfio.workloads import read_trace
 
     if args.trace is None:
@@ -178,7 +178,7 @@ def trace_from(args: argparse.Namespace) -> "Workload | None":
 
 
 def add_simulation(parser: argparse.ArgumentParser) -> None:
-    """Add everything a simulation takes: requests, machine, run, policy parameters."""
+    """Add all arguments of a simulation: requests, machine, run, policy options."""
     requests = add_workload(parser)
     requests.add_argument(
         "--train-share",
@@ -258,7 +258,7 @@ def _repeat(text: str) -> int | str:
 
 
 def workload_from(args: argparse.Namespace) -> "Workload":
-    """Read or draw the requests; with ``--train-share`` those after the first, their history."""
+    """Read or draw the requests; with ``--train-share`` leave out the training requests."""
     from bfio.workloads import read_trace, synthetic
     from bfio.workloads.workload import training_share
     from formulations.arrays import integer
@@ -281,7 +281,8 @@ def workload_from(args: argparse.Namespace) -> "Workload":
         from bfio.workloads.generators import with_arrivals
         from bfio.workloads.law_text import parse_arrivals
 
-        # As in studies: of those that are run, which begin as the law does.
+        # As in studies, arrivals are drawn for the requests that are run, without the training
+        # part.
         requests = with_arrivals(requests, parse_arrivals(law, "--arrival-law"), args.seed)
     return requests
 
@@ -297,7 +298,7 @@ def add_metrics(parser: argparse.ArgumentParser, default: str) -> None:
 
 
 def metrics_from(args: argparse.Namespace) -> "MetricChoice":
-    """Return which metrics are measured and shown."""
+    """Return the metrics to measure and to show."""
     from bfio.decode.options import ArrivalMode
     from bfio.decode.own_metrics import chosen_metrics, named_metrics
     from formulations.problem_data import member
@@ -318,7 +319,7 @@ def energy_from(args: argparse.Namespace) -> EnergyModel:
 
 
 def policy_options_from(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of policies that were given."""
+    """Return the policy options that were given."""
     from bfio.decode.policy_registry import all_options
 
     return {name: getattr(args, name) for name in all_options() if hasattr(args, name)}
@@ -327,16 +328,16 @@ def policy_options_from(args: argparse.Namespace) -> dict[str, Any]:
 def chosen_policies(
     args: argparse.Namespace, policies: "Sequence[str]", others: "Iterable[str]" = ()
 ) -> "list[ChosenPolicy]":
-    """Return the policies with their options, all options of the run being checked first.
+    """Return the policies with their options, after checking all options of the run.
 
     Parameters
     ----------
     args : argparse.Namespace
-        With the arguments of `add_simulation`.
+        Arguments of `add_simulation`.
     policies : sequence of str
-        Policies, perhaps with options behind their names.
+        Names of policies, optionally followed by options.
     others : iterable of str
-        Options of policies that something else reads.
+        Policy options that another part of the command reads.
 
     Raises
     ------
@@ -355,7 +356,7 @@ def chosen_policies(
 
 
 def run_options_from(args: argparse.Namespace) -> RunOptions:
-    """Return how the run is made."""
+    """Return the options of the run."""
     return from_namespace(RunOptions, args, seed=args.seed)
 
 
@@ -370,7 +371,7 @@ def _seconds(text: str) -> float:
 
 
 def add_table_form(parser: argparse._ActionsContainer) -> None:
-    """Add the option that says how tables are written."""
+    """Add the option for the form of tables."""
     parser.add_argument(
         "--table",
         choices=[form.value for form in TableForm],

@@ -1,4 +1,4 @@
-"""Files that commands read, and what they print: JSON, tables, progress, pictures."""
+"""Input files and printed output of commands: JSON, tables, progress, plots."""
 
 import argparse
 import json
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
     from rich.progress import Progress, ProgressColumn
 
-#: Largest file read, in bytes: some five million requests, or many thousand step problems.
+#: Largest file size read [bytes]: some five million requests, or many thousand step problems.
 _MAX_BYTES = 2**28
 
 T = TypeVar("T")
 
 
 def read_problem(name: str, parse: Callable[[str], T]) -> T:
-    """Return what a file holds, as a function makes it of its text; errors name the file.
+    """Parse the text of a file with a function; errors name the file.
 
     Raises
     ------
     InputError
-        As `read_text` and the function.
+        As raised by `read_text` and the function.
     """
     text = read_text(name)
     with naming(name):
@@ -38,7 +38,7 @@ def read_problem(name: str, parse: Callable[[str], T]) -> T:
 
 @contextmanager
 def naming(name: str, *fields: str) -> Iterator[None]:
-    """Put a file's name before errors: all of them, or those about some fields that it holds."""
+    """Prefix errors with a file name: all errors, or those about the given fields."""
     try:
         yield
     except InputError as error:
@@ -54,7 +54,7 @@ def read_text(name: str) -> str:
     Raises
     ------
     InputError
-        If it has no name, cannot be read, is a pipe, is too large or not UTF-8.
+        If the name is empty, or the file cannot be read, is a pipe, is too large or not UTF-8.
     """
     if not name:
         raise InputError("command line", "the name of a file is empty", "name a file")
@@ -85,30 +85,30 @@ def _bytes(path: Path) -> bytes:
         return stream.read(_MAX_BYTES + 1)
 
 
-#: Width of tables where there is no terminal to ask.
+#: Width of tables without a terminal [characters].
 _PLAIN_WIDTH = 150
 _PICTURES = (".png", ".pdf", ".svg")
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document on stdout, whole or not at all."""
+    """Print one JSON document on stdout with a single write."""
     sys.stdout.write(json_text(document))
 
 
 def interruption(interrupted: bool) -> dict[str, bool]:
-    """Return what marks a document as one of an interrupted command."""
+    """Return the entry that marks the document of an interrupted command."""
     return {"interrupted": True} if interrupted else {}
 
 
 def json_text(document: Any) -> str:
-    """Return one JSON document as it is printed."""
-    # What a user's policy says of itself may hold any object; its text must do.
+    """Return the text of a JSON document as printed."""
+    # Statistics of a user's policy may contain any object; these are written as text.
     text = json.dumps(document, allow_nan=False, indent=2, default=str)
     return f"{text}\n"
 
 
 def can_print(text: str) -> bool:
-    """Return whether stdout has all characters of a text; otherwise it writes question marks."""
+    """Return whether the encoding of stdout has all characters of a text."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -117,11 +117,11 @@ def can_print(text: str) -> bool:
 
 
 def console() -> "Console":
-    """Return the console that tables go to (stdout)."""
+    """Return the console for tables (stdout)."""
     from rich.console import Console
 
     class PipedConsole(Console):
-        """Leaves a reader that has gone to `bfio.cli.main`: rich would exit with status 1."""
+        """Raises on a broken pipe, for `bfio.cli.main`. Rich would exit with status 1."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -133,17 +133,17 @@ def console() -> "Console":
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
 ) -> None:
-    """Print a table: columns of numbers to the right, all others to the left."""
+    """Print a table with numbers aligned right and other columns aligned left."""
     from rich.table import Table
     from rich.text import Text
 
-    # Text, not markup: units stand in brackets, and names that users give may hold some.
+    # Use Text, not markup: units and user-given names may contain brackets.
     table = Table(
         title=Text(title), title_justify="left", caption=Text(note), caption_justify="left"
     )
     for name, cells in zip(columns, zip(*rows, strict=True), strict=True):
         numeric = all(cell[:1].isdigit() or cell[:1] in "–-∞" for cell in cells)
-        # A number that breaks into two lines reads as two numbers.
+        # Never wrap a number: it would read as two numbers.
         least = max(map(len, cells)) if numeric else None
         justify: JustifyMethod = "right" if numeric else "left"
         table.add_column(Text(name), justify=justify, overflow="fold", min_width=least)
@@ -153,7 +153,7 @@ def print_table(
 
 
 def progress_display(console: "Console", *columns: "ProgressColumn") -> "Progress":
-    """Return a display of tasks: name, bar, count, time gone, time left, and further columns."""
+    """Return a display of tasks: name, bar, count, elapsed and remaining time, further columns."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -177,9 +177,9 @@ def progress_display(console: "Console", *columns: "ProgressColumn") -> "Progres
 
 @contextmanager
 def progress_bar() -> Iterator["Progress"]:
-    """Yield a progress display on stderr; without a terminal, one line per task at the end.
+    """Yield a progress display on stderr; without a terminal, print one line per task at the end.
 
-    While it shows, what a user's policy prints goes to stderr: stdout is for the answer.
+    Meanwhile, output of a user's policy goes to stderr, because stdout is for the answer.
     """
     from rich.console import Console
 
@@ -194,12 +194,12 @@ def progress_bar() -> Iterator["Progress"]:
 
 
 class Written(Generic[T]):
-    """Files beside an answer: one that cannot be written does not lose the answer.
+    """Output files besides the answer. An error in writing does not prevent the answer.
 
     Parameters
     ----------
     makes : callable
-        Each writes and returns what or where; after one that fails no other is tried.
+        Each writes a file and returns its content or path. None is called after one fails.
     """
 
     def __init__(self, *makes: Callable[[], T]) -> None:
@@ -212,19 +212,19 @@ class Written(Generic[T]):
             self._error = error
 
     def check(self) -> None:
-        """Tell of what could not be written, once the answer is shown.
+        """Raise the error of writing; to be called after the answer is printed.
 
         Raises
         ------
         InputError
-            Naming the file.
+            If a file could not be written; it names the file.
         """
         if self._error is not None:
             raise self._error
 
 
 def drawn(place: Path | None, figure: "Callable[[], Figure]") -> Written[Path]:
-    """Draw a picture where one was asked for."""
+    """Draw a figure if a place is given."""
     if place is None:
         return Written()
 
@@ -237,23 +237,23 @@ def drawn(place: Path | None, figure: "Callable[[], Figure]") -> Written[Path]:
 
 
 def plot_folder(args: argparse.Namespace) -> Path | None:
-    """Return the folder for plots, made before any long work; None with ``--no-plots``.
+    """Return the folder of plots, created before any long work; None with ``--no-plots``.
 
     Raises
     ------
     InputError
-        If it cannot be made.
+        If it cannot be created.
     """
     return None if args.no_plots else output_folder(args)
 
 
 def picture_place(file: str | None) -> Path | None:
-    """Return where ``--plot`` writes, checked before any long work; None without it.
+    """Return the path for ``--plot``, checked before any long work; None without ``--plot``.
 
     Raises
     ------
     InputError
-        If it is no picture, its folder does not exist, or it cannot be written.
+        If its suffix is not that of a picture, its folder is missing, or it cannot be written.
     """
     if file is None:
         return None
@@ -263,7 +263,7 @@ def picture_place(file: str | None) -> Path | None:
         raise InputError("--plot", f"{file} is no picture", remedy)
     if not place.parent.is_dir():
         raise InputError("--plot", f"no folder {place.parent}", "make it, or use another")
-    # Only writing tells: rights say nothing of a full or virtual file system.
+    # Open the file to test it: permissions do not show a full or virtual file system.
     try:
         is_new = not (place.exists() or place.is_symlink())
         place.open("ab").close()
@@ -277,7 +277,7 @@ def picture_place(file: str | None) -> Path | None:
 
 
 def plot_runs(args: argparse.Namespace, module: str, runs: Sequence[Any]) -> None:
-    """Draw runs where ``--plot`` says, if it does, with the ``run_figure`` of a module.
+    """Draw runs into the ``--plot`` file, if given, with the ``run_figure`` of a module.
 
     Raises
     ------
@@ -294,7 +294,7 @@ def plot_runs(args: argparse.Namespace, module: str, runs: Sequence[Any]) -> Non
 
 
 def output_folder(args: argparse.Namespace) -> Path:
-    """Return the folder ``--output``, made before any long work; see `plot_folder`."""
+    """Return the folder ``--output``, created before any long work; see `plot_folder`."""
     folder = Path(args.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -39,25 +39,25 @@ def problem_command(
         See `Command`.
     problem, solve : str
         A `formulations.problem_data.ProblemData`, and a function of it with the keywords
-        ``method``, ``time_limit``, ``seed``, such as `Formulation.solve_by`: each as
+        ``method``, ``time_limit``, ``seed``, such as `Formulation.solve_by`. Both are given as
+        ``module:name`` and loaded when the command runs.
         ``module:name``, loaded when the command runs.
     program : str
-        Its `formulations.formulation.Formulation` likewise, if files for other solvers are to be
-        written and their solutions read.
+        Its `formulations.formulation.Formulation`, likewise, to support files for other solvers.
     file : str
-        What the file holds, for the help.
+        Content of the file, for the help text.
     methods : str
-        All methods in words.
+        All methods, for the help text.
     more_arguments : callable
         Adds further arguments.
     overrides : tuple of str
-        Those of them that replace a field of the document.
+        Names of additional arguments that replace fields of the document.
     passed : tuple of str
-        Those of them that ``solve`` has as keywords.
+        Names of additional arguments that ``solve`` takes as keywords.
     details : callable
-        Further fields of the JSON answer, of the problem.
+        Returns further fields of the JSON answer, given the problem.
     lines : callable
-        What a person reads, of problem and result.
+        Returns the text lines of the answer, given problem and result.
     """
 
     def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def problem_command(
 
     def run(args: argparse.Namespace) -> int:
         is_exchanged = bool(program) and is_exchange(args)
-        # Loaded before the clock begins.
+        # Load the modules before the time limit starts.
         solved, _ = _loaded(solve), _loaded(problem)
 
         def told(result: Any) -> tuple[dict[str, Any], Callable[[], list[str]], int]:
@@ -97,7 +97,7 @@ def problem_command(
 
 
 def status_of(result: Any) -> int:
-    """Return the exit status of a command whose answer is this result."""
+    """Return the exit status for a result."""
     from formulations.results import Termination
 
     answered = result.objective is not None or result.termination is Termination.INFEASIBLE

@@ -1,4 +1,4 @@
-"""What a command answers if it is ended early: at its time limit, or by a signal."""
+"""The answer of a command that ends early, at its time limit or by a signal."""
 
 import argparse
 import io
@@ -19,16 +19,16 @@ from bfio.cli.output import json_text
 from formulations.deadline import Deadline
 from formulations.errors import InputError
 
-#: Kinds of messages to the process that guards this one (`bfio.cli.guard`).
+#: Kinds of messages to the guard process (`bfio.cli.guard`).
 ANSWER, LIMIT, BEGUN, SAID = "answer", "limit", "begun", "said"
-#: Before each message stands its length.
+#: Length prefix of each message.
 HEADER = struct.Struct(">Q")
-#: Seconds of work that a signal may cost a command of many parts.
+#: Minimum time between two kept answers [s]; a signal loses at most the work since the last.
 _EVERY_S = 1.0
 
 
 class SoFar(NamedTuple):
-    """What to print at the time limit, after a signal, and on stderr then; status of the first."""
+    """Output at the time limit, and after a signal on stdout and stderr; status at the limit."""
 
     at_limit: str
     interrupted: str
@@ -37,13 +37,13 @@ class SoFar(NamedTuple):
 
 
 class _State:
-    """What is kept, and where it is told."""
+    """The kept answer, and the pipe to the guard."""
 
     kept: SoFar | None = None
     has_begun = False
     guard: int | None = None
     shown = 0.0
-    #: Lines for stderr of what is being kept; None while nothing is.
+    #: Lines for stderr of the answer that is being kept; None at other times.
     notes: list[str] | None = None
 
 
@@ -51,7 +51,7 @@ _state = _State()
 
 
 def forget() -> None:
-    """Begin a command: nothing is known."""
+    """Reset the state at the start of a command."""
     _state.kept, _state.has_begun, _state.shown = None, False, time.monotonic()
 
 
@@ -63,7 +63,7 @@ def keep(
     *,
     on_signals: bool = True,
 ) -> None:
-    """Keep an answer; later ones take its place.
+    """Keep an answer; later answers replace it.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ def keep(
     document : mapping
         The JSON document.
     lines : callable
-        Returns what a person reads instead.
+        Returns the answer as text lines.
     status : int
-        Exit status if time is up.
+        Exit status at the time limit.
     on_signals : bool
-        Whether it is worth printing after a signal too.
+        Whether to print the answer after a signal too.
     """
     if as_json:
         stopped = {key: "interrupted" for key in ("termination",) if key in document}
@@ -92,12 +92,12 @@ def keep(
 
 
 def keep_shown(show: Callable[[], None]) -> None:
-    """Keep what a function prints, for a signal; at most every `_EVERY_S`, as it takes time."""
+    """Keep the output of a function for a signal, at most every `_EVERY_S`, to save time."""
     now = time.monotonic()
     if now < _state.shown + _EVERY_S:
         return
     printed, _state.notes = io.StringIO(), []
-    # What cannot be shown is told at the end of the command.
+    # An error is reported at the end of the command.
     try:
         with redirect_stdout(printed), suppress(InputError):
             show()
@@ -110,7 +110,7 @@ def keep_shown(show: Callable[[], None]) -> None:
 
 
 def note(line: str) -> None:
-    """Print a line of an answer on stderr; while an answer is kept, the line is kept with it."""
+    """Print a line on stderr; while an answer is being kept, keep the line with it."""
     if _state.notes is None:
         print(line, file=sys.stderr)
     else:
@@ -118,7 +118,7 @@ def note(line: str) -> None:
 
 
 def print_interrupted() -> None:
-    """Print what there is after a signal: nothing if the answer has begun."""
+    """Print the kept answer after a signal, unless the final answer has begun."""
     if _state.kept is not None and not _state.has_begun:
         sys.stdout.write(_state.kept.interrupted)
         sys.stderr.write(_state.kept.notes)
@@ -126,24 +126,24 @@ def print_interrupted() -> None:
 
 
 def limit(seconds: float | None) -> None:
-    """Have this process ended so many seconds from now, None for never."""
+    """Let the guard end this process after some seconds; None for never."""
     _tell(LIMIT, seconds)
 
 
 def answer_begins() -> None:
-    """Note that the answer is being printed: nothing else may be from now on."""
+    """Report that the final answer is being printed. No kept answer may be printed any more."""
     if not _state.has_begun:
         _state.has_begun = True
         _tell(BEGUN)
 
 
 def interruption_said() -> None:
-    """Note that the user has read that the command was interrupted."""
+    """Report that the user has been told of the interruption."""
     _tell(SAID)
 
 
 def tell_to(guard: int) -> None:
-    """Tell all of it to the process at the other end of a pipe."""
+    """Send all further messages to the guard through a pipe."""
     _state.guard = guard
 
 
@@ -151,33 +151,33 @@ def _tell(*message: object) -> None:
     if _state.guard is None:
         return
     data = json.dumps(message).encode()
-    # A message that a signal cuts short would make nonsense of all that follow.
+    # A message cut short by a signal would corrupt all later ones.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         rest = memoryview(HEADER.pack(len(data)) + data)
-        with suppress(OSError):  # the guard is gone, and this process soon
+        with suppress(OSError):  # the guard has ended, and this process will soon
             while rest:
                 rest = rest[os.write(_state.guard, rest) :]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-#: What may pass beyond a limit before the command is ended, of it and besides [s]; the promise is
-#: 10 % and 0.2 s.
+#: Tolerances after which a command is ended beyond its limit: a share of the limit, and seconds.
+#: The documented tolerance is 10 % and 0.2 s.
 _SLACK, _SLACK_S = 0.05, 0.14
 
 
 def begin(args: argparse.Namespace, method: str, view: "View") -> Deadline:
-    """Start the clock of a command with ``--time-limit``, `NOTHING_FOUND` in hand.
+    """Start the clock of a command with ``--time-limit``, with `NOTHING_FOUND` as kept answer.
 
     Parameters
     ----------
     args : Namespace
         With ``time_limit`` and ``json``.
     method : str
-        What solves.
+        Name of the method.
     view : View
-        Shows answers.
+        Shows intermediate answers.
     """
     if args.time_limit is not None:
         nothing = {"method": method, "termination": "time_limit", "objective": None, "bound": None}
@@ -187,15 +187,15 @@ def begin(args: argparse.Namespace, method: str, view: "View") -> Deadline:
 
 
 class View:
-    """Shows answers on the way as the command shows its last one.
+    """Keeps intermediate answers in the form of the final one.
 
     Parameters
     ----------
     args : Namespace
         With ``time_limit`` and ``json``.
     told : callable
-        Returns of an answer the JSON document, a function that returns what a person reads
-        instead, and the exit status.
+        Returns, for an answer, the JSON document, a function that returns text lines, and the exit
+        status.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class View:
         self._args, self._told = args, told
 
     def ends_in(self, seconds: float | None) -> None:
-        """Have the command ended a little after its limit, should it not end by itself."""
+        """Let the guard end the command slightly after its limit, if it does not end by itself."""
         if seconds is not None and self._args.time_limit is not None:
             limit(seconds + _SLACK * self._args.time_limit + _SLACK_S)
         else:
@@ -217,19 +217,18 @@ class View:
         keep(self._args.json, *self._told(answer))
 
 
-#: Seconds that the work has to end by itself; `bfio.cli.guard` allows a little more.
+#: Time for the work to end by itself [s]; `bfio.cli.guard` allows slightly more.
 _ORDERLY_S = 0.9
-#: Two signals so close together are one, which several processes have passed on.
+#: Signals within this time [s] count as one, passed on by several processes.
 ONE_SIGNAL_S = 0.2
 
 
 @contextmanager
 def orderly_interrupt() -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether the user has asked to stop.
+    """Yield a function that returns whether the user has asked to stop.
 
-    What has not stopped a second later, or at a second Ctrl-C, gets a KeyboardInterrupt.
-
-    Outside the main thread signals cannot be caught, and nothing changes.
+    Work that has not stopped a second later, or at a second Ctrl-C, gets a KeyboardInterrupt.
+    Outside the main thread signals cannot be caught, and the function always returns False.
     """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Tables of runs from their documents: the columns that metrics ask for."""
+"""Tables of runs, built from their documents with the columns of the metrics."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ Document: TypeAlias = Mapping[str, Any]
 #: Heading and cells of a column.
 Cells: TypeAlias = tuple[str, Sequence[str]]
 
-#: What columns mean that do not say so themselves.
+#: Explanations of columns whose headings are not self-explanatory.
 _LEGEND = {
     "idle_fraction": "idle: mean over steps of 1 - mean/max load.",
     "barrier_loss": "barrier: share of worker time spent waiting at the barrier.",
@@ -27,15 +27,15 @@ _LEGEND = {
     "ttft_mean_s": "TTFT: time to the first token.",
 }
 _PROSE_WIDTH = 88
-#: Width that a table with one policy per row needs at least; below it policies become columns.
+#: Minimum width for a table with one policy per row. Below it, policies become columns.
 _WIDE = 135
 _NAMES_WIDTH, _COLUMN_WIDTH = 28, 13
 
 
 def print_for_papers(tables: Iterable[TextTable], form: TableForm, remarks: Iterable[str]) -> None:
-    """Print tables in one of the forms but plain text, what is said of them below the last one.
+    """Print tables in a form other than plain text, with remarks below the last one.
 
-    CSV has no place for sentences: there they go to stderr.
+    CSV cannot contain sentences; they go to stderr.
     """
     *others, last = tables
     if form is TableForm.CSV:
@@ -53,7 +53,7 @@ def print_for_papers(tables: Iterable[TextTable], form: TableForm, remarks: Iter
 def comparison_tables(
     documents: Sequence[Document], metrics: "MetricChoice", settings: str
 ) -> list[TextTable]:
-    """Return the tables of `print_comparison` as texts."""
+    """Return the tables of `print_comparison` as text tables."""
     tables = []
     for title, columns in _tables(documents, metrics):
         heading, cells = zip(*columns, strict=True)
@@ -64,14 +64,14 @@ def comparison_tables(
 
 
 def print_comparison(documents: Sequence[Document], metrics: "MetricChoice") -> None:
-    """Print the table of the measured part, if any run has one, and that of the whole run.
+    """Print the table of the measured part, if any run has one, and the table of the whole run.
 
     Parameters
     ----------
     documents : sequence of mapping
         One per policy; see `bfio.decode.simulation.describe_run`.
     metrics : "MetricChoice"
-        What they show.
+        The metrics to show.
     """
     for title, columns in _tables(documents, metrics):
         print_fitting(title, columns)
@@ -79,7 +79,7 @@ def print_comparison(documents: Sequence[Document], metrics: "MetricChoice") -> 
 
 
 def _legend(documents: Sequence[Document], metrics: "MetricChoice") -> list[str]:
-    """Return what columns mean that do not say so themselves."""
+    """Return explanations of the columns whose headings are not self-explanatory."""
     names = metrics.shown or [name for name, _ in metrics.table.columns()]
     legend = [text for name, text in _LEGEND.items() if name in names]
     if "avg_imbalance" in names:
@@ -97,7 +97,7 @@ def print_sentences(*sentences: str) -> None:
 
 
 def print_remarks(remarks: Iterable[str], plots: Iterable[Path] = ()) -> None:
-    """Print what is said of a table, and which plots were written."""
+    """Print remarks on a table and the paths of written plots."""
     for remark in remarks:
         print_sentences(remark)
     for path in plots:
@@ -105,14 +105,14 @@ def print_remarks(remarks: Iterable[str], plots: Iterable[Path] = ()) -> None:
 
 
 def run_cells(name: str, documents: Sequence[Document]) -> Cells:
-    """Return a column of texts, such as the names of policies."""
+    """Return a text column, such as the names of policies."""
     return name, [str(document[name]) for document in documents]
 
 
 def _tables(
     documents: Sequence[Document], metrics: "MetricChoice"
 ) -> Iterator[tuple[str, list[Cells]]]:
-    """Yield title and columns of the measured part, if the runs have one, and of the whole run."""
+    """Yield title and columns for the measured part, if any, and for the whole run."""
     parts = [{"policy": d["policy"]} | dict(d["measured"] or {}) for d in documents]
     if any(d["measured"] for d in documents):
         columns = _columns(parts, metrics)
@@ -127,7 +127,7 @@ def _tables(
 
 
 def measured_text(documents: Sequence[Document]) -> str:
-    """Return what is measured of all runs, in words."""
+    """Return a description of the measured part common to all runs."""
     from bfio.decode.measured import MeasuredPart
 
     told = next(d["measured_part"] for d in documents if d["measured"])
@@ -148,7 +148,7 @@ def _columns(documents: Sequence[Document], metrics: "MetricChoice") -> list[Cel
 
 
 def imbalance_ratios(parts: Sequence[Document]) -> Iterator[str]:
-    """Yield how many times less imbalance each run has than the first, with its interval."""
+    """Yield the imbalance of the first run divided by that of each run, with its interval."""
     first, *_ = values = [
         (part.get("avg_imbalance"), part.get("half_widths", {}).get("avg_imbalance"))
         for part in parts
@@ -167,7 +167,7 @@ def imbalance_ratios(parts: Sequence[Document]) -> Iterator[str]:
 
 
 def print_fitting(title: str, columns: Sequence[Cells]) -> None:
-    """Print one policy per row, or, where that is too wide, one per column, a few at a time."""
+    """Print one policy per row, or, if too wide, one per column, in several tables if needed."""
     headings, cells = zip(*columns, strict=True)
     width = console().width
     if width >= max(_WIDE, _width(columns)):
@@ -181,6 +181,6 @@ def print_fitting(title: str, columns: Sequence[Cells]) -> None:
 
 
 def _width(columns: Sequence[Cells]) -> int:
-    """Return the width of a table of which no word is broken, borders included."""
+    """Return the width of a table without wrapped words, including borders."""
     texts = ((*heading.split("\n"), *cells) for heading, cells in columns)
     return 1 + sum(max(map(len, column)) + 3 for column in texts)

@@ -1,1 +1,1 @@
-"""What all simulators and commands share: options, users' code, statistics, provenance."""
+"""Parts shared by all simulators and commands: options, users' code, statistics, provenance."""

@@ -1,4 +1,4 @@
-"""Checks of what a policy answers: nothing enters an engine unchecked."""
+"""Validation of the answers of policies before an engine uses them."""
 
 from collections.abc import Collection, Iterable
 from itertools import islice
@@ -10,29 +10,29 @@ from formulations.named_objects import users_code
 
 
 def checked_choice(answer: object, present: Collection[int], where: str, noun: str) -> list[int]:
-    """Return what a policy's answer names, in its order.
+    """Return the integers in a policy's answer, in order.
 
     Parameters
     ----------
     answer : object
-        Whatever the policy returned.
+        The object that the policy returned.
     present : collection of int
-        What it may name.
+        Valid integers.
     where : str
         Policy and time, for errors.
     noun : str
-        What is named, for errors, such as ``"request"``.
+        Kind of the integers, for errors, such as ``"request"``.
 
     Raises
     ------
     InputError
-        If it is no collection of integers, each of them present and named once.
+        If it is not a collection of distinct valid integers.
     """
     remedy = f"return {noun}s that are there, each once"
     if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
         raise InputError(where, f"returned {answer!r:.40}", remedy)
     with users_code(where, "its answer ", remedy="mend the policy"):
-        # One too many is enough to see: an iterator may never end.
+        # Read at most one entry too many, because an iterator may be infinite.
         entries = list(islice(answer, len(present) + 1))
     for entry in entries:
         if isinstance(entry, bool) or not isinstance(entry, int | np.integer):

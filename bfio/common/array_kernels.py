@@ -1,4 +1,4 @@
-"""What kernels write as loops because Numba's own way takes long to compile."""
+"""Loops for kernels, where Numba's own operation is slow to compile."""
 
 from typing import TypeVar
 
@@ -12,10 +12,10 @@ T = TypeVar("T", bound=np.generic)
 
 @compilable
 def copy_to(target: NDArray[T], values: NDArray[T]) -> None:
-    """Write ``values``, of one dimension, over as many first entries of ``target``.
+    """Copy one-dimensional ``values`` to the beginning of ``target``.
 
-    ``target[:n] = values`` says the same and allocates: Numba provides for arrays that overlap,
-    and for the text of an error, with all of its text functions.
+    ``target[:n] = values`` does the same but allocates and is slow to compile: Numba handles
+    overlapping arrays and formats an error message.
     """
     for k in range(len(values)):
         target[k] = values[k]

@@ -1,8 +1,8 @@
-"""Functions that run as they are and can become machine code.
+"""Functions that run as Python and can be compiled to machine code.
 
-`compilable` leaves a function as it is, so that listing policies or a short run loads no Numba.
-`machine_code` makes its compiled twin, in which every compilable function that it names, as a
-global or as a variable of an enclosing function, is replaced by its own twin.
+`compilable` leaves a function unchanged, so that listing policies or a short run does not load
+Numba. `machine_code` creates the compiled twin. In it, every compilable function that the function
+names, as a global or in an enclosing function, is replaced by its own twin.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a function is compiled: whether it allocates, where, and what stands in for it.
-
-    `part_of` and `otherwise` are those of `compilable`.
-    """
+    """How a function is compiled; the fields are the parameters of `compilable`."""
 
     allocates: bool = False
     into_caller: bool = False
@@ -60,19 +57,21 @@ def compilable(
     Parameters
     ----------
     function : callable
-        Plain Python that Numba understands.
+        A Python function that Numba supports.
     allocates : bool
-        Whether it makes arrays. Of one that does not, no array has its references counted.
+        Whether it creates arrays. If not, reference counting of arrays is disabled.
     into_caller : bool
-        Whether it is written into its caller whatever its size: a state of many arrays takes
-        longer to pass on than a short function to run.
+        Whether to inline it into its caller regardless of its size. Passing a state of many arrays
+        takes longer than running a short function.
     compiled_as : callable, optional
-        Compiled in its place, for an operation on whole arrays that Numba does not know.
+        Function to compile in its place, for operations on whole arrays that Numba does not
+        support.
     written_by : callable, optional
-        Returns what machine code calls in its place, where that cannot be said in Python.
+        Returns the function that machine code calls in its place, if it cannot be written in
+        Python.
     part_of : str
-        The feature that it serves. Machine code linked ``without`` that feature does not contain
-        the function, and has a constant in its place.
+        The feature that it belongs to. Machine code linked ``without`` that feature contains the
+        constant `otherwise` in place of the function.
     otherwise : object
         That constant.
     """
@@ -86,15 +85,17 @@ def compilable(
 
 
 def machine_code(function: F, without: frozenset[str] = frozenset()) -> F:
-    """Return the compiled twin of a compilable function, for other compiled functions to call.
+    """Return the compiled twin of a compilable function, for calls by other compiled functions.
 
     Parameters
     ----------
     function : callable
         The function.
     without : frozenset of str
-        Features that the program has no use for.
+        Features that are left out.
     """
+    # Features that the function does not use are dropped, so that their twins share one entry of
+    # the cache.
     return cast(F, _machine_code(function, without & features_of(function)))
 
 
@@ -117,7 +118,7 @@ def _machine_code(function: F, without: frozenset[str]) -> F:
 
 @cache
 def features_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the features that a compilable function, or one that it calls, is part of."""
+    """Return the features of a compilable function and of all functions that it calls."""
     recipe: Recipe = function.__recipe__  # type: ignore[attr-defined]
     found = {recipe.part_of} - {""}
     if recipe.written_by is None:
@@ -129,7 +130,7 @@ def features_of(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def absent_twin(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the same arguments that returns `otherwise`."""
+    """Return a function with the same arguments that returns `otherwise`."""
     arguments = ", ".join(signature(function).parameters)
     names = {"otherwise": function.__recipe__.otherwise}  # type: ignore[attr-defined]
     exec(f"def absent({arguments}): return otherwise", names)
@@ -141,16 +142,16 @@ def linked(
     without: frozenset[str] = frozenset(),
     twin: Callable[[Any, frozenset[str]], Any] = machine_code,
 ) -> Any:
-    """Return a copy of a function that calls compiled twins, itself not compiled yet.
+    """Return a copy of a function, not yet compiled, that calls compiled twins.
 
     Parameters
     ----------
     function : callable
         The function.
     without : frozenset of str
-        Features that the program has no use for.
+        Features that are left out.
     twin : callable
-        What is called in the place of each compilable function; tests link plain Python.
+        Returns the replacement of each compilable function. Tests link plain Python.
     """
 
     def twin_of(value: Any) -> Any:
@@ -163,7 +164,7 @@ def linked(
 
 
 def rewired(function: Callable[..., Any], **replaced: Callable[..., Any]) -> Any:
-    """Return a copy of a function, not compiled yet, with other globals of these names."""
+    """Return a copy of a function, not yet compiled, with some globals replaced."""
     return _copied(function, replaced, getattr(function, "__closure__", None) or ())
 
 
@@ -185,12 +186,12 @@ def _copied(
 def _named(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the globals that a function names."""
     assert isinstance(function, FunctionType)
-    # Not `co_names`: these include attributes, and one may be called as some function is.
+    # Not `co_names`: that includes attributes, which may have the name of a function.
     code = get_instructions(function)
     names = {str(each.argval) for each in code if each.opname == "LOAD_GLOBAL"}
     return {name: value for name in names if (value := function.__globals__.get(name)) is not None}
 
 
 def _enclosed(function: Callable[..., Any]) -> list[Any]:
-    """Return the variables of enclosing functions that a function names."""
+    """Return the variables of enclosing functions that a function uses."""
     return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]

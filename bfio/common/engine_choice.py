@@ -1,4 +1,4 @@
-"""Which of two engines runs: the readable one, or its compiled twin."""
+"""Choice between the readable engine and its compiled twin."""
 
 import sys
 from collections.abc import Callable
@@ -10,38 +10,38 @@ from formulations.problem_data import member
 
 
 class Engine(StrEnum):
-    """Which engine runs; both give the same run."""
+    """The engine of a run. Both give the same run."""
 
-    #: Compiled for long runs of built-in policies, the reference for all others.
+    #: Compiled for long runs of built-in policies, otherwise the reference.
     AUTO = "auto"
     COMPILED = "compiled"
     REFERENCE = "reference"
 
 
-#: What loading Numba with the machine code of a group takes, and the code alone [s].
+#: Time to load Numba with the machine code of a group, and the code alone [s].
 LOADING_S, CODE_S = 0.5, 0.1
-#: What compiled runs would have saved this process so far, by kernels [s].
+#: Time that compiled runs would have saved in this process so far, by group of kernels [s].
 _saveable_s: dict[str, float] = {}
 
 
 def is_worthwhile(
     kernels: str, saved_s: float, find: Callable[[], KernelGroup] | None = None
 ) -> bool:
-    """Return whether a run is to be compiled: the one answer of all engines.
+    """Return whether to compile a run; all engines use this rule.
 
-    Kernels are loaded, or compiled where they are not on disk, as soon as the runs of this process
-    together would have saved what that takes. So many short runs load them as one long run does,
-    and whatever follows, all of them wait at most twice as long as with the best choice
-    beforehand (the rule of ski rental).
+    Kernels are loaded (or compiled, if not on disk) once the runs of this process together would
+    have saved the time that this takes. So many short runs load them like one long run. Whatever
+    runs follow, the total time is at most twice that of the best choice in hindsight (the
+    ski-rental rule).
 
     Parameters
     ----------
     kernels : str
         Name of the kernels of the run.
     saved_s : float
-        About what the compiled run saves, once they are loaded [s].
+        Approximate time that the compiled run saves once kernels are loaded [s].
     find : callable, optional
-        Returns their group; by default the group of that name. Called for worthwhile runs only,
+        Returns their group; by default the group of that name. Only called if it matters,
         because listing groups imports the packages that hold them.
     """
     saveable = _saveable_s[kernels] = _saveable_s.get(kernels, 0.0) + saved_s
@@ -52,21 +52,21 @@ def is_worthwhile(
 
 
 def takes_compiled(engine: Engine | str, *, able: bool, kernels: str, saved_s: float) -> bool:
-    """Return whether the compiled engine runs.
+    """Return whether to use the compiled engine.
 
     Parameters
     ----------
     engine : Engine or str
-        What was asked for.
+        The requested engine.
     able : bool
-        Whether the policy is compiled.
+        Whether the policy can be compiled.
     kernels, saved_s
         See `is_worthwhile`.
 
     Raises
     ------
     InputError
-        If the engine is unknown, or the compiled one is asked for and the policy is not.
+        If the engine is unknown, or the compiled one is requested for a policy that has none.
     """
     engine = member(Engine, engine, "engine")
     if engine is Engine.COMPILED and not able:

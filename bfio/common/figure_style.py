@@ -1,8 +1,8 @@
-"""How figures look."""
+"""Common style of figures."""
 
 from typing import Any
 
-#: Look of every figure, of commands and of the benchmarks.
+#: Matplotlib settings for all figures of commands and benchmarks.
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,

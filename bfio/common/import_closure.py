@@ -1,7 +1,7 @@
-"""Which source files a module runs: its own, those it imports in turn, and a digest of them.
+"""The source files that a module depends on by imports, and a digest of them.
 
-Stored rows are told apart by it: they stay valid as long as nothing that made them has changed,
-whatever else did.
+The digest is part of the keys of stored rows. Rows stay valid as long as no source that computed
+them has changed.
 """
 
 import hashlib
@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-#: The folder that holds ``bfio`` and ``formulations``.
+#: Folder that contains ``bfio`` and ``formulations``.
 ROOT = Path(__file__).resolve().parents[2]
 _PACKAGES = ("bfio", "formulations", "benchmarks", "proofs_checks")
-#: Folders of installed packages, which count by their versions only.
+#: Folders of installed packages. Their sources are not followed.
 _INSTALLED = ("site-packages", "dist-packages")
-# Sources are scanned, not parsed, which takes ten times as long. What is taken for an import by
-# mistake changes nothing unless such a module exists.
+# Sources are scanned by regular expressions, because parsing takes ten times as long. A false
+# match has no effect unless a module of that name exists.
 _STATEMENT = re.compile(
     r"(?:^|[;:])[ \t]*"
     r"(?:from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))",
@@ -34,9 +34,9 @@ def closure_digest(*modules: str, root: Path = ROOT) -> str:
     Parameters
     ----------
     modules : str
-        Names of modules; they are read, not imported.
+        Names of modules. They are read, not imported.
     root : Path
-        Folder from which names lead to files, besides that of the project.
+        Folder to search for modules, in addition to the project.
     """
     digest = hashlib.sha256()
     for name, file in import_closure(*modules, root=root).items():
@@ -46,24 +46,24 @@ def closure_digest(*modules: str, root: Path = ROOT) -> str:
 
 
 def import_closure(*modules: str, root: Path = ROOT) -> dict[str, Path]:
-    """Return modules and all that they import in turn, with their files, sorted by name.
+    """Return modules and all that they import, directly or not, with their files, sorted by name.
 
-    Import statements count wherever they stand, unless only type checkers read them. So do names
-    of modules in texts, as lazy loading needs them, and all modules of an imported package if
-    ``__path__`` is searched. A package around a module does not count by that alone, and what is
-    installed beside the project never does.
+    Import statements count everywhere, except those for type checkers only. Module names in string
+    constants count too, because of lazy loading. So do all modules of an imported package if
+    ``__path__`` is used. The package of a module does not count for that reason alone, and
+    packages installed outside the project never count.
 
     Parameters
     ----------
     modules : str
         Names of modules.
     root : Path
-        Folder from which names lead to files, besides that of the project.
+        Folder to search for modules, in addition to the project.
     """
     tops = {*_PACKAGES, *(name.partition(".")[0] for name in modules)}
     folders = dict.fromkeys((root, ROOT))
     places = {
-        # Of a folder of installed packages, only those that are asked for.
+        # In a folder of installed packages, follow only the packages of the given modules.
         True: [str(folder) for folder in folders],
         False: [str(folder) for folder in folders if folder.name not in _INSTALLED],
     }
@@ -83,8 +83,9 @@ def import_closure(*modules: str, root: Path = ROOT) -> dict[str, Path]:
 
 
 def _file_of(name: str, folders: Sequence[str]) -> Path | None:
-    """Return the file of a module, None if it is none of ours or no module at all."""
-    # Texts, not paths: thousands of names are asked about before the first kernel runs.
+    """Return the file of a module; None if it is not ours or not a module."""
+    # Strings instead of paths for speed: thousands of names are looked up before the first kernel
+    # runs.
     inner = name.replace(".", os.sep)
     for folder in folders:
         for file in (f"{folder}{os.sep}{inner}.py", f"{folder}{os.sep}{inner}{os.sep}__init__.py"):
@@ -95,7 +96,7 @@ def _file_of(name: str, folders: Sequence[str]) -> Path | None:
 
 @lru_cache(maxsize=4096)
 def _imported(name: str, file: Path, changed: int, size: int) -> tuple[str, ...]:
-    """Return names that may be modules that a module imports; some are none."""
+    """Return the names in import statements of a module; some are not modules."""
     del changed, size
     is_package = file.name == "__init__.py"
     around = name.split(".") if is_package else name.split(".")[:-1]
@@ -112,7 +113,7 @@ def _imported(name: str, file: Path, changed: int, size: int) -> tuple[str, ...]
 
 
 def _modules_in(package: str, importer: str, file: Path) -> Iterator[str]:
-    """Yield the names of all modules below a package of the same root as its importer."""
+    """Yield the names of all modules in a package with the same root as its importer."""
     depth = importer.count(".") + (file.name == "__init__.py")
     folder = file.parents[depth].joinpath(*package.split("."))
     for inner in sorted(folder.rglob("*.py")):

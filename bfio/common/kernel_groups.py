@@ -1,8 +1,8 @@
-"""Groups of kernels that are compiled together: before they are first needed, or all at once.
+"""Groups of kernels that are compiled together: before first use, or all at once.
 
 A package with entry points (`bfio.common.kernels.entry_point`) has a module ``kernel_groups`` with
-``GROUPS``; a package of others names such a tuple in the entry point group ``bfio.kernels``. Numba
-is loaded by the processes that compile, not by this module.
+``GROUPS``. Other packages name such a tuple in the entry point group ``bfio.kernels``. Numba is
+loaded by the compiling processes, not by this module.
 """
 
 import os
@@ -29,11 +29,11 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-#: Entry-point group through which other packages add groups of kernels.
+#: Entry-point group for kernel groups of other packages.
 GROUP = "bfio.kernels"
-#: Time between two looks at how far processes have come [s].
+#: Time between two checks of the progress of processes [s].
 _LOOK_S = 0.2
-#: What Numba leaves in cycles goes with the process; looking for it is a seventh of the time.
+#: Garbage collection is off: it takes a seventh of the time, and the process ends anyway.
 _COMPILE = (
     "import gc, sys; gc.disable(); from bfio.common import kernel_groups as g; "
     "g.compile_here(sys.argv[1:])"
@@ -42,21 +42,21 @@ _COMPILE = (
 
 @dataclass(frozen=True)
 class KernelGroup:
-    """Kernels that one computation needs.
+    """The kernels of one computation.
 
     Parameters
     ----------
     name : str
         Name in messages and in ``bfio prepare``.
     kernels : tuple of (str or callable)
-        Modules that hold its entry points, or packages, for all modules in them; an entry point
-        itself, as ``module:name``; or what returns one that is made at run time.
+        Modules with its entry points, or packages, for all their modules; a single entry point as
+        ``module:name``; or a function that returns one made at run time.
     warm_up : str or callable
-        What compiles all of them, or loads them from disk; a text is ``module:function``.
+        Compiles all of them, or loads them from disk; given as function or ``module:function``.
     seconds : int
-        About how long compiling takes on one core [s].
+        Approximate compile time on one core [s].
     made : tuple of str
-        Names of its entry points that are made at run time.
+        Names of its entry points that are created at run time.
     """
 
     name: str
@@ -66,7 +66,7 @@ class KernelGroup:
     made: tuple[str, ...] = ()
 
     def entry_points(self) -> Iterator[EntryPoint]:
-        """Yield its entry points; their modules are imported, Numba is not."""
+        """Yield its entry points. Their modules are imported, Numba is not."""
         for kernel in self.kernels:
             if callable(kernel):
                 yield entry_of(kernel())
@@ -81,22 +81,22 @@ class KernelGroup:
                     yield from (entry for entry in entries if isinstance(entry, EntryPoint))
 
     def num_compiled(self) -> tuple[int, int]:
-        """Return how many of its entry points are compiled and on disk, and how many it has."""
+        """Return the number of its entry points that are compiled and on disk, and their total."""
         answers = [entry.is_compiled() for entry in self.entry_points()]
         return sum(answers), len(answers)
 
     def seconds_missing(self) -> int:
-        """Return about how long compiling those takes that are not compiled [s]."""
+        """Return the approximate time to compile its missing entry points [s]."""
         done, of = self.num_compiled()
         return ceil(self.seconds * (of - done) / of)
 
     def is_ready(self) -> bool:
-        """Return whether all of them are."""
+        """Return whether all its entry points are compiled and on disk."""
         done, of = self.num_compiled()
         return done == of
 
     def warm_up_here(self) -> None:
-        """Compile or load them in this process."""
+        """Compile or load its entry points in this process."""
         if callable(self.warm_up):
             self.warm_up()
             return
@@ -106,7 +106,7 @@ class KernelGroup:
 
 @cache
 def groups() -> dict[str, KernelGroup]:
-    """Return all groups by name: those of this project's packages and installed ones."""
+    """Return all groups by name: those of this project and of installed packages."""
     modules = sorted((ROOT / "bfio").rglob("kernel_groups.py"))
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in modules]
     ours = [import_module(name).GROUPS for name in names if name != __name__]
@@ -116,10 +116,10 @@ def groups() -> dict[str, KernelGroup]:
 
 @cache
 def ensure_compiled(*names: str) -> None:
-    """Compile groups of kernels that are not on disk yet, and say so on stderr.
+    """Compile groups of kernels that are not on disk yet, with a message on stderr.
 
-    They are compiled by processes of their own, at most one for each processor at a time. What
-    these cannot do is left to the first call of each kernel, here.
+    They are compiled by separate processes, at most one per processor at a time. Kernels that
+    these fail to compile are compiled here at their first call.
     """
     if _compiles_here or not uses_private_parts():
         return
@@ -132,13 +132,13 @@ def ensure_compiled(*names: str) -> None:
             file=sys.stderr,
             flush=True,
         )
-        # Where processes fail, the first call compiles, or says what is wrong.
+        # If processes fail, the first call compiles the kernel or raises its error.
         with suppress(InputError, OSError):
             compile_groups(missing)
 
 
 def compile_groups(missing: Sequence[KernelGroup]) -> dict[str, float]:
-    """Compile groups in processes of their own; return how long each took [s].
+    """Compile groups in separate processes; return the time of each [s].
 
     Raises
     ------
@@ -148,7 +148,7 @@ def compile_groups(missing: Sequence[KernelGroup]) -> dict[str, float]:
     parts = _parts(missing, _num_processors())
     with _bar(missing) as show, ExitStack() as stack:
         processes = [stack.enter_context(_Compiling(part)) for part in parts]
-        # Not `all`, which would look no further than the first: each may have failed.
+        # Not `all`, which would stop at the first running process: each may have failed.
         while not min([process.has_ended() for process in processes], default=True):
             time.sleep(_LOOK_S)
             for group in missing:
@@ -157,9 +157,9 @@ def compile_groups(missing: Sequence[KernelGroup]) -> dict[str, float]:
 
 
 def _parts(missing: Sequence[KernelGroup], most: int) -> list[list[KernelGroup]]:
-    """Share groups out, the longest first, each to the process with least to do so far.
+    """Distribute groups over processes: longest first, each to the process with the least work.
 
-    One process for several groups compiles what Numba itself brings along only once.
+    A process for several groups compiles Numba's own functions only once.
     """
     parts: list[list[KernelGroup]] = [[] for _ in range(min(most, len(missing)))]
     for group in sorted(missing, key=lambda group: -group.seconds):
@@ -168,11 +168,11 @@ def _parts(missing: Sequence[KernelGroup], most: int) -> list[list[KernelGroup]]
 
 
 class _Compiling:
-    """A process that compiles groups, one after the other."""
+    """A process that compiles groups one after the other."""
 
     def __init__(self, groups: Sequence[KernelGroup]) -> None:
         self._names = [group.name for group in groups]
-        # A file, not a pipe: nobody reads while the process runs.
+        # A file instead of a pipe, because its output is read only after the process has ended.
         self._said = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (closed on exit)
         with interrupts_blocked():
             self._process = subprocess.Popen(
@@ -183,7 +183,7 @@ class _Compiling:
             )
 
     def has_ended(self) -> bool:
-        """Whether it has; a failure is an error."""
+        """Return whether the process has ended. A failure raises an error."""
         code = self._process.poll()
         if code:
             done = self.seconds()
@@ -192,7 +192,7 @@ class _Compiling:
         return code is not None
 
     def seconds(self) -> dict[str, float]:
-        """Return how long each group took, once the process has ended [s]."""
+        """Return the time of each group after the process has ended [s]."""
         self._said.seek(0)
         said = [line.split("\t") for line in self._said.read().splitlines()]
         return {words[0]: float(words[1]) for words in said if words[0] in self._names}
@@ -201,16 +201,16 @@ class _Compiling:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End it, if it has not ended."""
+        """Kill the process if it has not ended."""
         self._process.kill()
         self._process.wait()
         self._said.close()
 
 
 def compile_here(names: Sequence[str]) -> None:
-    """Compile groups in this process and print how long each took [s].
+    """Compile groups in this process and print the time of each [s].
 
-    What another process is compiling meanwhile is waited for.
+    A group that another process is compiling is waited for.
     """
     global _compiles_here
     _compiles_here = True
@@ -227,7 +227,7 @@ _bars: list["Progress"] = []
 
 @contextmanager
 def shown_in(progress: "Progress") -> Iterator[None]:
-    """Show compiling as tasks of a display that is there already."""
+    """Show compile tasks in an existing progress display."""
     _bars.append(progress)
     try:
         yield
@@ -236,7 +236,7 @@ def shown_in(progress: "Progress") -> Iterator[None]:
 
 
 def _about(missing: Sequence[KernelGroup]) -> int:
-    """Return about how long compiling takes with the processors that are there [s]."""
+    """Return the approximate compile time with the available processors [s]."""
     seconds = [group.seconds_missing() for group in missing]
     return max(max(seconds), round(sum(seconds) / _num_processors()))
 
@@ -248,14 +248,14 @@ def _num_processors() -> int:
 
 
 def _modules(name: str) -> list[str]:
-    """Return the modules in the package of this name, or the module itself."""
+    """Return the modules in a package, or the module itself."""
     paths = getattr(import_module(name), "__path__", None)
     return [name] if paths is None else [f"{name}.{each.name}" for each in iter_modules(paths)]
 
 
 @contextmanager
 def _bar(groups: Sequence[KernelGroup]) -> Iterator[Callable[[KernelGroup], None]]:
-    """Show how many entry points are compiled, on a terminal; yield what looks at a group."""
+    """Show the compiled entry points on a terminal; yield a function that updates a group."""
     display: Any = _bars[-1] if _bars else _own_display()
     tasks = {
         group.name: display.add_task(f"compile {group.name}", total=group.num_compiled()[1])
@@ -282,7 +282,7 @@ def _own_display() -> "Progress":
 
 @contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """Wait until no other process compiles the same group; without locks, do not wait."""
+    """Wait until no other process compiles the same group. Without file locks, do not wait."""
     with ExitStack() as stack:
         with suppress(ImportError, OSError):
             import fcntl

@@ -1,9 +1,9 @@
-"""What the machine code of a function is made of, and a digest of it.
+"""The sources that determine the machine code of a function, and their digest.
 
-Numba compiles a function together with all compilable functions that it names, and with the
-values of all other names as constants. The digest covers exactly these: byte code, constants and
-how each function is compiled. It covers neither comments, docstrings and annotations nor other
-functions of the same files. So an edit elsewhere leaves machine code on disk valid.
+Numba compiles a function together with all compilable functions that it names. The values of all
+other names are constants of the machine code. The digest covers exactly these: byte code,
+constants and compile options of each function. It does not cover comments, docstrings, annotations
+or other functions in the same files. So an edit elsewhere does not invalidate stored machine code.
 """
 
 import hashlib
@@ -18,20 +18,20 @@ import numpy as np
 
 from bfio.common.import_closure import closure_digest, import_closure
 
-#: Packages whose versions are part of every key, and what is written in C.
+#: Packages covered by their version in every key, and modules written in C.
 _KNOWN_BY_VERSION = ("numpy", "numba", "math", "builtins")
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), np.generic)
 
 
 class Made(NamedTuple):
-    """What machine code is made of.
+    """The sources of machine code.
 
     Parameters
     ----------
     digest : str or None
-        Changes with anything of it; None if that cannot be told, so that nothing may be kept.
+        Digest of all sources; None if it cannot be determined, so that nothing may be stored.
     modules : frozenset of str
-        The modules that hold the functions.
+        The modules of the functions.
     """
 
     digest: str | None
@@ -39,12 +39,12 @@ class Made(NamedTuple):
 
 
 def made_of(function: Callable[..., Any], without: frozenset[str] = frozenset()) -> Made:
-    """Return what the machine code of a function is made of.
+    """Collect the sources of the machine code of a function.
 
     Parameters
     ----------
     function : callable
-        A plain function, which may name compilable ones and entry points.
+        A Python function, which may name compilable functions and entry points.
     without : frozenset of str
         Features that are left out, see `bfio.common.compilable`.
     """
@@ -55,7 +55,7 @@ def made_of(function: Callable[..., Any], without: frozenset[str] = frozenset())
 
 
 class _Walk:
-    """A walk through functions that call each other: each is told once, then by its number."""
+    """A walk over functions that call each other. Each is described once, then named by number."""
 
     def __init__(self, without: frozenset[str]) -> None:
         self._without = without
@@ -65,7 +65,7 @@ class _Walk:
         self.modules: set[str] = set()
 
     def lines(self, function: Callable[..., Any]) -> Iterator[str]:
-        """Yield what tells a function and all that it calls, in the order of the calls."""
+        """Yield the descriptions of a function and of all that it calls, in the order of calls."""
         self._number(function)
         while self._waiting:
             yield self._function(self._waiting.pop())
@@ -77,7 +77,7 @@ class _Walk:
         return f"function {self._numbers[function]}"
 
     def _function(self, function: Any) -> str:
-        """Return what tells one function; what it calls is told later."""
+        """Return the description of one function. The functions that it calls follow later."""
         recipe = getattr(function, "__recipe__", None)
         how = ""
         if recipe is not None:
@@ -90,7 +90,7 @@ class _Walk:
                 self.modules |= import_closure(home).keys()
                 return f"written {function.__qualname__} {closure_digest(home)}"
             function = recipe.compiled_as or function
-        # Code that is written at run time belongs to no module.
+        # Code created at run time has no module.
         self.modules |= {function.__module__} - {None}
         code = function.__code__
         enclosed = [cell.cell_contents for cell in function.__closure__ or ()]
@@ -104,7 +104,7 @@ class _Walk:
         return "\n".join([how, _code_text(code, bool(function.__doc__)), *values])
 
     def _value(self, value: Any, names: tuple[str, ...]) -> str:
-        """Return what tells a value that a function names, which reads these attributes."""
+        """Return the description of a value in a function that reads these attributes of it."""
         if isinstance(value, _PLAIN) or value is NotImplemented:
             return f"{type(value).__name__} {value!r}"
         if isinstance(value, Enum):
@@ -121,14 +121,14 @@ class _Walk:
         return self._callable(value)
 
     def _attributes(self, module: ModuleType, names: tuple[str, ...]) -> list[str]:
-        """Return what tells the attributes of a module that a function may read."""
+        """Return the descriptions of the attributes of a module that a function may read."""
         if _is_known_by_version(module.__name__):
             return []
         held = vars(module)
         return [f"{name} {self._value(held[name], names)}" for name in names if name in held]
 
     def _callable(self, value: Any) -> str:
-        # An entry point, or a function that Numba compiled, is told by what it is in Python.
+        # An entry point, or a function compiled by Numba, is described by its Python function.
         value = getattr(value, "entry", value) if isinstance(value, FunctionType) else value
         value = getattr(value, "py_func", value)
         if hasattr(value, "__recipe__"):
@@ -139,7 +139,7 @@ class _Walk:
             self.is_told &= " at 0x" not in name
             return f"{home} {name}"
         if isinstance(value, type):
-            # Of a class machine code knows the fields, or the members.
+            # Machine code depends on the fields or members of a class.
             fields = getattr(value, "_fields", ())
             members = [repr(member) for member in value] if issubclass(value, Enum) else []
             defaults = self._value(getattr(value, "_field_defaults", {}), ())
@@ -156,7 +156,7 @@ def _is_known_by_version(module: str) -> bool:
 
 @cache
 def _global_names(code: CodeType) -> tuple[str, ...]:
-    """Return the globals that a function names, in the order in which they stand."""
+    """Return the globals that a function names, in order of occurrence."""
     inner = [name for one in code.co_consts if isinstance(one, CodeType) for name in one.co_names]
     read = (str(one.argval) for one in get_instructions(code) if one.opname == "LOAD_GLOBAL")
     return tuple(dict.fromkeys([*read, *inner]))
@@ -164,7 +164,7 @@ def _global_names(code: CodeType) -> tuple[str, ...]:
 
 @cache
 def _code_text(code: CodeType, has_docstring: bool = False) -> str:
-    """Return what tells the byte code of a function, wherever it stands."""
+    """Return a text that identifies the byte code of a function, independent of its location."""
     constants = [_constant_text(one) for one in code.co_consts[has_docstring:]]
     return repr(
         (
@@ -186,5 +186,5 @@ def _code_text(code: CodeType, has_docstring: bool = False) -> str:
 def _constant_text(constant: object) -> str:
     if isinstance(constant, CodeType):
         return _code_text(constant)
-    # The order of a set of texts differs from process to process.
+    # The order of a set of strings differs between processes.
     return str(sorted(map(repr, constant))) if isinstance(constant, frozenset) else repr(constant)

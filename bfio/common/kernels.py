@@ -1,15 +1,14 @@
-"""Entry points of machine code, and where it is kept on disk.
+"""Entry points of machine code, and their storage on disk.
 
-Python calls a function under `entry_point`; it is compiled, together with all `compilable`
-functions that it names, by its first call. Its machine code is kept on disk under a digest of all
-that it is made of (`bfio.common.kernel_key`), the versions of Numba and Python and the processor.
-So it is valid wherever it is found: an edit of a compiled function, another checkout or an upgrade
-change the digest, and never meet machine code of older sources. The folder is
-``NUMBA_CACHE_DIR`` if that is set, or else ``~/.cache``, or what ``XDG_CACHE_HOME`` names; where
-neither can be written, one for temporary files, with a warning.
+Python calls a function decorated by `entry_point`. Its first call compiles it together with all
+`compilable` functions that it names. The machine code is stored on disk under a digest of
+everything that determines it (`bfio.common.kernel_key`), the versions of Numba and Python, and the
+processor. So stored code is always valid: an edit of a compiled function, another checkout or an
+upgrade changes the digest. The folder is ``NUMBA_CACHE_DIR`` or ``XDG_CACHE_HOME`` if set,
+otherwise ``~/.cache``. If that cannot be written, a temporary folder is used, with a warning.
 
-Numba is loaded by the first call of an entry point, not by this module or a decorator: whoever
-asks what is compiled does not wait for it.
+Numba is loaded by the first call of an entry point, not by this module or the decorator. Queries
+of what is compiled are therefore fast.
 """
 
 import functools
@@ -37,19 +36,19 @@ from bfio.common.numba_parts import compiled_entry, uses_private_parts
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: What decides, besides sources, which machine code comes out.
+#: Packages whose versions determine the machine code, in addition to the sources.
 _MAKERS = ("numba", "llvmlite", "numpy")
-#: Variables for Numba that do not.
+#: Variables of Numba that do not affect machine code.
 _HARMLESS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
 _SUFFIX = ".kernel"
-#: A folder of machine code that nobody has used for so long is removed [s].
+#: Time after which an unused folder of machine code is removed [s].
 _KEPT_S = 30 * 86_400
 _FOLDER = re.compile(r"[0-9a-f]{32}")
 _is_interpreting: ContextVar[bool] = ContextVar("is_interpreting", default=False)
 
 
 class EntryPoint:
-    """What a function under `entry_point` is made of, its machine code, and where that is kept.
+    """The sources of a function under `entry_point`, its machine code, and its storage.
 
     Attributes
     ----------
@@ -65,22 +64,22 @@ class EntryPoint:
 
     @cached_property
     def made(self) -> Made:
-        """What its machine code is made of."""
+        """The sources of its machine code, with their digest."""
         return made_of(self.py_func, self._without)
 
     @cached_property
     def machine_code(self) -> Any:
-        """What Numba makes of it; nothing is compiled before it is called."""
+        """The dispatcher of Numba. Nothing is compiled before its first call."""
         is_kept = uses_private_parts() and self.made.digest is not None
         return compiled_entry(self.py_func, self._linked, self if is_kept else None)
 
     def is_compiled(self) -> bool:
-        """Return whether its machine code is on disk, made from what it is made of now."""
+        """Return whether machine code of the present sources is on disk."""
         pattern = f"{self._stem}-*{_SUFFIX}"
         return uses_private_parts() and any(any(at.glob(pattern)) for at in self._places())
 
     def read(self, types: str) -> bytes | None:
-        """Return its machine code for types of arguments, None if there is none on disk."""
+        """Return the stored machine code for argument types; None if there is none."""
         for place in self._places():
             payload = _checked_payload(place / self._file_name(types))
             if payload is not None:
@@ -89,7 +88,7 @@ class EntryPoint:
         return None
 
     def write(self, types: str, payload: bytes) -> None:
-        """Keep its machine code; what cannot be kept is compiled again in the next process."""
+        """Store machine code. Code that cannot be stored is compiled again in the next process."""
         content = hashlib.sha256(payload).digest() + payload
         places = self._places()
         for place, spare in zip(places, [*places[1:], None], strict=True):
@@ -102,7 +101,7 @@ class EntryPoint:
         return linked(function, self._without)
 
     def _places(self) -> list[Path]:
-        """Return the folders that may hold its machine code, the one to use first."""
+        """Return the possible folders of its machine code, the preferred one first."""
         if self.made.digest is None:
             return []
         name = hashlib.sha256(f"{self.made.digest}\n{_makers()}".encode()).hexdigest()[:32]
@@ -119,18 +118,18 @@ class EntryPoint:
 def entry_point(
     function: Callable[P, R], *, name: str = "", without: frozenset[str] = frozenset()
 ) -> Callable[P, R]:
-    """Return ``function`` compiled on its first call with such arguments, and kept on disk.
+    """Return ``function`` compiled at its first call per argument types, with storage on disk.
 
-    It runs without the interpreter's lock, so threads may run kernels side by side.
+    It runs without the interpreter lock, so threads may run kernels concurrently.
 
     Parameters
     ----------
     function : callable
-        Plain Python that Numba understands; it may name compilable functions.
+        A Python function that Numba supports; it may call compilable functions.
     name : str
-        ``module:function`` under which it is kept, if that is not its own name.
+        ``module:function`` under which it is stored, if different from its own name.
     without : frozenset of str
-        Features that it does not contain, see `bfio.common.compilable`.
+        Features left out of the machine code, see `bfio.common.compilable`.
     """
     entry = EntryPoint(function, name, without)
     code: Callable[..., R] = function
@@ -144,26 +143,26 @@ def entry_point(
 
     code = cast(Callable[..., R], first_call)
 
-    # A method of a class, and named arguments, would take as long as a small kernel.
+    # Dispatch by a class method, or named arguments, would take as long as a small kernel.
     @functools.wraps(function)
     def call(*args: P.args, **_: P.kwargs) -> R:
         return code(*args)
 
     call.entry = entry  # type: ignore[attr-defined]
-    # Machine code that names an entry point calls its machine code.
+    # Machine code that calls an entry point calls its machine code directly.
     call.__recipe__ = Recipe(written_by=lambda: entry.machine_code)  # type: ignore[attr-defined]
     return call
 
 
 def entry_of(function: Callable[..., Any]) -> EntryPoint:
-    """Return what is known of a function under `entry_point`."""
+    """Return the `EntryPoint` of a function under `entry_point`."""
     entry: EntryPoint = function.entry  # type: ignore[attr-defined]
     return entry
 
 
 @contextmanager
 def interpreted() -> Iterator[None]:
-    """Let entry points that this process has not called yet run as plain Python."""
+    """Run entry points that this process has not called yet as plain Python."""
     token = _is_interpreting.set(True)
     try:
         yield
@@ -172,7 +171,7 @@ def interpreted() -> Iterator[None]:
 
 
 def cache_folders() -> tuple[Path, Path]:
-    """Return the folder under which machine code is kept, and the one if that is impossible."""
+    """Return the folder for machine code and its fallback."""
     named = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     wanted = Path(named) if named else Path("~").expanduser() / ".cache"
     spare = Path(tempfile.gettempdir()) / f"bfio-kernels-{_user()}"
@@ -180,7 +179,7 @@ def cache_folders() -> tuple[Path, Path]:
 
 
 def _usable(folder: Path) -> bool:
-    """Whether a folder can hold machine code: in a public place it must be the user's own."""
+    """Return whether a folder may hold machine code; in a public place it must be the user's."""
     wanted, spare = cache_folders()
     if folder == spare:
         try:
@@ -194,7 +193,7 @@ def _usable(folder: Path) -> bool:
 
 @cache
 def _warn(folder: Path, spare: Path) -> None:
-    """Say, once, where machine code is kept instead."""
+    """Warn once about the folder in which machine code is stored instead."""
     print(
         f"warning: machine code cannot be kept in {folder}, so it is kept in {spare}; "
         "set NUMBA_CACHE_DIR to a folder of yours",
@@ -208,7 +207,7 @@ def _user() -> int:
 
 @cache
 def _makers() -> str:
-    # How machine code is made counts as well.
+    # The code of this module affects machine code as well.
     versions = [f"{name} {version(name)}" for name in _MAKERS] + [closure_digest(__name__)]
     python = f"{sys.implementation.cache_tag} {platform.python_version()} {sys.flags.optimize}"
     settings = [
@@ -220,7 +219,7 @@ def _makers() -> str:
 
 
 def _processor() -> str:
-    """Return what tells this processor's machine code from that of others."""
+    """Return a text that identifies the processor's features."""
     lines: list[str] = []
     if Path("/proc/cpuinfo").exists():
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -234,16 +233,16 @@ def _tells_features(line: str) -> bool:
 
 @cache
 def note_use(folder: Path) -> None:
-    """Keep a folder from being removed, once in a process."""
+    """Mark a folder as used, once per process, so that it is not removed."""
     with suppress(OSError):
         os.utime(folder)
 
 
 def remove_unused(root: Path) -> None:
-    """Remove folders of machine code that nobody has used for a month.
+    """Remove folders of machine code that were not used for a month.
 
-    They are of other sources, which compile again if they ever come back. Other processes may do
-    the same at the same time.
+    They belong to other sources, which are compiled again if needed. Other processes may remove
+    folders at the same time.
     """
     with suppress(OSError):
         for folder in list(root.iterdir()):
@@ -262,7 +261,7 @@ def _checked_payload(file: Path) -> bytes | None:
 
 
 def _is_written(file: Path, content: bytes) -> bool:
-    """Write a file at once, so that another process finds all of it or none; say if it worked."""
+    """Write a file atomically, so that other processes see all of it or none; return success."""
     if not file.parent.exists():
         remove_unused(file.parent.parent)
     try:

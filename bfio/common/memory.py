@@ -1,4 +1,4 @@
-"""How much memory a command may take: judged from sizes before anything is allocated."""
+"""Memory limits of a command, checked by estimates from sizes before allocation."""
 
 import os
 import resource
@@ -8,31 +8,31 @@ from pathlib import Path
 
 from formulations.errors import InputError
 
-#: Gibibytes that a computation may take, in the place of the share of what is free.
+#: Memory that a computation may take [GiB], in place of a share of the free memory.
 VARIABLE = "BFIO_MEMORY_GIB"
-#: Share of the free memory that one estimate may reach: estimates are rough, and others run too.
+#: Share of the free memory that one estimate may take. Estimates are rough.
 _SHARE = 0.5
 _GIBIBYTE = 2**30
 
 
 def require_memory(num_bytes: int, where: str, size: str, remedy: str) -> None:
-    """Refuse what would take more memory than there is, before it is allocated.
+    """Reject a computation that would take too much memory, before it is allocated.
 
     Parameters
     ----------
     num_bytes : int
-        Estimate, from sizes alone.
+        Estimate from the sizes.
     where : str
-        What is too large, for the error.
+        Input named in the error.
     size : str
-        How large it is, in words.
+        Its size as text.
     remedy : str
         What the user should do.
 
     Raises
     ------
     InputError
-        Naming size, estimate and remedy.
+        With size, estimate and remedy.
     """
     allowed = allowed_bytes()
     if num_bytes > allowed:
@@ -44,12 +44,12 @@ def require_memory(num_bytes: int, where: str, size: str, remedy: str) -> None:
 
 
 def allowed_bytes() -> int:
-    """Return what an estimate may reach: `VARIABLE`, or a share of the memory that is free.
+    """Return the limit of an estimate: `VARIABLE`, or a share of the free memory.
 
     Raises
     ------
     InputError
-        If the variable is no number above 0.
+        If the variable is not a number > 0.
     """
     said = os.environ.get(VARIABLE)
     if not said:
@@ -64,7 +64,7 @@ def allowed_bytes() -> int:
 
 
 def free_bytes() -> int:
-    """Return the memory that this process could still take, of the machine and of its group."""
+    """Return the memory available to this process, on the machine and in its control group."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     meminfo = _text("/proc/meminfo")
     if "MemAvailable:" in meminfo:
@@ -77,7 +77,7 @@ def free_bytes() -> int:
 
 @contextmanager
 def limited_memory(more_bytes: int) -> Iterator[None]:
-    """Let allocations fail that would take this process that much beyond what it has."""
+    """Limit the address space of this process to its present size plus ``more_bytes``."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = _text("/proc/self/statm").split()
     if not pages:

@@ -1,4 +1,4 @@
-"""Requests that no memory can hold, the same refusal for every simulator."""
+"""The common error for requests that exceed the memory."""
 
 import numpy as np
 
@@ -7,21 +7,21 @@ from formulations.errors import InputError
 
 
 def refuse_oversized(oversized: BoolArray, memory: int, remedy: str) -> None:
-    """Refuse requests that exceed the memory alone, if there are such.
+    """Reject requests that exceed the memory even when alone.
 
     Parameters
     ----------
     oversized : BoolArray
-        Shape (n,): which do.
+        Shape (n,): whether each request does.
     memory : int
-        Its size [tokens].
+        Size of the memory [tokens].
     remedy : str
         What the user should do.
 
     Raises
     ------
     InputError
-        Naming the first of them, and how many there are.
+        With the first of them and their number.
     """
     if (count := int(np.count_nonzero(oversized))) > 0:
         raise InputError(

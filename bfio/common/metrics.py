@@ -1,9 +1,9 @@
-"""Metrics of runs: each one small function, in the table of its simulator.
+"""Metrics of runs: each one a small function, in the table of its simulator.
 
-A simulator makes one `MetricTable` for the records of its runs and registers functions in it.
+A simulator creates one `MetricTable` for the records of its runs and registers functions in it.
 Everything that shows or stores metrics reads the table: JSON, tables of commands, values of
-studies, texts of reports, confidence intervals. A metric that is not defined on a record (no step,
-no completed request, no trajectory kept) is None, never 0 or NaN.
+studies, texts of reports, confidence intervals. A metric that is not defined for a record (no
+step, no completed request, no trajectory kept) is None, never 0 or NaN.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from formulations.errors import InputError, use_one_of
 Value: TypeAlias = int | float | None
 Record = TypeVar("Record")
 
-#: Percentiles of a distribution and what they are called; the largest value is the last of them.
+#: Percentiles of a distribution with their names. The last one is the largest value.
 _PERCENTILES = {
     "p50": (50, "median"),
     "p95": (95, "95th percentile of the"),
@@ -33,10 +33,10 @@ _LOW_BITS = 0xFFFFFFFF
 
 
 def exact_sum(values: IntArray) -> int:
-    """Return the sum of an int64 array as a Python integer, exact whatever its size.
+    """Return the sum of an int64 array as an exact Python integer.
 
-    The high and low halves are summed apart: each half is below 2^32 in magnitude, so neither sum
-    can overflow for fewer than 2^31 entries.
+    The high and low halves are summed separately. Each half is below 2^32 in magnitude, so neither
+    sum can overflow for fewer than 2^31 entries.
     """
     return (int((values >> 32).sum()) << 32) + int((values & _LOW_BITS).sum())
 
@@ -45,14 +45,14 @@ def exact_sum(values: IntArray) -> int:
 class Average:
     """``Σ numerator / Σ denominator`` over consecutive observations: steps, batches, requests.
 
-    Such a metric has a confidence interval by batch means besides its value.
+    In addition to its value, it has a confidence interval by batch means.
 
     Parameters
     ----------
     numerator : IntArray or FloatArray
-        Shape (K,): one value per observation, in order; integers are summed exactly.
+        Shape (K,): one value per observation, in order. Integers are summed exactly.
     denominator : FloatArray, optional
-        Shape (K,), with a positive sum; by default 1 for each, which gives a mean.
+        Shape (K,), with a positive sum; by default 1 for each observation, which gives a mean.
     """
 
     numerator: IntArray | FloatArray
@@ -60,9 +60,10 @@ class Average:
 
     @property
     def value(self) -> float | None:
-        """The ratio, rounded once for integers; None without observations."""
+        """The ratio; sums of integers are exact. None without observations."""
         if len(self.numerator) == 0:
             return None
+        # Sum integers exactly; a sum of floats depends on their order only in the last digits.
         if self.numerator.dtype.kind == "i":
             total: float = exact_sum(self.numerator.astype(np.int64, copy=False))
         else:
@@ -72,19 +73,19 @@ class Average:
         return total / float(self.denominator.sum())
 
 
-#: An average of nothing, where a record does not have what is averaged.
+#: The average without observations, for a record that lacks the averaged quantity.
 NOTHING = Average(np.zeros(0, dtype=np.int64))
 
 
 class Domain(StrEnum):
-    """The numbers that a quantity can be, as documents write them."""
+    """Domain of a quantity, with its text in documents."""
 
     REAL = "any number"
     NON_NEGATIVE = "0 or more"
     SHARE = "0 to 1"
 
     def holds(self, value: float) -> bool:
-        """Return whether a number is in it."""
+        """Return whether a number is in the domain."""
         if self is Domain.REAL:
             return True
         return value >= 0 and (value <= 1 or self is Domain.NON_NEGATIVE)
@@ -92,20 +93,20 @@ class Domain(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """How a metric is shown as a column of a table of runs.
+    """Display of a metric as a column of a table of runs.
 
     Parameters
     ----------
     heading : str
-        Its heading; a line break where it may be broken.
+        Its heading, with a line break where it may be split.
     factor : float
-        What values are multiplied by, such as 1e3 for milliseconds.
+        Factor applied to shown values, such as 1e3 for milliseconds.
     is_share : bool
-        Whether it is shown in percent.
+        Whether to show values in percent.
     place : int
-        Columns stand in the order of their places, within one in that of registration.
+        Columns are ordered by place, and within one place by registration.
     by_default : bool
-        Whether tables have it that say nothing of their metrics.
+        Whether the column is in tables for which no metrics are chosen.
     """
 
     heading: str
@@ -115,7 +116,7 @@ class Column:
     by_default: bool = True
 
     def text(self, value: float | None, half_width: float | None = None) -> str:
-        """Return a value as the column shows it, ± half the width of its interval if any."""
+        """Return a value as shown in the column, ± half the width of its interval if known."""
         if value is None or half_width is None:
             return self._plain(value)
         if self.is_share:
@@ -135,15 +136,15 @@ class Metric(Generic[Record]):
     Parameters
     ----------
     name, unit, description : str
-        Name in JSON documents; unit as it is printed; one line.
+        Name in JSON documents; unit as printed; one line.
     compute : callable
-        From a record to its value.
+        Function from a record to its value.
     column : Column, optional
-        Its column in tables of runs; None to leave it out of them.
+        Its column in tables of runs; None for no column.
     average : callable, optional
-        From a record to what is averaged; None if it is no average over observations.
+        Function from a record to the averaged quantity; None for metrics that are not averages.
     domain : Domain
-        What values it can have; intervals over rows of a study stay within.
+        Domain of its values. Intervals over rows of a study stay within it.
     """
 
     name: str
@@ -156,7 +157,7 @@ class Metric(Generic[Record]):
 
 
 class MetricTable(Generic[Record]):
-    """The metrics of one simulator, in the order of their registration."""
+    """The metrics of one simulator, in the order of registration."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric[Record]] = {}
@@ -165,7 +166,7 @@ class MetricTable(Generic[Record]):
         return iter(self._metrics.values())
 
     def extended(self, added: Iterable[Metric[Record]]) -> "MetricTable[Record]":
-        """Return a table with these metrics and more; this one stays as it is."""
+        """Return a new table with these metrics and the added ones."""
         table: MetricTable[Record] = MetricTable()
         for metric in (*self, *added):
             table._add(metric)
@@ -182,7 +183,7 @@ class MetricTable(Generic[Record]):
         column: Column | None = None,
         domain: Domain = Domain.NON_NEGATIVE,
     ) -> Callable[[Callable[[Record], Value]], Callable[[Record], Value]]:
-        """Register the decorated function of a record as a metric; arguments as of `Metric`."""
+        """Register the decorated function of a record as a metric; see `Metric` for arguments."""
 
         def register(compute: Callable[[Record], Value]) -> Callable[[Record], Value]:
             self._add(Metric(name, unit, description, compute, column, domain=domain))
@@ -198,7 +199,7 @@ class MetricTable(Generic[Record]):
         column: Column | None = None,
         domain: Domain = Domain.NON_NEGATIVE,
     ) -> Callable[[Callable[[Record], Average]], Callable[[Record], Average]]:
-        """Register a function that returns what is averaged: a metric with an interval."""
+        """Register a function that returns the averaged quantity, as a metric with an interval."""
 
         def register(average: Callable[[Record], Average]) -> Callable[[Record], Average]:
             self._add(_averaging(name, unit, description, average, column, domain))
@@ -215,19 +216,19 @@ class MetricTable(Generic[Record]):
         ending: str = "",
         shown: Mapping[str, Column] | None = None,
     ) -> Callable[[Callable[[Record], FloatArray]], Callable[[Record], FloatArray]]:
-        """Register mean, percentiles 50, 95 and 99, and maximum of what the function returns.
+        """Register mean, percentiles 50, 95 and 99, and maximum of a function's values.
 
-        Percentiles interpolate linearly between order statistics; the mean has an interval.
+        Percentiles interpolate linearly between order statistics. The mean has an interval.
 
         Parameters
         ----------
         name, unit, description : str
-            What is distributed, such as ``"latency"``; ``name_mean``, ``name_p50`` and so on are
-            registered.
+            The distributed quantity, such as ``"latency"``; registered are ``name_mean``,
+            ``name_p50`` and so on.
         ending : str
-            What these names end with, such as ``"_s"``.
+            Suffix of these names, such as ``"_s"``.
         shown : mapping, optional
-            The columns of those that have one, by ``"mean"``, ``"p95"`` and so on.
+            Columns by ``"mean"``, ``"p95"`` and so on, for those that have one.
         """
         columns = shown or {}
 
@@ -260,13 +261,13 @@ class MetricTable(Generic[Record]):
         return {metric.name: metric.compute(record) for metric in self}
 
     def averages(self, record: Record) -> dict[str, Average]:
-        """Return what the averages among the metrics are taken of, by name."""
+        """Return the averaged quantities of a record, by name of the metric."""
         return {m.name: m.average(record) for m in self if m.average is not None}
 
     def half_widths(self, record: Record) -> dict[str, float | None]:
         """Return half the widths of the 95 % intervals of the averages, by name, in their units.
 
-        None where there are too few observations; see `bfio.common.statistics.half_width`.
+        None if there are too few observations; see `bfio.common.statistics.half_width`.
         """
         return {
             name: half_width(average.numerator, average.denominator)
@@ -274,7 +275,7 @@ class MetricTable(Generic[Record]):
         }
 
     def columns(self, more: Sequence[str] = ()) -> list[tuple[str, Column]]:
-        """Return names and columns of the metrics of every table, and of some ``more``."""
+        """Return names and columns of the metrics shown by default, and of some ``more``."""
         shown = [
             (metric.name, metric.column)
             for metric in self
@@ -288,15 +289,15 @@ class MetricTable(Generic[Record]):
         documents: Sequence[Mapping[str, Any]],
         metrics: Sequence[str] | None = None,
     ) -> list[tuple[str, list[str]]]:
-        """Return heading and texts of each column of a table, a line per document of a run.
+        """Return heading and texts of each column of a table, with one line per document of a run.
 
         Parameters
         ----------
         documents : sequence of mapping
-            Values by the names of metrics; what is missing is a dash. Half the widths of their
-            intervals, if any, are in ``half_widths`` by the same names.
+            Values by names of metrics; missing ones are shown as a dash. Half the widths of
+            intervals, if known, are in ``half_widths`` under the same names.
         metrics : sequence of str, optional
-            What is shown; by default the metrics that have a column by default.
+            The metrics to show; by default those with a column shown by default.
         """
         if metrics is None:
             columns = self.columns()
@@ -314,12 +315,12 @@ class MetricTable(Generic[Record]):
         ]
 
     def column(self, name: str) -> Column:
-        """Return the column of a metric; one that has none gets its name and unit.
+        """Return the column of a metric; without one, a column with its name and unit.
 
         Raises
         ------
         InputError
-            If there is no such metric.
+            If the metric does not exist.
         """
         if name not in self._metrics:
             remedy = use_one_of(name, self._metrics)
@@ -347,7 +348,7 @@ def _averaging(
 
 
 def percentile(values: FloatArray, percent: float) -> float | None:
-    """Return a percentile, linear between order statistics; None of no values."""
+    """Return a percentile, linear between order statistics; None without values."""
     return float(np.percentile(values, percent)) if len(values) else None
 
 

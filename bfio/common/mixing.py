@@ -1,4 +1,4 @@
-"""Bits that look random, the same on every machine."""
+"""Pseudo-random bits that are the same on every machine."""
 
 from typing import Any
 

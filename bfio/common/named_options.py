@@ -1,7 +1,6 @@
-"""Built-in things of a name, each with options, written ``name:option=value:...``.
+"""Registries of built-in names with options, written ``name:option=value:...``.
 
-A registry is a mapping from names to `Named`. Its options are those of the one table
-(`bfio.common.options`), so a name needs no reading of texts of its own.
+A registry is a mapping from names to `Named`. Options are read by `bfio.common.options`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Named(Generic[T]):
-    """What a registry knows about one name.
+    """The entry of a name in a registry.
 
     Parameters
     ----------
@@ -26,10 +25,10 @@ class Named(Generic[T]):
     summary : str
         One line for listings.
     source : str
-        Where the rule comes from.
+        Source of the rule.
     options : dataclass
-        What can be written behind the name: fields made by `bfio.common.options.option`, with the
-        values that hold if nothing is written.
+        Options that may follow the name: fields made by `bfio.common.options.option`, with their
+        defaults.
     """
 
     name: str
@@ -39,7 +38,7 @@ class Named(Generic[T]):
 
     @property
     def option_names(self) -> tuple[str, ...]:
-        """What users call its options."""
+        """User-facing names of its options."""
         return names_of(type(self.options))
 
 
@@ -49,7 +48,7 @@ def by_name(*known: Named[T]) -> dict[str, Named[T]]:
 
 
 def read_named(text: str, known: Mapping[str, Named[T]], kind: str) -> T | None:
-    """Return the options that a text gives to a name, or None if it is ``module:function``.
+    """Parse a name with options; return the options, or None for ``module:function``.
 
     Parameters
     ----------
@@ -58,12 +57,12 @@ def read_named(text: str, known: Mapping[str, Named[T]], kind: str) -> T | None:
     known : mapping
         The registry.
     kind : str
-        What its names stand for, for errors.
+        Kind of the names, for errors.
 
     Raises
     ------
     InputError
-        If name or option are unknown, or a value is unreadable or breaks its rule.
+        If the name or an option is unknown, or a value cannot be read or breaks its rule.
     """
     name, texts = split_options(text, known)
     if name in known:

@@ -1,10 +1,10 @@
-"""All that is private to Numba and used here, and what is done without it.
+"""All uses of private parts of Numba, and the fallbacks without them.
 
-Numba's private parts are used to compile and to load machine code in less than half of the time,
-and to keep it on disk under a key of our own. They may change with every minor version, so they
-are used with the versions in `TESTED` only, and never if ``BFIO_PLAIN_NUMBA`` is set. Otherwise
-Numba compiles with its documented interface: the same answers, but every process compiles what it
-calls, and nothing is kept on disk.
+Private parts of Numba are used to compile and load machine code in less than half of the time, and
+to keep it on disk under our own key. They may change with every minor version. So they are used
+only with the versions in `TESTED`, and never if ``BFIO_PLAIN_NUMBA`` is set. Otherwise Numba
+compiles through its documented interface. The answers are the same, but every process compiles
+what it calls, and nothing is kept on disk.
 """
 
 import itertools
@@ -15,46 +15,47 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, Protocol
 
-#: Minor versions of Numba with which the tests run; pyproject.toml allows no others.
+#: Minor versions of Numba covered by the tests. pyproject.toml allows no others.
 TESTED = ("0.68",)
-#: The environment variable that turns all private parts off.
+#: The environment variable that disables all private parts.
 PLAIN = "BFIO_PLAIN_NUMBA"
 
 
 class Kept(Protocol):
-    """Where the machine code of one entry point is kept."""
+    """Storage for the machine code of one entry point."""
 
     def read(self, types: str) -> bytes | None:
-        """Return what is kept for types of arguments, or None."""
+        """Return the stored code for argument types, or None."""
 
     def write(self, types: str, payload: bytes) -> None:
-        """Keep it, if that is possible."""
+        """Store the code if possible."""
 
 
 @cache
 def uses_private_parts() -> bool:
-    """Whether Numba's private parts are used; Numba itself is not loaded."""
+    """Return whether Numba's private parts are used, without loading Numba."""
     minor = ".".join(version("numba").split(".")[:2])
     return minor in TESTED and os.environ.get(PLAIN, "") in ("", "0")
 
 
 def compiled_inner(function: Any, *, allocates: bool, into_caller: bool) -> Any:
-    """Return a function that machine code may call.
+    """Return a function that other machine code may call.
 
     Parameters
     ----------
     function : callable
-        Plain Python whose globals are compiled.
+        A Python function with compiled globals.
     allocates : bool
-        Whether it makes arrays. Of one that does not, no array has its references counted, which
-        takes several times as long to compile and to run as a small function itself.
+        Whether it creates arrays. If not, reference counting of arrays is disabled. For a small
+        function, it would take several times as long as the function itself, to compile and to
+        run.
     into_caller : bool
-        Whether it is written into its caller whatever its size.
+        Whether to inline it into its caller regardless of its size.
     """
     if not uses_private_parts():
         return _njit()(function)
-    # Stated for every function: it would otherwise take over what its first caller says. Wrappers
-    # for callers other than machine code take long to compile.
+    # Set for every function, because it would otherwise inherit the options of its first caller.
+    # Wrappers for other callers than machine code are slow to compile.
     options = {"_nrt": allocates, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     if into_caller:
         options["forceinline"] = True
@@ -62,16 +63,16 @@ def compiled_inner(function: Any, *, allocates: bool, into_caller: bool) -> Any:
 
 
 def compiled_entry(function: Any, linked: Callable[[Any], Any], kept: Kept | None) -> Any:
-    """Return a function that Python calls as machine code, without the interpreter's lock.
+    """Return a function that Python calls as machine code, without the interpreter lock.
 
     Parameters
     ----------
     function : callable
-        Plain Python.
+        The Python function.
     linked : callable
-        From the function to the same with compiled globals; called if it has to be compiled.
+        Returns the function with compiled globals. Called only if it must be compiled.
     kept : Kept or None
-        Where its machine code is kept on disk; None if it is not.
+        Storage for its machine code; None if it is not stored.
     """
     if not uses_private_parts():
         return _njit()(nogil=True)(linked(function))
@@ -87,12 +88,12 @@ def compiled_entry(function: Any, linked: Callable[[Any], Any], kept: Kept | Non
 
 
 def _let_compile(entry: Any, function: Any) -> None:
-    """Let Numba compile this in the place of the function that it was given."""
+    """Let Numba compile this function in place of the one given to it."""
     entry._compiler.py_func = function  # noqa: SLF001
 
 
 def _typed_alike(machine_code: Any) -> Any:
-    """Let Numba compile for types only: else it would for every number that a caller writes."""
+    """Let Numba compile per type only, not per literal number in a call."""
     if hasattr(machine_code, "py_func"):
         from numba.types import unliteral
 
@@ -119,9 +120,9 @@ def _njit() -> Any:
 
 
 class _DiskCache:
-    """What Numba asks for machine code before it compiles, and gives it to afterwards."""
+    """The cache that Numba queries before compiling and fills afterwards."""
 
-    #: Numba shows it in statistics.
+    #: Shown by Numba in statistics.
     cache_path = ""
 
     def __init__(self, entry: Any, linked: Callable[[Any], Any], kept: Kept) -> None:
@@ -129,12 +130,13 @@ class _DiskCache:
         self._is_linked = False
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return compiled code for types of arguments, or None."""
+        """Return the compiled code for argument types, or None."""
         from numba.core.compiler import CompileResult
         from numba.core.runtime import rtsys
 
-        # Gives machine code the addresses of the runtime that it refers to. `target.refresh()`
-        # does so and loads all that Numba can compile, which Numba does before it compiles.
+        # Registers the addresses of the runtime that machine code refers to. `target.refresh()`
+        # does so too, but also loads everything that Numba can compile, which is needed only
+        # before compiling.
         rtsys.initialize(target)
         payload = self._kept.read(_types_text(signature, target.codegen()))
         if payload is not None:
@@ -145,21 +147,21 @@ class _DiskCache:
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep compiled code; what cannot be kept is compiled again in the next process.
+        """Store compiled code. Code that cannot be stored is compiled again in the next process.
 
-        Inner functions, generated late, find their environments in it only now.
+        The environments of inner functions, which are generated late, can be set only now.
         """
         from numba.core.serialize import dumps
 
         for environment in result._find_referenced_environments():  # noqa: SLF001
             result.codegen.set_env(environment.env_name, environment)
         types = _types_text(signature, result.codegen)
-        # A function that is an argument has an address for a type.
+        # The type of a function argument contains an address.
         if not (result.lifted or result.library.has_dynamic_globals or " at 0x" in types):
             self._kept.write(types, dumps(result._reduce()))  # noqa: SLF001
 
     def flush(self) -> None:
-        """Forget nothing: what is kept is valid."""
+        """Do nothing: stored code stays valid."""
 
 
 def _types_text(signature: Any, codegen: Any) -> str:
@@ -168,18 +170,18 @@ def _types_text(signature: Any, codegen: Any) -> str:
 
 
 def _type_text(kind: Any) -> str:
-    """Return what tells a type; the name of a named tuple's does not tell its fields."""
+    """Return a text that identifies a type; for a named tuple it includes the fields."""
     fields = getattr(kind, "fields", ())
     inner = getattr(kind, "types", ()) if fields else ()
     return f"{kind!r} {fields} {[_type_text(one) for one in inner]}"
 
 
 def _generate_late() -> None:
-    """Let Numba optimize and generate code for a function only where it is called from Python.
+    """Let Numba generate code for a function only if Python calls it.
 
-    It does so for every function, though one that only other kernels call is taken into each of
-    them as intermediate code and optimized there again: half of the time of compiling. If its own
-    code is asked for after all, it is generated then.
+    Numba does so for every function. But a function called only by other kernels is included in
+    each of them as intermediate code and optimized there again, which takes half of the compile
+    time. If the own code of such a function is needed after all, it is generated then.
     """
     from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
     from numba.core.targetconfig import ConfigStack
@@ -214,7 +216,7 @@ def _generate_late() -> None:
         return pointer(library, name)
 
     def set_environment_late(codegen: Any, name: str, environment: Any) -> None:
-        # Code that is not there has no place for its environment yet.
+        # Code that has not been generated has no place for its environment yet.
         if codegen._engine.get_global_value_address(name):  # noqa: SLF001
             set_environment(codegen, name, environment)
 
@@ -226,10 +228,10 @@ def _generate_late() -> None:
 
 
 def _read_late() -> None:
-    """Let Numba read the intermediate code of a kernel from disk only if another one calls it.
+    """Let Numba read the intermediate code of a kernel only if another kernel calls it.
 
-    Beside machine code, which runs, a file holds the intermediate code that callers compile into
-    themselves. Reading it takes most of the time of loading, and callers are on disk as well.
+    A file contains the machine code that runs, and the intermediate code that callers include.
+    Reading the latter takes most of the load time, and callers are usually on disk as well.
     """
     from llvmlite.binding import parse_bitcode
     from numba.core.codegen import JITCodeLibrary
@@ -250,7 +252,7 @@ def _read_late() -> None:
         return library
 
     def pointer_to_machine_code(library: Any, name: str) -> Any:
-        # Numba looks for names in intermediate code first.
+        # Numba would look for names in the intermediate code first.
         if library.unread is None:
             return pointer(library, name)
         return library.codegen._engine.get_function_address(name)  # noqa: SLF001
@@ -269,11 +271,11 @@ def _read_late() -> None:
 
 
 def _load_without_linear_algebra() -> None:
-    """Load what Numba knows of arrays and hashes of texts without scipy's linear algebra.
+    """Load Numba's support of arrays and text hashes without scipy's linear algebra.
 
-    Machine code from disk refers to these. Numba loads linear algebra only to see whether it is
-    there, which takes half as long as all of Numba. It is there, a dependency of this project,
-    and is loaded where a kernel does call it.
+    Machine code from disk refers to this support. Numba loads linear algebra only to check that it
+    is available, which takes half as long as all of Numba. It is a dependency of this project, and
+    is loaded when a kernel calls it.
     """
     from numba.np import linalg
 
@@ -286,13 +288,14 @@ def _load_without_linear_algebra() -> None:
 
 
 def _number_apart() -> None:
-    """Let Numba number functions from where no other process is likely to.
+    """Let Numba number functions from a start that no other process is likely to use.
 
-    A symbol in machine code is the name of its function and such a number, and of two symbols that
-    are equal the linker takes one. Numba's sorts of values and of positions have one name: two
-    kernels that two processes had kept on disk gave each other's.
+    A symbol in machine code consists of the function's name and this number. If two symbols are
+    equal, the linker uses only one of them. Numba's sorts of values and of positions have the same
+    name. So two kernels stored by two processes once called each other's sort.
     """
     from numba.core.bytecode import FunctionIdentity
 
-    # No number is used up to where 2**32 functions lead.
+    # The start is a random multiple of 2**32, so the numbers of two processes do not meet in
+    # practice.
     FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(7)) << 32)  # noqa: SLF001

@@ -1,10 +1,10 @@
-"""Numbers as people read them."""
+"""Numbers formatted for people."""
 
 from fractions import Fraction
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Write a number with so many significant digits, thousands separated; a dash for None."""
+    """Format a number with significant digits and thousands separators; a dash for None."""
     if value is None:
         return "–"
     if isinstance(value, int) or abs(value) >= 10**digits:
@@ -14,7 +14,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def exact(value: object) -> str:
-    """Write a value so that no other one is written alike: a number short where that is exact."""
+    """Format a value without loss: numbers in their shortest exact form."""
     if isinstance(value, float | Fraction):
         text = f"{float(value):g}"
         return text if type(value)(text) == value else str(value)
@@ -22,14 +22,14 @@ def exact(value: object) -> str:
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """Write a share in percent; a dash for None."""
+    """Format a share in percent; a dash for None."""
     return "–" if value is None else f"{percentage(value, digits)} %"
 
 
 def percentage(value: float, digits: int = 1) -> str:
-    """Write a share in percent without the sign.
+    """Format a share in percent without the sign.
 
-    A share between none and all is never written as 0 or 100: ``> 99.9`` stands for 0.99996.
+    A share strictly between 0 and 1 is never shown as 0 or 100: ``> 99.9`` stands for 0.99996.
     """
     text, unit = f"{100 * value:.{digits}f}", 10.0**-digits
     if 0 < value < 1 and float(text) == 100:

@@ -1,10 +1,10 @@
 """One table of options for the command line, for studies and for Python.
 
-An option is a field of a frozen dataclass, declared by `option` with its default, kind and help.
-From that follow its argument of a command, the reading of a namespace, of a mapping (the arguments
-of a study) and of texts ``name:key=value``, and, by `spelled_out`, keywords of functions with a
-real signature. The dataclass alone says which values are valid. Nothing here loads numpy: help
-texts appear at once.
+An option is a field of a frozen dataclass, declared by `option` with default, kind and help. From
+this follow the argument of a command, and the reading of a namespace, a mapping (the arguments of
+a study) and texts ``name:key=value``. `spelled_out` gives functions these keywords with a real
+signature. Only the dataclass defines which values are valid. This module does not load numpy, so
+that help texts appear at once.
 """
 
 import argparse
@@ -21,38 +21,37 @@ from formulations.scalars import integer
 
 T = TypeVar("T")
 R = TypeVar("R")
-#: From a value and the name of its field to the checked value.
+#: Function from a value and its field name to the checked value.
 Check: TypeAlias = Callable[[Any, str], Any]
 
 
 def flag(name: str) -> str:
-    """Return the argument of the command line that sets an option of this name."""
+    """Return the command-line argument for an option of this name."""
     return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
 class OptionKind:
-    """Which values an option has.
+    """The type of an option's values, and how they are read and checked.
 
     Parameters
     ----------
     name : str
-        In words, for errors.
+        Name of the type in error messages.
     from_text : callable
-        Makes a value of its text, or raises ValueError.
+        Converts a text to a value, or raises ValueError.
     types : tuple of type
-        What a value may be in a document.
+        Types that a value may have in a document.
     from_value : callable
-        Makes a value of one in a document.
+        Converts a value from a document.
     draws : callable
-        Whether something is drawn from the seed of a run if an option has this value.
+        Returns whether an option with this value makes a run draw from its seed.
     is_file : callable
-        Whether a value is the name of a file.
+        Returns whether a value is the name of a file.
     check : callable, optional
-        What `CheckedOptions` makes of a value: from it and the name of its field to the checked
-        value.
+        Function from a value and its field name to the checked value, used by `CheckedOptions`.
     words : tuple of str
-        Its values, if they are some words.
+        All valid values, if they are a few words.
     """
 
     name: str
@@ -65,22 +64,22 @@ class OptionKind:
     words: tuple[str, ...] = ()
 
     def checked(self, value: object, name: str) -> Any:
-        """Return a value as it is checked.
+        """Return the checked value.
 
         Raises
         ------
         InputError
-            If it breaks a rule, naming it.
+            If it breaks a rule; the error names the field.
         """
         return value if self.check is None else self.check(value, name)
 
 
 WHOLE = OptionKind("integer", int, (int,), int)
 NUMBER = OptionKind("number", float, (int, float), float)
-#: Kept as text until the dataclass reads it exactly; a decimal is taken as printed.
+#: Kept as text until the dataclass reads it exactly. A float becomes its shortest decimal.
 RATIONAL = OptionKind("number", str, (int, float, str), str)
 TEXT = OptionKind("text", str, (str,), str)
-#: In documents only: commands have flags of their own.
+#: Only for documents; commands define their flags separately.
 FLAG = OptionKind("flag", bool, (bool,), bool)
 
 
@@ -91,18 +90,18 @@ class Option:
     Parameters
     ----------
     field : str
-        The dataclass's field.
+        Name of the dataclass field.
     name : str
-        What users call it, with underscores.
+        Name for users, with underscores.
     kind : OptionKind
-        Which values it has.
+        Kind of its values.
     default : object
-        Its value unless given.
+        Default value.
     metavar, help : str
-        For the command line.
+        Texts for the command line.
     beside : str
-        What it is read beside: the name of an option that has another value than its default, or
-        ``name=value``; empty if it is always read.
+        Condition for the option to be read: the name of an option that must differ from its
+        default, or ``name=value``. Empty if the option is always read.
     """
 
     field: str
@@ -115,16 +114,16 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """Its argument on the command line."""
+        """Its command-line argument."""
         return flag(self.name)
 
     def value(self, given: object, where: str) -> Any:
-        """Return a value from a document, if it is of the right type.
+        """Return the value of the option from a document.
 
         Raises
         ------
         InputError
-            If it is not.
+            If it has the wrong type.
         """
         is_flag = isinstance(given, bool)
         if is_flag != (self.kind is FLAG) or not isinstance(given, self.kind.types):
@@ -146,15 +145,15 @@ def option(
     Parameters
     ----------
     default : object
-        Its value unless given; None if that is decided later.
+        Default value; None if it is determined later.
     kind : OptionKind
-        Which values it has.
+        Kind of its values.
     metavar, help : str
-        For the command line.
+        Texts for the command line.
     name : str, optional
-        What users call it; by default the field's name.
+        Name for users; by default the field's name.
     beside : str
-        What it is read beside, see `Option`.
+        Condition for the option to be read, see `Option`.
     """
     metadata = {"kind": kind, "metavar": metavar, "help": help, "name": name}
     return field(default=default, metadata=metadata | {"beside": beside})
@@ -162,16 +161,16 @@ def option(
 
 @dataclass(frozen=True)
 class CheckedOptions:
-    """Base of options that are checked as they are declared; on its own: no options.
+    """Base class of dataclasses that check their options; by itself it has no options.
 
     Raises
     ------
     InputError
-        If a value breaks its rule, naming the field.
+        If a value breaks its rule; the error names the field.
     """
 
     def __post_init__(self) -> None:
-        """Check every value; None is one where it is the default."""
+        """Check every value. None is accepted where it is the default."""
         for entry in options_of(type(self)):
             value = getattr(self, entry.field)
             if value is not None or entry.default is not None:
@@ -179,11 +178,11 @@ class CheckedOptions:
 
 
 def checked(kind: OptionKind, check: Check) -> OptionKind:
-    """Return a kind whose values are checked."""
+    """Return a kind with a check of its values."""
     return replace(kind, check=check)
 
 
-#: Exact numbers above 0.
+#: Exact numbers > 0.
 POSITIVE = checked(RATIONAL, partial(exact_number, positive=True))
 
 
@@ -193,7 +192,7 @@ def whole(minimum: int = 0, maximum: int = 10**9) -> OptionKind:
 
 
 def one_of(*words: str) -> OptionKind:
-    """Return the kind of one of several words."""
+    """Return the kind of texts with a fixed set of words."""
 
     def check(value: object, name: str) -> object:
         if value not in words:
@@ -204,14 +203,14 @@ def one_of(*words: str) -> OptionKind:
 
 
 def is_read(entry: Option, *owners: object) -> bool:
-    """Whether something reads an option, given the options that are chosen with it.
+    """Return whether an option is read, given the options chosen with it.
 
     Parameters
     ----------
     entry : Option
         The option.
     *owners : object
-        Dataclasses, one of which has the option that it is read beside.
+        Dataclasses, one of which has the option in ``beside``.
     """
     name, _, wanted = entry.beside.partition("=")
     if not name:
@@ -230,7 +229,7 @@ def options_of(owner: type[Any]) -> tuple[Option, ...]:
     return table
 
 
-# Thousands of rows of a study are read with a few tables.
+# Cached, because thousands of rows of a study use a few tables.
 @cache
 def _declared(owner: Any) -> tuple[Option, ...]:
     return tuple(
@@ -249,7 +248,7 @@ def _declared(owner: Any) -> tuple[Option, ...]:
 
 
 def drawing(options: Any) -> frozenset[str]:
-    """Return the options whose values make a run draw from its seed."""
+    """Return the names of options with values that make a run draw from its seed."""
     table = options_of(type(options))
     return frozenset(
         entry.name for entry in table if entry.kind.draws(getattr(options, entry.field))
@@ -257,18 +256,18 @@ def drawing(options: Any) -> frozenset[str]:
 
 
 def unread(entry: Option, where: str) -> InputError:
-    """Return the error of an option that is given without that which it is read beside."""
+    """Return the error for an option that is given although its condition is not met."""
     what = f"changes nothing without {entry.beside}"
     return InputError(where, what, f"leave it out, or give {entry.beside}")
 
 
 def check_beside(options: Any) -> None:
-    """Refuse options of a dataclass that are not read beside its others.
+    """Reject options of a dataclass that differ from their defaults although they are not read.
 
     Raises
     ------
     InputError
-        Naming the field of one that has not its default.
+        If there is one; the error names its field.
     """
     for entry in options_of(type(options)):
         if getattr(options, entry.field) != entry.default and not is_read(entry, options):
@@ -276,7 +275,7 @@ def check_beside(options: Any) -> None:
 
 
 def options_table(*owners: type[Any], heading: str = "argument") -> str:
-    """Return the options of dataclasses as a table in Markdown, each name once."""
+    """Return the options of dataclasses as a Markdown table, each name once."""
     meanings = {entry.name: entry.help for owner in owners for entry in options_of(owner)}
     lines = [(heading, "meaning"), ("---", "---")]
     lines += [(f"`{name}`", text) for name, text in meanings.items()]
@@ -284,7 +283,7 @@ def options_table(*owners: type[Any], heading: str = "argument") -> str:
 
 
 def names_of(*owners: type[Any]) -> tuple[str, ...]:
-    """Return what users call the options of dataclasses, each name once."""
+    """Return the user-facing names of the options of dataclasses, each name once."""
     return tuple(dict.fromkeys(entry.name for owner in owners for entry in options_of(owner)))
 
 
@@ -301,7 +300,7 @@ def add_options(parser: argparse._ActionsContainer, owner: type[Any]) -> None:
 
 
 def from_namespace(owner: type[T], args: argparse.Namespace, **others: Any) -> T:
-    """Return the dataclass that the arguments of a command give.
+    """Build the dataclass from the arguments of a command.
 
     Parameters
     ----------
@@ -310,24 +309,24 @@ def from_namespace(owner: type[T], args: argparse.Namespace, **others: Any) -> T
     args : argparse.Namespace
         With the arguments of `add_options`.
     **others
-        Fields that are no options.
+        Fields that are not options.
 
     Raises
     ------
     InputError
-        If a value breaks its rule, naming the argument.
+        If a value breaks its rule; the error names the argument.
     """
     given = {entry.field: getattr(args, entry.name) for entry in options_of(owner)}
     return _made(owner, given | others, {entry.field: entry.flag for entry in options_of(owner)})
 
 
 def from_mapping(owner: type[T], mapping: Mapping[str, Any], **others: Any) -> T:
-    """Return the dataclass that the arguments of a study give; None counts as not given.
+    """Build the dataclass from the arguments of a study. None counts as not given.
 
     Raises
     ------
     InputError
-        If a value is of a wrong type or breaks its rule, naming the argument.
+        If a value has the wrong type or breaks its rule; the error names the argument.
     """
     table = options_of(owner)
     places = {entry.field: f"argument {entry.name}" for entry in table}
@@ -340,21 +339,22 @@ def from_mapping(owner: type[T], mapping: Mapping[str, Any], **others: Any) -> T
 
 
 def split_options(text: str, names: Container[str] = ()) -> tuple[str, dict[str, str]]:
-    """Return the name in ``name:option=value:...`` and the options behind it.
+    """Split ``name:option=value:...`` into the name and its options.
 
-    The name is all that holds no ``=``, so that ``module:function:option=value`` has one, too.
+    All parts without ``=`` belong to the name, so ``module:function:option=value`` is split too.
 
     Parameters
     ----------
     text : str
         The text.
     names : container of str
-        Names without a colon, behind which only options may stand.
+        Names without a colon; only options may follow them.
 
     Raises
     ------
     InputError
-        If an option occurs twice or has no value, or such a name is followed by anything else.
+        If an option occurs twice or has no value, or one of these names is followed by anything
+        else.
     """
     first, *rest = text.split(":")
     name, options = [first], {}
@@ -377,21 +377,21 @@ def split_options(text: str, names: Container[str] = ()) -> tuple[str, dict[str,
 def read_texts(
     kinds: Mapping[str, OptionKind], texts: Mapping[str, str], where: str
 ) -> dict[str, Any]:
-    """Return the values of options that are written behind a name.
+    """Return the values of options that are given as texts.
 
     Parameters
     ----------
     kinds : mapping
-        All options there are.
+        Kinds of all known options, by name.
     texts : mapping
-        What is written of some of them.
+        Texts of the given options, by name.
     where : str
-        What an error names.
+        Place named in errors.
 
     Raises
     ------
     InputError
-        If an option is unknown or its value unreadable.
+        If an option is unknown or its value cannot be read.
     """
     values = {}
     for key, text in texts.items():
@@ -408,34 +408,34 @@ def read_texts(
 
 
 def read_pairs(kinds: Mapping[str, OptionKind], text: str, where: str) -> dict[str, Any]:
-    """Return the values in ``name=value,name=value``.
+    """Return the values in a text ``name=value,name=value``.
 
     Parameters
     ----------
     kinds : mapping
-        All names there are.
+        Kinds of all known names.
     text : str
         The text.
     where : str
-        What an error names.
+        Place named in errors.
 
     Raises
     ------
     InputError
-        If a name is unknown or occurs twice, or a value is unreadable.
+        If a name is unknown or occurs twice, or a value cannot be read.
     """
     return read_texts(kinds, split_pairs(text.split(","), where), where)
 
 
 def split_pairs(texts: Iterable[str], where: str) -> dict[str, str]:
-    """Return what stands behind each name in texts ``name=value``, nothing without a ``=``.
+    """Return the value for each name in texts ``name=value``; empty without a ``=``.
 
     Parameters
     ----------
     texts : iterable of str
-        The texts; a name may hold a ``=``, a value may not.
+        The texts. A name may contain a ``=``, a value may not.
     where : str
-        What an error names.
+        Place named in errors.
 
     Raises
     ------
@@ -454,7 +454,7 @@ def split_pairs(texts: Iterable[str], where: str) -> dict[str, str]:
 
 
 def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:
-    """Return a dataclass with some options in place of its own, see `read_texts`."""
+    """Return a copy of a dataclass with some options replaced, see `read_texts`."""
     if not texts:
         return base
     table = {entry.name: entry for entry in options_of(type(base))}
@@ -464,21 +464,21 @@ def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:
 
 
 def with_values(base: T, values: Mapping[str, Any], places: Mapping[str, str]) -> T:
-    """Return a dataclass with some options in place of its own.
+    """Return a copy of a dataclass with some options replaced.
 
     Parameters
     ----------
     base : dataclass
         The options.
     values : mapping
-        Values by the names that users write; other names are passed over.
+        Values by user-facing names. Other names are ignored.
     places : mapping
-        Where users wrote each of them.
+        Where the user gave each value.
 
     Raises
     ------
     InputError
-        If a value breaks its rule, naming that place.
+        If a value breaks its rule; the error names this place.
     """
     table = {entry.field: entry.name for entry in options_of(type(base))}
     given = {field: values[name] for field, name in table.items() if name in values}
@@ -489,16 +489,16 @@ def with_values(base: T, values: Mapping[str, Any], places: Mapping[str, str]) -
 def spelled_out(
     owner: type[Any], others: Callable[[], Iterable[str]] = tuple
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Let a function that takes ``options`` take the fields of that dataclass as keywords, too.
+    """Let a function with a parameter ``options`` also take the dataclass fields as keywords.
 
-    The function's signature states them all; an unknown keyword is told with the nearest one.
+    The function's signature lists them all. An unknown keyword is reported with the nearest one.
 
     Parameters
     ----------
     owner : type
         A dataclass with a default for every field.
     others : callable
-        Names of the keywords that the function takes besides, as ``**keywords``.
+        Names of the further keywords that the function takes as ``**keywords``.
     """
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
@@ -538,7 +538,7 @@ def _parameters(owner: type[Any]) -> list[inspect.Parameter]:
 
 
 def _made(owner: Callable[..., T], given: Mapping[str, Any], places: Mapping[str, str]) -> T:
-    """Make the dataclass; an error about a field names the place where users wrote it."""
+    """Build the dataclass; errors about a field name the place where the user gave it."""
     try:
         return owner(**given)
     except InputError as error:

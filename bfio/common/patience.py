@@ -1,4 +1,4 @@
-"""An end to users' code that does not come back."""
+"""A time limit for users' code."""
 
 import signal
 import threading
@@ -10,21 +10,21 @@ from formulations.errors import InputError
 
 @contextmanager
 def patience(seconds: float, where: str, what: str, remedy: str) -> Iterator[None]:
-    """Interrupt Python code that takes longer than it may.
+    """Interrupt Python code that exceeds a time limit.
 
-    Outside the main thread, or where there are no interval timers, nothing is interrupted.
+    Outside the main thread, or without interval timers, nothing is interrupted.
 
     Parameters
     ----------
     seconds : float
-        How long it may take, by the clock [s].
+        Wall-clock limit [s].
     where, what, remedy : str
-        Of the error.
+        Parts of the error.
 
     Raises
     ------
     InputError
-        If it takes longer.
+        If the limit is exceeded.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(
         signal, "setitimer"

@@ -1,4 +1,4 @@
-"""What is added by being there: modules of a folder, entry points of installed packages."""
+"""Plugins found by location: modules of a folder, entry points of installed packages."""
 
 import importlib
 import pkgutil
@@ -11,20 +11,20 @@ from formulations.errors import InputError
 
 
 def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str, Any]]:
-    """Yield what the modules of a package add, each object with the name of its module.
+    """Yield the objects that the modules of a package define, each with its module name.
 
-    A module has one object called ``name``, or several in a tuple called ``name + "S"``, or none.
-    A folder has it in its module of that name, in lower case.
+    A module defines one object ``name``, several in a tuple ``name + "S"``, or none. A subpackage
+    defines it in its module of that name in lower case.
 
     Parameters
     ----------
     package : str
         Name of the package.
     path : iterable of str
-        Its ``__path__``. That the caller writes this word tells `bfio.common.import_closure` that
-        it depends on all modules of the folder.
+        Its ``__path__``. From this word in the caller's source, `bfio.common.import_closure`
+        detects that the caller depends on all modules of the folder.
     name : str
-        Such as ``"SPEC"``.
+        Name of the object, such as ``"SPEC"``.
     """
     for module in pkgutil.iter_modules(path, f"{package}."):
         home = f"{module.name}.{name.lower()}" if module.ispkg else module.name
@@ -34,7 +34,7 @@ def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str,
 
 
 def installed(group: str) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name, in order of the names."""
+    """Return the entry points of a group, sorted by name."""
     points = {point.name: point for point in entry_points(group=group)}
     return dict(sorted(points.items()))
 
@@ -43,12 +43,12 @@ def installed(group: str) -> dict[str, EntryPoint]:
 def loading(
     where: str, what: str = "", remedy: str = "repair or remove the package that adds it"
 ) -> Iterator[None]:
-    """Say in one line whatever somebody else's module raises while it is imported.
+    """Turn any exception from the import of a foreign module into a one-line error.
 
     Raises
     ------
     InputError
-        At ``where``, that ``what`` cannot be loaded, and why.
+        At ``where``: ``what`` cannot be loaded, with the reason.
     """
     try:
         yield

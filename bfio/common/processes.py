@@ -1,4 +1,4 @@
-"""Work shared among processes: fresh ones, that end with their parent."""
+"""Distribution of work over new processes, which end with their parent."""
 
 import os
 import pickle
@@ -21,28 +21,28 @@ Result = TypeVar("Result")
 def in_processes(
     function: Callable[[Item], Result], items: Sequence[Item], jobs: int, what: str = "--jobs"
 ) -> Generator[Result, None, None]:
-    """Yield what a function returns for each item, in their order, from up to ``jobs`` processes.
+    """Yield the results of a function for each item, in order, from up to ``jobs`` processes.
 
-    Processes are spawned, not forked: a child forked from a process with threads (of a solver, of
-    a progress bar) can hang. They do not run the caller's script, which needs no guard therefore.
-    What they print goes to stderr; Ctrl-C reaches the parent alone, and they end with it.
+    Processes are spawned, not forked: a child forked from a process with threads (of a solver or a
+    progress bar) can hang. They do not run the caller's script, so it needs no ``__main__`` guard.
+    Their output goes to stderr. Ctrl-C reaches only the parent, and they end with it.
 
     Parameters
     ----------
     function : callable
-        Each process gets it once, by cloudpickle: it may be of the caller's script, a lambda or a
-        closure.
+        Sent once to each process by cloudpickle, so it may be defined in the caller's script, or
+        be a lambda or a closure.
     items : sequence
-        Sent in the same way.
+        Sent in the same way, one at a time.
     jobs : int
-        Most processes.
+        Largest number of processes.
     what : str
-        What an error names.
+        Option named in errors.
 
     Raises
     ------
     InputError
-        If one of the processes is killed, or something cannot be sent to one.
+        If one of the processes is killed, or an object cannot be sent to it.
     """
     sent, orders = packed(function, what), [packed(item, what) for item in items]
     before = active_children()
@@ -50,7 +50,8 @@ def in_processes(
     pool = ProcessPoolExecutor(most, get_context("spawn"), _begin, (sent,))
     try:
         with interrupts_blocked(), _without_main():
-            # Not `map`: it cancels what is left, and a pool whose processes ended stumbles on it.
+            # Not `map`: it would cancel the remaining items, which fails in a pool with ended
+            # processes.
             results = [pool.submit(_call, order, what) for order in orders]
         for result in results:
             yield pickle.loads(result.result())
@@ -58,7 +59,7 @@ def in_processes(
         remedy = "use fewer at a time, or --jobs 1"
         raise InputError(what, "a process was killed", remedy) from None
     except BaseException:
-        # After an interruption or a failure nobody wants to wait for those that still run.
+        # After an interruption or a failure, do not wait for the running processes.
         for child in active_children():
             if child not in before:
                 child.terminate()
@@ -68,18 +69,18 @@ def in_processes(
 
 
 def packed(thing: object, where: str) -> bytes:
-    """Return something as bytes that `pickle.loads` understands in another process.
+    """Pickle an object for another process.
 
     Raises
     ------
     InputError
-        At ``where``, if it cannot be sent.
+        At ``where``, if the object cannot be pickled.
     """
     import cloudpickle
 
     try:
         return bytes(cloudpickle.dumps(thing))
-    # Whatever an object raises when it is asked to.
+    # Pickling may raise any exception.
     except Exception as error:
         raise _unsent(where, error) from None
 
@@ -89,12 +90,12 @@ def _unsent(where: str, error: Exception) -> InputError:
     return InputError(where, what, "use jobs=1, or write it in a module of its own")
 
 
-#: In a child: what it calls for each item, first as bytes.
+#: In a child process: the function for the items, pickled until the first call.
 _function: Any
 
 
 def _begin(function: bytes) -> None:
-    """Prepare a child."""
+    """Initialise a child process."""
     global _function
     _function = function
     sys.stdout = sys.stderr
@@ -104,10 +105,10 @@ def _begin(function: bytes) -> None:
 
 
 def _call(item: bytes, what: str) -> bytes:
-    """Return what the function returns for an item."""
+    """Return the pickled result of the function for a pickled item."""
     global _function
     try:
-        # Not while the child is prepared: an error there would look as if it had been killed.
+        # Unpickle here, not in `_begin`: an error there would look like a killed process.
         if isinstance(_function, bytes):
             _function = pickle.loads(_function)
         given = pickle.loads(item)
@@ -117,14 +118,14 @@ def _call(item: bytes, what: str) -> bytes:
 
 
 def _end_with(parent: Any) -> None:
-    """End this process when the one that started it is gone, killed even."""
+    """End this process when its parent ends, even if that is killed."""
     parent.join()
     os._exit(1)
 
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Keep Ctrl-C from the processes started meanwhile: the parent alone decides what to do."""
+    """Block Ctrl-C in processes started meanwhile, because only the parent handles it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -134,9 +135,9 @@ def interrupts_blocked() -> Iterator[None]:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Keep processes started meanwhile from running the caller's script once more.
+    """Keep processes started meanwhile from running the caller's script again.
 
-    Without a guard ``if __name__ == "__main__"`` that would start processes in turn.
+    In a script without a guard ``if __name__ == "__main__"``, they would start more processes.
     """
     main = sys.modules["__main__"]
     names: tuple[str, ...] = ("__file__", "__spec__")

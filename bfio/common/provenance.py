@@ -1,4 +1,4 @@
-"""Where a number comes from: package versions, machine and commit."""
+"""Provenance of results: package versions, machine and commit."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from typing import Any
 
 from bfio.common.import_closure import ROOT
 
-#: What the numerical libraries below us read once, when they are first imported.
+#: Environment variables that numerical libraries read once, when first imported.
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -21,21 +21,21 @@ _PACKAGES = ("bfio", "numpy", "scipy", "numba", "ortools", "highspy", "pyomo", "
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a number depends on."""
+    """Return the versions that results depend on."""
     return {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
 
 
 def citable_versions() -> dict[str, Any]:
-    """Return the versions that a number depends on, and the commit with which it is cited.
+    """Return the versions that results depend on, and the commit to cite.
 
-    ``commit`` is None outside a checkout; ``dirty`` says whether the sources differ from it.
+    ``commit`` is None outside a checkout; ``dirty`` is True if the sources differ from the commit.
     """
     return {**versions(), **_sources()}
 
 
 @cache
 def version_and_commit() -> str:
-    """Return the version of this package, with the commit where it is a checkout; read once."""
+    """Return the version of this package, with the commit in a checkout; computed once."""
     sources = _sources()
     if sources["commit"] is None:
         return f"bfio {_version('bfio')}"
@@ -46,7 +46,7 @@ def version_and_commit() -> str:
 @cache
 def _sources() -> dict[str, Any]:
     """Return the commit and whether the sources differ from it."""
-    # Best known values of the library are found by the sources, and are none.
+    # Leave out the library's data: they are results of the sources.
     places = ("formulations", "bfio", ":(exclude)bfio/library/data")
     return {"commit": commit(), "dirty": is_dirty(*places)}
 
@@ -59,15 +59,15 @@ def _version(package: str) -> str:
 
 
 def use_one_thread() -> None:
-    """Ask every numerical library for one thread; call it before numpy is imported."""
+    """Set one thread for every numerical library; call it before numpy is imported."""
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
 
 
 @cache
 def environment() -> dict[str, Any]:
-    """Return machine, versions, commit and whether the sources differ from it; read once.
+    """Return machine, versions, commit and whether the sources differ from it; computed once.
 
-    That is the code the process runs: a later change on disk does not reach it.
+    It describes the code that this process runs. Later changes on disk have no effect on it.
     """
     return {"machine": machine(), "versions": versions(), **_sources()}
 
@@ -89,7 +89,7 @@ def commit() -> str | None:
 
 
 def has_commit(name: str) -> bool | None:
-    """Return whether the checkout has a commit of this name; None if it cannot know."""
+    """Return whether the checkout has this commit; None if it is shallow or no checkout."""
     if _git("rev-parse", "--is-shallow-repository") != "false":
         return None
     return _git("cat-file", "-e", f"{name}^{{commit}}") is not None
@@ -118,11 +118,11 @@ def _memory_gib() -> int | None:
 
 
 def _git(*arguments: str) -> str | None:
-    """Return what git says of the checkout this package runs from, or None if it is none."""
+    """Return the output of a git command in the checkout of this package; None without one."""
     if not (ROOT / ".git").exists():
         return None
     try:
-        # Optional locks off: this only looks, also while someone else commits.
+        # Without optional locks, because git may be in use by another process.
         done = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(ROOT), *arguments],
             capture_output=True,

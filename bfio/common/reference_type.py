@@ -1,4 +1,4 @@
-"""Pointers to named tuples as a type of Numba's: see `bfio.common.by_reference`."""
+"""A Numba type for pointers to named tuples: see `bfio.common.by_reference`."""
 
 from hashlib import sha256
 from typing import Any
@@ -16,17 +16,18 @@ _INDEX = ir.IntType(32)
 
 
 class Reference(types.Type):
-    """The type of pointers to a named tuple.
+    """Numba type of pointers to a named tuple.
 
     Parameters
     ----------
     pointee : numba type
-        That of the tuple.
+        Type of the tuple.
     """
 
     def __init__(self, pointee: Any) -> None:
         self.pointee = pointee
-        # Symbols hold names of types, and that of a tuple names the types of all its fields.
+        # Symbols contain type names, and the name of a tuple type lists the types of all its
+        # fields.
         digest = sha256(str(pointee).encode()).hexdigest()[:16]
         super().__init__(f"reference({pointee.instance_class.__name__} {digest})")
 
@@ -38,7 +39,7 @@ class Reference(types.Type):
 
 @register_model(Reference)
 class _Model(models.PrimitiveModel):  # type: ignore[misc]
-    """What it is in machine code."""
+    """Its representation in machine code: a pointer to the tuple's structure."""
 
     def __init__(self, manager: Any, kind: Reference) -> None:
         super().__init__(manager, kind, manager[kind.pointee].get_value_type().as_pointer())
@@ -46,7 +47,7 @@ class _Model(models.PrimitiveModel):  # type: ignore[misc]
 
 @infer_getattr
 class _Fields(AttributeTemplate):  # type: ignore[misc]
-    """What reading a field gives."""
+    """Type of an attribute: that of the field, or a reference for a nested tuple."""
 
     key = Reference
 
@@ -58,13 +59,13 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
 
 
 def _read(context: Any, builder: Any, reference: Reference, pointer: Any, name: str) -> Any:
-    """Write the machine code that reads a field."""
+    """Generate the code that reads a field."""
     place, kind = reference.field(name)
     address = builder.gep(pointer, [_INDEX(0), _INDEX(place)], inbounds=True)
     if isinstance(kind, BaseNamedTuple):
         return address
     value = builder.load(address)
-    # It may be read once for a whole loop, whatever the loop writes.
+    # The value never changes, so a loop may load it once.
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
     return impl_ret_borrowed(context, builder, kind, value)
 
@@ -73,11 +74,11 @@ lower_getattr_generic(Reference)(_read)
 
 
 def _by_reference(_context: Any, kind: Any) -> Any:
-    """Write the tuple down on the stack of the function that this is compiled into."""
+    """Generate code that stores the tuple on the stack of the calling function."""
 
     def write(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         pointer = alloca_once_value(builder, values[0])
-        # Opaque: reading may not be moved to before the tuple is there.
+        # Opaque to the optimizer, so that no read is moved before the tuple is stored.
         identity = ir.FunctionType(pointer.type, [pointer.type])
         return builder.asm(identity, "", "=r,0,~{memory}", [pointer], side_effect=True)
 

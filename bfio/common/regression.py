@@ -1,16 +1,16 @@
-r"""Linear regression with a loss that outliers cannot bend, and intervals for steps in a row.
+r"""Linear regression with a loss robust to outliers, and intervals for consecutive steps.
 
 Huber's estimate minimises ``Σ ρ(r_k / s)`` over the residuals r, with ρ quadratic up to `BEND` and
 linear beyond, and s the normalised median of the absolute residuals (P. Huber, Robust Estimation
-of a Location Parameter, 1964). It is found by reweighting: each row has the weight
-``min(1, BEND·s / |r_k|)``. With weights of 1 it is least squares.
+of a Location Parameter, 1964). It is computed by reweighting: each row has the weight ``min(1,
+BEND·s / |r_k|)``. With weights of 1 it is least squares.
 
-Intervals come from the *delete-a-block jackknife*: rows are cut into consecutive blocks, and
-the estimate is taken anew without each. Unlike the textbook's covariance that supposes neither
-that all steps are equally noisy (long ones are noisier) nor that the noise of neighbours is
-independent (clocks drift), only that blocks are. Leaving out a block takes one Newton step from
-the estimate, which is exact for least squares (B. Efron and R. Tibshirani, An Introduction to
-the Bootstrap, chapter 11).
+Intervals come from the *delete-a-block jackknife*: rows are cut into consecutive blocks, and the
+estimate is repeated without each block. Unlike the textbook covariance, this does not assume that
+all steps are equally noisy (long ones are noisier) or that the noise of neighbours is independent
+(clocks drift). It only assumes independent blocks. Leaving out a block takes one Newton step from
+the estimate, which is exact for least squares (B. Efron and R. Tibshirani, An Introduction to the
+Bootstrap, chapter 11).
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ import numpy as np
 from bfio.common.statistics import BATCHES, student_t
 from formulations.arrays import FloatArray
 
-#: Huber's constant: 95 % as efficient as least squares if the noise is normal.
+#: Huber's constant: 95 % of the efficiency of least squares for normal noise.
 BEND = 1.345
 #: Median absolute residual of a normal law with standard deviation 1.
 _MEDIAN_OF_NORMAL = 0.6744897501960817
-#: Noise below so many units in the last place of the median value is rounding.
+#: Noise below this many units in the last place of the median value counts as rounding.
 _ROUNDING = 16
 _EPS = float(np.finfo(np.float64).eps)
 _MAX_ROUNDS = 200
-#: A round that moves no row by more than this share of the noise, or a unit in the last place, is
-#: the last.
+#: The iteration ends when no row moves by more than this share of the noise, or a unit in the last
+#: place.
 _STILL = 1e-9
-#: Columns that differ from a combination of others by less than this share of themselves.
+#: Smallest singular value, relative to normalised columns, for which they count as independent.
 _ALIKE = 1e-12
 
 
 class Loss(StrEnum):
-    """What is minimised over the residuals."""
+    """The function minimised over the residuals."""
 
     HUBER = "huber"
     SQUARES = "squares"
@@ -55,11 +55,11 @@ class Regression:
     coefficients : FloatArray
         Shape (p,).
     half_widths : FloatArray, optional
-        Shape (p,): half the width of each one's 95 % interval; None without, or with p rows.
+        Shape (p,): half the widths of the 95 % intervals; None if not wanted, or for n = p.
     residuals : FloatArray
         Shape (n,): value minus fit.
     weights : FloatArray
-        Shape (n,): 1, less for rows beyond the bend of Huber's loss.
+        Shape (n,): 1, or less for rows beyond the bend of Huber's loss.
     """
 
     coefficients: FloatArray
@@ -71,7 +71,7 @@ class Regression:
 def regress(
     columns: FloatArray, values: FloatArray, loss: Loss, *, intervals: bool = True
 ) -> Regression:
-    """Fit values by a combination of columns.
+    """Fit values by a linear combination of columns.
 
     Parameters
     ----------
@@ -80,11 +80,11 @@ def regress(
     values : FloatArray
         Shape (n,).
     loss : Loss
-        What is minimised.
+        The function to minimise.
     intervals : bool
-        Whether half widths are wanted.
+        Whether to compute half widths.
     """
-    # In an orthonormal basis the normal equations lose no digits.
+    # Use an orthonormal basis, because the normal equations of the columns would lose precision.
     scale = np.linalg.norm(columns, axis=0)
     basis, triangle = np.linalg.qr(columns / scale)
     turned, weights, bend = _descended(basis, values, loss)
@@ -102,7 +102,7 @@ def regress(
 
 
 def are_independent(columns: FloatArray) -> bool:
-    """Whether no column is a combination of the others; shape (n, p)."""
+    """Return whether no column, shape (n, p), is a linear combination of the others."""
     sizes = np.linalg.norm(columns, axis=0)
     if len(columns) < columns.shape[1] or not sizes.all():
         return False
@@ -110,13 +110,13 @@ def are_independent(columns: FloatArray) -> bool:
 
 
 def noise_of(residuals: FloatArray, values: FloatArray) -> float:
-    """Return the spread of residuals, robustly; rounding errors of the values at least."""
+    """Return a robust spread of residuals, at least the rounding error of the values."""
     spread = float(np.median(np.abs(residuals))) / _MEDIAN_OF_NORMAL
     return max(spread, _ROUNDING * _EPS * float(np.median(np.abs(values))))
 
 
 def huber_weights(residuals: FloatArray, noise: float) -> FloatArray:
-    """Return the weight of each row: 1 up to `BEND` times the noise, less beyond."""
+    """Return the weight of each row: 1 up to `BEND` times the noise, smaller beyond."""
     weights: FloatArray = np.minimum(1, BEND * noise / np.maximum(np.abs(residuals), noise))
     return weights
 
@@ -127,7 +127,7 @@ def _descended(
     """Return the estimate in an orthonormal basis, the weights, and the residual at the bend."""
     weights = np.ones(len(values))
     turned = basis.T @ values
-    # Once more, for the digits that the first product has lost.
+    # Refine once, to recover the digits lost in the first product.
     turned = turned + basis.T @ (values - basis @ turned)
     if loss is Loss.SQUARES:
         return turned, weights, np.inf
@@ -147,7 +147,7 @@ def _descended(
 def _without_each_block(
     basis: FloatArray, residuals: FloatArray, weights: FloatArray, is_inside: np.ndarray
 ) -> FloatArray | None:
-    """Return how far the estimate moves without each block, shape (blocks, p), in the basis."""
+    """Return the change of the estimate without each block, shape (blocks, p), in the basis."""
     num_rows, num_columns = basis.shape
     if num_rows <= num_columns:
         return None
@@ -158,7 +158,8 @@ def _without_each_block(
         rows = basis[first:end]
         curvature[k] = rows.T @ (is_inside[first:end, None] * rows)
     pull = np.add.reduceat((weights * residuals)[:, None] * basis, edges[:-1], axis=0)
-    # A block may hold all there is of a column: of the rest the least change is taken.
+    # A block may contain all entries of a column. Then take the least change of the remaining
+    # rows.
     moves = (
         np.linalg.pinv(curvature.sum(axis=0) - curvature) @ (pull.sum(axis=0) - pull)[..., None]
     )

@@ -1,13 +1,13 @@
-"""Estimates with 95 % intervals: of one long run by batch means, and of a line by least squares.
+"""Estimates with 95 % intervals: means of one long run by batch means, lines by least squares.
 
-Consecutive steps of a run are strongly correlated: most requests of a step are those of the step
-before. The textbook interval, which takes them as independent, is far too narrow. Here the steps
-are cut into 20 consecutive batches; the means of long batches are nearly independent, so Student's
-t with 19 degrees of freedom applies to them (A. Law, Simulation Modeling and Analysis). What
-correlation is left between neighbouring batches widens the interval: with lag-1 correlation ρ, as
-of an autoregressive sequence, the variance of the mean is (1+ρ)/(1-ρ) times as large, and there
-are (1-ρ²)/(1+ρ²) times as many degrees of freedom. Of such sequences that are 20 times as long as
-their correlation, the interval then holds the mean of 93 %, and without that of 76 %.
+Consecutive steps of a run are strongly correlated, because they share most of their requests. The
+textbook interval, which assumes independence, is far too narrow. Here the steps are cut into 20
+consecutive batches. The means of long batches are nearly independent, so Student's t with 19
+degrees of freedom applies to them (A. Law, Simulation Modeling and Analysis). Remaining
+correlation between neighbouring batches widens the interval: with lag-1 correlation ρ, as in an
+autoregressive sequence, the variance of the mean is (1+ρ)/(1-ρ) times as large, and the degrees of
+freedom are multiplied by (1-ρ²)/(1+ρ²). For such sequences 20 times as long as their correlation,
+the interval then covers the mean in 93 % of cases, and without this correction in 76 %.
 
 A ratio of two sums over steps, such as tokens per second, is linearised at its estimate: with
 ``r = Σx/Σy``, the residuals ``x - r·y`` have mean zero, and the error of r is their mean divided
@@ -26,9 +26,9 @@ from formulations.arrays import FloatArray, IntArray
 #: Confidence level of every interval.
 CONFIDENCE = 0.95
 BATCHES = 20
-#: Observations below which batches are too short to say anything.
+#: Minimum number of observations. With fewer, batches are too short for an estimate.
 MIN_STEPS = 200
-#: Batch means that are correlated more than that are taken to be as correlated as that.
+#: Larger correlations of batch means are reduced to this value.
 _MOST_CORRELATION = 0.9
 _MSER_BATCH = 5
 
@@ -42,14 +42,14 @@ def student_t(degrees: int) -> float:
 
 
 def batch_means(values: FloatArray, most: int) -> FloatArray:
-    """Return the means of at most ``most`` consecutive batches, whose lengths differ by at most 1.
+    """Return the means of at most ``most`` consecutive batches of nearly equal length.
 
     Parameters
     ----------
     values : FloatArray
         Shape (n,).
     most : int
-        Batches at most; n if there are fewer values.
+        Largest number of batches; n batches if there are fewer values.
     """
     number = min(most, len(values))
     if number == 0:
@@ -69,8 +69,8 @@ def half_width(
     numerator : FloatArray or IntArray
         Shape (K,): one value per step, in order.
     denominator : FloatArray or IntArray, optional
-        Shape (K,), with a positive sum; 1 for every step by default, which gives the interval of
-        a mean.
+        Shape (K,), with a positive sum; by default 1 for every step, which gives the interval of a
+        mean.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def half_width(
 
 
 def _lag_one(errors: FloatArray) -> float:
-    """Return the lag-1 correlation of batch means, without the bias of few; in [0, 0.9]."""
+    """Return the lag-1 correlation of batch means, corrected for small samples, in [0, 0.9]."""
     square = float(errors @ errors)
     if square == 0:
         return 0.0
@@ -99,10 +99,10 @@ def _lag_one(errors: FloatArray) -> float:
 
 
 def mser(values: FloatArray | IntArray) -> int:
-    """Return how many observations at the beginning MSER-5 would leave out, a multiple of five.
+    """Return the number of initial observations that MSER-5 leaves out, a multiple of five.
 
-    The rule takes the truncation that makes the standard error of the rest least, of batches of
-    five, within the first half (K. P. White, M. J. Cobb, S. C. Spratt, "A comparison of five
+    The rule chooses the truncation with the least standard error of the rest, over batches of five
+    and within the first half (K. P. White, M. J. Cobb, S. C. Spratt, "A comparison of five
     steady-state truncation heuristics for simulation", WSC 2000).
 
     Parameters
@@ -114,11 +114,11 @@ def mser(values: FloatArray | IntArray) -> int:
     if count < 2:
         return 0
     means = values[: count * _MSER_BATCH].astype(np.float64).reshape(count, -1).mean(axis=1)
-    # Sums of what is left from each batch on; centred, so that squares lose no digits.
+    # Sums over the rest from each batch on, centred so that squares do not lose precision.
     rest = (means - means.mean())[::-1]
     left = np.arange(1, count + 1)
     errors = (np.cumsum(rest**2) - np.cumsum(rest) ** 2 / left) / left**2
-    # From the whole down to half of it.
+    # Search from the whole sequence down to half of it.
     return int(np.argmin(errors[::-1][: count // 2 + 1])) * _MSER_BATCH
 
 
@@ -133,7 +133,7 @@ class Line:
     half_width : float, optional
         Half the width of the 95 % Student-t interval of the slope; None for two points.
     count : int
-        Points fitted.
+        Number of fitted points.
     """
 
     slope: float
@@ -147,14 +147,14 @@ def fit_line(
     y: Sequence[float] | FloatArray,
     others: Sequence[Sequence[float]] = (),
 ) -> Line:
-    """Fit a line to points, of which at least two differ in x.
+    """Fit a line to points with at least two different x.
 
     Parameters
     ----------
     x, y : sequence of float
         The points.
     others : sequence of sequence of float
-        Further regressors of the same regression: the slope is that of x with these held fixed.
+        Further regressors. The slope is that of x with these held fixed.
     """
     across, up = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     centred, residuals = (_without(values, others) for values in (across, up))
@@ -169,7 +169,7 @@ def fit_line(
 
 
 def _without(values: FloatArray, others: Sequence[Sequence[float]]) -> FloatArray:
-    """Return what a constant and other regressors do not explain of values, by least squares."""
+    """Return the residuals of values after a regression on a constant and other regressors."""
     centred: FloatArray = values - values.mean()
     if not others:
         return centred

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-#: A number whose thousands are set apart.
+#: A number with commas between thousands.
 _GROUPED = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
 
 
 class TableForm(StrEnum):
-    """How a table is written."""
+    """The forms in which a table can be written."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -22,7 +22,7 @@ class TableForm(StrEnum):
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of texts, the same in every form.
+    """A table of texts, independent of the form of output.
 
     Parameters
     ----------
@@ -31,13 +31,13 @@ class TextTable:
     heading : sequence of str
         Names of the columns.
     lines : sequence of sequence of str
-        Its lines, as long as the heading.
+        Its lines, each with as many cells as the heading.
     settings : str
-        What its numbers are made of.
+        The settings behind its numbers.
     words : int
-        First columns that hold words, which are set left; all others right.
+        Number of first columns that contain words. They are aligned left, all others right.
     notes : sequence of str
-        Sentences below it.
+        Sentences below the table.
     """
 
     title: str
@@ -48,14 +48,14 @@ class TextTable:
     notes: Sequence[str] = ()
 
     def markdown(self) -> str:
-        """Return it as Markdown, its settings above it and its notes below."""
+        """Return the table as Markdown, with the settings above and the notes below."""
         rule = ["---" if i < self.words else "---:" for i in range(len(self.heading))]
         above = f"{self.settings}\n\n" if self.settings else ""
         below = "".join(f"\n{note}\n" for note in self.notes)
         return above + "".join(map(_markdown_line, [self.heading, rule, *self.lines])) + below
 
     def latex(self) -> str:
-        """Return it as LaTeX for the package booktabs, its settings in the caption."""
+        """Return the table as LaTeX for the package booktabs, with the settings in the caption."""
         columns = "l" * self.words + "r" * (len(self.heading) - self.words)
         caption = ". ".join(text for text in (self.title, self.settings) if text)
         return "\n".join(
@@ -77,14 +77,14 @@ class TextTable:
         )
 
     def written(self, form: TableForm) -> str:
-        """Return it in one of the forms but plain text."""
+        """Return the table in a form other than plain text."""
         if form is TableForm.CSV:
             return joined_csv([self])
         return self.latex() if form is TableForm.LATEX else self.markdown()
 
 
 def joined_csv(tables: Sequence[TextTable]) -> str:
-    """Return tables as one CSV: plain numbers, titles and settings in columns of those names."""
+    """Join tables to one CSV, with plain numbers and columns for titles and settings."""
     columns: dict[str, None] = {"table": None}
     for table in tables:
         columns |= dict.fromkeys(map(_in_a_line, table.heading))
@@ -104,7 +104,7 @@ def _in_a_line(text: str) -> str:
 
 
 def _without_separators(cell: str) -> str:
-    """Return a number as other programs read it; other texts stay."""
+    """Return a number without commas; other texts are unchanged."""
     return cell.replace(",", "") if _GROUPED.fullmatch(cell) else cell
 
 
@@ -115,11 +115,11 @@ def _markdown_line(cells: Sequence[str]) -> str:
 
 def _latex_line(cells: Sequence[str]) -> str:
     texts = " & ".join(escaped(_in_a_line(cell)) for cell in cells)
-    # After the end of a line a bracket would be an argument of it.
+    # A bracket after the end of a line would be read as its argument.
     return rf"    {'{}' if texts.startswith('[') else ''}{texts} \\"
 
 
-#: What LaTeX takes for commands, and characters that its fonts may lack.
+#: LaTeX code for special characters, and for those that its fonts may lack.
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -131,5 +131,5 @@ _LATEX = {
 
 
 def escaped(text: str) -> str:
-    """Return text as LaTeX sets it."""
+    """Return text with LaTeX special characters escaped."""
     return "".join(_LATEX.get(character, character) for character in text)

@@ -1,4 +1,4 @@
-"""Policies of users: made of what they name, and asked what they say of themselves."""
+"""Users' policies: loading, checking and statistics."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,13 +8,13 @@ from formulations.named_objects import check_call, load_object, make_object, use
 
 
 def load_callable(text: str, kind: str) -> Callable[..., Any]:
-    """Return a function of the state that a text names; of a class, an object.
+    """Load a function of the state; a class is instantiated.
 
     Raises
     ------
     InputError
-        As `load_object` and `make_object`, or if it is no such function or options follow the
-        name.
+        As for `load_object` and `make_object`, if it cannot be called with a state, or if options
+        follow the name.
     """
     if text.count(":") > 1:
         raise InputError(text, "options after module:NAME", "set its attributes instead")
@@ -26,12 +26,12 @@ def load_callable(text: str, kind: str) -> Callable[..., Any]:
 
 
 def call_check(policy: object, name: str, instance: object) -> None:
-    """Let a policy refuse an instance, if it has a ``check``.
+    """Call a policy's ``check`` of an instance, if it has one.
 
     Raises
     ------
     InputError
-        If it does, or its check cannot be called or raises anything else.
+        If the check rejects the instance, cannot be called, or raises another exception.
     """
     if (check := getattr(policy, "check", None)) is not None:
         with users_code(f"policy {name}", "its check ", remedy="mend the policy"):
@@ -39,9 +39,9 @@ def call_check(policy: object, name: str, instance: object) -> None:
 
 
 def policy_statistics(policy: object, name: str) -> dict[str, object]:
-    """Return a policy's own figures of a run, if it has ``statistics``.
+    """Return a policy's own statistics of a run, if it has ``statistics``.
 
-    A run is not lost because they cannot be had: then ``error`` says why, in one line.
+    An error does not lose the run: ``error`` then holds the reason, in one line.
     """
     method = getattr(policy, "statistics", None)
     try:

@@ -1,4 +1,4 @@
-"""Which sources are behind something of a user's own, as a digest."""
+"""Digest of the sources of users' own code."""
 
 import hashlib
 
@@ -7,15 +7,15 @@ from formulations.named_objects import source_of
 
 
 def users_digest(name: str) -> str:
-    """Return a digest of the sources behind a user's own ``module:NAME`` or ``FILE.py:NAME``.
+    """Return a digest of the sources of a user's own ``module:NAME`` or ``FILE.py:NAME``.
 
-    A compiled module counts by itself; one that is part of Python does not.
+    For a compiled module, the digest covers only its file. Built-in modules have no digest.
     """
     module_name, path = source_of(name)
     if path is None:
         return ""
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    # From the folder that holds the top of the module's package, names lead to files.
+    # The folder of the module's top-level package is the root for resolving imports.
     depth = module_name.count(".") + (path.name == "__init__.py")
     return closure_digest(module_name, root=path.parents[depth])

@@ -1,1 +1,1 @@
-"""Studies: declarative sweeps whose rows survive any interruption, and reports made of them."""
+"""Studies: declarative sweeps with rows that survive interruptions, and their reports."""

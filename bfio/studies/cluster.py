@@ -1,4 +1,4 @@
-"""Where rows are computed: by processes of this machine, or on a Dask cluster."""
+"""Computing rows in processes of this machine or on a Dask cluster."""
 
 import queue
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -23,18 +23,18 @@ def compute_locally(
     jobs: int,
     stop: Callable[[], bool] = lambda: False,
 ) -> Generator[Row, None, None]:
-    """Yield rows as they are finished.
+    """Yield rows as they finish.
 
     Parameters
     ----------
     orders : sequence of Order
-        Rows to compute; they are begun in this order.
+        Rows to compute, started in this order.
     limits : Limits
         Limits of one row.
     jobs : int
-        Processes.
+        Number of processes.
     stop : callable
-        Asked before each row: whether to begin no more. Rows in flight are finished.
+        Called before each row; if it returns True, no further row is started. Running rows finish.
     """
     supervisors = [Supervisor(order.task.computes, limits, order.home) for order in orders[:jobs]]
     idle: queue.SimpleQueue[Supervisor] = queue.SimpleQueue()
@@ -53,7 +53,7 @@ def compute_locally(
     waiting = iter(orders)
     with ThreadPoolExecutor(jobs) as threads:
         try:
-            # One finished row may wait per process, so that computing and storing overlap.
+            # Twice as many tasks as processes, so that computing and storing overlap.
             running = [threads.submit(compute, order) for order in islice(waiting, 2 * jobs)]
             while running:
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -72,19 +72,19 @@ def compute_locally(
                 supervisor.close()
 
 
-#: Seconds to wait for the scheduler, and then for its first worker.
+#: Time limit for reaching the scheduler, and then for its first worker [s].
 _CONNECT_SECONDS = 15
-#: Rows in the hands of the scheduler per thread of the cluster.
+#: Number of rows submitted in advance per thread of the cluster.
 _AHEAD = 2
-#: A row's states after its Dask worker died with the result: the scheduler has it begun anew.
+#: States of a row whose Dask worker died with the result. The scheduler starts the row again.
 _COMPUTED_AGAIN = ("lost", "pending")
 
-#: Supervisors of this Dask worker that have nothing to do, by kind of row, limits and study.
+#: Idle supervisors of this Dask worker, by kind of row, limits and study folder.
 _idle: dict[tuple[str, Limits, str], "queue.SimpleQueue[Supervisor]"] = {}
 
 
 def compute_here(order: Order, limits: Limits) -> Row:
-    """Compute one row on the Dask worker that this is called on."""
+    """Compute one row on the calling Dask worker."""
     computes = order.task.computes
     idle = _idle.setdefault((computes, limits, order.home), queue.SimpleQueue())
     try:
@@ -97,7 +97,7 @@ def compute_here(order: Order, limits: Limits) -> Row:
 
 
 def close_idle() -> None:
-    """End the processes of this Dask worker that have nothing to do."""
+    """End the idle processes of this Dask worker."""
     for idle in _idle.values():
         with suppress(queue.Empty):
             while True:
@@ -110,7 +110,7 @@ def compute_on_cluster(
     address: str,
     stop: Callable[[], bool] = lambda: False,
 ) -> Generator[Row, None, None]:
-    """Yield rows as the cluster finishes them; see `bfio.studies.cluster.compute_locally`.
+    """Yield rows as the cluster finishes them; see `compute_locally`.
 
     Raises
     ------
@@ -139,12 +139,12 @@ def compute_on_cluster(
 
 
 def _submitted(client: "Client", order: Order, limits: Limits) -> "Future":
-    # Not pure: a row computed for another run must not be taken from the cluster's memory.
+    # Not pure: Dask must not reuse a row computed for another run.
     return client.submit(compute_here, order, limits, pure=False)
 
 
 def _row(future: "Future", status: str, task: Task, address: str) -> Row:
-    """Return the row of a finished future; a row that Dask workers die over has crashed."""
+    """Return the row of a finished future; a row that killed its Dask workers has crashed."""
     from distributed import KilledWorker
 
     if status == "finished":
@@ -165,7 +165,7 @@ def _row(future: "Future", status: str, task: Task, address: str) -> Row:
 
 @contextmanager
 def _connected(address: str) -> "Iterator[Client]":
-    """Connect to a scheduler that has at least one worker; in the end, end idle processes."""
+    """Connect to a scheduler with at least one worker; finally end idle processes."""
     try:
         from distributed import Client
     except ImportError:

@@ -1,4 +1,4 @@
-"""Kinds of rows by name, the built-in ones and a user's own ``module:function``; their code."""
+"""Kinds of rows by name, built-in or users' own ``module:function``, and their code versions."""
 
 import importlib
 import inspect
@@ -18,20 +18,20 @@ from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_o
 
 
 def names() -> list[str]:
-    """Return the names of the built-in kinds, which are those of their modules, sorted."""
+    """Return the sorted names of the built-in kinds, derived from their modules."""
     found = pkgutil.iter_modules(bfio.studies.row_kinds.__path__)
     return sorted(module.name.replace("_", "-") for module in found)
 
 
 def find(name: str) -> RowKind:
-    """Return the kind called ``name``, or the one that ``module:function`` names.
+    """Return the kind with a name, or the one at ``module:function``.
 
-    A function ``function(arguments, context)`` computes a row; an object of `RowKind` says more.
+    The latter is a function ``function(arguments, context)`` that computes a row, or a `RowKind`.
 
     Raises
     ------
     InputError
-        If there is no such kind.
+        If the kind does not exist.
     """
     if not is_users(name):
         return _built_in(name)
@@ -51,12 +51,12 @@ def _built_in(name: str) -> RowKind:
 
 
 def module_of(name: str) -> str:
-    """Return the module that holds a kind.
+    """Return the module that defines a kind.
 
     Raises
     ------
     InputError
-        If there is no such kind.
+        If the kind does not exist.
     """
     if is_users(name):
         return name.rpartition(":")[0]
@@ -74,33 +74,33 @@ _FORMER = "saturated."
 
 def present_name(computes: str, name: str) -> str:
     # Values of built-in kinds once had another prefix.
-    """Return what a value is called now, by its present or former name."""
+    """Return the present name of a value, given its present or former name."""
     if name.startswith(_FORMER) and ":" not in computes:
         return STEADY + name.removeprefix(_FORMER)
     return name
 
 
 def describe(computes: str, name: str) -> Described:
-    """Return unit and text of a value of a kind; empty if the kind or the value is unknown."""
+    """Return the description of a value of a kind; empty if the kind or the value is unknown."""
     with suppress(InputError):
         return find(computes).describe(name)
     return Described(name)
 
 
 def heading(computes: str, name: str) -> str:
-    """Return what tables call a value of a kind, see `RowKind.heading`."""
+    """Return the table heading of a value of a kind, see `RowKind.heading`."""
     with suppress(InputError):
         return find(computes).heading(name)
     return name
 
 
 def tables() -> dict[str, str]:
-    """Return tables in Markdown by name: values of each built-in kind, and some of arguments.
+    """Return Markdown tables by name: values of each built-in kind, and groups of arguments.
 
-    ``requests`` are those that choose the requests of a row; ``evaluation`` those of predictors;
-    ``classes``, ``stages`` and ``stage-trace`` those of rows about one engine in stages;
-    ``batching-arguments`` those of rows about engines with a token budget. ``metrics`` are those
-    of decode runs.
+    ``requests``: arguments that choose the requests of a row. ``evaluation``: arguments of
+    predictor rows. ``classes``, ``stages`` and ``stage-trace``: arguments of rows on one engine in
+    stages. ``batching-arguments``: arguments of rows on engines with a token budget. ``metrics``:
+    metrics of decode runs.
     """
     from bfio.batching.options import BatchOptions
     from bfio.prediction.options import EvaluationOptions
@@ -129,7 +129,7 @@ def tables() -> dict[str, str]:
 
 
 def with_unit(computes: str, name: str) -> str:
-    """Return the name of a value with its unit in brackets, as an axis shows it."""
+    """Return the name of a value with its unit in brackets, as an axis label."""
     unit, shown = describe(computes, name).unit, heading(computes, name)
     return f"{shown} [{unit}]" if unit not in ("", "1") else shown
 
@@ -137,13 +137,13 @@ def with_unit(computes: str, name: str) -> str:
 def code_version(name: str) -> str:
     """Return the version of the code that computes rows of a kind.
 
-    It is a digest of the module of the kind and of all that it imports in turn: those of the
-    project, and of a user's own those beside it. Installed packages count by version only, in the
-    environment of each row.
+    It is a digest of the kind's module and of all modules that it imports, directly or not, within
+    the project, or next to a user's own module. Installed packages are covered by their versions
+    in the environment of each row.
 
     Raises
     ------
     InputError
-        If there is no such kind.
+        If the kind does not exist.
     """
     return users_digest(name) if is_users(name) else closure_digest(module_of(name))

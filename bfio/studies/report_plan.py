@@ -1,4 +1,4 @@
-"""What a report shows, tables and figures, as a study file asks for them; and whether it can."""
+"""Planned tables and figures of a report as a study file defines them, and their validation."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,23 +10,23 @@ from bfio.studies.row import Row, admits
 from bfio.studies.row_kind import MEASURED
 from formulations.errors import InputError, did_you_mean, use_one_of
 
-#: Before the name of an argument whose logarithm is meant.
+#: Prefix of an argument name that stands for the logarithm of the argument.
 LOGARITHM = "ln "
 
 
 class FigureKind(StrEnum):
-    """Plots by the question they answer."""
+    """Kinds of plots, each with the question that it answers."""
 
-    TRAJECTORY = "trajectory"  # how does it evolve? a series of each group over its index
+    TRAJECTORY = "trajectory"  # how does a value evolve? a series of each group over its index
     HISTOGRAM = "histogram"  # how is a series distributed? (gaps per step)
-    PERFORMANCE_PROFILE = "performance-profile"  # which method is how often within a factor?
-    SCALING = "scaling"  # how does it grow? log-log with a fitted power law
-    LINES = "lines"  # how does it depend on an argument? means with intervals
-    HEATMAP = "heatmap"  # how does it depend on two arguments?
+    PERFORMANCE_PROFILE = "performance-profile"  # how often is a method near the best?
+    SCALING = "scaling"  # how does a value grow? log-log axes with a fitted power law
+    LINES = "lines"  # how does a value depend on an argument? means with intervals
+    HEATMAP = "heatmap"  # how does a value depend on two arguments?
 
 
 class Statistic(StrEnum):
-    """How the rows of one cell become one number."""
+    """How the values of the rows of a cell are combined into one number."""
 
     MEAN = "mean"
     MEDIAN = "median"
@@ -38,7 +38,7 @@ class Statistic(StrEnum):
 
 
 class Shown(StrEnum):
-    """Which numbers of a value a table in Markdown shows."""
+    """Which numbers a Markdown table shows for each value."""
 
     ALL = "all"
     VALUE = "value"
@@ -54,35 +54,36 @@ class Table:
     title : str
         Its heading.
     rows : sequence of str
-        Arguments whose combinations are the lines; all others are averaged over.
+        Arguments whose combinations are the lines. Rows that differ in other arguments are
+        averaged.
     values : sequence of str
         Values shown, with an interval where a line has several rows.
     statistic : Statistic
-        How the rows of a line become one number.
+        How the values of a line's rows are combined into one number.
     baseline : mapping
-        Arguments of the line that others are divided by, e.g. ``{policy = "fcfs"}``. The ratio is
-        taken row by row, between rows equal in all other arguments (paired), then averaged.
+        Arguments of the baseline lines, e.g. ``{policy = "fcfs"}``. Ratios are taken between rows
+        that are equal in all other arguments (paired), then averaged.
     published : sequence of mapping
         Figures from a publication: arguments of a line, values, and ``source``; nothing else.
     note : str
-        A sentence below it.
+        A sentence below the table.
     where : mapping
-        Arguments that a row must have to count: a value, or a list of those that count.
+        Arguments that a row must have to be included: a value, or a list of accepted values.
     name : str
-        What marks its place in a README; the title by default.
+        Name of the table's marks in a README; the title by default.
     across : str
-        In Markdown: argument, one of ``rows``, whose values are columns; empty for none.
+        Only in Markdown: the argument of ``rows`` whose values are columns; empty for none.
     show : Shown
-        In Markdown: values, their ratios to the baseline, or both.
+        Only in Markdown: whether to show values, ratios to the baseline, or both.
     labels : mapping
-        In Markdown: what arguments, their values and names of values are called.
+        Only in Markdown: labels for arguments, argument values and names of values.
     ratios : sequence of str
         Values whose ratio to the baseline is shown; all by default.
     against : str
-        An argument, or ``ln`` and an argument: values are exponents of their power laws in it, not
-        a statistic.
+        An argument, or ``ln`` and an argument. Cells then show the exponent of a power law of the
+        value in this argument in place of a statistic.
     beside : sequence of str
-        Further ones of the same regression, whose exponents are not shown.
+        Further arguments of the same regression. Their exponents are not shown.
     """
 
     title: str
@@ -102,7 +103,7 @@ class Table:
     beside: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Validate what does not depend on the rows."""
+        """Check the plan as far as that needs no rows."""
         if not self.rows or not self.values:
             raise InputError(self.place, "rows or values empty", "name at least one each")
         if self.against:
@@ -136,7 +137,7 @@ class Table:
         raise InputError(self.place, what, remedy)
 
     def _fitted(self) -> Iterator[tuple[str, str]]:
-        """Yield the arguments that values are fitted over, with the field that names them."""
+        """Yield the regression arguments, each with the field that names it."""
         if self.against:
             yield "against", self.against.removeprefix(LOGARITHM)
         for name in self.beside:
@@ -144,26 +145,26 @@ class Table:
 
     @property
     def divided(self) -> Sequence[str]:
-        """Values whose ratio to the baseline is asked for."""
+        """Values that are shown with a ratio to the baseline."""
         return (self.ratios or self.values) if self.baseline else ()
 
     @property
     def statistic_name(self) -> str:
-        """What the numbers of its cells are."""
+        """Name of the statistic in the cells."""
         return "exponent" if self.against else self.statistic.value
 
     @property
     def key(self) -> str:
-        """What marks its place in a README."""
+        """Name of the table's marks in a README."""
         return self.name or self.title
 
     @property
     def place(self) -> str:
-        """What errors call it."""
+        """Name of the table in error messages."""
         return f"report table {self.title!r}"
 
     def arguments(self) -> Iterator[tuple[str, str]]:
-        """Yield each field that names arguments of rows, with each such name."""
+        """Yield each field that names arguments of rows, with each of these names."""
         for field_name in ("rows", "baseline", "where"):
             for name in getattr(self, field_name):
                 yield field_name, name
@@ -177,16 +178,16 @@ class Figure:
     Parameters
     ----------
     title : str
-        Its heading: the question it answers.
+        Its heading, as the question that the figure answers.
     kind : FigureKind
-        The plot.
+        The kind of plot.
     y : str
         The value drawn; for `TRAJECTORY` and `HISTOGRAM` the name of a series.
     x : str
-        The argument it depends on (lines, scaling, heatmap: columns); for `TRAJECTORY` what the
-        index of the series counts, e.g. ``"step"``.
+        The argument along the horizontal axis (lines, scaling; heatmap: columns). For `TRAJECTORY`
+        the meaning of the series index, e.g. ``"step"``.
     group : sequence of str
-        Arguments whose combinations are the curves (heatmap: the first is the rows).
+        Arguments whose combinations are the curves (heatmap: the lines).
     panel : str
         Argument with one panel per value; empty for one panel.
     log : str
@@ -194,9 +195,9 @@ class Figure:
     best : str
         For `PERFORMANCE_PROFILE`: whether the best y is the ``"min"`` or the ``"max"``.
     note : str
-        A sentence below it.
+        A sentence below the figure.
     where : mapping
-        Arguments that a row must have to count: a value, or a list of those that count.
+        Arguments that a row must have to be included: a value, or a list of accepted values.
     """
 
     title: str
@@ -223,12 +224,12 @@ class Figure:
 
     @property
     def place(self) -> str:
-        """What errors call it."""
+        """Name of the figure in error messages."""
         return f"report figure {self.title!r}"
 
     def arguments(self) -> Iterator[tuple[str, str]]:
-        """Yield each field that names arguments of rows, with each such name."""
-        # Of series, x only names the index.
+        """Yield each field that names arguments of rows, with each of these names."""
+        # For series, x is only a label of the index.
         if self.x and self.kind not in (FigureKind.TRAJECTORY, FigureKind.HISTOGRAM):
             yield "x", self.x
         yield from (("group", name) for name in self.group)
@@ -239,7 +240,7 @@ class Figure:
 
 _NEEDS_GROUP = {
     FigureKind.HEATMAP: "name the argument of its lines",
-    FigureKind.PERFORMANCE_PROFILE: "name what tells methods apart",
+    FigureKind.PERFORMANCE_PROFILE: "name the arguments that identify a method",
 }
 
 
@@ -256,24 +257,24 @@ class ReportPlan:
         return [*self.tables, *self.figures]
 
 
-#: Values of an argument that an error lists.
+#: Largest number of argument values listed in an error message.
 _MAX_LISTED = 12
 
 
 def check_names(report: ReportPlan, names: Collection[str]) -> None:
-    """Refuse tables and figures that name an argument which no row has.
+    """Reject tables and figures that name an argument which no row has.
 
     Parameters
     ----------
     report : ReportPlan
         The tables and figures.
     names : collection of str
-        Arguments of rows, at either size.
+        Arguments of rows in the small and the full study.
 
     Raises
     ------
     InputError
-        With the title, the name, and the nearest argument there is.
+        With the title, the wrong name, and the nearest known argument.
     """
     for asked in report.plans:
         for place, name in asked.arguments():
@@ -283,14 +284,14 @@ def check_names(report: ReportPlan, names: Collection[str]) -> None:
 
 
 def check_values(report: ReportPlan, computes: str) -> None:
-    """Refuse tables and figures that name a value which rows of a built-in kind never have.
+    """Reject tables and figures that name a value which rows of a built-in kind never have.
 
-    What rows of users' own kinds hold is not known before one is computed; see `check_present`.
+    The values of users' own kinds are unknown until a row is computed; see `check_present`.
 
     Raises
     ------
     InputError
-        With the title, the name, and the nearest value there is.
+        With the title, the wrong name, and the nearest known value.
     """
     if computes not in kinds.names():
         return
@@ -305,12 +306,12 @@ def check_values(report: ReportPlan, computes: str) -> None:
 
 
 def check_present(place: str, names: Sequence[str], rows: Sequence[Row]) -> None:
-    """Refuse values that none of the computed rows has and of which their kind says nothing.
+    """Reject values that no computed row has and that the row kind does not describe.
 
     Raises
     ------
     InputError
-        With the name and the nearest one that rows have.
+        With the wrong name and the nearest known one.
     """
     if not rows:
         return
@@ -324,14 +325,14 @@ def check_present(place: str, names: Sequence[str], rows: Sequence[Row]) -> None
 
 
 def check_conditions(report: ReportPlan, values: Mapping[str, Sequence[Any]]) -> None:
-    """Refuse a table or figure of rows that there are not.
+    """Reject tables and figures whose conditions match no row.
 
     Parameters
     ----------
     report : ReportPlan
         The tables and figures.
     values : mapping
-        Values that rows have of each argument, at either size.
+        Values of each argument over all rows of the small and the full study.
 
     Raises
     ------
@@ -343,7 +344,8 @@ def check_conditions(report: ReportPlan, values: Mapping[str, Sequence[Any]]) ->
             known = values.get(name, [])
             choices = wanted if isinstance(wanted, list | tuple) else [wanted]
             absent = [choice for choice in choices if not any(admits(choice, v) for v in known)]
-            # Of words each is to be there; of numbers, such as seeds, a list may hold more.
+            # Every word in a list must occur. A list of numbers, such as seeds, may contain others
+            # too.
             slips = [choice for choice in absent if isinstance(choice, str)]
             if slips or len(absent) == len(choices):
                 wrong = (slips or absent)[0]
@@ -363,14 +365,14 @@ def _nearest(wanted: Any, values: Sequence[Any]) -> str:
 
 
 def check_baselines(report: ReportPlan, grids: Sequence[Mapping[str, Sequence[Any]]]) -> None:
-    """Refuse a table whose baseline is in no row of the study.
+    """Reject a table whose baseline matches no row of the study.
 
     Parameters
     ----------
     report : ReportPlan
         The tables.
     grids : sequence of mapping
-        Values of each argument that rows of a grid have, fixed ones included.
+        Values of each argument per grid, fixed arguments included.
 
     Raises
     ------
@@ -379,7 +381,7 @@ def check_baselines(report: ReportPlan, grids: Sequence[Mapping[str, Sequence[An
     """
     for table in report.tables:
         names = {**table.baseline, **table.where} if table.baseline else {}
-        # A grid is a product: if each argument has a fitting value, one cell has them all.
+        # A grid is a product: if every argument has a matching value, one cell has all of them.
         if any(all(_fitting(grid, table, name) for name in names) for grid in grids):
             continue
         place = f"{table.place}: baseline"
@@ -393,7 +395,7 @@ def check_baselines(report: ReportPlan, grids: Sequence[Mapping[str, Sequence[An
 
 
 def _fitting(grid: Mapping[str, Sequence[Any]], table: Table, name: str) -> list[Any]:
-    """Return the values of an argument in a grid that both baseline and where admit."""
+    """Return the values of an argument in a grid that meet both baseline and where."""
     wanted = [entries[name] for entries in (table.baseline, table.where) if name in entries]
     taken = grid.get(name, [None])
     return [value for value in taken if all(admits(choice, value) for choice in wanted)]

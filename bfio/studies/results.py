@@ -1,4 +1,4 @@
-"""What a study has computed so far, and what is said of it above its tables."""
+"""The results of a study so far, and the settings and remarks shown with them."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,7 +12,7 @@ from bfio.studies.study import Study
 from formulations.errors import InputError
 from formulations.frames import data_frame
 
-#: What is said of rows that repeat another one.
+#: Remark on rows that repeat another one.
 SEED_CHANGES_NOTHING = (
     "the seed changes nothing there: every seed gives the same requests, and nothing in the run "
     "draws; for replicates of a trace set resample = true, or windows"
@@ -26,17 +26,17 @@ class Results:
     Parameters
     ----------
     study : Study
-        The study, at the size that was planned.
+        The study, at the planned size.
     tasks : sequence of Task
-        Its rows as planned, in order.
+        Its planned rows, in order.
     rows : mapping of str to Row
-        Computed rows by key, in the order of the plan; what is missing has no entry.
+        Computed rows by key, in planned order. Missing rows have no entry.
     store : Path
-        Where they come from.
+        The store of the rows.
     command : str
-        The command that computes them again.
+        The command that computes the rows again.
     stored : int
-        Rows in the store, those of other code, data or arguments included.
+        Number of rows in the store, including those of other code, data or arguments.
     """
 
     study: Study
@@ -48,11 +48,11 @@ class Results:
 
     @property
     def done(self) -> list[Row]:
-        """Rows whose values may be used, in the order of the plan."""
+        """Rows with valid values, in planned order."""
         return [row for row in self.rows.values() if row.is_done]
 
     def to_frame(self) -> Any:
-        """Return the rows there are as a data frame of pandas: status, arguments, values, timings.
+        """Return the computed rows as a pandas data frame: status, arguments, values, timings.
 
         Raises
         ------
@@ -68,36 +68,36 @@ class Results:
 
     @property
     def other_rows(self) -> int:
-        """Rows of the store that are not part of this study as it is now."""
+        """Number of rows in the store that do not belong to the present study."""
         return max(0, self.stored - len(self.rows))
 
     @property
     def missing(self) -> int:
-        """Planned rows that the store does not hold."""
+        """Number of planned rows that are not in the store."""
         return len(self.tasks) - len(self.rows)
 
     @property
     def repeated(self) -> int:
-        """Planned rows that repeat another one: only their seed differs, and nothing draws."""
+        """Number of planned rows that repeat another one: only an unused seed differs."""
         return len(self.tasks) - len({task.identity for task in self.tasks})
 
     def counts(self) -> dict[Status, int]:
-        """Return how many rows ended in each way, zeros included."""
+        """Return the number of rows per status, including zeros."""
         counter = Counter(row.status for row in self.rows.values())
         return {status: counter[status] for status in Status}
 
     @property
     def unproven_rows(self) -> int:
-        """Done rows with at least one optimum unproven."""
+        """Number of done rows with at least one unproven optimum."""
         return sum(row.unproven > 0 for row in self.done)
 
     @property
     def stopped_by_clock(self) -> int:
-        """Rows in whose result a time limit had a say."""
+        """Number of rows whose result a time limit affected."""
         return sum(row.stopped_by_clock for row in self.rows.values())
 
 
-#: How a row may end badly, in words.
+#: Phrases for the statuses other than done.
 ENDS = {
     Status.VIOLATED: "refused by the checker",
     Status.FAILED: "failed",
@@ -108,12 +108,12 @@ ENDS = {
 
 
 def check_some_done(results: Results) -> None:
-    """Refuse to report a study without a result.
+    """Reject a report of a study without results.
 
     Raises
     ------
     InputError
-        If no row is computed yet, or all failed.
+        If no row is computed yet, or none is done.
     """
     if results.done:
         return
@@ -132,19 +132,19 @@ def check_some_done(results: Results) -> None:
     )
 
 
-#: Values of what varies that a line lists; of more it names the first and the last.
+#: Largest number of values listed per varying setting. Of more, the first and last are named.
 _MAX_LISTED = 6
 
 
 def study_settings(results: Results, tasks: Sequence[Task] | None = None) -> str:
-    """Return one line that says what rows are made of, and by which code.
+    """Return one line with the settings of rows and the version that computed them.
 
     Parameters
     ----------
     results : Results
         Planned and computed rows.
     tasks : sequence of Task, optional
-        The rows it is about; all by default.
+        The rows to describe; all by default.
     """
     chosen = results.tasks if tasks is None else tasks
     rows = [results.rows[task.key] for task in chosen if task.key in results.rows]
@@ -154,7 +154,7 @@ def study_settings(results: Results, tasks: Sequence[Task] | None = None) -> str
 
 
 def study_remarks(tasks: Sequence[Task]) -> list[str]:
-    """Return what a reader of these rows might not expect, a sentence each."""
+    """Return the remarks that a reader of these rows needs, one sentence each."""
     refuted = {remark for task in tasks for remark in task.refuted}
     found = dict.fromkeys(remark for task in tasks for remark in task.remarks)
     remarks = dict.fromkeys(remark for remark in found if remark not in refuted)
@@ -169,14 +169,14 @@ def study_remarks(tasks: Sequence[Task]) -> list[str]:
 
 
 def _beside(task: Task, other: Task) -> str:
-    """Return the arguments of a row in which it differs from another."""
+    """Return the arguments in which a row differs from another, as text."""
     own, others = task.arguments, other.arguments
     different = {n: value for n, value in own.items() if n not in others or others[n] != value}
     return ", ".join(f"{n} {label(value)}" for n, value in different.items()) or "nothing of that"
 
 
 def shared_and_varied(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
-    """Return what rows share, a phrase each, and what varies with the values it takes."""
+    """Return the settings that rows share, and those that vary with their values, as phrases."""
     shared, varied = [], []
     for name in dict.fromkeys(name for task in tasks for name in task.setting):
         found = list(dict.fromkeys(task.setting.get(name, "–") for task in tasks))
@@ -191,7 +191,7 @@ def shared_and_varied(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
 
 
 def computed_by(rows: Sequence[Row]) -> str:
-    """Return the versions that computed rows, with their commits; this one if there are none."""
+    """Return the versions and commits that computed rows; the present one if there are none."""
     found = set()
     for environment in (row.environment for row in rows if row.environment):
         text = f"bfio {environment.get('versions', {}).get('bfio', 'of unknown version')}"

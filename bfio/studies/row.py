@@ -1,4 +1,4 @@
-"""A row of a study: its task, what it may take, what came of it, and how rows are told apart."""
+"""A row of a study: task, limits, result, and the identity of rows."""
 
 import hashlib
 import json
@@ -12,12 +12,12 @@ from formulations.errors import InputError
 
 
 def canonical(value: Any) -> str:
-    """Return the JSON text of a value with sorted names and no spare space.
+    """Return the JSON text of a value with sorted keys and without spaces.
 
     Raises
     ------
     ValueError, TypeError
-        If the value is not plain JSON (NaN and infinities included).
+        If the value has no JSON form (NaN and infinities included).
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -28,13 +28,13 @@ def row_key(computes: str, arguments: Mapping[str, Any], instance: str, code: st
     Parameters
     ----------
     computes : str
-        What is computed.
+        Kind of row.
     arguments : mapping
-        Its arguments; their order does not count.
+        Arguments of the row; their order does not matter.
     instance : str
-        Digest of the data the arguments stand for.
+        Digest of the data that the arguments select.
     code : str
-        Version of the code that computes.
+        Version of the computing code.
     """
     text = canonical(
         {"computes": computes, "arguments": arguments, "instance": instance, "code": code}
@@ -42,17 +42,17 @@ def row_key(computes: str, arguments: Mapping[str, Any], instance: str, code: st
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-#: Points of a series at most, as a figure can show them.
+#: Largest number of points of a series.
 MAX_POINTS = 400
-#: What an argument or a value of a row may be.
+#: Types of an argument or a value of a row.
 Value: TypeAlias = str | int | float | bool | None
 
 
 class Status(StrEnum):
-    """How the computation of a row ended."""
+    """Outcome of the computation of a row."""
 
     DONE = "done"
-    VIOLATED = "violated"  # computed, and refused by its checker
+    VIOLATED = "violated"  # computed, but its checker found violations
     FAILED = "failed"  # raised an error
     TIMED_OUT = "timed-out"
     OUT_OF_MEMORY = "out-of-memory"
@@ -60,7 +60,7 @@ class Status(StrEnum):
 
 
 class RowVerdict(StrEnum):
-    """What an independent checker says of a row."""
+    """Verdict of an independent checker on a row."""
 
     PASSED = "passed"
     VIOLATED = "violated"
@@ -69,14 +69,14 @@ class RowVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class RowContext:
-    """What a row may use besides its arguments.
+    """The context of a row besides its arguments.
 
     Parameters
     ----------
     folder : Path
-        Where relative file names start.
+        Base folder of relative file names.
     want_log : bool
-        Whether a log of the solver is wanted.
+        Whether to record a log of the solver.
     """
 
     folder: Path
@@ -85,24 +85,24 @@ class RowContext:
 
 @dataclass(frozen=True)
 class RowResult:
-    """What computing a row returns.
+    """The result of computing a row.
 
     Parameters
     ----------
     values : mapping
-        The numbers and words of the row; equal on every machine.
+        The numbers and words of the row. They are equal on every machine.
     series : mapping of str to sequence of float
         Longer data for figures (trajectories, distributions).
     timings : mapping of str to float
-        What a clock has measured [s]; differs from run to run.
+        Measured times [s]. They differ from run to run.
     solves, unproven : int
-        Optima asked for, and those of them that stayed unproven.
+        Number of optima asked for, and how many of them stayed unproven.
     violations : mapping of str to int, optional
-        What an independent checker found, empty if nothing; None if nothing was checked.
+        Violations found by an independent checker; None if there was nothing to check.
     stopped_by_clock : bool
-        Whether a time limit decided the result, which may then differ from run to run.
+        Whether a time limit affected the result, which may then differ from run to run.
     log : str
-        Log of the solver, if one was wanted.
+        Log of the solver, if wanted.
     """
 
     values: Mapping[str, Value]
@@ -116,15 +116,15 @@ class RowResult:
 
     @property
     def verdict(self) -> RowVerdict:
-        """What the checker says."""
+        """Verdict of the checker."""
         if self.violations is None:
             return RowVerdict.NONE
         return RowVerdict.VIOLATED if self.violations else RowVerdict.PASSED
 
 
-#: Computes one row.
+#: Function that computes one row.
 Compute: TypeAlias = Callable[[Mapping[str, Any], RowContext], RowResult | Mapping[str, Value]]
-#: Returns the digest of the data that arguments stand for.
+#: Function that returns the digest of the data that the arguments select.
 Instance: TypeAlias = Callable[[Mapping[str, Any], RowContext], str]
 
 
@@ -141,23 +141,22 @@ class Task:
     arguments : mapping
         Arguments.
     instance : str
-        Digest of the data they stand for.
+        Digest of the data that the arguments select.
     code : str
         Version of the code.
     draws : bool
-        Whether computing it draws anything from the argument ``seed`` besides that data.
+        Whether the row draws from the argument ``seed``, apart from its data.
     setting : mapping of str to str
-        What it is made of, phrases by what they are about: arguments, and what defaults and data
-        say.
+        Settings of the row for reports: a phrase per name, from arguments, defaults and data.
     remarks : sequence of str
-        What its reader might not expect, a sentence each.
+        Remarks for the reader of a report, one sentence each.
     refuted : sequence of str
-        Remarks that other rows may have, and that do not hold of a study with this one.
+        Remarks of other rows that do not apply to a study with this row.
     meaning : hashable
-        What it comes to, however that is spelt: rows of which this is equal are one. None: no
-        more is known than the key.
+        Value that is equal for rows that differ only in the spelling of arguments. With None, only
+        rows with the same key are equal.
 
-    The last five are known to the plan, and not kept by the store.
+    The last five fields exist only in the plan. The store does not keep them.
     """
 
     key: str
@@ -173,7 +172,7 @@ class Task:
 
     @property
     def identity(self) -> Hashable:
-        """What tells it from tasks of another result: without draws the seed does not."""
+        """Value that is equal for tasks with the same result; it ignores an unused seed."""
         if self.draws:
             return self.key
         told = {name: value for name, value in self.arguments.items() if name != "seed"}
@@ -182,26 +181,26 @@ class Task:
 
 @dataclass(frozen=True)
 class Row:
-    """One computed row, as the store keeps it; `RowResult` says what most fields hold.
+    """One computed row as the store keeps it. Most fields are those of `RowResult`.
 
     Parameters
     ----------
     task : Task
-        What was computed.
+        The computed task.
     status : Status
-        How it ended.
+        Outcome of the computation.
     error : str
-        One line that says why, empty for a row that is done.
+        The reason for the outcome in one line; empty for a row that is done.
     wall_s, cpu_s : float
-        Time it took [s].
+        Wall-clock and processor time [s].
     peak_memory_bytes : int
-        Largest resident memory of its process meanwhile; 0 where it cannot be read.
+        Peak resident memory of the process during the row; 0 where it cannot be read.
     attempts : int
-        How often it was begun.
+        Number of attempts.
     environment : mapping
         Machine, package versions, commit.
     finished_at : str
-        Date and time, UTC.
+        Date and time of the end, in UTC.
     """
 
     task: Task
@@ -224,47 +223,47 @@ class Row:
 
     @property
     def is_done(self) -> bool:
-        """Whether its values may be used."""
+        """Whether its values are valid."""
         return self.status is Status.DONE
 
     def content(self) -> dict[str, Any]:
-        """Return the columns that two runs of a study share: all but time, machine and log.
+        """Return the columns that are equal in two runs of a study: all but time, machine and log.
 
-        Rows that a time limit decided (`stopped_by_clock`) may differ all the same.
+        Rows affected by a time limit (`stopped_by_clock`) may differ nevertheless.
         """
         own = {name: value for name, value in vars(self).items() if name not in _OF_THE_RUN}
         return own | {n: value for n, value in vars(self.task).items() if n not in _OF_THE_RUN}
 
 
-#: What a row holds besides what two runs of a study share.
+#: Fields that may differ between two runs of a study.
 _OF_THE_RUN = (
     "task", "timings", "log", "wall_s", "cpu_s", "peak_memory_bytes", "attempts", "environment",
     "finished_at", "draws", "setting", "remarks", "refuted", "meaning",
 )  # fmt: skip
 
 
-#: What stands for an argument or a number that is not there.
+#: Text for an argument or a number that is absent.
 DASH = "–"
 
 
 def identity(value: Any) -> Hashable:
-    """Return what tells values apart: 1 and 1.0 are one value, True is another."""
+    """Return a key for comparing values: 1 and 1.0 are equal, 1 and True differ."""
     return isinstance(value, bool), value
 
 
 def admits(wanted: Any, value: Any) -> bool:
-    """Return whether a value is the one wanted, or among them if several are."""
+    """Return whether a value equals the one wanted, or one of several wanted."""
     choices = wanted if isinstance(wanted, list | tuple) else (wanted,)
     return any(identity(choice) == identity(value) for choice in choices)
 
 
 def fulfils(arguments: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
-    """Return whether arguments have the values wanted; an absent one equals None."""
+    """Return whether arguments meet all conditions. An absent argument equals None."""
     return all(admits(wanted, arguments.get(name)) for name, wanted in conditions.items())
 
 
 def label(value: Value) -> str:
-    """Return how an argument is written: true, false, a dash for None, all else as it is."""
+    """Return the text of an argument: true, false, a dash for None, otherwise ``str``."""
     if value is None:
         return DASH
     if isinstance(value, bool):
@@ -282,15 +281,14 @@ class Limits:
     Parameters
     ----------
     seconds : float
-        Wall-clock time; a row that takes longer is killed and recorded as timed out.
+        Wall-clock time. A row that takes longer is killed and recorded as timed out.
     memory_gib : float
-        Memory of the process that computes it [GiB]; a row that wants more is recorded as out of
-        memory.
+        Memory of the computing process [GiB]. A row that needs more is recorded as out of memory.
     attempts : int
-        How often a row is begun whose process is killed from outside, before it counts as
+        Number of attempts at a row whose process is killed from outside, before it counts as
         crashed.
     fresh_process : bool
-        Whether each row gets a process of its own, so that no earlier row leaves memory or caches.
+        Whether each row gets a new process, without memory or caches of earlier rows.
     """
 
     seconds: float = 3600.0

@@ -1,4 +1,4 @@
-"""What a kind of row is: what it computes from its arguments, and what its values mean."""
+"""Kinds of rows: the function that computes a row, and the description of its values."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,13 +11,13 @@ from formulations.errors import InputError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HALF_WIDTH = ".half_width"
-#: Prefixes of values over the measured part of a run, and over what was called its steady part.
+#: Prefixes of values over the measured part and over the steady part of a run.
 MEASURED_PART, STEADY = "measured.", "steady."
 
 
 @dataclass(frozen=True)
 class Described:
-    """What a value, series or timing of rows is: unit, one line, and the numbers it can be."""
+    """Description of a value, series or timing: unit, one line of text, and domain."""
 
     name: str
     unit: str = ""
@@ -27,30 +27,29 @@ class Described:
 
 @dataclass(frozen=True)
 class Planned:
-    """A row whose arguments are read and checked.
+    """A row with its arguments read and checked.
 
     Parameters
     ----------
     instance : str
-        Digest of the data that the arguments stand for.
+        Digest of the data that the arguments select.
     compute : callable
-        Computes the row.
+        Function that computes the row.
     draws : bool
-        Whether computing it draws anything from the argument ``seed`` besides those data: False
-        only if it is known not to.
+        Whether the row draws from the argument ``seed``, apart from its data. False only if this
+        is excluded.
     setting : mapping of str to str
-        What it is made of, phrases by what they are about; what it leaves out is told by the
-        arguments.
+        Settings of the row for reports, a phrase per name. If empty, the arguments are shown.
     remarks : sequence of str
-        What a reader of its values might not expect, a sentence each.
+        Remarks for the reader of a report, one sentence each.
     refuted : sequence of str
-        Remarks that other rows may have, and that do not hold of a study with this one.
+        Remarks of other rows that do not apply to a study with this row.
     meaning : hashable
-        What it comes to, however that is spelt: rows of which this is equal are one. None: no
-        more is known.
+        Value that is equal for rows that differ only in the spelling of arguments. None if
+        unknown.
     unread : mapping of str to InputError
-        Arguments that the row does not read, with what is wrong: a study refuses those that none
-        of its rows reads.
+        Arguments that the row does not read, with the error for each. A study rejects an argument
+        that none of its rows reads.
     """
 
     instance: str
@@ -64,36 +63,36 @@ class Planned:
 
 
 def _no_instance(arguments: Mapping[str, Any], context: RowContext) -> str:
-    """Return the digest of arguments that stand for no data but themselves."""
+    """Return the digest for arguments that select no further data."""
     del arguments, context
     return ""
 
 
 @dataclass(frozen=True)
 class RowKind:
-    """What a row computes.
+    """A kind of row.
 
     Parameters
     ----------
     name : str
-        What a study file calls it.
+        Name in study files.
     summary : str
         One line for users.
     compute : callable
-        Computes a row from its arguments; must not depend on anything else.
+        Computes a row from its arguments. It must not depend on anything else.
     instance : callable
-        Checks the arguments, and returns the digest of the data they stand for. It is called once
-        per row before any row is computed, so that a slip stops a study at once; slow parts are
-        to be cached.
+        Checks the arguments and returns the digest of the data that they select. It is called once
+        per row before any row is computed, so that an error stops a study at once. Slow parts
+        should be cached.
     values : sequence of Described
-        Its values, series and timings, for reports and documents.
+        Its values, series and timings, for reports and documentation.
     metrics : sequence of Described
-        Metrics of a simulator among its values, which have documents of their own.
+        Metrics of a simulator that are also values of the row. They are documented separately.
     parts : mapping of str to str
-        Prefixes under which it has the same values of something else, e.g. a part of the run, and
-        what that is.
+        Prefixes that repeat the values for something else, e.g. a part of the run, each with a
+        description.
     plan : callable, optional
-        Does the work of ``compute`` and ``instance`` from arguments that are read once, see
+        Replaces ``compute`` and ``instance`` by one function that reads the arguments once, see
         `planned`.
     """
 
@@ -112,7 +111,7 @@ class RowKind:
         Raises
         ------
         InputError
-            If an argument is refused.
+            If an argument is invalid.
         """
         if self.plan is not None:
             return self.plan(arguments, context)
@@ -120,29 +119,29 @@ class RowKind:
         return Planned(instance, lambda: self.compute(arguments, context))
 
     def table(self) -> str:
-        """Return its values as a table in Markdown."""
+        """Return its values as a Markdown table."""
         more = [(f"`{part}` and these names", "", text) for part, text in self.parts.items()]
         metrics = [("metrics of the run", "", "every one of its table")] * bool(self.metrics)
         return _table([*metrics, *_rows(self.values), *more])
 
     def value_names(self) -> list[str]:
-        """Return the names of its values, those of parts of runs included."""
+        """Return the names of its values, including those of parts of runs."""
         own = [entry.name for entry in (*MEASURED, *self.metrics, *self.values)]
         return [*own, *(f"{part}{name}" for part in self.parts for name in own)]
 
     def heading(self, name: str) -> str:
-        """Return what a table calls a value: one that runs have whole and in part says which."""
+        """Return the table heading of a value, with the part of the run if runs have parts."""
         if STEADY not in self.parts:
             return name
         for prefix in (MEASURED_PART, STEADY):
             if name.startswith(prefix):
                 return f"{name.removeprefix(prefix)} ({prefix[:-1]} part)"
         once = {entry.name for entry in (*MEASURED, *self.values)}
-        # Of runs that are simulated, all but these are metrics, a user's own included.
+        # In simulated runs, all values except these are metrics, including users' own.
         return f"{name} (whole run)" if self.metrics and name not in once else name
 
     def describe(self, name: str) -> Described:
-        """Return unit and text of a value by name, with the part of the run it is over."""
+        """Return the description of a value by name, including the part of the run."""
         known = {entry.name: entry for entry in (*MEASURED, *self.metrics, *self.values)}
         if name in known:
             return known[name]
@@ -164,7 +163,7 @@ def planned_kind(
     parts: Mapping[str, str] | None = None,
     metrics: Sequence[Described] = (),
 ) -> RowKind:
-    """Return a kind of which one function reads the arguments; see `RowKind`."""
+    """Return a kind with one function that reads the arguments; see `RowKind`."""
     return RowKind(
         name,
         summary,
@@ -178,7 +177,7 @@ def planned_kind(
 
 
 def described(*values: Described) -> Callable[[F], F]:
-    """Say what the values of a row function of one's own are."""
+    """Attach descriptions of the values to a user's row function."""
 
     def decorate(function: F) -> F:
         function.row_values = values  # type: ignore[attr-defined]
@@ -188,9 +187,9 @@ def described(*values: Described) -> Callable[[F], F]:
 
 
 def descriptions(text: str) -> list[Described]:
-    """Return what a text describes, one value per line: ``name | unit | what it is``.
+    """Parse descriptions, one value per line: ``name | unit | meaning``.
 
-    Values are 0 or more; the unit of those between 0 and 1 is ``share``.
+    Values are >= 0. The unit ``share`` stands for values between 0 and 1.
     """
     lines = (map(str.strip, line.split("|", 2)) for line in text.strip().splitlines())
     return [
@@ -202,12 +201,12 @@ def descriptions(text: str) -> list[Described]:
 
 
 def described_metrics(table: MetricTable[Any]) -> list[Described]:
-    """Return what the metrics of a simulator are."""
+    """Return the descriptions of the metrics of a simulator."""
     return [Described(entry.name, entry.unit, entry.description, entry.domain) for entry in table]
 
 
 def described_table(values: Sequence[Described]) -> str:
-    """Return values as a table in Markdown."""
+    """Return descriptions as a Markdown table."""
     return _table(_rows(values))
 
 
@@ -229,7 +228,7 @@ def _within(name: str, inner: Described, sentence: str) -> Described:
     return replace(inner, name=name, text=text)
 
 
-#: What is measured of every row, whatever computes it.
+#: Quantities measured for every kind of row.
 MEASURED = descriptions(
     """
     wall_s | s | wall-clock time of the run, or of the whole row if it times no run
@@ -237,6 +236,6 @@ MEASURED = descriptions(
     peak_memory_bytes | bytes | largest resident memory of the row's process
     solves | | optima asked for
     unproven | | optima asked for that stayed unproven
-    attempts | | how often the row was begun
+    attempts | | number of attempts at the row
     """
 )

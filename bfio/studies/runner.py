@@ -1,4 +1,4 @@
-"""Run a study: plan its rows, compute those that the store does not hold, keep each at once."""
+"""Run a study: plan its rows, compute those that are not in the store, store each at once."""
 
 import os
 from collections.abc import Callable
@@ -20,18 +20,18 @@ from formulations.named_objects import found_from
 
 @dataclass(frozen=True)
 class StudyRunOptions:
-    """How a study is run.
+    """Options for running a study.
 
     Parameters
     ----------
     jobs : int, optional
-        Processes; by default one per core that this process may use.
+        Number of processes; by default the number of cores available to this process.
     cluster : str, optional
         Address of a Dask scheduler that computes the rows instead.
     retry : bool
-        Whether rows that ended in anything but a result are computed again.
+        Whether to compute rows again that ended without a result.
     want_logs : bool
-        Whether the store keeps logs of all rows, not only of those that fail.
+        Whether to store logs of all rows, not only of those that fail.
     command : str
         The command that computes the study again, for the report.
     """
@@ -49,28 +49,28 @@ class StudyRunOptions:
         return integer(self.jobs, "jobs", minimum=1, maximum=1024)
 
 
-#: Called with the planned tasks and the rows there are, before the first row is computed.
+#: Called with the planned and stored rows, before the first row is computed.
 OnStart = Callable[[Results], None]
 
-#: Of a file that is not in a study's data folder.
+#: Remedy for a file that is missing in a study's data folder.
 _REMEDY = "correct `data` or the name; docs/trace-cuts.md says how to make the trace cuts"
 
 
 def plan(study: Study) -> list[Task]:
-    """Return the rows of a study with their keys, every argument checked.
+    """Return the rows of a study with their keys, with all arguments checked.
 
     Raises
     ------
     InputError
-        If there is no such kind of row, a row has arguments that its kind refuses, or the report
-        names a value that no row of the kind has.
+        If the kind of row is unknown, a row has invalid arguments, or the report names a value
+        that no row of this kind has.
     """
     with found_from(study.home):
         return _planned(study)
 
 
 def _planned(study: Study) -> list[Task]:
-    # Metrics of users' own are known by their rows only.
+    # Values named after users' own metrics are known only from computed rows.
     if "metrics" not in {*study.axes(), *study.fixed}:
         check_values(study.report, study.computes)
     kind, code = find(study.computes), code_version(study.computes)
@@ -93,7 +93,7 @@ def _planned(study: Study) -> list[Task]:
         what = study.computes, arguments, planned.instance, code
         told = planned.remarks, planned.refuted, planned.meaning
         tasks.append(Task(key, *what, planned.draws, setting, *told))
-    # A small size may lack the rows that read something.
+    # The small size may lack the rows that read an argument.
     for name, wrong in unread.items():
         if name not in read and not study.is_small:
             raise InputError(f"{study.name}: {wrong.where}", wrong.what, wrong.remedy)
@@ -109,30 +109,30 @@ def run_study(
     on_row: Callable[[Row], None] = lambda row: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Results:
-    """Compute the rows of a study that its store does not hold.
+    """Compute the rows of a study that are not in its store.
 
     Parameters
     ----------
     study : Study
         The study.
     store : Path
-        File that keeps the rows; made if there is none.
+        File of the stored rows; created if missing.
     options : StudyRunOptions, optional
-        How to run it.
+        Options for running it.
     on_start, on_row : callable
-        Told what there is before the first row, and each row once it is kept.
+        Called with the results before the first row, and with each row once it is stored.
     stop : callable
-        Asked before each row: whether to begin no more.
+        Called before each row; if it returns True, no further row is started.
 
     Returns
     -------
     Results
-        All rows there are now.
+        All rows in the store after the run.
 
     Raises
     ------
     InputError
-        If the study, the store or the cluster cannot be used; rows kept before stay kept.
+        If the study, the store or the cluster cannot be used. Rows stored before are kept.
     """
     chosen = options or StudyRunOptions()
     tasks = plan(study)
@@ -162,12 +162,12 @@ def run_study(
 
 
 def stored_results(study: Study, store: Path, command: str = "") -> Results:
-    """Return what a store holds of a study; a run may be under way.
+    """Return the stored rows of a study. A run may be writing at the same time.
 
     Raises
     ------
     InputError
-        If there is no such store, or it cannot be read.
+        If the store does not exist or cannot be read.
     """
     tasks = plan(study)
     with open_for_reading(store) as opened:
@@ -176,6 +176,6 @@ def stored_results(study: Study, store: Path, command: str = "") -> Results:
 
 def _results(study: Study, tasks: list[Task], store: Store, command: str) -> Results:
     stored = store.rows(task.key for task in tasks)
-    # As planned: the store does not know what draws.
+    # Take the task from the plan, because the store lacks fields such as ``draws``.
     rows = {t.key: replace(stored[t.key], task=t) for t in tasks if t.key in stored}
     return Results(study, tasks, rows, store.path, command, store.count())

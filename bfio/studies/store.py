@@ -1,8 +1,8 @@
 """Rows on disk: one SQLite file, one transaction per row, one writer.
 
-The file is in write-ahead mode with full synchronisation: a committed row survives a kill, a crash
-and a loss of power, and others may read while a run writes. A lock beside the file, which the
-system releases when its holder dies, keeps a second run out.
+The file uses write-ahead logging with full synchronisation. A committed row survives a kill, a
+crash and a power loss, and other processes may read during a run. A lock file next to the store
+prevents a second writer; the system releases the lock when its holder ends.
 """
 
 import fcntl
@@ -36,9 +36,9 @@ _COLUMNS = {
     **dict.fromkeys(("peak_memory_bytes", "attempts"), "INTEGER"),
     "finished_at": "TEXT",
 }
-#: Those of them that hold JSON.
+#: The columns that contain JSON.
 _JSON = ("arguments", "values", "series", "timings")
-#: An exponent that may be too large for a number.
+#: An exponent that may be too large for a float.
 _HUGE = re.compile(r"[eE]\+?\d{3}")
 _NAMES = ", ".join(f'"{name}"' for name in _COLUMNS)
 _TABLES = f"""
@@ -55,11 +55,11 @@ _INSERT = (
     f"INSERT OR REPLACE INTO row ({_NAMES}, environment)"
     f" VALUES ({', '.join('?' for _ in (*_COLUMNS, 'environment'))})"
 )
-#: Variables of one SQL statement; SQLite allows more, older ones 999.
+#: Largest number of variables per SQL statement. Old versions of SQLite allow 999.
 _CHUNK = 500
 
 
-#: What to do about complaints of SQLite that hold one of these words.
+#: Remedies for SQLite errors whose message contains one of these words.
 _REMEDIES = {
     ("full", "I/O"): "free some space and run again; the rows written so far are kept",
     ("readonly", "unable to open"): (
@@ -87,7 +87,7 @@ class Store:
         }
 
     def rows(self, keys: Iterable[str]) -> dict[str, Row]:
-        """Return the rows with these keys, in the order of the keys; missing ones are left out."""
+        """Return the rows with these keys, in the order of the keys. Missing rows are left out."""
         wanted = list(keys)
         found = {
             record[0]: _parsed(record, self.path)
@@ -96,18 +96,18 @@ class Store:
         return {key: found[key] for key in wanted if key in found}
 
     def count(self) -> int:
-        """Return the number of rows, of all studies and versions."""
+        """Return the number of rows of all studies and code versions."""
         with _translated(self.path):
             (number,) = self._connection.execute("SELECT COUNT(*) FROM row").fetchone()
         return int(number)
 
     def add(self, row: Row) -> None:
-        """Write one row in a transaction of its own; a row with the same key gives way.
+        """Write one row in its own transaction, replacing a row with the same key.
 
         Raises
         ------
         InputError
-            If it cannot be written (no space, no right, damaged file); earlier rows stay.
+            If it cannot be written (disk full, no permission, damaged file). Earlier rows stay.
         """
         document = canonical(row.environment)
         cells = {**vars(row.task), **vars(row)}
@@ -115,13 +115,13 @@ class Store:
         with _translated(self.path), self._connection:
             environment = self._environment_id(document)
             self._connection.execute(_INSERT, (*(cells[name] for name in _COLUMNS), environment))
-        # Only now: a transaction rolled back takes the number with it.
+        # Only after the commit: a rollback would remove the environment again.
         self._environments[document] = environment
         if _identity(self.path) != self._identity:
             raise InputError(
                 str(self.path),
                 "removed or replaced while a study runs",
-                "leave the store alone; what was in it is where it was moved to, if anywhere",
+                "do not move the store during a run; earlier rows are in the moved file",
             )
 
     def _environment_id(self, document: str) -> int:
@@ -151,7 +151,7 @@ _JOIN = "row JOIN environment ON environment.id = row.environment"
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells this file from another of the same name."""
+    """Return device and inode of the file, to detect that it was replaced; None if it is gone."""
     try:
         found = path.stat()
     except OSError:
@@ -161,12 +161,12 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 @contextmanager
 def open_for_reading(path: Path) -> Iterator[Store]:
-    """Open a store that exists; a run may be writing to it.
+    """Open an existing store for reading; a run may write to it meanwhile.
 
     Raises
     ------
     InputError
-        If there is none, or it is not of this version.
+        If it does not exist or has another layout version.
     """
     if not path.is_file():
         raise InputError(str(path), "no such store", "run the study first, or name its --store")
@@ -177,10 +177,10 @@ def open_for_reading(path: Path) -> Iterator[Store]:
 
 
 def _read_only_address(path: Path) -> str:
-    """Return the address of a store that is only read.
+    """Return the SQLite address for reading a store.
 
-    Readers share a small file beside the store with a writer. In a folder that cannot be written
-    there is no writer, and the store can be taken as it is.
+    Readers and the writer share a small file next to the store. In a folder without write
+    permission there is no writer, and the store can be read as immutable.
     """
     log = path.with_name(f"{path.name}-wal")
     settled = not os.access(path.parent, os.W_OK) and not log.exists()
@@ -189,14 +189,15 @@ def _read_only_address(path: Path) -> str:
 
 @contextmanager
 def open_for_writing(path: Path) -> Iterator[Store]:
-    """Open a store for the one run that may write to it, making it if there is none.
+    """Open a store for the only process that may write to it; create it if missing.
 
     Raises
     ------
     InputError
-        If another run writes to it, its folder cannot be written, or it is not of this version.
+        If another run writes to it, its folder cannot be written, or it has another layout
+        version.
     """
-    # Under its real name: a second run may come by way of a link.
+    # Use the real path, because a second run may use a link to the store.
     path = path.resolve()
     with _lock(path):
         fresh = not path.exists() or path.stat().st_size == 0
@@ -221,7 +222,7 @@ def _connected(address: str, path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _create(path: Path, connection: sqlite3.Connection) -> None:
-    """Write the tables in one transaction, so that a kill leaves an empty file or a store."""
+    """Create the tables in one transaction; a kill leaves an empty file or a valid store."""
     script = (
         f"BEGIN; {_TABLES} PRAGMA application_id = {APPLICATION_ID};"
         f" PRAGMA user_version = {LAYOUT}; COMMIT;"
@@ -249,7 +250,7 @@ def _check_layout(path: Path, connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold the lock of a store; the system releases it when its holder dies."""
+    """Hold the lock of a store. The system releases it when the process ends."""
     lock = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -276,7 +277,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
-    """Turn what SQLite complains about into one line."""
+    """Turn an SQLite error into an `InputError` with a remedy."""
     try:
         yield
     except sqlite3.Error as error:
@@ -289,7 +290,7 @@ def _translated(path: Path) -> Iterator[None]:
 
 
 def _parsed(record: tuple[Any, ...], path: Path) -> Row:
-    """Make a row of a record of the file."""
+    """Build a row from a record of the file."""
     *cells, environment = record
     cell: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=True))
     try:
@@ -307,12 +308,12 @@ def _parsed(record: tuple[Any, ...], path: Path) -> Row:
 
 
 def _mapping(text: str) -> dict[str, Any]:
-    """Return what `canonical` has written as this text.
+    """Parse a JSON object that `canonical` wrote.
 
     Raises
     ------
     ValueError, TypeError, RecursionError
-        If it cannot have.
+        If the text is not a JSON object that `canonical` could have written.
     """
     value = json.loads(text, parse_constant=_refuse)
     if not isinstance(value, dict):

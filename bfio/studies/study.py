@@ -1,4 +1,4 @@
-"""A study: a question, what each row computes, and the grid of arguments it is computed for."""
+"""A study: a question, a kind of row, and the grid of arguments of its rows."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,18 +18,18 @@ from formulations.errors import InputError
 
 Arguments: TypeAlias = Mapping[str, Value]
 
-#: Rows of one study at most: beyond it a grid is a slip of the pen.
+#: Largest number of rows of one study. More is taken to be a mistake in the grid.
 MAX_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A product: every combination of one value per argument.
+    """A Cartesian product: every combination of one value per argument.
 
     Parameters
     ----------
     axes : mapping of str to sequence of values
-        Values of each argument, in the order they run; the last argument varies fastest.
+        Values of each argument, in order. The last argument varies fastest.
     """
 
     axes: Mapping[str, Sequence[Value]]
@@ -40,18 +40,18 @@ class Grid:
                 raise InputError(f"grid.{name}", "no value", "give at least one")
 
     def count_rows(self) -> int:
-        """Return how many different cells there are."""
+        """Return the number of distinct cells."""
         return math.prod(len(set(map(canonical, values))) for values in self.axes.values())
 
     def cells(self) -> Iterator[dict[str, Value]]:
-        """Yield the combinations, in order."""
+        """Yield the combinations in order."""
         for values in product(*self.axes.values()):
             yield dict(zip(self.axes, values, strict=True))
 
 
 @dataclass(frozen=True)
 class Smoke:
-    """The small size of a study: arguments and axes that take the place of the full ones."""
+    """The small size of a study: arguments and axes that replace those of the full size."""
 
     fixed: Mapping[str, Value] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Value]] = field(default_factory=dict)
@@ -64,39 +64,39 @@ class Smoke:
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that decides which rows there are and how they are reported.
+    """The rows of a study and their report.
 
     Parameters
     ----------
     name : str
-        Names the store and the report: letters, digits, ``-`` and ``_``.
+        Name of the store and the report: letters, digits, ``-`` and ``_``.
     question : str
-        What the study is to answer; the head of the report.
+        The question that the study answers; the head of the report.
     computes : str
-        A built-in kind of row (`bfio.studies.row_kinds`), or ``module:function`` or
-        ``FILE.py:function`` of one's own.
+        A built-in kind of row (`bfio.studies.row_kinds`), or a user's own ``module:function`` or
+        ``FILE.py:function``.
     grids : sequence of Grid
-        The rows are those of all grids, in order; a row that occurs twice counts once.
+        The rows are those of all grids, in order. A row that occurs twice counts once.
     fixed : mapping
         Arguments that all rows share.
     limits : Limits
-        What one row may take.
+        Limits of one row.
     report : ReportPlan
         Tables and figures.
     smoke : Smoke
         The small size.
     folder : Path
-        Where relative file names in arguments start.
+        Base folder of relative file names in arguments.
     home : Path
-        Folder of the study itself, where modules and files of one's own are looked up first.
+        Folder of the study file, searched first for users' own modules and files.
     is_small : bool
-        Whether this is the smoke size, see `small`, or a part of a study that was checked whole.
+        Whether this is the small size (see `small`) or part of a study that was already checked.
 
     Raises
     ------
     InputError
-        If a size has more than a million rows, or the report or the smoke size names what no row
-        has: better told now than after all the computing.
+        If a size has more than a million rows, or the report or the small size names arguments or
+        values that no row has. This check comes before any row is computed.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Study:
     is_small: bool = False
 
     def __post_init__(self) -> None:
-        """Validate, the report and the small size included."""
+        """Validate the study, including the report and the small size."""
         if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():
             raise InputError(
                 "name", f"{self.name!r} is no name", "use letters, digits, - and _ only"
@@ -135,14 +135,14 @@ class Study:
                 raise InputError(
                     f"smoke.fixed.{name}", "it is an axis of a grid", "write it in [smoke.grid]"
                 )
-        # Cells that occur in several grids count once: only listing them tells how many.
+        # A cell in several grids counts once, so only listing the rows gives their number.
         if sum(math.prod(map(len, grid.axes.values())) for grid in self.grids) > MAX_ROWS:
             self.rows()
         if self.is_small:
             return
         check_names(self.report, {*axes, *self.fixed, *self.smoke.fixed})
-        # The smoke size, or a part, may lack a baseline or an argument of a table, but must be a
-        # study as well.
+        # The small size, or a part, may lack the baseline or an argument of a table. It must still
+        # be a valid study.
         fixed_axes = {name: [value] for name, value in self.fixed.items()}
         small_axes = {name: [value] for name, value in self.smoke.fixed.items()}
         values: dict[str, list[Value]] = {}
@@ -155,7 +155,7 @@ class Study:
         self.small()
 
     def rows(self) -> list[dict[str, Value]]:
-        """Return the arguments of every row, in the order they are planned.
+        """Return the arguments of every row, in planned order.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class Study:
         return list(seen.values())
 
     def small(self) -> "Study":
-        """Return the study at its smoke size; its rows are other rows than the full ones."""
+        """Return the study at its small size. Its rows differ from the full ones."""
         grids = [
             Grid({name: self.smoke.grid.get(name, values) for name, values in grid.axes.items()})
             for grid in self.grids
@@ -187,7 +187,7 @@ class Study:
     def with_seed(self, first: int) -> "Study":
         """Return the study with ``first`` added to every argument called ``seed``.
 
-        Those of the smoke size and of tables and figures move along.
+        The seeds of the small size, tables and figures are shifted too.
         """
         if first == 0:
             return self
@@ -206,7 +206,7 @@ class Study:
         )
 
     def axes(self) -> list[str]:
-        """Return the names of the arguments that vary, in the order of the grids."""
+        """Return the names of the arguments on axes, in the order of the grids."""
         return list(dict.fromkeys(name for grid in self.grids for name in grid.axes))
 
 

@@ -1,4 +1,4 @@
-"""Read a study from a TOML file, or take one from a Python module."""
+"""Read a study from a TOML file, or load one from a Python module."""
 
 import math
 import tomllib
@@ -25,12 +25,12 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 
 def find_study(name: str) -> Study:
-    """Return the study that a TOML file or ``module:NAME`` holds.
+    """Return the study in a TOML file or in the variable ``module:NAME``.
 
     Raises
     ------
     InputError
-        If it cannot be read, or is no study.
+        If it cannot be read or is not a study.
     """
     if name.endswith(".toml") or ":" not in name:
         return read_study(Path(name))
@@ -48,7 +48,7 @@ def read_study(path: Path) -> Study:
     Raises
     ------
     InputError
-        If the file cannot be read, or says something that no study can mean.
+        If the file cannot be read or is not a valid study.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -92,7 +92,7 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
 
 
 def _report(entries: Any, present: Callable[[str], str]) -> ReportPlan:
-    """Read tables and figures, values under their present names."""
+    """Read the tables and figures, with former names of values replaced by present ones."""
     report = _mapping(entries, "report")
     _known(report, ("tables", "figures"), "report.")
 
@@ -130,7 +130,7 @@ def _axes(entries: Any, where: str) -> dict[str, list[Value]]:
 
 
 def _conditions(entries: Any, where: str) -> dict[str, Value | list[Value]]:
-    """Read what rows must have: a value per argument, or a list of those that count."""
+    """Read the conditions on rows: per argument a value, or a list of accepted values."""
     found: dict[str, Value | list[Value]] = {}
     for name, wanted in _mapping(entries, where).items():
         place = f"{where}.{name}"
@@ -171,7 +171,7 @@ def _value(value: Any, where: str) -> Value:
 def _section(
     kind: type[_Section], entries: Any, where: str, words: Mapping[str, Callable[[Any, str], Any]]
 ) -> _Section:
-    """Read the fields of a section, each as its name or its declared type says."""
+    """Read the fields of a section, with the reader for the field's name or declared type."""
     given = _mapping(entries, where)
     defaults = [field.name for field in fields(kind)]
     _known(given, defaults, f"{where}.")
@@ -182,6 +182,7 @@ def _section(
     try:
         return kind(**values)
     except TypeError:
+        # The dataclass has required fields without a value.
         missing = [name for name in ("title", "kind", "y", "rows", "values") if name in defaults]
         absent = ", ".join(name for name in missing if name not in given)
         raise InputError(where, f"{absent} missing", "add it") from None
@@ -225,7 +226,7 @@ def _known(entries: Mapping[str, Any], names: Sequence[str], prefix: str) -> Non
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        # What stands in a list has no heading of its own.
+        # An entry of a list has no heading of its own.
         form = "{ NAME = value }" if "[" in where else f"[{where}]"
         raise InputError(where, f"{_kind(value)}, not a table", f"write {form}")
     return value
@@ -238,7 +239,7 @@ def _list(value: Any, where: str, form: str) -> list[Any]:
 
 
 def _kind(value: Any) -> str:
-    """Return what TOML calls a value."""
+    """Return the TOML name of the type of a value."""
     return _KINDS.get(type(value)) or f"a {type(value).__name__}"
 
 
@@ -259,7 +260,7 @@ def _text(value: Any, where: str) -> str:
 
 _TABLE_READERS = {"statistic": _word(Statistic), "show": _word(Shown), "where": _conditions}
 _FIGURE_READERS = {"kind": _word(FigureKind), "where": _conditions}
-#: How any other field of a section is read, by its declared type.
+#: Readers of all other fields of a section, by declared type.
 _READERS: Mapping[Any, Callable[[Any, str], Any]] = {
     str: _text,
     int: integer,

@@ -1,4 +1,4 @@
-"""A process that computes rows, and its supervision: what it costs when it hangs or dies."""
+"""Supervision of a worker process that computes rows and may hang or die."""
 
 import contextlib
 import fcntl
@@ -20,20 +20,20 @@ from bfio.studies.row import Limits, Row, Status, Task
 from bfio.studies.worker import Order, from_bytes
 from formulations.errors import InputError
 
-#: Most seconds a process may take to load what rows need (kernels may have to be compiled).
+#: Time limit for a process to load the code of rows, including kernel compilation [s].
 _START_SECONDS = 300.0
-#: Processes begun in vain, one after another, before the runner gives up.
+#: Largest number of consecutive failed starts before the runner gives up.
 _STARTS = 20
-#: Signals that come from outside: an operator, or a system short of memory.
+#: Signals that are sent from outside, by an operator or for lack of memory. The row is retried.
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
-#: Seconds that a process has to end after it has closed its pipe; busy machines need some.
+#: Time for a process to end after it has closed its pipe [s].
 _FAREWELL_SECONDS = 10.0
-#: Bytes kept of what a dead process wrote.
+#: Bytes kept of the output of a dead process.
 _TAIL = 4000
 
 
 class Supervisor:
-    """One supervised process, started when first needed and again when it has died.
+    """One supervised process, started at the first row and again after its death.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Supervisor:
     limits : Limits
         Limits of one row.
     home : str
-        Folder of the study, where modules of its own are.
+        Folder of the study, where its own modules are.
     """
 
     def __init__(self, computes: str, limits: Limits, home: str = "") -> None:
@@ -51,13 +51,13 @@ class Supervisor:
         self._stopped = False
 
     def compute(self, order: Order) -> Row:
-        """Compute one row; only a system that cannot run processes at all is an error.
+        """Compute one row. Failures of the row end up in its status and are not raised.
 
         Raises
         ------
         InputError
-            If no process can be started, it runs other code than the row was planned with, or
-            `kill` was called meanwhile.
+            If no process can be started, its code version differs from the planned one, or `kill`
+            was called meanwhile.
         """
         attempts = 0
         while True:
@@ -75,26 +75,26 @@ class Supervisor:
                 return finished(_obituary(order.task, code, attempts, output), attempts)
 
     def kill(self) -> None:
-        """End the row in flight at once, and compute no more; safe from any thread."""
+        """Kill the running row at once and compute no more. Safe from any thread."""
         self._stopped = True
         process = self._process
         if process is not None:
             process.kill()
 
     def close(self) -> None:
-        """End the process; only for the thread that computes."""
+        """End the process. Only the computing thread may call this."""
         self._stopped = True
         self._reap()
 
     def _ready_process(self) -> "_Process":
-        """Return a living process that has loaded what rows need."""
+        """Return a living process that has loaded the code of rows."""
         output = ""
         for _ in range(_STARTS):
             if self._process is not None and not self._process.is_alive:
                 _, output = self._reap()
             if self._process is None:
                 self._process = _Process(self._computes, self._limits, self._home)
-            # Asked after the process is in place: whoever stops us now finds and kills it.
+            # Check after the process is stored, so that a concurrent `kill` finds it.
             self._check_stopped()
             if self._process.code is not None or self._process.wait_until_ready():
                 return self._process
@@ -110,7 +110,7 @@ class Supervisor:
             raise InputError("study", "stopped", "run it again to go on")
 
     def _reap(self) -> tuple[int, str]:
-        """Return how the process ended (as `subprocess` says it), and what it wrote."""
+        """Return the return code of the ended process (as in `subprocess`) and its output."""
         process, self._process = self._process, None
         return (0, "") if process is None else process.end()
 
@@ -119,7 +119,7 @@ class _Process:
     """A process and the ends of its pipes."""
 
     def __init__(self, computes: str, limits: Limits, home: str) -> None:
-        #: Version of the code it has loaded; None until it has.
+        #: Version of the code that it has loaded; None while it is loading.
         self.code: str | None = None
         self._ending = threading.Lock()
         ours, theirs = socketpair()
@@ -135,7 +135,7 @@ class _Process:
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
-            # A group of its own: what rows start ends with the process.
+            # Its own process group: processes started by rows end with it.
             process_group=0,
             pass_fds=(theirs.fileno(), far_end),
             env=_environment(),
@@ -147,11 +147,11 @@ class _Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return not wait([self._death], 0)
 
     def wait_until_ready(self) -> bool:
-        """Wait until it has loaded what rows need; False if it dies or hangs instead."""
+        """Wait until the process has loaded its code; return False if it dies or hangs."""
         with contextlib.suppress(EOFError, OSError):
             if self._answers(_START_SECONDS):
                 self.code = self._connection.recv_bytes().decode()
@@ -160,7 +160,7 @@ class _Process:
         return self.code is not None
 
     def compute(self, order: Order, seconds: float) -> Row | None:
-        """Have one row computed; None if the process dies over it."""
+        """Compute one row in the process; return None if the process dies."""
         os.ftruncate(self._output, 0)
         began = time.perf_counter()
         try:
@@ -180,7 +180,7 @@ class _Process:
         except (EOFError, OSError):
             return None
         if (row.task.key, process) != (order.task.key, self._popen.pid):
-            # A row has forked and both copies return: this one's answer may belong to another.
+            # A row has forked and both copies answer. This answer may belong to another row.
             self._kill_and_wait()
             return None
         log = row.log
@@ -189,16 +189,16 @@ class _Process:
         return replace(row, task=order.task, log=log)
 
     def kill(self) -> None:
-        """Kill it, with what its rows have started; safe from any thread."""
+        """Kill the process and all that its rows have started. Safe from any thread."""
         with self._ending:
-            # Once it is waited for, its number may belong to somebody else.
+            # After a wait, the system may give the process number to another process.
             if self._popen.returncode is None:
                 os.killpg(self._popen.pid, signal.SIGKILL)
 
     def end(self) -> tuple[int, str]:
-        """Kill it if it lives; return how it ended, and what it printed last."""
+        """Kill the process if it lives; return its return code and its last output."""
         if self._is_closed():
-            # It may still be about to say how it ends.
+            # The process may still be ending by itself; then its return code says why.
             wait([self._death], _FAREWELL_SECONDS)
         code = self._kill_and_wait()
         printed = self._printed()
@@ -208,16 +208,16 @@ class _Process:
         return code, printed
 
     def _is_closed(self) -> bool:
-        """Whether the other end of its pipe is closed."""
+        """Whether the other end of the pipe is closed."""
         try:
             return self._connection.poll(0) and not self._connection.recv_bytes()
         except (EOFError, OSError):
             return True
 
     def _answers(self, seconds: float) -> bool:
-        """Wait for a message or for its death, whichever comes first; False if neither does.
+        """Wait for a message or the death of the process; return False if neither comes in time.
 
-        Its death is waited for apart: copies that a row has made keep the pipe open.
+        The death is watched separately, because forks made by a row keep the pipe open.
         """
         if not wait([self._connection, self._death], seconds):
             return False
@@ -226,19 +226,19 @@ class _Process:
         return True
 
     def _kill_and_wait(self) -> int:
-        # Also if it is dead: what its rows have started may live.
+        # Also if the process is dead, because processes started by its rows may live.
         self.kill()
         with self._ending:
             return self._popen.wait()
 
     def _printed(self) -> str:
-        """Return the end of what it has printed since its last row began."""
+        """Return the end of the output since the last row began."""
         size = os.fstat(self._output).st_size
         return os.pread(self._output, _TAIL, max(0, size - _TAIL)).decode(errors="replace")
 
 
 def _check_code(loaded: str | None, planned: str) -> None:
-    # Empty: it could not be loaded, and the row will say why.
+    # An empty version means that the code could not be loaded. The row will report the error.
     if loaded and loaded != planned:
         raise InputError(
             "study",
@@ -248,10 +248,10 @@ def _check_code(loaded: str | None, planned: str) -> None:
 
 
 def _obituary(task: Task, code: int, attempts: int, output: str) -> Row:
-    """Report a row over which the process died."""
+    """Build the row for a task during which the process died."""
     name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
     times = f" (in each of {attempts} attempts)" if attempts > 1 else ""
-    # C++ and Python say so when an allocation fails, and die of it.
+    # C++ and Python print one of these words when an allocation fails.
     no_memory = "bad_alloc" in output or "MemoryError" in output
     return Row(
         task,
@@ -263,13 +263,13 @@ def _obituary(task: Task, code: int, attempts: int, output: str) -> Row:
 
 
 def finished(row: Row, attempts: int) -> Row:
-    """Return a row with how often it was begun, and that it ends now."""
+    """Return a row with the number of attempts and the current time as its end."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return replace(row, attempts=attempts, finished_at=now)
 
 
 def _appending_file() -> int:
-    """Return a nameless file that every writer appends to, so that it can be cut to nothing."""
+    """Return an unnamed file in append mode, so that writers continue correctly after a cut."""
     with tempfile.TemporaryFile() as stream:
         descriptor = os.dup(stream.fileno())
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
@@ -278,7 +278,7 @@ def _appending_file() -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a process: one thread, no lost output, and this very package."""
+    """Return the environment of a process: one thread, unbuffered output, this installation."""
     path = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]
     return {
         **os.environ,

@@ -1,8 +1,8 @@
-"""The process that computes rows, one after another: ``python -m bfio.studies.worker``.
+"""The process that computes rows one after another: ``python -m bfio.studies.worker``.
 
-It is told by a pipe what to compute and answers in the same way. It dies with the runner: a second
-pipe, to which nobody ever writes, is closed when the runner ends, however it ends, and the system
-then sends this process a signal, even in the middle of a solve.
+It receives orders and returns rows over a pipe. It ends with the runner: the write end of a second
+pipe, which is never written to, is closed when the runner ends for any reason. The system then
+sends this process a signal, even during a solve.
 """
 
 import argparse
@@ -35,18 +35,19 @@ from formulations.named_objects import found_from, place_of
 
 @dataclass(frozen=True)
 class Order:
-    """A row to compute.
+    """A row to compute, sent to the process.
 
     Parameters
     ----------
     task : Task
         The row.
     folder : str
-        Where relative file names start.
+        Base folder of relative file names.
     want_log : bool
-        Whether a log is wanted.
+        Whether to record a log.
     home : str
-        Folder of the study, where modules of its own are; empty: the working directory alone.
+        Folder of the study, where its own modules are; if empty, only the working directory is
+        used.
     """
 
     task: Task
@@ -55,29 +56,29 @@ class Order:
     home: str = ""
 
     def to_bytes(self) -> bytes:
-        """Write it as JSON."""
-        # What only reports need stays here.
+        """Serialise the order as JSON."""
+        # Leave out fields that only reports use.
         bare = replace(self.task, setting={}, remarks=(), refuted=(), meaning=None)
         own = replace(self, task=bare)
         return canonical(asdict(own)).encode()
 
     @staticmethod
     def from_bytes(text: bytes) -> "Order":
-        """Read what `to_bytes` wrote."""
+        """Parse the output of `to_bytes`."""
         document = json.loads(text)
         return Order(**document | {"task": Task(**document["task"])})
 
 
 def to_bytes(row: Row) -> bytes:
-    """Write a row as JSON, with the process that has computed it.
+    """Serialise a row as JSON, with the identifier of the process that computed it.
 
-    A stray copy of a process cannot answer for another then.
+    The identifier excludes answers from a stray fork of the process.
     """
     return canonical(asdict(row) | {"process": os.getpid()}).encode()
 
 
 def from_bytes(text: bytes) -> tuple[Row, int]:
-    """Read what `to_bytes` wrote: a row and a process."""
+    """Parse the output of `to_bytes`: a row and a process identifier."""
     document = json.loads(text)
     process: int = document.pop("process")
     document["task"] = Task(**document["task"])
@@ -87,13 +88,13 @@ def from_bytes(text: bytes) -> tuple[Row, int]:
 
 
 def _storable(text: str) -> str:
-    """Return the text without what no database takes (half characters of broken file names)."""
+    """Replace characters that no database can store (lone surrogates from broken file names)."""
     return text.encode(errors="replace").decode()
 
 
 _CLEAR_REFERENCES = Path("/proc/self/clear_refs")
 _PROCESS_STATUS = Path("/proc/self/status")
-#: As C's ``setvbuf`` calls it.
+#: ``_IONBF``, the unbuffered mode of C's ``setvbuf``.
 _UNBUFFERED = 2
 
 
@@ -101,13 +102,13 @@ def main(argv: list[str] | None = None) -> int:
     """Compute rows until the runner closes the pipe."""
     args = _arguments(argv)
     _die_with_runner(args.lifeline)
-    # Ctrl-C reaches the whole process group; what happens to rows is for the runner to decide.
+    # Ctrl-C reaches the whole process group, but only the runner decides what happens to rows.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A crash leaves a trace of where it happened on the standard error stream.
+    # On a crash, write a traceback to the standard error stream.
     faulthandler.enable()
     _write_at_once()
     _limit_memory(args.memory)
-    # Where users' modules are found, also those that a row imports only when it runs.
+    # Search path for users' modules, including those that a row imports only when it runs.
     here = os.getcwd()  # noqa: PTH109 - a folder that is gone later is only an error then
     home = args.home or here
     sys.path += dict.fromkeys((home, here))
@@ -117,15 +118,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _work(orders: int, computes: str, here: str) -> None:
-    """Compute what is ordered, each row in the folder that this process began in."""
+    """Compute the ordered rows, each starting in the initial working directory."""
     code = _load(computes)
     connection = Connection(orders)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        # Says that it is ready, and what code it has loaded.
+        # Reports that the process is ready, and the version of the code it loaded.
         connection.send_bytes(code.encode())
         while True:
             order = Order.from_bytes(connection.recv_bytes())
-            # A row may have gone elsewhere; the next one starts where all do.
+            # A row may have changed the directory.
             os.chdir(here)
             row = computed_row(order)
             _flush()
@@ -143,8 +144,8 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def _load(computes: str) -> str:
-    """Import what rows need, so that no row pays for it; return the version of the code."""
-    # What goes wrong here goes wrong in each row again, and is reported there.
+    """Import the modules that rows need, before the first row; return the code version."""
+    # An error here occurs again in each row, and is reported there.
     with contextlib.suppress(Exception):
         find(computes)
         return code_version(computes)
@@ -152,26 +153,26 @@ def _load(computes: str) -> str:
 
 
 def _die_with_runner(lifeline: int) -> None:
-    """Ask for a signal as soon as the other end of the lifeline is closed.
+    """Ask the system for a signal as soon as the other end of the lifeline is closed.
 
-    SIGIO ends a process unless it says otherwise. The system delivers it without our help, so a
-    solver that never returns to Python ends as well.
+    By default SIGIO ends a process. The system delivers it without the interpreter, so a solver
+    that never returns to Python ends as well.
     """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
-    # Negative: to the whole process group, with what rows may have started.
+    # Negative: the signal goes to the whole process group, including processes started by rows.
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
     flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC | os.O_NONBLOCK)
-    # Closed before we asked: no signal will come.
+    # The lifeline was closed before the request, so no signal will come.
     with contextlib.suppress(BlockingIOError):
         if os.read(lifeline, 1) == b"":
             os._exit(1)
 
 
 def _write_at_once() -> None:
-    """Let what rows print reach the file before anything can happen to this process.
+    """Make the output of rows unbuffered, so that it is in the file if the process is killed.
 
-    Python's own streams do so by ``PYTHONUNBUFFERED``, as the supervisor sets it for children too.
+    This sets the C streams. The supervisor sets ``PYTHONUNBUFFERED`` for those of Python.
     """
     with contextlib.suppress(OSError, ValueError, AttributeError):
         c_library = ctypes.CDLL(None)
@@ -181,8 +182,8 @@ def _write_at_once() -> None:
 
 
 def _flush() -> None:
-    """Write what a row's own streams may hold back: the log belongs to that row."""
-    # A row may have put anything in their place; the next one gets those of the process.
+    """Flush the streams, so that the output of a row ends up in its own log."""
+    # A row may have replaced the streams; restore those of the process for the next row.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
@@ -192,19 +193,19 @@ def _flush() -> None:
 
 
 def _limit_memory(limit: int) -> None:
-    """Let allocations beyond the limit fail (private writable memory, on Linux)."""
+    """Make allocations beyond the limit fail (private writable memory, on Linux)."""
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def computed_row(order: Order) -> Row:
-    """Compute one row; whatever it raises becomes its error."""
+    """Compute one row. Any exception becomes the error of the row."""
     meter = _Meter(order.task)
     try:
         result = _computed(order)
     except MemoryError:
         return meter.row(Status.OUT_OF_MEMORY, "the memory limit was reached")
-    # A user's row function may raise anything, or ask to exit; it costs its own row only.
+    # A user's row function may raise anything or ask to exit. Only its own row fails.
     except BaseException as error:
         return meter.row(Status.FAILED, _described(error), log=_trace(error))
     if result.violations:
@@ -214,13 +215,13 @@ def computed_row(order: Order) -> Row:
 
 
 def _described(error: BaseException) -> str:
-    """Return the error as one line; ours say already what they are."""
+    """Return the error as one line. An `InputError` needs neither type nor place."""
     name = type(error).__name__
     try:
         text = " ".join(str(error).split())
     except Exception:
         return f"{name}, which cannot be printed"
-    # The first line is that of `computed_row`.
+    # Skip the frame of `computed_row`.
     return text if isinstance(error, InputError) else f"{name}: {text}{place_of(error, skipped=1)}"
 
 
@@ -241,7 +242,7 @@ def _computed(order: Order) -> RowResult:
 
 
 def _checked(result: object) -> RowResult:
-    """Accept a `RowResult`, or a mapping of values; numbers of numpy become plain ones."""
+    """Accept a `RowResult` or a mapping of values, and convert NumPy numbers to Python's."""
     if isinstance(result, Mapping):
         result = RowResult(result)
     if not isinstance(result, RowResult):
@@ -268,11 +269,11 @@ def _scalar(name: object, value: object) -> Any:
 
 
 class _Meter:
-    """Measures wall-clock and processor time and the largest memory of one row."""
+    """Measures wall-clock time, processor time and peak memory of one row."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        # Five resets the mark of the largest resident memory.
+        # Writing 5 resets the peak of the resident memory.
         with contextlib.suppress(OSError):
             _CLEAR_REFERENCES.write_text("5", encoding="ascii")
         self._wall, self._cpu = time.perf_counter(), time.process_time()
@@ -280,7 +281,7 @@ class _Meter:
     def row(
         self, status: Status, error: str, result: RowResult | None = None, log: str = ""
     ) -> Row:
-        """Return the row with its result, if there is one, and what it took."""
+        """Return the row with its result, if there is one, and the measured time and memory."""
         found = result or RowResult({})
         return Row(
             task=self._task,
@@ -295,14 +296,14 @@ class _Meter:
         )
 
 
-#: What a row has of its result as it is.
+#: Fields that a row copies from its result.
 _OF_RESULT = (
     "verdict", "values", "series", "timings", "solves", "unproven", "stopped_by_clock",
 )  # fmt: skip
 
 
 def peak_memory() -> int:
-    """Return the largest resident memory of this row so far [bytes]; 0 where it cannot be read."""
+    """Return the peak resident memory of this row so far [bytes]; 0 where it cannot be read."""
     try:
         lines = _PROCESS_STATUS.read_text(encoding="ascii").splitlines()
     except OSError:

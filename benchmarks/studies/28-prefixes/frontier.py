@@ -1,8 +1,8 @@
-"""Imbalance against prefix hits over the benefit: the results of this study as one figure.
+"""Imbalance and prefix hits as a function of the benefit: the results of this study as a figure.
 
     python frontier.py
 
-reads ``study.csv`` and writes ``frontier.png``, both beside this file.
+reads ``study.csv`` and writes ``frontier.png``, both next to this file.
 """
 
 import csv
@@ -17,7 +17,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-#: Policies by what they are called, with μ where it varies, and a colour.
+#: Policies by label: name, values of μ if it varies, and colour.
 LINES = {
     "BR-0": ("br-0", ("0", "1/10", "1", "10", "100"), "#009e73"),
     "BR-H": ("br-h:horizon=20", ("0", "1", "10", "100"), "#0072b2"),
@@ -38,7 +38,7 @@ class Point(NamedTuple):
 
 
 def read(path: Path) -> tuple[dict[tuple[str, str, str], Point], str]:
-    """Return the means by arrivals, policy and value, and the line of settings."""
+    """Return the means by arrivals, policy and value, and the settings."""
     found: dict[tuple[str, str, str], Point] = {}
     said: dict[str, str] = defaultdict(str)
     with path.open(encoding="utf-8", newline="") as stream:
@@ -54,7 +54,7 @@ def read(path: Path) -> tuple[dict[tuple[str, str, str], Point], str]:
 
 
 def draw(ax: Axes, found: dict[tuple[str, str, str], Point], arrivals: str) -> None:
-    """Draw the policies of one kind of arrivals."""
+    """Draw the policies for one kind of arrivals."""
     for name, (policy, benefits, colour) in LINES.items():
         texts = [policy if mu == "0" else f"{policy}:benefit={mu}" for mu in benefits or "0"]
         hits = [found[arrivals, text, "prefix_hit_rate"] for text in texts]
@@ -72,7 +72,7 @@ def draw(ax: Axes, found: dict[tuple[str, str, str], Point], arrivals: str) -> N
             label=name,
         )
         for mu, x, y in zip(benefits, hits, imbalance, strict=False):
-            # Those of BR-H below, those of BR-0 above: at small μ they are close.
+            # Labels of BR-H go below, those of BR-0 above: at small μ the points are close.
             place, above = (x.value, y.value), name == "BR-0"
             offset = (-8, 6) if above else (2, -11)
             ax.annotate(mu, place, offset, textcoords="offset points", fontsize=8, color=colour)

@@ -1,4 +1,4 @@
-"""BR-0 to which all workers look equally fast."""
+"""BR-0 for workers of different speeds, without information on the speeds."""
 
 from dataclasses import replace
 
@@ -7,11 +7,11 @@ from bfio.decode.state import DecodeState
 
 
 class BlindBR0:
-    """BR-0 that compares tokens where the speeds of workers differ."""
+    """BR-0 that compares loads in tokens although workers differ in speed."""
 
     def __init__(self) -> None:
         self._policy = BalanceRoute(BR0Options())
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign as if every worker had the same speed."""
+        """Assign as if all workers had the same speed."""
         return self._policy(replace(state, token_time=None, overhead_tokens=None))

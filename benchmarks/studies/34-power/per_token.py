@@ -1,10 +1,10 @@
-"""Energy of a token, of a part of a run."""
+"""Energy per token over a part of a run."""
 
 from bfio.decode.run_part import RunPart
 
 
 def energy_per_token(part: RunPart) -> float | None:
-    """Energy of all workers over the tokens they emit."""
+    """Return the energy of all workers divided by their emitted tokens."""
     tokens = int(part.run.active[part.steps].sum())
     return None if part.energy is None or tokens == 0 else part.energy.energy_j / tokens
 

@@ -1,11 +1,11 @@
-"""Which policy is best in which regime: the rows of this study as one figure and one table.
+"""The best policy per regime: the rows of this study as one figure and one table.
 
     bfio study export study.toml --output FOLDER
     python map.py FOLDER/rows.csv
 
-writes ``map.png`` and ``map.csv`` beside this file. The best policy of a regime is the one with
-the best geometric mean over seeds; it is *ahead* of the runner-up if the 95 % interval of their
-ratio, paired by seed, leaves out 1.
+writes ``map.png`` and ``map.csv`` next to this file. The best policy of a regime has the best
+geometric mean over seeds. It is *ahead* of the runner-up if the 95 % interval of their ratio,
+paired by seed, excludes 1.
 """
 
 import csv
@@ -39,12 +39,12 @@ POLICIES = {
     ("br-h:horizon=20", "oracle"): ("BR-H, ends", "#cc79a7"),
 }
 LOADS = ("0.7", "0.9", "1.0", "1.2")
-#: Value, whether more of it is better, and what it is called.
+#: Value, whether larger is better, and its name.
 MEASURES = (
     ("goodput_tokens_per_s", True, "goodput"),
     ("tpot_p95_s", False, "time per token, P95"),
 )
-#: What may be chosen from: without and with the ends of active requests.
+#: Information on the ends of active requests, and number of policies to choose from.
 CHOICES = (("nothing known", 4), ("ends known", 5))
 
 _Policy: TypeAlias = tuple[str, str]
@@ -52,7 +52,7 @@ _Regime: TypeAlias = tuple[str, str, str]
 
 
 class Best(NamedTuple):
-    """Best policy of a regime, and how far it is ahead of the runner-up."""
+    """Best policy of a regime, and its ratio to the runner-up."""
 
     policy: _Policy
     runner_up: _Policy
@@ -61,7 +61,7 @@ class Best(NamedTuple):
 
 
 def read(path: Path) -> dict[_Regime, list[dict[str, str]]]:
-    """Return the rows by outputs, memory (``ample`` or ``half``) and load."""
+    """Read the rows by outputs, memory (``ample`` or ``half``) and load."""
     rows: dict[_Regime, list[dict[str, str]]] = defaultdict(list)
     with path.open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
@@ -71,7 +71,7 @@ def read(path: Path) -> dict[_Regime, list[dict[str, str]]]:
 
 
 def best(rows: list[dict[str, str]], value: str, more: bool, policies: list[_Policy]) -> Best:
-    """Return the best of some policies by a value."""
+    """Return the best of the given policies by a value."""
     by_seed = {
         policy: {
             row["argument.seed"]: float(row[f"value.{value}"])

@@ -1,11 +1,11 @@
-"""Saturation of one Llama-3-70B engine as derived, and its batch-time curve.
+"""Derived saturation of one Llama-3-70B engine, and its batch-time curve.
 
     python derived.py
 
-writes ``capacity.csv``, ``groups-derived.csv``, ``vllm.csv`` and ``curve.png`` beside this file.
-Requests have 129 prompt and 112 decode tokens, arrivals are Poisson. Sources: (2.3) for the
-capacity; a cycle of one group of FasterTransformer; for vLLM the mean time between two full decode
-batches, in which as many prompts are prefilled as arrive in it.
+writes ``capacity.csv``, ``groups-derived.csv``, ``vllm.csv`` and ``curve.png`` next to this file.
+Requests have 129 prompt and 112 decode tokens; arrivals are Poisson. Sources: (2.3) for the
+capacity; for FasterTransformer a cycle of one group; for vLLM the mean time between two full
+decode batches, during which all prompts that arrive are prefilled.
 """
 
 import csv
@@ -27,9 +27,9 @@ PREFILL, DECODE = 129, 112
 LLAMA = hardware("llama-3-70b-2xa100")
 BUDGETS = (64, 128, 256, 512, 768, 1024, 2048)
 GROUPS = (4, 8, 16, 32, 64, 128, 256, 512)
-#: Token budget of prefill batches and most requests in a decode batch.
+#: Token budget of prefill batches, and largest number of requests in a decode batch.
 VLLM = ((512, 512), (512, 256), (256, 256), (1024, 1024), (2048, 128))
-#: Most requests that wait for their prefill, and that arrive in a batch.
+#: Largest numbers of requests waiting for prefill, and arriving during a batch.
 _WAITING, _ARRIVING = 60, 30
 
 _Floats = NDArray[np.float64]
@@ -41,14 +41,14 @@ def seconds(tokens: int) -> float:
 
 
 def of_group(size: int, budget: int = 512) -> float:
-    """Return requests/s of FasterTransformer with groups of so many requests."""
+    """Return requests/s of FasterTransformer with groups of ``size`` requests."""
     full, rest = divmod(size * PREFILL, budget)
     prefill = full * seconds(budget) + (seconds(rest) if rest else 0)
     return size / (prefill + DECODE * seconds(size))
 
 
 def of_vllm(budget: int, limit: int) -> float:
-    """Return the requests/s at which vLLM's decode batches, all full, just suffice."""
+    """Return the largest rate [requests/s] that full decode batches of vLLM can serve."""
     low, high = 0.1, 1 / (PREFILL * seconds(budget) / budget) * 0.999
     for _ in range(20):
         rate = (low + high) / 2
@@ -83,7 +83,7 @@ def _cycle(rate: float, budget: int, limit: int) -> float:
 
 
 def _poisson(means: _Floats) -> _Floats:
-    """Return the chances of 0, 1, ... arrivals, shape (arrivals, means)."""
+    """Return the probabilities of 0, 1, ... arrivals, shape (arrivals, means)."""
     counts = np.arange(_ARRIVING)[:, None]
     factorials = np.array([math.factorial(k) for k in range(_ARRIVING)], dtype=float)[:, None]
     return np.asarray(np.exp(-means) * means**counts / factorials)

@@ -59,14 +59,14 @@ if TYPE_CHECKING:
     from formulations.batch_composition.problem import Batch
     from formulations.batching import AgentNetwork
 
-#: Times that may have a deadline, and what the table calls them.
+#: Times that may have a deadline, with their names in tables.
 DEADLINES = {"ttft": "TTFT", "tbt": "TBT", "e2e": "E2E"}
 _MOST_BATCHES = 1000
 
 
 @dataclass(frozen=True)
 class SourceOptions(CheckedOptions):
-    """A network without a file, and laws of what arrives.
+    """The arguments for a network without a file, and for the laws of sizes and arrivals.
 
     Raises
     ------
@@ -105,12 +105,12 @@ class SourceOptions(CheckedOptions):
 
 
 def checked_sources(args: argparse.Namespace) -> SourceOptions:
-    """Refuse what contradicts itself or cannot be written, before anything is read.
+    """Reject contradictory arguments and unwritable files before any file is read.
 
     Raises
     ------
     InputError
-        If there is such.
+        If arguments contradict each other or a plot cannot be written.
     """
     wrong = _conflict(args)
     if wrong is not None:
@@ -163,7 +163,7 @@ def scenarios_of(
     Raises
     ------
     InputError
-        If anything is unknown, contradicts the network, or cannot be read.
+        If a name is unknown, an argument contradicts the network, or a file cannot be read.
     """
     from bfio.batching.registry import build
     from bfio.batching.scenario import Balancer, Serving
@@ -201,14 +201,14 @@ def _network(args: argparse.Namespace, sources: SourceOptions) -> "AgentNetwork"
     if args.file is not None:
         return read_problem(args.file, AgentNetwork.from_json)
     assert sources.hardware is not None
-    # A trace brings its own means.
+    # With a trace, these means are not used.
     means = sources.rate or 0, sources.prefill or 1, sources.decode or 1
     made = hardware(sources.hardware)
     return made.network(*means, budget=sources.budget, engines=sources.engines)
 
 
 def _orders(texts: list[str], network: "AgentNetwork") -> Mapping[str, tuple[str, ...]]:
-    """Return the orders of stages: last, first, or those written as ``AGENT=STAGE>STAGE``."""
+    """Return the stage priorities: last, first, or orders given as ``AGENT=STAGE>STAGE``."""
     from formulations.stability import named_priority
 
     if texts in (["last"], ["first"]):
@@ -230,7 +230,7 @@ def _orders(texts: list[str], network: "AgentNetwork") -> Mapping[str, tuple[str
 def _common(
     args: argparse.Namespace, sources: SourceOptions, network: "AgentNetwork"
 ) -> "Scenario":
-    """Return what the scenarios of all policies share."""
+    """Return the scenario without policies, which all policies share."""
     from bfio.batching.laws import Law, LawName
     from bfio.batching.scenario import Scenario
 
@@ -254,7 +254,7 @@ def _common(
 
 
 def _pairs(texts: list[str] | None, where: str) -> Iterator[tuple[str, str]]:
-    """Yield what is written as ``NAME=VALUE``."""
+    """Yield the pairs given as ``NAME=VALUE``."""
     for name, value in split_pairs(texts or [], where).items():
         if not name or not value:
             raise InputError(where, f"{name or value!r:.60}", "write NAME=VALUE")
@@ -281,7 +281,7 @@ def _has_parallel_engines(scenario: "Scenario") -> bool:
 
 
 def given_deadlines(options: BatchOptions) -> list[str]:
-    """Return the names of times that have a deadline."""
+    """Return the names of the times that have a deadline."""
     return [name for name in DEADLINES if getattr(options, f"{name}_deadline") is not None]
 
 
@@ -292,16 +292,16 @@ def batch_settings(
     scenario: "Scenario",
     workload: "Workload | None",
 ) -> str:
-    """Return one line that says what the runs are made of, but for their policies.
+    """Return one line with the settings of the runs, without their policies.
 
     Parameters
     ----------
     args : argparse.Namespace
         Arguments of the command.
     sources, options
-        What it read from them.
+        The options read from them.
     scenario : Scenario
-        That of one policy.
+        The scenario of one policy.
     workload : Workload, optional
         The requests of a trace.
     """
@@ -354,14 +354,14 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-#: Slots of the beginning of each run that are run again and checked.
+#: Largest numbers of slots and tokens at the beginning of a run that are checked by a second run.
 _CHECKED_SLOTS, _CHECKED_TOKENS = 20_000, 200_000
-#: Most requests of a batch that a table shows.
+#: Largest number of requests of a batch shown in a table.
 _MOST_SHOWN = 12
 
 
 def theory_of(scenario: "Scenario") -> dict[str, Any] | None:
-    """Return what theory says of the network; None if nothing arrives."""
+    """Return the theoretical verdict on the network; None if nothing arrives."""
     from formulations.stability import capacity, theory
 
     network = scenario.network
@@ -379,7 +379,7 @@ def theory_of(scenario: "Scenario") -> dict[str, Any] | None:
 
 
 def document_of(args: argparse.Namespace, run: "BatchRun") -> dict[str, Any]:
-    """Return the figures of a run, what the checker says, remarks, and a verdict."""
+    """Return the figures of a run, the result of its check, remarks, and a stability verdict."""
     from bfio.batching.replay import violations
     from bfio.batching.run import first_batches
     from bfio.batching.scenario import remarks
@@ -403,14 +403,14 @@ def document_of(args: argparse.Namespace, run: "BatchRun") -> dict[str, Any]:
 
 
 def print_runs(documents: Sequence[Mapping[str, Any]], deadlines: Sequence[str] = ()) -> None:
-    """Print a row per policy; agents, if there are several; remarks and verdicts.
+    """Print a row per policy, then agents if there are several, remarks and verdicts.
 
     Parameters
     ----------
     documents : sequence of mapping
         Figures of the runs.
     deadlines : sequence of str
-        Times with a deadline, by their names in `bfio.cli.commands.batch.DEADLINES`.
+        Times with a deadline, by their names in `DEADLINES`.
     """
     from bfio.batching.run import METRICS
 
@@ -454,7 +454,7 @@ def _print_remarks(document: Mapping[str, Any]) -> None:
 
 
 def print_theory(known: Mapping[str, Any] | None) -> None:
-    """Print what theory says of the network; stability it has for some policies alone."""
+    """Print the theoretical verdict. Stability is proven only for some policies."""
     from formulations.stability.verdict import Verdict
 
     if known is None:
@@ -484,20 +484,20 @@ def _print_batches(document: Mapping[str, Any]) -> None:
 
 
 def prompts(loaded: Mapping[str, int]) -> str:
-    """Return how many prompt tokens of which requests are in a batch."""
+    """Return the prompt tokens of a batch per request, as text."""
     return decoded([f"{request}: {tokens}" for request, tokens in loaded.items()])
 
 
 def decoded(requests: Sequence[str]) -> str:
-    """Return which requests have a decode token in a batch."""
+    """Return the requests with a decode token in a batch, as text."""
     more = len(requests) - _MOST_SHOWN
     shown = [*requests[:_MOST_SHOWN], *([f"and {more} more"] if more > 0 else [])]
     return ", ".join(shown) or "–"
 
 
-#: Those of section 3 of the paper.
+#: The policies of section 3 of the paper.
 _POLICIES = ("faster-transformer", "vllm", "orca", "sarathi")
-#: What a state has a use for; all else is about networks and runs.
+#: Arguments that apply to ``--state``. All others concern networks and runs.
 _OF_STATES = ("state", "policy", "json", "write", "overwrite", "read_solution")
 
 
@@ -509,7 +509,7 @@ def next_batches(
     Parameters
     ----------
     args : argparse.Namespace
-        What was given.
+        Arguments of the command.
     add_arguments : callable
         Adds the arguments of the command to a parser.
     """
@@ -578,23 +578,23 @@ def _print_batches_of_state(answer: dict[str, Any]) -> None:
 
 
 def refuse_exchange(args: argparse.Namespace) -> None:
-    """Refuse ``--write`` and its kin where no state is given.
+    """Reject ``--write`` and ``--read-solution`` without a state.
 
     Raises
     ------
     InputError
-        If one is given.
+        If one of them is given.
     """
     if is_exchange(args):
         option = "--write" if args.write is not None else "--read-solution"
         remedy = "give --state FILE; bfio capacity has the program of a network"
-        raise InputError(option, "a simulation is no program", remedy)
+        raise InputError(option, "a simulation has no program to write or check", remedy)
 
 
 _SUMMARY = "token-budget engines and networks of agents, simulated: queues, latencies, stability"
 _DESCRIPTION = """\
-Simulate engines with a token budget, slot by slot: who is in the next batch, how long do requests
-wait, does the queue stay bounded? FILE is the network of "bfio capacity" ("-" reads stdin):
+Simulate engines with a token budget, slot by slot: which requests are in the next batch, how long
+do they wait, does the queue stay bounded? FILE is the network of "bfio capacity" ("-" is stdin):
 
   {"agents": [{"name": "gpu", "budget": 10, "overhead": 1}],
    "stages": [{"agent": "gpu", "prefill": 1, "decode": 12, "rate": "0.6"}]}
@@ -625,17 +625,18 @@ recompute_request.
 Times are seconds if the network says how long a slot is ("slot"), and slots otherwise. Sizes are
 drawn around the means of FILE. --trace takes the requests of a trace for a network of one stage,
 at its own times or, with --rate, at Poisson times. --delay gives the mean time that a tool takes
-before a request comes to a stage. --judge tells from several seeds and two initial states whether
-the queue stays bounded; what theory says stands beside it. The beginning of every run is run again
-with a log, which a checker that knows no policy holds against the rules.
+before a request comes to a stage. --judge tests by simulation, with several seeds and two initial
+states, whether the queue stays bounded, in addition to the theoretical verdict. A checker that is
+independent of policies verifies the beginning of every run, which is simulated again with a log.
 
---state FILE has what is left of each request, and the budget; nothing is simulated:
+--state FILE has the remaining tokens of each request and the budget; nothing is simulated:
 
   {"budget": 7, "requests": [{"prefill": 6, "decode": 2}, {"prefill": 0, "decode": 3}]}
 
-Each policy's next batch stands beside the best one, which is worth most: a token 1, or its
-request's "weight"; a completed prompt its "finish_bonus". "max_requests", "mixing": false and
-"fewest_requests": true restrict it. --write FILE.lp writes that program.
+The next batch of each policy is compared with the best one, which has the largest worth: 1 per
+token, or the "weight" of its request, plus the "finish_bonus" of each completed prompt.
+"max_requests", "mixing": false and "fewest_requests": true restrict batches. --write FILE.lp
+writes the program of the best batch.
 """
 
 
@@ -690,7 +691,7 @@ def _run(args: argparse.Namespace) -> int:
         workload = trace_from(args)
         scenarios = scenarios_of(args, sources, workload)
 
-    # Not before: bad input is refused at once.
+    # Only now, so that bad input is reported before the theory is computed.
     from bfio.batching.laws import ListedArrivals
     from bfio.batching.simulation import simulate
     from bfio.cli.tables import print_sentences

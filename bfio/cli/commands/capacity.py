@@ -1,4 +1,4 @@
-"""``bfio capacity``: what engines with a token budget, and networks of them, can carry."""
+"""``bfio capacity``: load and capacity of engines with a token budget, and of networks of them."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -39,13 +39,13 @@ Several agents: stages also have a "type" of request and a "name" (type@agent if
   bfio capacity engine.json --between-tokens 1100          (slots: the best budget within them)
   bfio capacity network.json --priority last --json
 
-factor: all rates may grow by less than it. load of an agent: tokens that arrive over tokens that
-full batches process. price: what one more token per slot there adds to the factor. verdict: stable
-and unstable are theorems, whose name and hypotheses follow; open: the load condition holds, but in
-a network it is not enough for every policy; undecided: full batches cannot carry the load, smaller
-ones, which are faster here, perhaps can. --priority names the stages that every agent serves
-first, those with fewest (last) or most stages to go (first), and adds the pairs of stages which
-that keeps from being served together: their common load must be below 1 too.
+factor: all rates may be multiplied by less than it. load of an agent: arriving tokens over the
+tokens that full batches process. price: what one more token per slot there adds to the factor.
+verdict: stable and unstable are theorems, whose name and hypotheses follow; open: the load
+condition holds, but in a network it is not sufficient for every policy; undecided: full batches
+cannot carry the load, but smaller ones, which are faster here, possibly can. --priority names the
+stages that every agent serves first, those with fewest (last) or most stages to go (first). It
+adds pairs of stages that are then never served together: their common load must be below 1.
 """
 
 
@@ -104,7 +104,7 @@ def _run(args: argparse.Namespace) -> int:
 def _exchange(
     args: argparse.Namespace, network: "AgentNetwork", stations: "tuple[VirtualStation, ...]"
 ) -> int:
-    """Write the capacity program, or judge a solution of it."""
+    """Write the capacity program, or judge a solution of it; return the exit status."""
     from bfio.cli.exchange import exchange_linear
     from formulations.linear import exact_linear
     from formulations.stability.answer import CAPACITY, PRICES
@@ -128,7 +128,7 @@ def _exchange(
 
 
 def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
-    """Print what a person reads."""
+    """Print the answer as text."""
     from formulations.results import origin
 
     unit = "slot" if network.slot is None else "second"

@@ -57,7 +57,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_and_show(args: argparse.Namespace) -> int:
-    """Compare the policies asked for; print the table and write the plots."""
+    """Compare the chosen policies, print the table and write the plots."""
     from bfio.decode.comparison import MAX_JOBS
     from bfio.decode.own_metrics import MetricChoice
 
@@ -72,7 +72,7 @@ def run_and_show(args: argparse.Namespace) -> int:
     try:
         documents = comparison.documents()
     except InputError as error:
-        # What the built-in metrics say of the runs is not lost.
+        # Keep the built-in metrics of the runs if a user's own metric fails.
         unmeasured, comparison = error, replace(comparison, metrics=MetricChoice())
         documents = comparison.documents()
     # After a signal there is no time for plots.
@@ -96,7 +96,7 @@ def run_and_show(args: argparse.Namespace) -> int:
 def _run_policies(
     args: argparse.Namespace, workload: "Workload", policies: list[str]
 ) -> "tuple[Comparison, InputError | None]":
-    """Run the policies under a progress bar; interrupted or failing, keep those that are done."""
+    """Run the policies with a progress bar; on interruption or failure keep completed runs."""
     from bfio.decode.comparison import RunTask, compare_each, compared
     from bfio.decode.measured import repeats
 

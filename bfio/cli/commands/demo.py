@@ -1,4 +1,4 @@
-"""``bfio demo``: the main job on an embedded default, explained."""
+"""``bfio demo``: the comparison of policies on an embedded default, explained."""
 
 import argparse
 import shutil
@@ -39,7 +39,7 @@ on which requests each starts, with long or short prompts, and on how many run a
 second are counted over steps, TPOT is averaged over completed requests. So a policy can have less
 imbalance and more tokens per second than another, and yet a higher mean TPOT.
 """
-#: What to type next after the name of the program, and what for.
+#: Arguments of the commands to try next, with their purposes.
 _NEXT = (
     ("compare --trace FILE", "the same on a trace of yours"),
     ("gap --policy br-0", "how far the heuristic is from each step's optimum"),
@@ -49,7 +49,7 @@ _NEXT = (
 
 
 def called() -> str:
-    """Return what to type for this program: its path, unless the shell finds it by its name."""
+    """Return how to call this program: by its path, unless the shell finds it by its name."""
     program = Path(sys.argv[0])
     if program.name != "bfio":
         return f"{sys.executable} -m bfio"
@@ -59,7 +59,7 @@ def called() -> str:
 
 
 def next_steps() -> str:
-    """Return the commands to try next, as they work here."""
+    """Return the commands to try next, with the right program name."""
     typed = [(f"{called()} {arguments}", purpose) for arguments, purpose in _NEXT]
     width = max(len(command) for command, _ in typed)
     lines = [f"  {command:{width}}  {purpose}" for command, purpose in typed]

@@ -13,14 +13,14 @@ from bfio.cli.output import print_json, print_table
 
 _SUMMARY = "versions, solvers, kernels, and whether each part works"
 _DESCRIPTION = """\
-Show versions and commit, the machine, solvers, threads and compiled kernels, and solve, run and
-check something small with each part (kernels are compiled for it if need be). Exit status 1 if a
-part does not work. What it prints belongs into the report of an error.
+Show versions and commit, the machine, solvers, threads and compiled kernels, and test each part on
+a small problem (kernels are compiled for it if necessary). Exit status 1 if a part does not work.
+Include the output in bug reports.
 """
 #: Exit status if a part does not work.
 _SOMETHING_IS_BROKEN = 1
 _OK, _ABSENT, _BROKEN = "ok", "not installed", "BROKEN"
-#: A step whose optimum is known: 9 + 1 and 8 + 3 tokens, so that one token is missing.
+#: A step with a known optimum: loads 9 + 1 and 8 + 3, an imbalance of one token.
 _STEP: dict[str, Any] = {
     "capacity": [2, 2],
     "base": [[0], [0]],
@@ -31,7 +31,7 @@ _OPTIMUM = 1
 
 @dataclass(frozen=True)
 class Finding:
-    """One part: how it is, and what is to be known of it."""
+    """One part, its state, and details."""
 
     part: str
     state: str
@@ -60,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _findings() -> Iterator[Finding]:
-    """Try each part."""
+    """Test each part."""
     from bfio.common.kernel_groups import groups
     from bfio.common.kernels import cache_folders
     from bfio.common.provenance import THREAD_VARIABLES
@@ -107,7 +107,7 @@ def _replayed(engine: str) -> str:
 def _finding(part: str, try_it: Callable[[], str]) -> Finding:
     try:
         return Finding(part, _OK, try_it())
-    # Whatever a broken installation raises is what is to be shown.
+    # A broken installation may raise anything; show it.
     except Exception as error:
         return Finding(part, _BROKEN, f"{type(error).__name__}: {' '.join(str(error).split())}")
 

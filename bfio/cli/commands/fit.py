@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-#: A tenth of a millisecond, in which published constants are whole.
+#: A tenth of a millisecond [s]. Published constants are multiples of it.
 _SLOT = "0.0001"
-#: What a fit of batches has a use for; all else is about steps.
+#: Arguments that apply to a fit of batches. All others concern steps.
 _OF_BATCHES = ("file", "kind", "plot", "free_tokens", "slot", "json", "seed")
-#: Token budgets whose full batches are told.
+#: Token budgets for which the speed of full batches is printed.
 _BUDGETS = (128, 256, 512, 1024)
 
 
 def add_batches(parser: argparse.ArgumentParser) -> None:
-    """Add the options of batches."""
+    """Add the options for a fit of batches."""
     group = parser.add_argument_group("--kind batches (docs/batching.md)")
     group.add_argument(
         "--free-tokens", type=int, metavar="N", help="b0 if it is known; otherwise it is fitted"
@@ -38,12 +38,12 @@ def add_batches(parser: argparse.ArgumentParser) -> None:
 def fit_batches(
     args: argparse.Namespace, add_arguments: "Callable[[argparse.ArgumentParser], None]"
 ) -> int:
-    """Fit c, a and b0 of (2.3), and print them and the engine that they make.
+    """Fit c, a and b0 of (2.3), and print them with the resulting engine.
 
     Parameters
     ----------
     args : argparse.Namespace
-        What was given.
+        Arguments of the command.
     add_arguments : callable
         Adds the arguments of the command to a parser.
     """
@@ -107,12 +107,12 @@ def fit_batches(
 
 
 def refuse_batches(args: argparse.Namespace) -> None:
-    """Refuse options of batches where steps are fitted.
+    """Reject options of batches when steps are fitted.
 
     Raises
     ------
     InputError
-        If one is given.
+        If one of them is given.
     """
     for name in given_options(args, add_batches):
         raise InputError(flag(name), "steps have none", "add --kind batches, or leave it out")
@@ -121,8 +121,8 @@ def refuse_batches(args: argparse.Namespace) -> None:
 _KINDS = ("steps", "batches")
 _SUMMARY = "constants of the step time from measured steps, or of the batch time"
 _DESCRIPTION = """\
-Fit the constants of the step time to steps that were measured, so that simulations are of your
-machine and not of the published one:
+Fit the constants of the step time to measured steps, so that simulations model your machine and
+not the published one:
 
   duration = C + t_l * max load + t_m * mean load
 
@@ -132,9 +132,9 @@ machine and not of the published one:
   bfio measure steps.csv                       measure a GPU first
 
 FILE has a header and a row per step: duration_s [s]; load_0, load_1, ... [tokens], the load of
-each worker, or max_load with mean_load or total_load (with --workers G). Other columns are not
-looked at. CSV or JSON Lines, .gz or not. Printed last are the arguments that put the constants in
-the place of the published ones. docs/fit.md: losses, intervals, limits.
+each worker, or max_load with mean_load or total_load (with --workers G). Other columns are
+ignored. CSV or JSON Lines, .gz or not. The last line gives the arguments that replace the
+published constants by the fitted ones. docs/fit.md: losses, intervals, limits.
 
   bfio fit batches.csv --kind batches          c + a * max(0, tokens - b0), by least squares
 

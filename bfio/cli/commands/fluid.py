@@ -14,7 +14,7 @@ from formulations.errors import CapabilityError, InputError
 if TYPE_CHECKING:
     from formulations.fluid import FluidProblem
 
-#: Most notes and prices that the text shows.
+#: Largest number of notes and prices shown as text.
 _MOST_LINES = 8
 _SUMMARY = "what an engine sustains: fluid equilibrium, admission, prices, WAIT thresholds"
 _DESCRIPTION = """\
@@ -127,12 +127,12 @@ def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]
         chosen = choose(nested, duration=args.horizon, probability=args.probability)
         return nested_answer(nested, chosen)
     except CapabilityError as error:
-        # What the fluid model says stands.
+        # The answer of the fluid model remains valid.
         return undecided_answer(nested, error)
 
 
 def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
-    """Print what a person reads."""
+    """Print the answer as text."""
     from formulations.results import origin
 
     longest = " (the longest)" if len(problem.workers) > 1 else ""
@@ -172,7 +172,7 @@ def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
 
 
 def _price(answer: dict[str, Any]) -> str:
-    """Return what one token more is worth, and on which worker where there are several."""
+    """Return the worth of one more token of memory, per worker if there are several."""
     prices = answer["duals"]["memory"]
     unit = "stages/s" if answer["objective"] == "stages" else "decode tokens/s"
     if not isinstance(prices, list):
@@ -186,13 +186,13 @@ def _price(answer: dict[str, Any]) -> str:
 
 
 def _first(lines: list[str]) -> list[str]:
-    """Return the lines a person reads; the JSON has all."""
+    """Return the first lines; the JSON has all."""
     rest = len(lines) - _MOST_LINES
     return lines if rest <= 0 else [*lines[:_MOST_LINES], f"{rest} more, see --json"]
 
 
 def _print_thresholds(answer: dict[str, Any], problem: "FluidProblem") -> None:
-    """Print the memory of a full batch at either threshold, or why there are none."""
+    """Print the memory of a full batch for each kind of threshold, or why it does not exist."""
     capacity = problem.workers[0].memory
     lines = {}
     for key, name in (("thresholds", "threshold"), ("thresholds_strict", "strict")):

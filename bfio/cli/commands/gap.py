@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 def write_steps(
     folder: Path, worst: "Sequence[KeptStep]", origin: Mapping[str, object]
 ) -> list[dict[str, object]]:
-    """Write each step into a file of its own, and return what was written.
+    """Write each step into its own file, and return a summary of each.
 
     Parameters
     ----------
     folder : Path
-        Where; files of the same name are replaced, as plots are.
+        Folder of the files. Existing files are replaced, as plots are.
     worst : sequence of KeptStep
-        The steps, the worst first.
+        The steps, worst first.
     origin : mapping
-        Where they come from: kept in each document under ``provenance``.
+        Their origin, stored under ``provenance`` in each document.
     """
     from bfio.workloads.tables import atomic_file
 
@@ -68,22 +68,23 @@ def _step_document(kept: "KeptStep", origin: Mapping[str, object]) -> dict[str, 
     return problem.to_mapping() | {"provenance": provenance}
 
 
-#: Options of policies that the gap is taken with.
+#: Policy options that define the objective and limits of the gap.
 _OF_GAP = ("gamma", "objective", "work_limit", "time_limit")
-#: Lines of the table, and how their numbers are written.
+#: Lines of the table, with the format of their numbers.
 _LINES = dict.fromkeys(("count", "share_optimal", "mean", "median", "p95", "p99", "max"), number)
 _LINES["share_optimal"] = percent
-#: Most steps that one run is asked for.
+#: Largest number of steps that can be dumped.
 _MOST_STEPS = 10_000
 _SUMMARY = "measure how far a policy's decisions are from the optimum of each step"
 _DESCRIPTION = """\
-Replay a policy and solve every step it decided to proven optimality. The regret of a step is what
-the decision costs minus the optimum over the same number of admitted requests, in tokens. Reports
-its distribution, the share of steps decided optimally and the worst step; steps whose optimum is
-not proven within --work-limit are counted apart, never dropped. The certified gap is given for
-every step: what the decision costs minus the best proven bound, which is the optimum if proven.
---dump-steps K writes the K steps whose regret may be largest (objective minus bound, steps without
-a bound first, of equals the earliest) as problems that bfio solve reads, with their provenance.
+Replay a policy and solve every step it decided to proven optimality. The regret of a step is the
+cost of the decision minus the optimum over the same number of admitted requests, in tokens.
+Reports its distribution, the share of steps decided optimally and the worst step; steps whose
+optimum is not proven within --work-limit are counted separately, never dropped. The certified gap
+is given for every step: the cost of the decision minus the best proven bound (the optimum, if
+proven).
+--dump-steps K writes the K steps of the largest possible regret (objective minus bound; steps
+without a bound first; ties: earliest first) as problems for bfio solve, with their provenance.
 
   bfio gap --policy br-0
   bfio gap --policy fcfs --trace azure.csv.gz --requests 2000
@@ -136,7 +137,7 @@ def _run(args: argparse.Namespace) -> int:
     def tell(done: int) -> None:
         bar.update(task, completed=done)
         if observer.rows:
-            # Steps are written once, when it is known which are the worst.
+            # Steps are written once at the end, because only then the worst ones are known.
             so_far.keep_shown(lambda: gap.show(observer.report(), [], [], interrupted=True))
 
     with progress_bar() as bar:
@@ -172,7 +173,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 class _Gap:
-    """What the command is asked, and what it says of the answer."""
+    """The arguments of the command, the run that they define, and the output."""
 
     def __init__(self, args: argparse.Namespace, workload: "Workload") -> None:
         from bfio.common.options import flag, with_values
@@ -208,14 +209,14 @@ class _Gap:
         ]
 
     def settings(self) -> str:
-        """Return one line that says what the run and the gap are made of."""
+        """Return one line with the settings of the run and the gap."""
         from bfio.decode.settings import settings
 
         made_of = self.workload, self.cluster, [self.asked], [self.limits]
         return settings(*made_of, self.energy, self.policies)
 
     def dumped(self) -> list[dict[str, Any]]:
-        """Write the steps of the largest possible regret, and say where."""
+        """Write the steps of the largest possible regret and return their summaries."""
         from bfio.decode.gap import RULE
 
         origin = {
@@ -236,7 +237,7 @@ class _Gap:
         *,
         interrupted: bool,
     ) -> None:
-        """Print the report, the plots and the steps that were written."""
+        """Print the report, the plots and the written steps."""
         from bfio.cli.tables import print_for_papers, print_remarks, print_sentences
         from bfio.common.table_text import TableForm, TextTable
         from bfio.decode.gap import COLUMNS

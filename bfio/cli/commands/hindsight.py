@@ -1,4 +1,4 @@
-"""``bfio hindsight``: start times of least total latency under one KV cache, or a heuristic's."""
+"""``bfio hindsight``: start times of least total latency under one KV cache."""
 
 import argparse
 from dataclasses import replace
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from formulations.hindsight_latency import LatencyProblem
 
 _SHOWN_STARTS = 20
-#: Largest drawing: requests and rounds of it.
+#: Largest numbers of requests and rounds in a drawing.
 _DRAWN_REQUESTS, _DRAWN_ROUNDS = 30, 100
 
 
 class _Marks(NamedTuple):
-    """What a drawing is made of: a request's rounds, and how full the memory is, up to full."""
+    """Characters of a drawing: rounds in the cache, rounds waiting, and levels of memory use."""
 
     running: str
     waiting: str
@@ -27,13 +27,13 @@ class _Marks(NamedTuple):
 
 
 _BLOCKS = _Marks("█", "·", " ▁▂▃▄▅▆▇█")
-#: For streams that cannot write blocks.
+#: For streams that cannot encode block characters.
 _ASCII = _Marks("#", ".", " .:-=+*%#")
 
 _DESCRIPTION = """\
-When should each request have started, had all been known? One worker holds at most M tokens; a
-request with prompt s and output o that starts at round p is never paused, grows by a token per
-round and completes at p + o. Least is the sum of completion minus arrival.
+When should each request have started if all had been known in advance? One worker holds at most M
+tokens; a request with prompt s and output o that starts at round p is never paused, grows by a
+token per round and completes at p + o. Minimised is the sum of completion minus arrival.
 
 FILE is JSON ("-" reads stdin):
 
@@ -90,7 +90,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _online(problem: "LatencyProblem", algorithm: str, seed: int) -> dict[str, Any]:
-    """Run an online algorithm, and return what became of it in the form of an answer."""
+    """Run an online algorithm and return the result in the form of an answer."""
     from time import perf_counter
 
     from bfio.kvcache.simulation import serve
@@ -116,7 +116,7 @@ def _online(problem: "LatencyProblem", algorithm: str, seed: int) -> dict[str, A
 
 
 def _lines(answer: dict[str, Any]) -> list[str]:
-    """Return what a person reads."""
+    """Return the answer as text lines."""
     from formulations.results import BoundKind, origin
 
     if answer["objective"] is None:
@@ -143,7 +143,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
 
 
 def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
-    """Draw who waits and who runs in each round, and the memory; nothing if too large."""
+    """Draw waiting and running requests per round, and the memory; nothing if too large."""
     from formulations.hindsight_latency import memory_used
 
     if not starts or len(starts) > _DRAWN_REQUESTS:

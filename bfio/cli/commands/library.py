@@ -1,4 +1,4 @@
-"""``bfio library``: frozen instances with best known values, certificates, and what is open."""
+"""``bfio library``: frozen instances with best known values, certificates, and open cases."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ LISTED = ("name", "status", "best known", "proven bound", "gap", "found by", "ce
 
 
 def counts(chosen: "list[Entry]") -> str:
-    """Return in a line how many entries are closed, claimed and open."""
+    """Return the numbers of closed, claimed and open entries as one line."""
     number = {status: sum(e.status.value == status for e in chosen) for status in STATUSES}
     return (
         f"{len(chosen)} entries: {number['closed']} closed, {number['claimed']} claimed "
@@ -26,7 +26,7 @@ def counts(chosen: "list[Entry]") -> str:
 
 
 def listing(chosen: "list[Entry]") -> list[list[str]]:
-    """Return the lines of a table of entries; columns are `LISTED`."""
+    """Return the lines of a table of entries, with the columns `LISTED`."""
     from bfio.common.number_text import percent
     from bfio.library.files import value_text
 
@@ -44,7 +44,7 @@ def listing(chosen: "list[Entry]") -> list[list[str]]:
 
 
 def summary(e: "Entry") -> dict[str, Any]:
-    """Return an entry without problem, solution and certificate."""
+    """Return an entry as JSON, without problem, solution and certificate."""
     from bfio.library import sources
 
     known = None if e.best is None else e.best.to_mapping()
@@ -68,7 +68,7 @@ def summary(e: "Entry") -> dict[str, Any]:
 
 
 def verified(verdicts: "list[Verdict]", seconds: float) -> dict[str, Any]:
-    """Return what verifying found as JSON."""
+    """Return the results of verification as JSON."""
     from bfio.library import VERSION
 
     return {
@@ -90,7 +90,7 @@ def verified(verdicts: "list[Verdict]", seconds: float) -> dict[str, Any]:
 
 
 def verified_lines(chosen: "list[Entry]", verdicts: "list[Verdict]", seconds: float) -> list[str]:
-    """Return what verifying found; claims without certificates are counted apart."""
+    """Return the results of verification as lines, claims without certificates counted apart."""
     faults = [
         f"NOT VERIFIED {verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults
     ]
@@ -112,7 +112,7 @@ def verified_lines(chosen: "list[Entry]", verdicts: "list[Verdict]", seconds: fl
 
 
 def judged(verdict: "SolutionVerdict") -> dict[str, Any]:
-    """Return what a solution is worth as JSON."""
+    """Return the verdict on a solution as JSON."""
     from bfio.library.files import written_value
 
     def told(value: Any) -> Any:
@@ -130,7 +130,7 @@ def judged(verdict: "SolutionVerdict") -> dict[str, Any]:
 
 
 def judged_lines(e: "Entry", verdict: "SolutionVerdict") -> list[str]:
-    """Return what a solution is worth."""
+    """Return the verdict on a solution as lines."""
     from bfio.cli.exchange import violated_lines
     from bfio.library.files import value_text
 
@@ -149,27 +149,27 @@ def judged_lines(e: "Entry", verdict: "SolutionVerdict") -> list[str]:
     return lines
 
 
-#: Exit status if an entry is not what it says.
+#: Exit status if an entry fails verification.
 NOT_VERIFIED = 1
 _SUMMARY = "frozen instances with best known values and certificates; what is still open"
 _DESCRIPTION = """\
-Instances to try methods on: frozen problems with the best known solution, a proven bound, its
-certificate, and who found them. NAME may be a pattern such as 'step-32x72-*'.
+Instances to test methods on: frozen problems with the best known solution, a proven bound and its
+certificate, and the methods that found them. NAME may be a pattern such as 'step-32x72-*'.
 
-  bfio library list                               what there is, and what is still open
+  bfio library list                               list the entries and their status
   bfio library list 'step-*-h20-active' --status open
   bfio library get NAME problem.json              the problem, as its command reads it
   bfio library get NAME problem.mps               or .lp, for other solvers (docs/exchange.md)
   bfio library get NAME | bfio solve -            to stdout without a file
   bfio library get NAME --json                    with best known solution and certificate
-  bfio library verify                             derive everything that is said again
+  bfio library verify                             check all entries: digests, solutions, bounds
   bfio library check-solution NAME answer.json    feasible? better than the best known?
 
-closed: a certificate proves that no solution is better; verify derives that again from the
-problem alone, without a solver. claimed: a method says so, without a certificate. open: neither;
-there a better solution or bound is news. check-solution takes the answer of a command with --json,
-or the solution file of another solver for the MPS or LP file; docs/library.md says how to submit
-one that is better.
+closed: a certificate proves that no solution is better; verify checks the certificate against the
+problem alone, without a solver. claimed: a method reports optimality without a certificate. open:
+neither; a better solution or bound would be new. check-solution takes the answer of a command with
+--json, or the solution file of another solver for the MPS or LP file; docs/library.md describes
+how to submit a better one.
 """
 
 
@@ -197,12 +197,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _chosen(args: argparse.Namespace) -> "list[Entry]":
-    """Return the entries that names, kind and status choose.
+    """Return the entries that match names, kind and status.
 
     Raises
     ------
     InputError
-        If there are none, or a word is unknown.
+        If none matches, or a kind, status or name is unknown.
     """
     from fnmatch import fnmatchcase
 

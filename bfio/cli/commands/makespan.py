@@ -8,13 +8,14 @@ from bfio.cli.problem_command import problem_command
 if TYPE_CHECKING:
     from formulations.hindsight_makespan import MakespanProblem, MakespanResult
 
-#: Widest drawing: workers, steps and slots of it.
+#: Largest drawing: number of workers (and of listed requests), and of steps.
 _SHOWN_ROWS, _SHOWN_STEPS = 24, 40
 
 _DESCRIPTION = """\
-When and where should each request have decoded, had all been known? G workers of B slots run in
-lockstep; a request with prompt s and output o occupies a slot of one worker for o steps, with
-loads s, s+1, ..., s+o-1, never paused or moved. A step lasts C + t*(largest load of a worker).
+When and where should each request have decoded if all had been known in advance? G workers of B
+slots run in lockstep; a request with prompt s and output o occupies a slot of one worker for o
+steps, with loads s, s+1, ..., s+o-1, never paused or moved. A step lasts C + t*(largest load of a
+worker).
 
 FILE is JSON ("-" reads stdin):
 
@@ -62,7 +63,7 @@ def _details(problem: "MakespanProblem") -> dict[str, object]:
 
 
 def _lines(problem: "MakespanProblem", result: "MakespanResult") -> list[str]:
-    """Return what a person reads."""
+    """Return the answer as text lines."""
     if result.starts is None or result.workers is None:
         return [f"{result.method}: no schedule ({result.termination})"]
     objective, bound = (_value(units, problem) for units in (result.objective, result.bound))
@@ -91,7 +92,7 @@ def _value(units: int | None, problem: "MakespanProblem") -> str:
 def _drawing(
     problem: "MakespanProblem", starts: tuple[int, ...], workers: tuple[int, ...]
 ) -> list[str]:
-    """Draw the loads of each worker at the busy steps, and their peaks; nothing if too wide."""
+    """Draw the load of each worker at the busy steps, and the peaks; nothing if too wide."""
     from formulations.hindsight_makespan import trajectory
 
     if problem.workers > _SHOWN_ROWS or not starts:

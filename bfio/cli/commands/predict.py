@@ -1,4 +1,4 @@
-"""``bfio predict``: how good predictors of output lengths are on a trace."""
+"""``bfio predict``: accuracy of predictors of output lengths on a trace."""
 
 import argparse
 from pathlib import Path
@@ -26,14 +26,14 @@ Measure predictors of output lengths on a trace, as BalanceRoute's Table 3 does.
   bfio predict evaluate --trace azure.csv.gz --online 100 --plot accuracy.png
   bfio predict evaluate --trace azure.csv.gz --min-output 300
 
-The first half of the trace (--train-share) is what predictors learn from; each request of the rest
-is asked about at ages 0, 10, 20, ... (--every) until it ends. Stage 1, does it end within H steps:
-area under the ROC curve (0.5 is a coin), Brier score beside that of the base rate, calibration.
-Stage 2, how soon if it does: mean error over the points that do, beside the least error that one
-constant has. Composite: mean |y - min(remaining, H)| [steps], beside that of "never within H".
+Predictors learn from the first half of the trace (--train-share). For each request of the rest
+they are asked at ages 0, 10, 20, ... (--every) until it ends. Stage 1, does it end within H steps:
+area under the ROC curve (0.5 is a coin), Brier score next to that of the base rate, calibration.
+Stage 2, how soon if it does: mean error over the points that do, next to the least error of a
+constant. Composite: mean |y - min(remaining, H)| [steps], next to that of "never within H".
 
-An area near 1 may say little: look at the base rate, and at the error of a constant beside the
-stage-2 error (a constant has H/4 where ends spread evenly). Definitions: docs/predictors.md.
+An area near 1 may say little: compare with the base rate, and the stage-2 error with that of a
+constant (H/4 where ends spread evenly). Definitions: docs/predictors.md.
 """
 
 
@@ -69,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     how = from_namespace(EvaluationOptions, args, seed=args.seed)
     predictors = _predictors(args)
     place = picture_place(args.plot)
-    # The evaluation splits the trace itself, after it has left out what is not asked for.
+    # The evaluation splits the trace itself, after leaving out the excluded requests.
     workload = options.workload_from(argparse.Namespace(**{**vars(args), "train_share": None}))
     provenance = dict(workload.provenance)
     reports: list[PredictorReport] = []
@@ -82,7 +82,7 @@ def _run(args: argparse.Namespace) -> int:
             try:
                 reports.append(evaluate_predictor(workload, predictor, look_ahead, options=how))
             except InputError:
-                # What is measured already is not lost.
+                # Show the completed reports before the error.
                 if reports:
                     _show(args, reports, [], provenance)
                 raise
@@ -101,7 +101,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _predictors(args: argparse.Namespace) -> "Sequence[str]":
-    """Return what is evaluated, each name checked before any file is read."""
+    """Return the predictors to evaluate, with names checked before any file is read."""
     from bfio.decode.policy import MAX_SHOWN
     from bfio.decode.prediction.registry import spelt_out
     from bfio.prediction.evaluation import default_predictors

@@ -12,12 +12,12 @@ from bfio.cli.output import naming, progress_bar, read_text
 from bfio.cli.problem_command import problem_command, status_of
 from formulations.errors import InputError
 
-#: Arguments that go to the solver as they are.
+#: Arguments passed to the solver unchanged.
 _PASSED = ("work_limit", "second", "slack")
 
 _DESCRIPTION = """\
-Solve one step: which waiting request goes to which worker, so that the imbalance (or the maximum
-load, or the gap) over the look-ahead window is least.
+Solve one step: assign waiting requests to workers so that the imbalance (or the maximum load, or
+the gap) over the look-ahead window is least.
 
 FILE is JSON ("-" reads stdin); FILE.jsonl holds one problem per line and is answered line by line:
 
@@ -27,9 +27,9 @@ FILE is JSON ("-" reads stdin); FILE.jsonl holds one problem per line and is ans
    "discount": ["1", "9/10"],                   optional, one exact weight per h
    "objective": "imbalance"}                    optional: imbalance, max-load, gap
 
-optional besides: "token_capacity" (per worker), "required" (true per request that must start),
+optional too: "token_capacity" (per worker), "required" (true per request that must start),
 "token_time" (time per token of each worker), "admit" (exact number of requests to start),
-"benefit" (per request a list: what starting it on each worker is worth, taken off the objective).
+"benefit" (per request, a list of what starting it on each worker subtracts from the objective).
 
   bfio solve step.json
   bfio solve step.json --method cp-sat --time-limit 10 --json
@@ -69,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _solve_lines(text: str, args: argparse.Namespace) -> int:
-    """Answer every line, and go on after one that is no problem."""
+    """Solve the problem of every line; an invalid line gives an error and the next ones go on."""
     from bfio.step.solve import solve_step
     from formulations.step import StepProblem
 

@@ -1,4 +1,4 @@
-"""``bfio study``: sweeps that survive interruption, and reports made of their rows."""
+"""``bfio study``: sweeps that survive interruption, and reports on their rows."""
 
 import argparse
 import shlex
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from bfio.studies.row import Row
     from bfio.studies.study import Study
 
-#: Seconds between two lines where there is no terminal.
+#: Time between two progress lines if there is no terminal [s].
 _LINE_SECONDS = 30.0
 
 
 class StudyProgress:
-    """Shows how a study goes.
+    """Shows the progress of a study.
 
     Parameters
     ----------
     stopping : callable
-        Whether the user has asked to stop.
+        Returns whether the user has asked to stop.
     """
 
     def __init__(self, stopping: "Callable[[], bool]") -> None:
@@ -56,14 +56,14 @@ class StudyProgress:
         self._bar.stop()
 
     def stops(self) -> bool:
-        """Whether the user has asked to stop; says so the first time it is the case."""
+        """Return whether the user has asked to stop, with a message at the first time."""
         if self._stopping() and not self._has_said:
             self._has_said = True
             self.say("rows in flight have a second to end; all others can be computed later")
         return self._stopping()
 
     def start(self, results: "Results") -> None:
-        """Show what there is already."""
+        """Show the rows that are stored already."""
         from bfio.studies.results import SEED_CHANGES_NOTHING
 
         self._total, self._done = len(results.tasks), len(results.rows)
@@ -96,7 +96,7 @@ class StudyProgress:
         return ", ".join(f"{name} {count}" for name, count in self._counts.items())
 
     def say(self, line: str) -> None:
-        """Print a line above the bar, or where there is none."""
+        """Print a line above the bar, or alone if there is no bar."""
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _say(self, line: str) -> None:
@@ -104,30 +104,30 @@ class StudyProgress:
             self.say(line)
 
 
-#: Where stores and reports go unless the user says otherwise.
+#: Default folder of stores and reports.
 _FOLDER = Path("out") / "studies"
 _FORMATS = (
     "html: page and all files; markdown, latex (booktabs) or csv: its tables, printed or as file "
     "--output (markdown: of a README only what is between <!-- table NAME --> and <!-- end -->)"
 )
 _KINDS = "list what rows can compute, or the values of one kind"
-#: Rows without a result that are shown.
+#: Largest number of rows without a result that are shown.
 _MAX_SHOWN = 5
 
 _SUMMARY = "run sweeps that survive interruption, and report them"
 _DESCRIPTION = """\
-Run a study: a file that says what each row computes, and the grid of arguments it is computed for.
+Run a study: a file that defines what a row computes, and the grid of arguments of its rows.
 
-  bfio study run study.toml              compute the rows that are not there yet
-  bfio study status study.toml           how far it is, also while it runs
+  bfio study run study.toml              compute the missing rows
+  bfio study status study.toml           show the progress, also during a run
   bfio study report study.toml           one HTML page, tables, figures (PNG, SVG), CSV, Parquet
   bfio study export study.toml           CSV and Parquet only
-  bfio study kinds [KIND]                what rows can compute, and what its values mean
+  bfio study kinds [KIND]                list the kinds of rows, or the values of one kind
 
-Each row is kept the moment it is computed: stop a run in any way and start it again, and it goes
-on where it was. A row that fails, hangs, crashes or runs out of memory costs only itself, and is
-kept and counted as such. Every action takes --json and --seed. docs/studies.md says how to write
-one.
+Each row is stored as soon as it is computed: a run that was stopped in any way continues where it
+stopped. A row that fails, hangs, crashes or runs out of memory does not affect other rows; it is
+stored and counted with its status. Every action takes --json and --seed. docs/studies.md describes
+study files.
 """
 
 
@@ -174,7 +174,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _act(args: argparse.Namespace) -> int:
-    """Do what is asked; names of one's own start at the study file, if there is one."""
+    """Run the chosen action; users' own modules are searched from the study file's folder."""
     file = getattr(args, "file", "")
     with found_from(Path(file).parent if file.endswith(".toml") else Path()):
         status: int = args.act(args)
@@ -317,7 +317,7 @@ def _stored(args: argparse.Namespace) -> "Results":
 
 
 def _reported(args: argparse.Namespace) -> "Results":
-    """Return what a store holds, with a warning if rows are missing; some must be done."""
+    """Return the stored results. At least one row must be done; warn about missing rows."""
     from bfio.studies.results import check_some_done
 
     results = _stored(args)
@@ -329,7 +329,7 @@ def _reported(args: argparse.Namespace) -> "Results":
 
 
 def _command(args: argparse.Namespace, action: str = "run") -> str:
-    """Return the command that computes the same rows, or does something else with them."""
+    """Return the command that applies an action to the same rows, by default computing them."""
     words = ["bfio", "study", action, args.file]
     words += ["--store", args.store] if args.store else []
     words += ["--smoke"] if args.smoke else []
@@ -338,7 +338,7 @@ def _command(args: argparse.Namespace, action: str = "run") -> str:
 
 
 def _document(results: "Results") -> dict[str, Any]:
-    """Return the JSON document of a study's progress."""
+    """Return the JSON document on a study's progress."""
     from bfio.studies.results import study_settings
 
     counts = {status.value: count for status, count in results.counts().items()}

@@ -1,4 +1,4 @@
-"""``bfio traces``: which traces can be read, what is in one, conversion, and fetching."""
+"""``bfio traces``: list readable formats, inspect, convert and fetch traces."""
 
 import argparse
 from collections.abc import Mapping
@@ -149,7 +149,7 @@ def _geometric(args: argparse.Namespace) -> None:
     for file in dict.fromkeys(args.traces or [None]):
         workload = options.workload_from(argparse.Namespace(**{**vars(args), "trace": file}))
         fit = geometric_fit(workload.output_tokens, f"{workload.name}: outputs")
-        # Files of one name in two folders are two traces.
+        # Files of the same name in two folders are two traces.
         name = workload.name if workload.name not in found else str(file)
         found[name] = workload.output_tokens, fit
 

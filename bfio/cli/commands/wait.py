@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ArrivalOptions(CheckedOptions):
-    """How requests arrive."""
+    """Arrival process of the requests."""
 
     duration: Fraction | None = option(
         None,
@@ -79,12 +79,12 @@ class ArrivalOptions(CheckedOptions):
 
 
 def checked_arrivals(args: argparse.Namespace) -> ArrivalOptions:
-    """Refuse what contradicts itself or cannot be written, before anything is read.
+    """Reject contradictory arguments and unwritable files before any file is read.
 
     Raises
     ------
     InputError
-        If there is such.
+        If arguments contradict each other or a plot cannot be written.
     """
     wrong = _trace_conflict(args) if args.trace is not None else _class_conflict(args)
     if wrong is not None:
@@ -129,7 +129,7 @@ _ABOVE = (
 
 
 def fluid_limits(problem: "FluidProblem") -> dict[str, Any]:
-    """Return the most that any policy can sustain, and the equilibrium of the whole load."""
+    """Return the largest sustainable throughput, and the equilibrium of all classes."""
     from formulations.fluid import FluidObjective, equilibrium, knapsack
 
     worker = problem.single_worker()
@@ -151,14 +151,14 @@ def wait_settings(
     problem: "FluidProblem",
     workload: "Workload | None",
 ) -> str:
-    """Return one line that says what the runs are made of, but for their policies.
+    """Return one line with the settings of the runs, without their policies.
 
     Parameters
     ----------
     args : argparse.Namespace
         Arguments of the command.
     arrivals : ArrivalOptions
-        What it read from them.
+        The options read from them.
     problem : "FluidProblem"
         The engine and its classes.
     workload : Workload, optional
@@ -193,7 +193,7 @@ def wait_settings(
 
 
 def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] | None) -> None:
-    """Print one row per run, the fluid limits and what does not fit below, if there are any."""
+    """Print one row per run, then the fluid limits and overflows, if there are any."""
     from bfio.wait.run import METRICS
 
     first = documents[0]
@@ -231,16 +231,16 @@ def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] 
             )
 
 
-#: What FILE holds, and what thresholds say of it.
+#: Fields of FILE, and those that thresholds depend on.
 _FIELDS = ("classes", "rates", "outputs", "d0", "d1", "memory")
-#: Most stage events of a run that is replayed by the checker: more would fill the memory.
+#: Largest number of stage events of a run that is checked. More would exceed the memory.
 _CHECKED_EVENTS = 10**7
 
 _SUMMARY = "WAIT, Nested WAIT and FCFS on one engine: throughput, latency, memory"
 _DESCRIPTION = """\
 Serve requests on one engine, stage by stage. A request with output o passes stages 0 (its prefill)
-to o; stage k counts prompt + k tokens, and a batch of X tokens lasts d0 + d1*X seconds. Who pauses
-keeps its tokens.
+to o; stage k counts prompt + k tokens, and a batch of X tokens lasts d0 + d1*X seconds. A paused
+request keeps its tokens.
 
 FILE is JSON as for "bfio fluid" ("-" reads stdin):
 
@@ -263,11 +263,12 @@ Policies (docs/wait.md says what each does):
 
 Thresholds follow from FILE's classes. Requests are drawn for these over T seconds, and what
 completes later does not count; with --drain the run goes on until all have completed. --trace
-takes the requests of a trace instead; then classes only make thresholds, and wait serves requests
-of their lengths alone. Segments of nested-wait: one for each output length (all), L merged ones,
-or their last stages. gap: stages per second of requests that arrived and did not complete.
+takes the requests of a trace instead. The classes then only define thresholds, and the policy wait
+accepts only requests with the lengths of a class. Segments of nested-wait: one for each output
+length (all), L merged ones, or their last stages. gap: stages per second of requests that arrived
+and did not complete.
 "of fluid": throughput over the most that any policy can sustain within the memory at FILE's rates;
-more than 100 % comes from batches beyond the memory (wait and nested-wait do not look at it:
+more than 100 % comes from batches that exceed the memory (wait and nested-wait do not check it:
 "overflows") or from drawn requests that differ from their rates. Every run passes a checker.
 """
 
@@ -302,7 +303,7 @@ def _run(args: argparse.Namespace) -> int:
     policies: dict[str, StagePolicy] = {}
     failures: list[InputError] = []
     with redirect_stdout(sys.stderr):
-        # What stands for no policy is refused before anything runs.
+        # Reject unknown policies before anything runs.
         for name in names:
             check(name)
         with naming(args.file, *_FIELDS), naming(args.trace or args.file, "requests"):
@@ -362,7 +363,7 @@ def _run(args: argparse.Namespace) -> int:
                 except InputError as error:
                     failures.append(error)
                 else:
-                    # What completes after the horizon does not count.
+                    # Requests that complete after the horizon do not count.
                     tell(int(run.is_completed.sum()))
                     runs.append(run)
                     so_far.keep_shown(partial(show, interrupted=True, checked=False))

@@ -1,4 +1,4 @@
-"""``bfio worst``: small instances on which a policy is worst beside the optimum."""
+"""``bfio worst``: small instances with the largest ratio of a policy's cost to the optimum."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 _SUMMARY = "search small instances on which a policy is worst beside the optimum"
 _DESCRIPTION = """\
-On which small instance is a policy worst beside the optimum in hindsight? Every instance of a
-bounded space is looked at, one of each class that is alike, and the worst one comes with both
-schedules, judged by the checkers of the hindsight programs.
+On which small instance is a policy worst compared with the optimum in hindsight? Searches a
+bounded space, with one instance of each class of equivalent ones, and prints the worst instance
+with both schedules, verified by the checkers of the hindsight programs.
 
   bfio worst cache --requests 4 --memory 6 --convention A         Algorithm 1: 9/8
   bfio worst cache --policy mc-sf --requests 3 --memory 5 --last-arrival 3
@@ -30,11 +30,12 @@ cache: one worker with a KV cache, all requests of one prompt, against the least
 barrier: workers in lockstep, all requests at step 0; criteria: peaks, sum over steps of the
 largest load (default); steps, how many there are; imbalance, work conserved; latency.
 
-methods: exhaustive (default) proves that nothing in the space is worse; bilevel, integer programs
-with policy and optimum inside, proves it too (cache, shortest first, all at 0); local anneals
-from a seed and proves its ratio only; adversary makes the instance that no policy blind to output
-lengths escapes (barrier, peaks; --longest is the length of its long requests); steady sets a queue
-of equal requests (--longest, --memory) against a start of as many in every round (cache).
+methods: exhaustive (default) proves that no instance in the space is worse; bilevel, integer
+programs with policy and optimum inside, proves it too (cache, shortest first, all at 0); local
+anneals from a seed and proves its ratio only; adversary builds an instance that is bad for every
+policy without information on output lengths (barrier, peaks; --longest is the length of its long
+requests); steady compares a queue of equal requests (--longest, --memory) with a start of as many
+in every round (cache).
 
 Ratios are exact; none means that the optimum costs nothing and the policy does
 (docs/worst-cases.md).

@@ -1,1 +1,1 @@
-"""Turn the rows of a study into a page, tables and figures in which every number is traced."""
+"""Turn the rows of a study into a page, tables and figures with traced numbers."""

@@ -1,4 +1,4 @@
-"""What figures share: how they look, panels, curves, places along an axis, tables below."""
+"""Shared parts of figures: style, panels, curves, places along an axis, data tables."""
 
 import io
 import itertools
@@ -55,14 +55,14 @@ _LOOK = {
     "legend.fontsize": 8.5,
     "legend.title_fontsize": 8.5,
 }
-#: Characters in a line of settings, and its height [inches].
+#: Characters per line of the settings below a figure, and the height of a line [inches].
 _SETTINGS_WIDTH, _SETTINGS_LINE = 118, 0.11
 _IDENTIFIER = re.compile(r'(\bid="|href="#|url\(#)')
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with the data it shows.
+    """A figure with the data that it shows.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ class Drawing:
     table : DataTable
         The data drawn.
     caption : str
-        Axes, units, and what intervals are.
+        Text on axes, units and intervals.
     notes : sequence of Phrase
-        Findings and reservations, with traced numbers.
+        Remarks, with traced numbers.
     """
 
     figure: Canvas | None
@@ -84,17 +84,17 @@ class Drawing:
 
 @contextmanager
 def look() -> Iterator[None]:
-    """Draw and write figures in the project's style, alike on every machine."""
+    """Draw and write figures in the project's style, independent of the machine's settings."""
     with mpl.rc_context(STYLE | _LOOK), warnings.catch_warnings():
-        # A name in a script that the font lacks is shown as boxes; the data table has it whole.
+        # Characters that the font lacks appear as boxes; the data table has the full text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        # Names too long for their figure: it is drawn all the same.
+        # Labels may be too long for the layout. The figure is still drawn.
         warnings.filterwarnings("ignore", message="constrained_layout not applied")
         yield
 
 
 def add_settings(figure: Canvas, settings: str) -> None:
-    """Write the line of settings below a figure, broken where it would leave it."""
+    """Write the settings below a figure, wrapped to its width."""
     lines = textwrap.wrap(printable(settings).replace("$", r"\$"), _SETTINGS_WIDTH)
     figure.set_figheight(figure.get_figheight() + _SETTINGS_LINE * len(lines))
     with look():
@@ -102,7 +102,7 @@ def add_settings(figure: Canvas, settings: str) -> None:
 
 
 def to_svg(figure: Canvas) -> str:
-    """Return the figure as SVG text; equal figures give equal texts."""
+    """Return the figure as SVG text. Equal figures give equal texts."""
     buffer = io.StringIO()
     with look():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -118,16 +118,16 @@ def to_png(figure: Canvas) -> bytes:
 
 
 def inline_svg(svg: str, prefix: str) -> str:
-    """Return SVG text fit to stand in a page beside others: bare, its identifiers prefixed."""
+    """Return SVG text for embedding in HTML: without header, with prefixed identifiers."""
     start = svg.index("<svg")
     bare = re.sub(r"<metadata>.*?</metadata>", "", svg[start:], flags=re.DOTALL)
-    # Comments repeat the texts of the figure; they serve no reader of the page.
+    # Comments only repeat the texts of the figure.
     bare = re.sub(r"<!--.*?-->", "", bare, flags=re.DOTALL)
     return _IDENTIFIER.sub(rf"\g<1>{prefix}-", bare)
 
 
-#: Okabe and Ito's palette, which readers who confuse colours can tell apart; its yellow is left
-#: out, being too light on white.
+#: Okabe and Ito's palette, safe for colour-blind readers. Its yellow is left out because it is too
+#: light on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _DASHES = ("-", "--", "-.", ":")
 _MARKERS = "osD^vP*X"
@@ -136,14 +136,14 @@ _SINGLE_HEIGHT, _PANEL_HEIGHT = 3.4, 2.3
 _COLUMNS = 2
 _LEGEND_CHARACTERS = 72
 _LONGEST_LABEL = 44
-#: Of a line of a heading over the whole width.
+#: Characters per line of a heading that spans the whole width.
 _HEADING_CHARACTERS = 72
 _MAX_TICKS = 9
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure: its heading and its curves, the same in the same order in each."""
+    """One panel of a figure. Every panel has the same curves in the same order."""
 
     label: str
     curves: Sequence[Group[Row]]
@@ -151,7 +151,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Look:
-    """Colour, dashes and marker of a curve; any of them tells curves apart."""
+    """Colour, dashes and marker of a curve; each of them alone distinguishes the first curves."""
 
     colour: str
     dashes: str
@@ -173,7 +173,7 @@ class Look:
 
 
 def panels(plan: Figure, rows: Iterable[Row]) -> list[Panel]:
-    """Return the panels of a figure; a curve that a panel lacks has no rows there."""
+    """Return the panels of a figure; a curve without rows in a panel stays there, empty."""
     chosen = list(rows)
     found = []
     for part in grouped(chosen, [plan.panel]) if plan.panel else [Group((), chosen)]:
@@ -189,7 +189,7 @@ def panels(plan: Figure, rows: Iterable[Row]) -> list[Panel]:
 def canvas(
     num_panels: int, *, height: float = _PANEL_HEIGHT, share_y: bool = True
 ) -> tuple[Canvas, list["Axes"]]:
-    """Return an empty figure with so many panels, at most two beside each other."""
+    """Return an empty figure with this number of panels, at most two per line."""
     columns = min(num_panels, _COLUMNS)
     lines = math.ceil(num_panels / columns)
     tall = _SINGLE_HEIGHT if num_panels == 1 else height * lines + 0.5
@@ -209,20 +209,20 @@ def framed(
     share_y: bool = True,
     names: Sequence[str] | None = None,
 ) -> Iterator[tuple[Canvas, list[tuple["Axes", Panel]]]]:
-    """Give an empty figure and its axes, one per panel; when all is drawn, label them.
+    """Yield an empty figure with one axes per panel; label them after drawing.
 
     Parameters
     ----------
     plan : Figure
         The figure.
     parts : sequence of Panel
-        Its panels.
+        The panels.
     height : float
-        Of one of several [inches].
+        Height of one panel if there are several [inches].
     share_y : bool
-        Whether all have one vertical scale, which is then labelled once.
+        Whether all panels share one vertical scale with one label.
     names : sequence of str, optional
-        Title of the legend; by default the names of the arguments of curves.
+        Title of the legend; by default the arguments that distinguish curves.
     """
     with look():
         figure, grid = canvas(len(parts), height=height, share_y=share_y)
@@ -235,7 +235,7 @@ def framed(
 
 
 def name_panel(axes: "Axes", panel: Panel) -> None:
-    """Write the heading of a panel above it, broken where it would run into the next one."""
+    """Write the heading of a panel above it, wrapped to the width of the panel."""
     place = axes.get_subplotspec()
     columns = 1 if place is None else place.get_gridspec().ncols
     broken = textwrap.fill(plain(panel.label), _HEADING_CHARACTERS // columns)
@@ -243,7 +243,7 @@ def name_panel(axes: "Axes", panel: Panel) -> None:
 
 
 def label_outer(figure: Canvas, grid: Sequence["Axes"]) -> None:
-    """Label the vertical axes of all panels once, and horizontal ones where no panel is below."""
+    """Label the vertical axis once, and horizontal axes only in the lowest panels."""
     columns = min(len(grid), _COLUMNS)
     if len(grid) > 1:
         figure.supylabel(grid[0].get_ylabel(), fontsize=9)
@@ -258,7 +258,7 @@ def label_outer(figure: Canvas, grid: Sequence["Axes"]) -> None:
 
 
 def legend(figure: Canvas, grid: Sequence["Axes"], names: Sequence[str]) -> None:
-    """Put one legend above all panels, if the curves have names."""
+    """Put one legend above all panels if the curves have names."""
     found: dict[str, Any] = {}
     for axes in grid:
         for handle, text in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -284,7 +284,7 @@ def curve_label(curve: Group[Any]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text that matplotlib shows as it is: no formula, and not hidden."""
+    """Return one short line that matplotlib shows literally: no formula, not a hidden label."""
     short = text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
     one_line = " ".join(printable(short).split()).replace("$", r"\$")
     return f" {one_line}" if one_line.startswith("_") else one_line
@@ -292,14 +292,14 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the values of an argument stand on an axis: at themselves, or in a row.
+    """Positions of the values of an argument on an axis: their numbers, or consecutive integers.
 
     Parameters
     ----------
     values : sequence of values
-        Distinct values, numbers sorted, others in the order of the plan.
+        Distinct values: numbers ascending, others in the order of the plan.
     is_numeric : bool
-        Whether all are numbers.
+        Whether all values are numbers.
     """
 
     values: Sequence[Value]
@@ -307,7 +307,7 @@ class Places:
 
     @classmethod
     def of(cls, rows: Iterable[Row], name: str) -> "Places":
-        """Return the places of the values that the rows have."""
+        """Collect the values of an argument in the rows."""
         values = [group.values[0] for group in grouped(rows, [name])]
         numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
         if len(numbers) == len(values):
@@ -315,17 +315,17 @@ class Places:
         return cls(values, False)
 
     def place(self, value: Value) -> int:
-        """Return the place of a value among all of them."""
+        """Return the index of a value in the order of the axis."""
         return [identity(v) for v in self.values].index(identity(value))
 
     def __getitem__(self, value: Value) -> float:
-        """Return the place of a value."""
+        """Return the position of a value on the axis."""
         if self.is_numeric and isinstance(value, int | float):
             return float(value)
         return float(self.place(value))
 
     def cells(self, rows: Iterable[Row], name: str) -> list[Group[Row]]:
-        """Return the rows by their value, in the order of the places."""
+        """Return the rows grouped by value, in the order of the axis."""
         return sorted(grouped(rows, [name]), key=lambda group: self[group.values[0]])
 
     def label(self, axes: "Axes", name: str, *, log: bool) -> None:
@@ -349,15 +349,15 @@ class Places:
 
 
 def _are_apart(ticks: Sequence[float]) -> bool:
-    """Return whether labels at these places of a linear axis do not overlap."""
+    """Return whether labels at these positions of a linear axis do not overlap."""
     span = ticks[-1] - ticks[0]
     return all(b - a >= 0.08 * span for a, b in itertools.pairwise(ticks))
 
 
 def value_axes(grid: Sequence[tuple["Axes", Panel]], name: str, *, log: bool) -> None:
-    """Label the vertical axes of panels in which the data are drawn.
+    """Label the vertical axes of drawn panels.
 
-    An axis is linear, whatever is asked for, if nothing drawn along it is positive.
+    Axes stay linear if no drawn value is positive, even if a logarithm is asked for.
     """
     is_log = log and any(math.isfinite(axes.yaxis.get_minpos()) for axes, _ in grid)
     for axes, _ in grid:
@@ -377,12 +377,12 @@ def short_number(value: float) -> str:
 
 
 def key_columns(plan: Figure) -> list[Column]:
-    """Return the columns of a data table that say which panel and curve a line is of."""
+    """Return the columns of a data table that identify the panel and curve of a line."""
     return [Column(name, is_number=False) for name in _key_names(plan)]
 
 
 def key_cells(plan: Figure, rows: Sequence[Row]) -> list[Cell]:
-    """Return what those columns hold for some rows of one curve."""
+    """Return the cells of these columns for rows of one curve."""
     return [((label(rows[0].task.arguments.get(name)),),) for name in _key_names(plan)]
 
 
@@ -391,12 +391,12 @@ def _key_names(plan: Figure) -> list[str]:
 
 
 def drawn_value(plan: Figure, rows: Sequence[Row]) -> str:
-    """Return the name of what a figure draws of some rows, with its unit."""
+    """Return the name of the drawn value with its unit."""
     return with_unit(rows[0].task.computes, plan.y)
 
 
 def drawn_unit(plan: Figure, rows: Sequence[Row]) -> str:
-    """Return the unit of what a figure draws of some rows; empty if unknown."""
+    """Return the unit of the drawn value; empty if unknown."""
     return describe(rows[0].task.computes, plan.y).unit
 
 
@@ -411,14 +411,14 @@ def marks(rows: Sequence[Row], value: str, **more: str) -> Mapping[str, str]:
 
 
 def per_panel(plan: Figure) -> str:
-    """Return the end of a caption: what curves and panels are."""
+    """Return the end of a caption, which names the arguments of curves and panels."""
     curves = f", one curve per {' and '.join(plan.group)}" if plan.group else ""
     return f"{curves}, one panel per {plan.panel}" if plan.panel else curves
 
 
 #: Means, and the lengths of their error bars below and above.
 Bars: TypeAlias = tuple[list[float], list[list[float]]]
-#: What intervals of means are, for captions.
+#: Text on the intervals of means, for captions.
 MEANS = (
     "Means over the rows of a point, with 95 % Student-t intervals (of logarithms for what is 0 or"
     " more, of log odds for shares) where the rows differ"
@@ -435,7 +435,7 @@ class Point:
 
 
 def points(plan: Figure, curve: Group[Row], places: Places) -> Iterator[Point]:
-    """Yield the points of a curve along x; one whose values are all undefined has no mean."""
+    """Yield the points of a curve along x. A point without defined values has no mean."""
     for cell in places.cells(curve.items, plan.x):
         is_log = "y" in plan.log or plan.kind is FigureKind.SCALING
         estimate = estimate_of(cell.items, plan.y, Statistic.MEAN, log=is_log)
@@ -448,7 +448,7 @@ def columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
 
 
 def mean_columns(plan: Figure, rows: Sequence[Row], along: str) -> list[Column]:
-    """Return the columns of a data table of means with intervals along something."""
+    """Return the columns of a data table of means and intervals, with ``along`` as the index."""
     unit = drawn_unit(plan, rows)
     values = [Column(name, unit) for name in (f"mean {plan.y}", "lower", "upper")]
     return [*key_columns(plan), Column(along), *values, Column("rows")]
@@ -467,7 +467,7 @@ def line(plan: Figure, point: Point) -> Line:
 def draw_bars(
     axes: "Axes", x: Sequence[float], bars: Bars, style: Look, name: str, line: str = "none"
 ) -> None:
-    """Draw means with their error bars at these places, joined by a line if one is named."""
+    """Draw means with error bars at these positions, joined by a line of the given style."""
     means, lengths = bars
     look: dict[str, Any] = {"linestyle": line, "marker": style.marker, "markersize": 4}
     look |= {"color": style.colour, "capsize": 2, "elinewidth": 1}
@@ -475,7 +475,7 @@ def draw_bars(
 
 
 def without_interval(plan: Figure, found: Sequence[Point]) -> list[Phrase]:
-    """Return what is to be said of points of several rows that have no interval."""
+    """Return a note on points that have several equal rows and thus no interval."""
     equal = [point for point in found if point.estimate.why_none]
     if not equal:
         return []
@@ -485,7 +485,7 @@ def without_interval(plan: Figure, found: Sequence[Point]) -> list[Phrase]:
 
 
 def bars(drawn: Sequence[Point]) -> Bars:
-    """Return means and the lengths of their error bars, as matplotlib wants them."""
+    """Return means and the lengths of their error bars in matplotlib's format."""
     means = [float(point.estimate.value or 0) for point in drawn]
     below, above = [], []
     for mean, point in zip(means, drawn, strict=True):

@@ -90,19 +90,19 @@ if TYPE_CHECKING:
 
 
 def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
-    """Draw a figure of the computed rows that the plan is about.
+    """Draw a figure from the computed rows that match its plan.
 
     Parameters
     ----------
     plan : Figure
-        What to draw.
+        The planned figure.
     rows : sequence of Row
-        Computed rows, those that are not done among them.
+        Computed rows of any status. Only rows that are done are drawn.
 
     Raises
     ------
     InputError
-        If the plan asks for something these rows cannot show.
+        If the rows cannot be drawn as planned, e.g. log-log axes for values that are not positive.
     """
     what, chosen = "a value", [row for row in rows if row.is_done]
     if plan.kind in (FigureKind.TRAJECTORY, FigureKind.HISTOGRAM):
@@ -117,7 +117,7 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     return _DRAWN[plan.kind](plan, chosen)
 
 
-#: Curves over words stand this far apart, so that their bars do not hide each other.
+#: Horizontal offset between curves over categories, so that their error bars do not overlap.
 _DODGE = 0.06
 
 
@@ -145,11 +145,11 @@ def draw_lines(plan: Figure, done: Sequence[Row]) -> Drawing:
 
 
 def _hidden_points(plan: Figure, found: Sequence[Point], places: Places) -> list[Phrase]:
-    """Return what is to be said of points that have no place on a logarithmic axis."""
+    """Return a note on the points that a logarithmic axis cannot show."""
     drawn = [point for point in found if point.estimate.value is not None]
     along = [places[point.x] for point in drawn]
     up = [point.estimate.value or 0 for point in drawn]
-    # An axis on which nothing is positive is not logarithmic.
+    # An axis without positive values stays linear.
     is_log_x = "x" in plan.log and places.is_numeric and max(along) > 0
     is_log_y = "y" in plan.log and max(up) > 0
     hidden = [
@@ -181,8 +181,7 @@ def draw_scaling(plan: Figure, done: Sequence[Row]) -> Drawing:
                 name, style = curve_label(curve), Look.of(index)
                 if fit.law is not None and len(parts) == 1:
                     name = f"{name}  ({fit.law.exponent:.2f})"
-                # A mean that is not positive has no place on a logarithmic axis; the data table
-                # has it.
+                # A logarithmic axis cannot show a mean <= 0. The data table still lists it.
                 drawn = [p for p in found if p.estimate.value is not None and p.estimate.value > 0]
                 if drawn:
                     x = [places[point.x] for point in drawn]
@@ -206,7 +205,7 @@ def draw_scaling(plan: Figure, done: Sequence[Row]) -> Drawing:
 
 
 def _fit_sentences(plan: Figure, panel: str, curve: Group[Row], fit: Fit) -> list[Phrase]:
-    """Return the exponent of a curve, and what its fit leaves out."""
+    """Return the fitted exponent of a curve and the number of rows left out of the fit."""
     name = ", ".join(text for text in (panel, curve.label) if text) or plan.y
     sentences: list[Phrase] = []
     if fit.law is not None:
@@ -223,7 +222,7 @@ def _fit_sentences(plan: Figure, panel: str, curve: Group[Row], fit: Fit) -> lis
         sentences.append([*told, ", factor ", scale, ", ", rows, " rows."])
     if fit.refused:
         left_out = counted(keys_of(fit.refused), plan.y, "not-positive")
-        why = f" rows left out of the fit, {plan.y} not being positive."
+        why = f" rows left out of the fit, because {plan.y} is not positive."
         sentences.append((f"{name}: ", left_out, why))
     return sentences
 
@@ -232,7 +231,7 @@ _MAX_WRITTEN = 300
 
 
 def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
-    """Draw means of ``plan.y``: columns by ``plan.x``, lines by the groups."""
+    """Draw means of ``plan.y``: one column per value of ``plan.x``, one line per group."""
     across = Places.of(done, plan.x)
     parts = panels(plan, done)
     order = _order(parts[0].curves)
@@ -271,7 +270,7 @@ def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
 
 
 def _order(curves: Sequence[Group[Row]]) -> list[int]:
-    """Return the order of the lines: numbers sorted, words as planned."""
+    """Return the order of the lines: numbers ascending, other values as planned."""
     indices = list(range(len(curves)))
     numbers = [as_number(curve.values[0]) for curve in curves]
     is_sorted = len(curves[0].values) == 1 and None not in numbers
@@ -302,13 +301,13 @@ def _draw_field(
     return mesh
 
 
-#: Bins at most, and how many a decade may have.
+#: Largest number of bins, and the allowed numbers of bins per decade.
 _MAX_BINS = 40
 _PER_DECADE = (10, 5, 2, 1)
 
 
 def draw_histogram(plan: Figure, done: Sequence[Row]) -> Drawing:
-    """Draw how the entries of the series ``plan.y`` are distributed, pooled over each group."""
+    """Draw the distribution of the entries of the series ``plan.y``, pooled over each group."""
     edges = _edges([_entries([row], plan.y) for row in done])
     parts = panels(plan, done)
     bodies = []
@@ -335,14 +334,14 @@ def _entries(rows: Sequence[Row], name: str) -> FloatArray:
 
 
 def _edges(pools: Sequence[FloatArray]) -> list[float]:
-    """Return bin edges around all positive entries: powers of ten and even parts of them."""
+    """Return bin edges that cover all positive entries, evenly spaced in logarithms."""
     positive = [pool[pool > 0] for pool in pools if (pool > 0).any()]
     if not positive:
         return []
     low = math.log10(min(float(pool.min()) for pool in positive))
     high = math.log10(max(float(pool.max()) for pool in positive))
     step = next((n for n in _PER_DECADE if n * (high - low) <= _MAX_BINS - 2), 1)
-    # One bin to spare on each side: a power of ten rounds either way.
+    # Add one bin on each side, because a power of ten may be rounded up or down.
     first, last = math.floor(low * step), math.floor(high * step) + 1
     edges = [10 ** (k / step) for k in range(first - 1, last + 2)]
     smallest = min(float(pool.min()) for pool in positive)
@@ -353,7 +352,7 @@ def _edges(pools: Sequence[FloatArray]) -> list[float]:
 
 
 def _paired_canvas(num_panels: int) -> tuple[Canvas, list[tuple["Axes", "Axes"]]]:
-    """Return a figure with a narrow and a wide part per panel."""
+    """Return a figure with a narrow and a wide part per panel, for zeros and for bins."""
     columns = min(num_panels, 2)
     lines = math.ceil(num_panels / columns)
     figure = Canvas(
@@ -371,7 +370,7 @@ def _paired_canvas(num_panels: int) -> tuple[Canvas, list[tuple["Axes", "Axes"]]
 def _draw_histogram(
     left: "Axes", right: "Axes", plan: Figure, panel: Panel, edges: Sequence[float]
 ) -> list[Body]:
-    """Draw a panel, and return the table of what is in it."""
+    """Draw a panel and return the bodies of its data table."""
     bodies = []
     for index, group in enumerate(panel.curves):
         if not group.items:
@@ -412,13 +411,13 @@ def _draw_histogram(
     return bodies
 
 
-#: Points of a curve at most; longer series are averaged over blocks.
+#: Largest number of points of a curve. Longer series are averaged over blocks.
 _MAX_BLOCKS = 120
 
 
 @dataclass(frozen=True)
 class _Curve:
-    """Mean over rows in each block of indices, its interval, and the rows that reach it."""
+    """Mean over rows per block of indices, its interval, and the number of rows in the block."""
 
     mean: FloatArray
     lower: FloatArray
@@ -429,7 +428,7 @@ class _Curve:
 def draw_trajectory(plan: Figure, done: Sequence[Row]) -> Drawing:
     """Draw the series ``plan.y`` over its index (called ``plan.x``), averaged over each group.
 
-    A row counts as far as its series reaches. Series longer than 120 entries are averaged over
+    A row contributes up to the end of its series. Series longer than 120 entries are averaged over
     blocks of indices, first within each row, then over rows.
     """
     length = max(len(row.series[plan.y]) for row in done)
@@ -447,7 +446,7 @@ def draw_trajectory(plan: Figure, done: Sequence[Row]) -> Drawing:
                     curve = _curve(_block_means(own, plan.y, edges), domain)
                     style = Look.of(index)
                     axes.plot(middle, curve.mean, label=curve_label(group), **style.line)
-                    # Of two rows the interval is so wide that it would set the scale.
+                    # With only two rows, the interval is so wide that it would set the scale.
                     ends = np.where(curve.count > 2, (curve.lower, curve.upper), np.nan)
                     axes.fill_between(middle, *ends, color=style.colour, alpha=0.2, linewidth=0)
                     lowest = min(lowest, float(np.nanmin(curve.mean, initial=np.inf)))
@@ -484,7 +483,7 @@ def _block_means(rows: Sequence[Row], name: str, edges: IntArray) -> FloatArray:
 
 
 def _curve(means: FloatArray, domain: Domain) -> _Curve:
-    """Return mean and t interval down the rows, which are NaN where a series has ended.
+    """Return mean and t interval over the rows; entries are NaN after the end of a series.
 
     Intervals are NaN where all rows are equal.
     """
@@ -526,16 +525,17 @@ def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: _Curve) -> Bo
 
 
 _Instance = tuple[Hashable, ...]
-#: Factors at which profiles are evaluated: 1, and 1 + 10^(k/16).
+#: Exponents k of the factors at which profiles are evaluated: 1 and 1 + 10^(k/16).
 _EXPONENTS = range(-32, 81)
-#: Relative slack below which values count as equal: that of recomputing them in another order.
+#: Relative tolerance for equal values: recomputation in another order may change them this much.
 _SLACK = 1e-9
 
 
 def draw_performance_profile(plan: Figure, rows: Sequence[Row]) -> Drawing:
     """Draw the share of instances on which each group is within a factor of the best.
 
-    Rows of one instance are equal in the arguments that all rows have, groups and panel left out.
+    Rows belong to the same instance if they agree in every argument that all rows have, apart from
+    the arguments of groups and panels.
     """
     done = [row for row in rows if row.is_done]
     names = instance_names(plan, rows)
@@ -573,19 +573,19 @@ def draw_performance_profile(plan: Figure, rows: Sequence[Row]) -> Drawing:
     values = [(row, number_of(row, plan.y)) for row in done]
     if keys := keys_of(row for row, value in values if value is not None and value <= 0):
         count = counted(keys, plan.y, "not-positive")
-        why = "where the best is not, only values equal to it are within a factor"
+        why = "if the best value is not positive, only equal values are within a factor"
         notes.append(("Rows whose ", plan.y, " is not positive: ", count, f"; {why}."))
     return Drawing(figure, DataTable(columns, bodies), caption, notes)
 
 
 def instance_names(plan: Figure, rows: Sequence[Row]) -> list[str]:
-    """Return the arguments that make an instance: those that vary, but groups and panel."""
+    """Return the arguments that identify an instance: those that vary, except groups and panel."""
     shared = set.intersection(*(set(row.task.arguments) for row in rows))
     return [name for name in varying(rows, [*plan.group, plan.panel]) if name in shared]
 
 
 def _factors(plan: Figure, panel: Panel, names: Sequence[str]) -> list[list[float]]:
-    """Return for each curve how many times the best each of its instances is."""
+    """Return for each curve the ratio of its value to the best value, per instance."""
     values = [_values(plan, curve, names) for curve in panel.curves]
     instances = list(dict.fromkeys(instance for found in values for instance in found))
     choose = max if plan.best == "max" else min
@@ -622,12 +622,12 @@ def _factor(plan: Figure, value: Number | None, best: Number | None) -> float:
     if value == best:
         return 1.0
     worse, better = (best, value) if plan.best == "max" else (value, best)
-    # A best of zero or less has no multiples, and a value of zero or less is no part of one.
+    # Ratios to the best value are defined only if both values are positive.
     return worse / better if worse > 0 and better > 0 else math.inf
 
 
 def _bounds(found: Sequence[float]) -> list[float]:
-    """Return the factors to evaluate at, up to the first that is above all finite ones."""
+    """Return the factors to evaluate at, up to the first one >= the largest finite ratio."""
     largest = max((factor for factor in found if factor < math.inf), default=1.0)
     factors = [1.0]
     for exponent in _EXPONENTS:
@@ -655,7 +655,7 @@ def _label(axes: "Axes", plan: Figure, largest: float) -> None:
         axes.minorticks_off()
 
 
-#: How rows that are done, and have what is drawn, are drawn.
+#: The function that draws each kind of figure from rows that are done and have the value.
 _DRAWN: Mapping[FigureKind, Callable[[Figure, Sequence[Row]], Drawing]] = {
     FigureKind.LINES: draw_lines,
     FigureKind.SCALING: draw_scaling,

@@ -1,4 +1,4 @@
-"""Files of a report: text that can be written, folders replaced whole, CSV and Parquet."""
+"""Files of a report: valid text, atomic replacement of folders, CSV and Parquet."""
 
 import csv
 import hashlib
@@ -19,53 +19,53 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     import pyarrow
 
-#: What stands for a character that cannot be shown.
+#: Replacement for a character that cannot be shown.
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-#: Halves of surrogate pairs: no encoding of text takes them.
+#: Lone surrogates, which no text encoding can represent.
 _SURROGATES = re.compile("[\ud800-\udfff]")
-#: Characters that HTML forbids: control characters but for tabs and ends of lines.
+#: Characters that HTML forbids: control characters other than tabs and line ends.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _MAX_ERROR = 300
 
 
 def encodable(text: str) -> str:
-    """Return text without lone surrogates, which no file can hold."""
+    """Return text with lone surrogates replaced; they cannot be written to a file."""
     return _SURROGATES.sub(REPLACEMENT, text)
 
 
 def printable(text: str) -> str:
-    """Return text without anything that must not stand in HTML."""
+    """Return text with characters replaced that HTML forbids."""
     return _FORBIDDEN.sub(REPLACEMENT, text)
 
 
 def encodable_value(value: Value) -> Value:
-    """Return a value; if it is text, without lone surrogates."""
+    """Return a value; in text, lone surrogates are replaced."""
     return encodable(value) if isinstance(value, str) else value
 
 
 def shortened(error: str) -> str:
-    """Return the beginning of a long error, saying that it goes on and where."""
+    """Return the beginning of a long error, with a note that it was cut."""
     if len(error) <= _MAX_ERROR:
         return error
     return f"{error[:_MAX_ERROR]} … (cut: {len(error):,} characters; the store has them all)"
 
 
-#: Names under which earlier reports left tables and figures.
+#: File names of tables and figures of earlier reports.
 _OURS = re.compile(r"\d\d-[a-z0-9-]*\.(csv|svg|png)")
 _SLUG_LENGTH = 48
 
 
 def write_all(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Write files by their names relative to a folder, the last one named last.
+    """Write files by names relative to a folder, in the given order.
 
-    All are written beside their places first, then renamed: whoever reads meanwhile finds each
-    file old or new, and if there is no space left, all old ones stay. Numbered tables and
-    figures of an earlier report that have no successor are removed.
+    All are first written to a temporary folder next to their places, then renamed. So readers see
+    each file old or new, and if the disk is full, all old files stay. Numbered tables and figures
+    of an earlier report that have no successor are removed.
 
     Raises
     ------
     InputError
-        If the folder cannot be made or written.
+        If the folder cannot be created or written.
     """
     with _translated(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def _place(folder: Path, name: str) -> Path:
 
 
 def _remove_stale(folder: Path, fresh: set[Path]) -> None:
-    """Remove tables and figures of an earlier report from the folders this one wrote to."""
+    """Remove tables and figures of an earlier report from the written folders."""
     for place in {path.parent for path in fresh} - {folder}:
         for path in place.iterdir():
             if path not in fresh and _OURS.fullmatch(path.name):
@@ -108,7 +108,7 @@ def _translated(folder: Path) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text whole or not at all.
+    """Write a text file atomically.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def slug(number: int, title: str) -> str:
 
 
 def csv_text(columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> bytes:
-    """Return lines as CSV: numbers with all digits, nothing for None."""
+    """Return lines as CSV: numbers with all digits, empty fields for None."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([encodable(name) for name in columns])
@@ -150,8 +150,8 @@ MISSING = "missing"
 def write_export(results: Results, folder: Path) -> list[Path]:
     """Write ``rows.csv`` and ``rows.parquet`` and return their paths.
 
-    Columns are the key, ``argument.NAME``, status, ``value.NAME``, ``timing.NAME`` and what was
-    measured; series and logs stay in the store.
+    Columns are the key, ``argument.NAME``, status, ``value.NAME``, ``timing.NAME`` and the
+    measured quantities. Series and logs stay in the store.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def write_export(results: Results, folder: Path) -> list[Path]:
 
 
 def export_files(results: Results) -> dict[str, bytes]:
-    """Return the contents of those files by name."""
+    """Return the contents of these files by name."""
     records = [_record(task, results.rows.get(task.key)) for task in results.tasks]
     columns = _columns(records)
     return {
@@ -184,12 +184,12 @@ def _record(task: Task, row: Row | None) -> dict[str, Value]:
     return record | {"environment": environment_id(row.environment)}
 
 
-#: What is kept of every row besides its values.
+#: Fields of every row that are exported in addition to its values.
 _OF_ROWS = (
     "solves", "unproven", "stopped_by_clock", "wall_s", "cpu_s", "peak_memory_bytes", "attempts",
     "finished_at",
 )  # fmt: skip
-#: Order of the columns; a group of names, which ends in a point, stays together.
+#: Order of the columns. An entry that ends in a point stands for all names with this prefix.
 _ORDER = (
     "key", "argument.", "status", "verdict", "error", "value.", "timing.", "solves", "unproven",
     "stopped_by_clock", "wall_s", "cpu_s", "peak_memory_bytes", "attempts", "environment",
@@ -219,7 +219,7 @@ def _parquet(columns: Sequence[str], records: Sequence[dict[str, Value]]) -> byt
 
 
 def _array(values: Sequence[Value]) -> "pyarrow.Array[Any]":
-    """Return a column of one type: truth, integers, doubles, or text where these would lose."""
+    """Return a column of one type; text if no other type holds the values without loss."""
     import pyarrow as arrow
 
     try:
@@ -229,7 +229,7 @@ def _array(values: Sequence[Value]) -> "pyarrow.Array[Any]":
 
 
 def environment_id(environment: Mapping[str, Any]) -> str:
-    """Return eight hexadecimal digits that tell environments apart; none for an unknown one."""
+    """Return an eight-digit hexadecimal identifier of an environment; empty if it is unknown."""
     if not environment:
         return ""
     return hashlib.sha256(canonical(environment).encode()).hexdigest()[:8]

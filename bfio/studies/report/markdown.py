@@ -1,8 +1,8 @@
-"""Tables of a study as Markdown, and the small table of results that they are made of.
+"""Tables of a study as Markdown, and the small CSV table of results that they are built from.
 
-The records of a study's tables, one per line and value, are small enough to be committed beside
-its README. Tables in that README stand between the marks ``<!-- table NAME -->`` and
-``<!-- end -->``, and are written anew from the records, without the store of the rows.
+The records of a study's tables, one per line and value, are small enough to commit next to the
+study's README. The tables in that README stand between the marks ``<!-- table NAME -->`` and
+``<!-- end -->``. They are regenerated from the records, without the store of rows.
 """
 
 import csv
@@ -26,15 +26,15 @@ from bfio.studies.row_kind import MEASURED_PART, STEADY
 from bfio.studies.study import Study
 from formulations.errors import InputError, use_one_of
 
-#: One line of the small table of results: columns by name, empty where there is nothing.
+#: One line of the small table of results: text by column name, empty where there is no entry.
 Record = Mapping[str, str]
 
-#: The table that says where the others come from.
+#: The table with row counts and provenance.
 ROWS = "rows"
-#: Of a table: the record that holds its line of settings.
+#: The value name of a table's record that holds its settings.
 SETTINGS = "settings"
 _DIGITS = 8
-#: Marks of cells with rows that are to be taken with care: their count, and what is the matter.
+#: Marks of cells that need caution: the column with the count of rows, and the reason.
 _MARKS = {
     "†": ("rows_unproven", "an optimum is unproven"),
     "‡": ("rows_clocked", "a time limit stopped a solve; numbers may differ between machines"),
@@ -44,10 +44,10 @@ _BLOCK = re.compile(r"(<!-- table (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def records_csv(results: Results) -> str:
-    """Return the numbers of a study's tables to eight digits, one line per number.
+    """Return the numbers of a study's tables to eight digits as CSV, one line per number.
 
-    The table `ROWS` comes first: how many rows there were, and where they were computed. If some
-    tables of the study have names, those follow; otherwise all.
+    The table `ROWS` comes first, with row counts and provenance. Then the named tables follow, or
+    all tables if none has a name.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def records_csv(results: Results) -> str:
         records.append({"table": plan.key, "value": SETTINGS, "words": view.settings})
         records += [{"table": plan.key, **record} for record in view.records]
     names = dict.fromkeys(name for record in records for name in record if name != "coverage")
-    # Arguments first, also those that only later tables have.
+    # Arguments first, including those that occur only in later tables.
     columns = sorted(names, key=lambda name: name != "table" and not name.startswith("argument."))
     values = [[record.get(name) for name in columns] for record in records]
     lines = [[f"{v:.{_DIGITS}g}" if isinstance(v, float) else v for v in line] for line in values]
@@ -68,7 +68,7 @@ def records_csv(results: Results) -> str:
 
 
 def _rows(results: Results) -> Iterator[Mapping[str, Value]]:
-    """Return how many rows and optima there were, and where they come from."""
+    """Yield the counts of rows and optima, and their provenance."""
     done = results.done
     counts = {
         "planned": len(results.tasks),
@@ -84,7 +84,7 @@ def _rows(results: Results) -> Iterator[Mapping[str, Value]]:
             f"{str(e.get('commit'))[:7]}{' with changes' if e.get('dirty') else ''}"
             for e in made_by
         },
-        # All planned rows are of one code: it is part of their keys.
+        # All planned rows have the same code version: it is part of their keys.
         "code": {task.code for task in results.tasks},
         "processor": {str(e.get("machine", {}).get("processor")) for e in made_by},
         "date": {max((row.finished_at[:10] for row in done), default="")},
@@ -96,17 +96,17 @@ def _rows(results: Results) -> Iterator[Mapping[str, Value]]:
 
 
 def parsed_records(text: str) -> list[Record]:
-    """Return the records of such a text."""
+    """Parse the records of a results file (CSV) written by `records_csv`."""
     return list(csv.DictReader(io.StringIO(text)))
 
 
 def read_records(path: Path) -> list[Record]:
-    """Read what `records_csv` returned from a file.
+    """Read a results file (CSV) written by `records_csv`.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or is no such table.
+        If the file cannot be read or has other columns.
     """
     try:
         records = parsed_records(path.read_text(encoding="utf-8-sig"))
@@ -120,12 +120,12 @@ def read_records(path: Path) -> list[Record]:
 
 
 def markdown_tables(study: Study, records: Sequence[Record]) -> dict[str, str]:
-    """Return each table of a study as Markdown, by the name that marks it."""
+    """Return each table of a study as Markdown, by its name in the marks."""
     return {name: table.markdown() for name, table in text_tables(study, records).items()}
 
 
 def text_tables(study: Study, records: Sequence[Record]) -> dict[str, TextTable]:
-    """Return each table of a study as texts, by the name that marks it."""
+    """Return each table of a study as text cells, by its name in the marks."""
     present = [{**r, "value": present_name(study.computes, r["value"])} for r in records]
     return {
         plan.key: _table(plan, [r for r in present if r["table"] == plan.key], study.computes)
@@ -134,12 +134,12 @@ def text_tables(study: Study, records: Sequence[Record]) -> dict[str, TextTable]
 
 
 def kept_tables(study: Study) -> list[Table]:
-    """Return the tables whose numbers are worth keeping: those with names, or all."""
+    """Return the tables whose numbers are kept: those with names, or all if none has a name."""
     return [plan for plan in study.report.tables if plan.name] or list(study.report.tables)
 
 
 def filled(text: str, tables: Mapping[str, str], where: str, *, strict: bool = True) -> str:
-    """Return a text with the tables between its marks written anew.
+    """Return a text with the tables between its marks regenerated.
 
     Parameters
     ----------
@@ -148,14 +148,14 @@ def filled(text: str, tables: Mapping[str, str], where: str, *, strict: bool = T
     tables : mapping of str to str
         Tables by name.
     where : str
-        What errors call the text.
+        Name of the text in error messages.
     strict : bool
-        Whether every marked name must be one of the tables; otherwise others stay as they are.
+        Whether every marked name must be a known table. Otherwise unknown ones stay unchanged.
 
     Raises
     ------
     InputError
-        If it is not.
+        If a marked name is unknown.
     """
 
     def block(found: re.Match[str]) -> str:
@@ -170,17 +170,17 @@ def filled(text: str, tables: Mapping[str, str], where: str, *, strict: bool = T
 
 
 def marked_tables(text: str) -> list[str]:
-    """Return the names of the tables that a text marks."""
+    """Return the names of the tables that are marked in a text."""
     return [name for _, name, _ in _BLOCK.findall(text)]
 
 
 def write_markdown(tables: Mapping[str, str], path: Path) -> None:
-    """Write tables into a file: between its marks if it has some, or as the whole of it.
+    """Write tables into a file: between its marks if there are any, otherwise as the whole file.
 
     Raises
     ------
     InputError
-        If it cannot be read or written, or has marks but none of these tables.
+        If it cannot be read or written, or has marks for other tables only.
     """
     try:
         old = path.read_text(encoding="utf-8") if path.is_file() else ""
@@ -194,7 +194,7 @@ def write_markdown(tables: Mapping[str, str], path: Path) -> None:
 
 
 def whole(tables: Mapping[str, str]) -> str:
-    """Return all tables as one text, each under its name."""
+    """Return all tables as one text, each under a heading with its name."""
     return "\n".join(f"### {name}\n\n{text}" for name, text in tables.items())
 
 
@@ -229,7 +229,7 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
 
 
 def _basis(plan: Table, records: Sequence[Record]) -> Iterator[str]:
-    """Yield which part of the runs the numbers are of, if of one, and what stands in brackets."""
+    """Yield the part of the runs that the numbers cover, if only one, and the interval level."""
     for prefix in (MEASURED_PART, STEADY):
         if records and all(record["value"].startswith(prefix) for record in records):
             yield f"{prefix[:-1]} part of each run"
@@ -252,7 +252,7 @@ def _labelled(plan: Table, text: str | None) -> str:
 
 
 def _cells(plan: Table, record: Record, computes: str) -> Iterator[tuple[str, str]]:
-    """Yield the heading and the text of each number that a record has."""
+    """Yield the column heading and the text of each number in a record."""
     value = record["value"]
     is_labelled = value in plan.labels
     name = _labelled(plan, value) if is_labelled else with_unit(computes, value)
@@ -264,7 +264,7 @@ def _cells(plan: Table, record: Record, computes: str) -> Iterator[tuple[str, st
     if is_divided and record.get("source") in (None, ""):
         divided = name if is_labelled else heading(computes, value)
         baseline = [_labelled(plan, label(entry)) for entry in plan.baseline.values()]
-        # The baseline itself has none.
+        # The baseline has no ratio to itself.
         text = _estimated(record, "ratio", "ratio_lower", "ratio_upper")
         told = _marked(record, text) if record.get("ratio") else ""
         yield _heading(plan, record, ratio_heading(divided, baseline)), told
@@ -294,7 +294,7 @@ def _marked(record: Record, text: str) -> str:
 
 
 def _footnotes(plan: Table, records: Sequence[Record]) -> Iterator[str]:
-    """Yield what each mark in the table means, and of how many rows of its lines it is true."""
+    """Yield the meaning of each mark in the table, with the number of marked rows."""
     for mark, (count, meaning) in _MARKS.items():
         of_lines = {
             tuple(record.get(f"argument.{name}") for name in plan.rows): record

@@ -1,4 +1,4 @@
-"""The report as one HTML page, what it says above its tables, and its other files."""
+"""The report as one HTML page, the counts above its tables, and its other files."""
 
 import base64
 import hashlib
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def environments(results: Results) -> list[tuple[str, Traced, list[tuple[str, str]]]]:
-    """Return machine, versions and commit that rows were computed with: name, rows, entries."""
+    """Return the computing environments of the rows: identifier, number of rows, entries."""
     found: dict[str, list[Row]] = {}
     for row in results.rows.values():
         found.setdefault(canonical(row.environment), []).append(row)
@@ -51,7 +51,7 @@ def environments(results: Results) -> list[tuple[str, Traced, list[tuple[str, st
                 told = ", ".join(f"{inner} {_text(item)}" for inner, item in value.items())
                 entries.append((name, told))
             else:
-                # What readers may not guess.
+                # A clearer name than the stored one.
                 known = "uncommitted changes" if name == "dirty" else name
                 entries.append((known, _text(value)))
         identifier = environment_id(own)
@@ -72,14 +72,14 @@ def dates(results: Results) -> tuple[str, str]:
     return (known[0], known[-1]) if known else ("", "")
 
 
-#: Failed rows and values of an axis that the page lists; it counts the others.
+#: Largest numbers of failed rows and axis values listed on the page. Others are counted.
 MAX_FAILED, _MAX_VALUES = 200, 16
 _HEAD_VALUES = 12
 
 
 @dataclass(frozen=True)
 class Count:
-    """A count with what it counts; one that is no good news is marked."""
+    """A count with its meaning. A count of problems is marked as bad."""
 
     number: Traced
     text: str
@@ -87,7 +87,7 @@ class Count:
 
 
 def counts(results: Results) -> list[Count]:
-    """Return the counts of planned rows by how they ended; they add up to the planned ones."""
+    """Return the counts of planned rows by status. They add up to the number of planned rows."""
     missing = keys_of(task for task in results.tasks if task.key not in results.rows)
     rows = list(results.rows.values())
     return [
@@ -102,7 +102,7 @@ def counts(results: Results) -> list[Count]:
 
 
 def reservations(results: Results) -> list[Count]:
-    """Return the counts of what is to be known of rows that count."""
+    """Return the counts of rows that need caution, and of rows checked or not checked."""
     done = results.done
     clocked = [row for row in results.rows.values() if row.stopped_by_clock]
     passed = [row for row in done if row.verdict is RowVerdict.PASSED]
@@ -121,7 +121,7 @@ def _count(name: str, text: str, rows: Sequence[Row], is_bad: bool = False) -> C
 
 
 def effort(results: Results) -> Phrase:
-    """Return what computing the rows took."""
+    """Return a sentence on the time and memory that the rows took."""
     rows = list(results.rows.values())
     keys = keys_of(rows)
     seconds = traced(total([row.cpu_s for row in rows]), "sum", origin(keys, "cpu_s"))
@@ -137,7 +137,7 @@ def effort(results: Results) -> Phrase:
 
 
 def axes(study: Study) -> list[list[tuple[str, str, int]]]:
-    """Return the axes of each grid of the study: name, values as they are listed, their number."""
+    """Return the axes of each grid: name, listed values, number of values."""
     return [
         [(name, _listed(values), len(values)) for name, values in grid.axes.items()]
         for grid in study.grids
@@ -145,7 +145,7 @@ def axes(study: Study) -> list[list[tuple[str, str, int]]]:
 
 
 def varied(results: Results) -> str:
-    """Return the arguments that vary, each with the number of its values."""
+    """Return the names of the arguments that vary, each with the number of its values."""
     names = results.study.axes()
     counts = {name: len(grouped(results.tasks, [name])) for name in names}
     return ", ".join(f"{name} ({count})" for name, count in counts.items() if count > 1)
@@ -159,7 +159,7 @@ def _listed(values: Sequence[Value]) -> str:
 
 
 def failed(results: Results) -> list[tuple[Row, str, str]]:
-    """Return rows that were computed and are not done, with their arguments and errors."""
+    """Return the rows that were computed but are not done, with their arguments and errors."""
     varying, found = set(results.study.axes()), []
     for row in results.rows.values():
         own = [(name, value) for name, value in row.task.arguments.items() if name in varying]
@@ -169,13 +169,13 @@ def failed(results: Results) -> list[tuple[Row, str, str]]:
     return found
 
 
-#: Keys are written once per cell of a table if they take more characters.
+#: Keys that share more characters than this are written once per table cell.
 _LONG_KEYS = 2000
 
 
 @dataclass(frozen=True)
 class FigureView:
-    """A figure as the page shows it, and as files."""
+    """A figure with its renderings for the page and for files."""
 
     plan: Figure
     drawing: Drawing
@@ -186,15 +186,15 @@ class FigureView:
 
     @property
     def inline(self) -> str:
-        """The SVG as it stands in the page."""
+        """The SVG for embedding in the page."""
         return inline_svg(self.svg, self.name) if self.svg else ""
 
 
 def write_report(results: Results, folder: Path) -> list[Path]:
     """Write the report of a study and return the paths of its files.
 
-    ``report.html`` (one page without network), ``rows.csv`` and ``rows.parquet``,
-    ``tables/*.csv``, and ``figures/*`` as SVG and PNG with the data drawn as CSV. Equal rows give
+    ``report.html`` (one page that needs no network), ``rows.csv`` and ``rows.parquet``,
+    ``tables/*.csv``, and ``figures/*`` as SVG and PNG with their data as CSV. Equal rows give
     equal files.
 
     Parameters
@@ -202,7 +202,7 @@ def write_report(results: Results, folder: Path) -> list[Path]:
     results : Results
         Planned and computed rows.
     folder : Path
-        Where the files go; made if it is not there.
+        Folder of the files; created if missing.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def write_report(results: Results, folder: Path) -> list[Path]:
             contents[f"figures/{view.name}.png"] = view.png
             headings = [column.label for column in data.columns]
             contents[f"figures/{view.name}.csv"] = csv_text(headings, exact)
-    # Last, so that the page never speaks of files that are not there yet.
+    # The page comes last, so that it never refers to files that are not written yet.
     contents["report.html"] = render(results, tables, drawn).encode()
     return write_all(folder, contents)
 
@@ -245,13 +245,13 @@ def _figure(number: int, plan: Figure, results: Results) -> FigureView:
         return FigureView(plan, drawing, name, "", b"", settings)
     add_settings(drawing.figure, settings)
     svg = to_svg(drawing.figure)
-    # The layout is found; finding it again takes longer than drawing.
+    # The layout is final here. Computing it again would take longer than drawing.
     drawing.figure.set_layout_engine("none")
     return FigureView(plan, drawing, name, svg, to_png(drawing.figure), settings)
 
 
 def render(results: Results, tables: Sequence[TableView], drawn: Sequence[FigureView]) -> str:
-    """Return the page."""
+    """Render the page."""
     resources = files("bfio.studies.report")
     style, script = (resources.joinpath(f"page.{end}").read_text("utf-8") for end in ("css", "js"))
     plan = results.study.report
@@ -280,7 +280,7 @@ def render(results: Results, tables: Sequence[TableView], drawn: Sequence[Figure
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    # Whatever rows and data files hold: no character that HTML forbids.
+    # Remove characters that HTML forbids; rows and data files may contain them.
     return printable(page)
 
 
@@ -290,7 +290,7 @@ def _template() -> "Template":
 
     environment = Environment(
         loader=PackageLoader("bfio.studies.report", "."),
-        # Names and values come from users and data files: nothing is trusted to be HTML.
+        # Names and values come from users and data files, so escape all of them.
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -301,7 +301,7 @@ def _template() -> "Template":
 
 
 def breakable(name: str) -> "Markup":
-    """Return a name that may be broken after each underscore and point."""
+    """Return a name as HTML that may be wrapped after each underscore and point."""
     from markupsafe import Markup
 
     pieces = [Markup.escape(piece) for piece in re.split(r"(?<=[_.])", name)]
@@ -309,12 +309,12 @@ def breakable(name: str) -> "Markup":
 
 
 def hoisted(cell: Cell) -> tuple[Mapping[str, str], Cell]:
-    """Return a cell with long keys that its numbers share moved to the cell itself."""
+    """Return a cell whose long keys, if shared by its numbers, are moved to the cell itself."""
     shared = next((p.attributes for phrase in cell for p in phrase if isinstance(p, Traced)), {})
     marks = {n: t for n, t in shared.items() if n.endswith("keys") and len(t) > _LONG_KEYS}
 
     def without(piece: str | Traced) -> str | Traced:
-        # A number of other rows, or of no baseline, must keep all it says.
+        # A number with other keys, or without a baseline, keeps its own attributes.
         if isinstance(piece, str) or not marks.items() <= piece.attributes.items():
             return piece
         rest = {name: text for name, text in piece.attributes.items() if name not in marks}

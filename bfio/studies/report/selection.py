@@ -1,4 +1,4 @@
-"""Rows of a report: chosen, grouped, counted, fitted, and paired with those of a baseline."""
+"""Selection, grouping, counting and fitting of report rows, and pairing with baseline rows."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,19 +20,19 @@ from bfio.studies.report_plan import LOGARITHM, Statistic
 from bfio.studies.row import Row, Task, Value, fulfils, identity, label
 from formulations.errors import InputError
 
-#: What every row has besides the values that its kind computes.
+#: Values that every row has in addition to those that its kind computes.
 MEASURED = tuple(entry.name for entry in row_kind.MEASURED)
 _Item = TypeVar("_Item", Task, Row)
 
 
 @dataclass(frozen=True)
 class Group(Generic[_Item]):
-    """Rows, or tasks, that agree in some arguments.
+    """Rows or tasks that agree in some arguments.
 
     Parameters
     ----------
     values : tuple of values
-        What they agree in, one entry per argument asked for; None where an argument is absent.
+        The common values, one entry per argument; None where an argument is absent.
     items : list
         The rows, in the order of the plan.
     """
@@ -52,12 +52,12 @@ def task_of(item: Task | Row) -> Task:
 
 
 def matches(task: Task, wanted: Mapping[str, Any]) -> bool:
-    """Return whether a task has these arguments; an absent one equals None."""
+    """Return whether a task has these arguments. An absent argument equals None."""
     return fulfils(task.arguments, wanted)
 
 
 def grouped(items: Iterable[_Item], names: Sequence[str]) -> list[Group[_Item]]:
-    """Return the items by their values of these arguments, in order of first appearance."""
+    """Group the items by their values of these arguments, in order of first appearance."""
     groups: dict[tuple[Hashable, ...], Group[_Item]] = {}
     for item in items:
         values = tuple(task_of(item).arguments.get(name) for name in names)
@@ -67,7 +67,7 @@ def grouped(items: Iterable[_Item], names: Sequence[str]) -> list[Group[_Item]]:
 
 
 def value_of(row: Row, name: str) -> Value:
-    """Return a value, a timing, or what is measured of every row; None if it has none such."""
+    """Return a value, timing or measured quantity of a row; None if it has none of this name."""
     if name in row.values:
         return row.values[name]
     if name in row.timings:
@@ -81,7 +81,7 @@ def number_of(row: Row, name: str) -> Number | None:
 
 
 def domain_of(rows: Sequence[Row], name: str, *, log: bool = False) -> Domain:
-    """Return what a value of rows can be, as its kind says; truth values average to a share.
+    """Return the domain of a value as its row kind declares it. Booleans average to a share.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ def domain_of(rows: Sequence[Row], name: str, *, log: bool = False) -> Domain:
     name : str
         The value, timing or series.
     log : bool
-        Whether it is shown on a logarithmic axis, which takes it as positive if its kind says
-        nothing.
+        Whether the axis is logarithmic. Then a value without a declared domain counts as
+        non-negative.
     """
     known = [value for row in rows if (value := value_of(row, name)) is not None]
     if known and all(isinstance(value, bool) for value in known):
@@ -103,7 +103,7 @@ def domain_of(rows: Sequence[Row], name: str, *, log: bool = False) -> Domain:
 def estimate_of(
     rows: Sequence[Row], name: str, statistic: Statistic, *, log: bool = False
 ) -> Estimate:
-    """Return a statistic of a value over distinct rows, its interval within what it can be."""
+    """Return a statistic of a value over distinct rows, with an interval within its domain."""
     own = distinct(rows, name)
     values = [number_of(row, name) for row in own]
     found = summarize(values, statistic, domain_of(own, name, log=log))
@@ -113,10 +113,9 @@ def estimate_of(
 
 
 def distinct(rows: Sequence[Row], name: str) -> list[Row]:
-    """Return the rows without those that repeat another one: nothing draws by their seed.
+    """Return the rows without repetitions: rows that differ only in an unused seed.
 
-    Counted as replicates they would make intervals too narrow. What a clock measured is left as it
-    is.
+    As replicates, they would make intervals too narrow. Measured times are always distinct.
     """
     first: dict[Hashable, Row] = {}
     for row in rows:
@@ -126,17 +125,17 @@ def distinct(rows: Sequence[Row], name: str) -> list[Row]:
 
 
 def num_repeated(rows: Sequence[Row]) -> int:
-    """Return how many of the rows repeat another one."""
+    """Return the number of rows that repeat another row."""
     return len(rows) - len({row.task.identity for row in rows})
 
 
 def keys_of(items: Iterable[Task | Row]) -> str:
-    """Return the keys of rows as one text, with spaces between."""
+    """Return the keys of rows, separated by spaces."""
     return " ".join(task_of(item).key for item in items)
 
 
 def conditions(wanted: Mapping[str, Any]) -> str:
-    """Return conditions as a reader says them: ``policy = fcfs, seed = 0 or 1``."""
+    """Return conditions as text: ``policy = fcfs, seed = 0 or 1``."""
     told = []
     for name, choice in wanted.items():
         choices = choice if isinstance(choice, list | tuple) else [choice]
@@ -145,7 +144,7 @@ def conditions(wanted: Mapping[str, Any]) -> str:
 
 
 def varying(items: Sequence[Task | Row], but: Iterable[str]) -> list[str]:
-    """Return the arguments, other than some, that differ between the items, in plan order."""
+    """Return the arguments that differ between the items, except ``but``, in plan order."""
     left_out = set(but)
     names = dict.fromkeys(name for item in items for name in task_of(item).arguments)
     return [
@@ -158,14 +157,14 @@ def varying(items: Sequence[Task | Row], but: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Fit:
-    """A power law, if there is one, with the rows it is fitted to and those without logarithm."""
+    """A power law if one can be fitted, the fitted rows, and the rows without a logarithm."""
 
     law: PowerLaw | None
     used: Sequence[Row]
     refused: Sequence[Row]
 
     def exponent(self) -> Estimate:
-        """Return the exponent, its interval, and of how many rows it is."""
+        """Return the exponent with its interval and the number of rows."""
         undefined = len(self.refused)
         if self.law is None:
             return Estimate(None, None, 0, undefined)
@@ -173,9 +172,9 @@ class Fit:
 
 
 def fitted(rows: Sequence[Row], x: str, y: str, beside: Sequence[str] = ()) -> Fit:
-    """Fit the value ``y`` of rows over their argument ``x``, in one regression with others.
+    """Fit the value ``y`` over the argument ``x``, in one regression with ``beside``.
 
-    An argument may be preceded by ``ln``: its logarithm stands for it.
+    An argument prefixed with ``ln`` is replaced by its logarithm.
     """
     used: list[Row] = []
     refused: list[Row] = []
@@ -200,14 +199,14 @@ def _factor(row: Row, name: str) -> Number | None:
 
 @dataclass(frozen=True)
 class Pairing:
-    """The rows of a line, paired with those of the baseline.
+    """The rows of a line, paired with rows of the baseline.
 
     Parameters
     ----------
     pairs : sequence of (Row, Row)
-        A row and its partner, both done.
+        A row and its partner; both are done.
     incomplete : sequence of Task
-        Planned rows of the line that are not done, or whose partner is not, or that have none.
+        Planned rows of the line that are not done, or whose partner is missing or not done.
     """
 
     pairs: Sequence[tuple[Row, Row]]
@@ -223,7 +222,7 @@ class Ratio:
     estimate : Estimate
         The mean, with a t interval on logarithms.
     pairs : sequence of (Row, Row)
-        The pairs it was made of.
+        The pairs used.
     unusable : sequence of (Row, Row)
         Pairs left out because a value is undefined or not positive.
     """
@@ -234,19 +233,19 @@ class Ratio:
 
 
 class Baseline:
-    """Planned rows that others are divided by, found by what they share with them.
+    """Planned rows of the baseline, with a search for the partner of a row.
 
-    Partners are equal in every argument both have, the baseline's own left out: an argument that
-    only one of them has (a look-ahead, a threshold) means nothing to the other.
+    Partners are equal in every argument that both have, except the baseline arguments. An argument
+    that only one of them has (a look-ahead, a threshold) does not apply to the other.
 
     Parameters
     ----------
     tasks : sequence of Task
-        Planned rows, among them the baseline's.
+        Planned rows, including those of the baseline.
     arguments : mapping
-        Arguments that make a row part of the baseline.
+        Arguments that a row of the baseline has.
     title : str
-        Of the table, for errors.
+        Title of the table, for error messages.
     """
 
     def __init__(self, tasks: Sequence[Task], arguments: Mapping[str, Any], title: str) -> None:
@@ -267,6 +266,7 @@ class Baseline:
         InputError
             If there are several.
         """
+        # Rows of the baseline may have different argument names, e.g. in several grids.
         own = frozenset(task.arguments) - frozenset(self._arguments)
         found = [
             partner
@@ -284,7 +284,7 @@ class Baseline:
         return found[0] if found else None
 
     def _within(self, names: frozenset[str], shared: tuple[str, ...]) -> "_Partners":
-        """Return the rows with these argument names by their values of the shared ones."""
+        """Return the rows with these argument names, grouped by values of the shared names."""
         key = names, shared
         if key not in self._partners:
             partners: _Partners = {}
@@ -311,7 +311,7 @@ def pair(tasks: Sequence[Task], rows: Mapping[str, Row], baseline: Baseline) -> 
     rows : mapping of str to Row
         Computed rows by key.
     baseline : Baseline
-        Where partners come from.
+        The baseline with the partners.
     """
     pairs, incomplete = [], []
     for task in tasks:
@@ -326,7 +326,7 @@ def pair(tasks: Sequence[Task], rows: Mapping[str, Row], baseline: Baseline) -> 
 
 
 def ratio(pairing: Pairing, name: str) -> Ratio:
-    """Return the mean ratio of a value over the pairs in which both are positive."""
+    """Return the mean ratio of a value over the pairs in which both values are positive."""
     usable, unusable, numerators, denominators = [], [], [], []
     for ours, theirs in _distinct(pairing.pairs, name):
         top, bottom = number_of(ours, name), number_of(theirs, name)
@@ -340,7 +340,7 @@ def ratio(pairing: Pairing, name: str) -> Ratio:
 
 
 def _distinct(pairs: Sequence[tuple[Row, Row]], name: str) -> list[tuple[Row, Row]]:
-    """Leave out pairs of which neither row is other than in a pair before."""
+    """Leave out pairs in which both rows repeat a row of an earlier pair."""
     ours = {row.task.key for row in distinct([pair[0] for pair in pairs], name)}
     theirs = {row.task.key for row in distinct([pair[1] for pair in pairs], name)}
     return [pair for pair in pairs if pair[0].task.key in ours or pair[1].task.key in theirs]

@@ -1,11 +1,10 @@
 """Many rows into one number: means, medians and ratios with intervals, and power laws.
 
-Intervals have confidence level 95 % and stay in the domain of what is measured: that of a mean is
-Student's t interval on the scale on which the domain is the whole line (identity, logarithm for
-what is 0 or more, log odds for shares), carried over by the delta method (W. Meeker, G. Hahn and
-L. Escobar, Statistical Intervals). Values that are all equal say nothing of their spread: there is
-no interval then, and the reason takes its place. Nothing here knows of rows; a value that is
-undefined is counted, never averaged over.
+Intervals have confidence level 95 % and stay in the domain of the value. The interval of a mean is
+Student's t interval on a scale on which the domain is the whole line (identity; logarithm for
+values >= 0; log odds for shares), obtained by the delta method (W. Meeker, G. Hahn and L. Escobar,
+Statistical Intervals). Equal values carry no information on the spread: the estimate then has a
+reason in place of an interval. Undefined values are counted and left out of every statistic.
 """
 
 import math
@@ -23,19 +22,20 @@ from bfio.studies.row import Value
 
 Number: TypeAlias = int | float
 
-#: Larger magnitudes count as undefined: no measured quantity has them, and squares would overflow.
+#: Larger magnitudes count as undefined. No measured quantity is that large, and squares would
+#: overflow.
 LARGEST = 1e150
-#: Relative distance below which numbers are equal but for rounding.
+#: Relative distance below which numbers count as equal up to rounding.
 ROUNDING = 1e-12
-#: Half widths of exponents below which points lie on the line.
+#: Half widths of exponents below which all points lie on the fitted line.
 _ON_THE_LINE = 1e-9
-#: Beyond it powers of e are no doubles.
+#: Largest x for which exp(x) is a finite double.
 _LARGEST_LOGARITHM = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval and the level it attains."""
+    """A confidence interval and its actual coverage."""
 
     lower: float
     upper: float
@@ -44,20 +44,20 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """One number made of several.
+    """A statistic of several values.
 
     Parameters
     ----------
     value : int or float, optional
         The number; None if no value was defined.
     interval : Interval, optional
-        Its interval; None where there is none (one value, a sum, or values that are equal).
+        Its interval; None for one value, for equal values, and for statistics without an interval.
     count : int
-        Values it was made of.
+        Number of values used.
     undefined : int
-        Values left out because they are none.
+        Number of values left out because they are undefined.
     why_none : str
-        Why there is no interval although there are several values, in words for a cell of a table.
+        Text for a table cell: the reason why several values give no interval.
     """
 
     value: Number | None
@@ -68,7 +68,7 @@ class Estimate:
 
 
 def as_number(value: Value) -> Number | None:
-    """Return the value as a number, true as 1; None for text, None and what is not finite."""
+    """Return the value as a number, True as 1; None for text and values that are not finite."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int | float) and abs(value) <= LARGEST:
@@ -79,17 +79,17 @@ def as_number(value: Value) -> Number | None:
 def summarize(
     values: Sequence[Number | None], statistic: Statistic, domain: Domain = Domain.REAL
 ) -> Estimate:
-    """Return the statistic of the values that are defined, with an interval where it has one.
+    """Return a statistic of the defined values, with an interval for means and medians.
 
     Parameters
     ----------
     values : sequence of number or None
-        One value per row; equal for every order of them.
+        One value per row. The order does not matter.
     statistic : Statistic
-        `Statistic.MEAN` gets a Student-t interval, `Statistic.MEDIAN` one between order
-        statistics, which holds for every continuous distribution; the others none.
+        `Statistic.MEAN` gets a Student-t interval. `Statistic.MEDIAN` gets an interval between
+        order statistics, valid for every continuous distribution. The others get none.
     domain : Domain
-        What the values can be.
+        Domain of the values.
     """
     defined = sorted(value for value in values if value is not None)
     undefined = len(values) - len(defined)
@@ -102,7 +102,7 @@ def summarize(
         return _estimate(float(median(defined)), median_interval(defined), defined, undefined)
     single = {
         Statistic.MINIMUM: defined[0],
-        # The next higher values that were observed.
+        # Percentiles are rounded up to the next observed value.
         Statistic.P95: defined[math.ceil(0.95 * (len(defined) - 1))],
         Statistic.P99: defined[math.ceil(0.99 * (len(defined) - 1))],
         Statistic.MAXIMUM: defined[-1],
@@ -114,7 +114,7 @@ def summarize(
 def _estimate(
     value: Number, interval: Interval | None, ordered: Sequence[Number], undefined: int = 0
 ) -> Estimate:
-    """Return an estimate; an interval without width gives way to the reason for it."""
+    """Return an estimate. An interval of width 0 is replaced by the reason for it."""
     why = ""
     if are_equal(ordered[0], ordered[-1]):
         interval, why = None, "all rows equal" if len(ordered) > 1 else ""
@@ -124,12 +124,12 @@ def _estimate(
 
 
 def are_equal(low: Number, high: Number) -> bool:
-    """Return whether two numbers are equal but for rounding."""
+    """Return whether two numbers are equal up to rounding."""
     return abs(high - low) <= ROUNDING * max(abs(low), abs(high))
 
 
 def total(values: Sequence[Number]) -> Number:
-    """Return the sum, exact for integers and rounded once for others."""
+    """Return the sum: exact for integers, rounded once for floats."""
     if all(isinstance(value, int) for value in values):
         return sum(values)
     return math.fsum(values)
@@ -143,8 +143,8 @@ def mean(values: Sequence[Number]) -> float:
 def mean_interval(values: Sequence[Number], domain: Domain = Domain.REAL) -> Interval | None:
     """Return the t interval of a mean, n - 1 degrees of freedom; None for fewer than two values.
 
-    With ``h = t·s/√n``: ``m ± h``; for what is 0 or more ``m·exp(±h/m)``; for shares the log odds
-    of m, ``± h/(m·(1 - m))``. If a value is outside of the domain, the first.
+    With ``h = t·s/√n``: ``m ± h`` on the real line, ``m·exp(±h/m)`` for values >= 0, and log odds
+    ``± h/(m·(1 - m))`` for shares. If a value is outside the domain, the first is used.
     """
     if len(values) < 2:
         return None
@@ -156,7 +156,7 @@ def mean_interval(values: Sequence[Number], domain: Domain = Domain.REAL) -> Int
 
 
 def interval_within(centre: float, half: float, domain: Domain) -> Interval:
-    """Return the interval around a mean with this half width on the scale of its domain."""
+    """Return the interval around a mean, given its half width and domain."""
     if domain is Domain.NON_NEGATIVE and centre > 0:
         factor = _power(half / centre)
         return Interval(centre / factor, centre * factor)
@@ -164,10 +164,10 @@ def interval_within(centre: float, half: float, domain: Domain) -> Interval:
         factor = _power(half / (centre * (1 - centre)))
         odds = centre / (1 - centre)
         above = odds * factor
-        # Not 1 - 1/(1 + odds): that is 0 for the smallest odds.
+        # The form 1 - 1/(1 + odds) would be 0 for very small odds.
         return Interval(odds / (factor + odds), above / (1 + above) if above < math.inf else 1.0)
     lower, upper = centre - half, centre + half
-    # A mean of varied values is an end of their domain only where it was rounded to it.
+    # Reached for a mean at an end of the domain, which is rounding if the values differ.
     if domain is not Domain.REAL:
         lower = max(0.0, lower)
     if domain is Domain.SHARE:
@@ -176,7 +176,7 @@ def interval_within(centre: float, half: float, domain: Domain) -> Interval:
 
 
 def _deviation(values: Sequence[Number], centre: float) -> float:
-    """Return the sample standard deviation; scaled, as squares over- and underflow."""
+    """Return the sample standard deviation, scaled so that squares do not over- or underflow."""
     distances = [abs(value - centre) for value in values]
     scale = max(distances)
     if scale == 0:
@@ -186,10 +186,10 @@ def _deviation(values: Sequence[Number], centre: float) -> float:
 
 
 def median_interval(ordered: Sequence[Number]) -> Interval | None:
-    """Return an interval between two order statistics; None for fewer than two sorted values.
+    """Return an interval between two order statistics; None for fewer than two values.
 
-    It spans the r-th smallest to the r-th largest value, r as large as 95 % allow; below six
-    values even r = 1 does not reach them, and the interval says how little it covers.
+    It spans the r-th smallest to the r-th largest value, with the largest r that has a coverage of
+    95 %. Below six values even r = 1 has less; the interval reports its actual coverage.
     """
     if len(ordered) < 2:
         return None
@@ -199,16 +199,16 @@ def median_interval(ordered: Sequence[Number]) -> Interval | None:
 
 @lru_cache(maxsize=4096)
 def median_rank(count: int) -> tuple[int, float]:
-    """Return r and the coverage of the interval between the r-th smallest and r-th largest value.
+    """Return r and the coverage of the interval from the r-th smallest to the r-th largest value.
 
-    The number of values below the median is binomial(n, 1/2), so the interval from the r-th
-    misses it with probability 2·P(fewer than r).
+    The number of values below the median is binomial(n, 1/2). So the interval misses the median
+    with probability 2·P(fewer than r).
     """
     outcomes, missed, ways = 1 << count, 1, 1
     rank = 1
     while rank < (count + 1) // 2:
         ways = ways * (count - rank + 1) // rank
-        # In integers: 2·(missed + ways)/2^n must stay at or below 5 %.
+        # In integers: 2·(missed + ways)/2^n must be at most 5 %.
         if 40 * (missed + ways) > outcomes:
             break
         missed += ways
@@ -243,7 +243,7 @@ def _power(logarithm: float) -> float:
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """``y = scale·x^exponent``, fitted by least squares to logarithms.
+    """A power law ``y = scale·x^exponent``, fitted by least squares to logarithms.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class PowerLaw:
     interval : Interval, optional
         Student-t interval of the exponent; None for two points, or if all lie on the line.
     count : int
-        Points fitted.
+        Number of fitted points.
     """
 
     exponent: float
@@ -273,7 +273,7 @@ def power_law(
     across, up, *beside = ([math.log(value) for value in values] for values in (x, y, *others))
     line = fit_line(across, up, beside)
     interval = None
-    # Logarithms of points on a curve lie on a line but for rounding.
+    # Up to rounding, the logarithms of points on a power curve lie on a line.
     if line.half_width is not None and line.half_width > _ON_THE_LINE:
         interval = Interval(line.slope - line.half_width, line.slope + line.half_width)
     return PowerLaw(line.slope, _power(line.intercept), interval, line.count)

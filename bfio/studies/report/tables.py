@@ -43,27 +43,27 @@ from bfio.studies.report_plan import Statistic, Table, check_present
 from bfio.studies.results import SEED_CHANGES_NOTHING, Results, study_remarks, study_settings
 from bfio.studies.row import DASH, Row, Task, Value, identity, label
 
-#: Distinct words a cell lists; more say nothing.
+#: Largest number of distinct words listed in a cell.
 _MAX_WORDS = 6
 _NOT_VALUES = "source"
 
 
 @dataclass(frozen=True)
 class TableView:
-    """A table as the page shows it.
+    """A table as shown on the page.
 
     Parameters
     ----------
     plan : Table
-        What the study asks for.
+        The planned table.
     data : DataTable
-        Its lines.
+        The lines and columns.
     notes : sequence of Phrase
-        Sentences below it.
+        Remarks below the table.
     records : sequence of mapping
-        Its numbers with all digits, one record per line and value, for a CSV file.
+        The numbers with all digits, one record per line and value, for a CSV file.
     settings : str
-        The line of settings of its rows.
+        The settings of its rows in one line.
     """
 
     plan: Table
@@ -75,7 +75,7 @@ class TableView:
 
 @dataclass(frozen=True)
 class _Entry:
-    """One line: its planned rows, those that are done, and their ratios to a baseline."""
+    """One line: its planned rows, the rows that are done, and the ratios to a baseline."""
 
     plan: Table
     group: Group[Task]
@@ -86,7 +86,7 @@ class _Entry:
 
 
 def build(plan: Table, results: Results) -> TableView:
-    """Return a table of the results.
+    """Build a table from the results.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _entry(plan: Table, group: Group[Task], results: Results, baseline: Baseline
 
 
 def _ordered(groups: Sequence[Group[Task]]) -> list[Group[Task]]:
-    """Return lines sorted by one argument after the other, its values in the order of the plan."""
+    """Sort lines by the row arguments in turn, each with its values in the order of the plan."""
     places: list[dict[Hashable, int]] = [{} for _ in groups[0].values] if groups else []
     for group in groups:
         for place, value in zip(places, group.values, strict=True):
@@ -131,7 +131,7 @@ def _ordered(groups: Sequence[Group[Task]]) -> list[Group[Task]]:
 
 
 def _divided(plan: Table, entries: Sequence[_Entry]) -> list[str]:
-    """Return the values that have a ratio to the baseline in some line."""
+    """Return the values that have a ratio to the baseline in at least one line."""
     return [
         name
         for name in plan.divided
@@ -163,7 +163,7 @@ def exponent_heading(value: str, against: str) -> str:
 
 
 def _lines(plan: Table, entries: Sequence[_Entry], divided: Sequence[str]) -> Iterator[Line]:
-    """Yield a line per group, published figures below the line that they are about."""
+    """Yield a line per group, each followed by the published figures for that group."""
     below: dict[int, list[Line]] = {}
     for published in plan.published:
         about = [
@@ -174,6 +174,7 @@ def _lines(plan: Table, entries: Sequence[_Entry], divided: Sequence[str]) -> It
                 for name, value in zip(plan.rows, entry.group.values, strict=True)
             )
         ]
+        # A figure that fits no line, or several, goes below the last line.
         place = about[0] if len(about) == 1 else len(entries)
         below.setdefault(place, []).append(_published_line(plan, published, divided))
     for index, entry in enumerate(entries):
@@ -210,7 +211,7 @@ def _record(entry: _Entry, name: str) -> dict[str, Value]:
 
 
 def _rows_cell(entry: _Entry) -> Cell:
-    """Return how many rows stand behind a line, and what is to be said against them."""
+    """Return the number of rows of a line, and how many are missing, repeated or unproven."""
     lines: list[Phrase] = [(counted(keys_of(entry.done), "done"),)]
     if len(entry.done) < len(entry.group.items):
         lines.append(("of\u00a0", counted(keys_of(entry.group.items), "planned"), "\u00a0planned"))
@@ -307,7 +308,7 @@ def _published_line(plan: Table, published: Mapping[str, Any], divided: Sequence
     for name in plan.values:
         value = published.get(name)
         number = as_number(value)
-        # As printed in the paper: rounding it again would misquote it.
+        # Keep the number as printed in the paper. Rounding would misquote it.
         text = written(number) if isinstance(number, int) else str(value)
         cells.append(EMPTY if value is None else ((text,),))
         if name in divided:
@@ -377,7 +378,7 @@ _METHODS = {
 
 
 def _coverages(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
-    """Yield what the intervals of medians cover, for each number of values there is."""
+    """Yield the actual coverage of intervals of medians, per number of values."""
     seen: dict[int, Phrase] = {}
     for entry in entries:
         for name in plan.values:

@@ -1,4 +1,4 @@
-"""Numbers that say which rows they come from, and the tables and sentences they stand in."""
+"""Numbers that carry the rows they come from, and the tables and sentences around them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from bfio.common.number_text import percentage
 from bfio.studies.report.statistics import Estimate, Number
 from bfio.studies.row import DASH
 
-#: Significant digits of a number without interval, and of the half-width of an interval.
+#: Significant digits of a number without interval, and of the half width of an interval.
 _DIGITS, _INTERVAL_DIGITS = 4, 2
 _LARGE, _SMALL = 1e9, 1e-4
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -23,12 +23,12 @@ class Traced:
     Parameters
     ----------
     text : str
-        As shown.
+        The number as shown.
     exact : str
-        All digits.
+        The number with all digits.
     attributes : mapping of str to str
-        What it was made of: ``data-keys`` (rows), ``data-value`` (value or series),
-        ``data-statistic`` and others. What is not here stands at an element around it.
+        Its source: ``data-keys`` (rows), ``data-value`` (value or series), ``data-statistic`` and
+        others. Attributes missing here are set on a surrounding element.
     """
 
     text: str
@@ -36,9 +36,9 @@ class Traced:
     attributes: Mapping[str, str]
 
 
-#: A sentence, or a line of a cell: texts and numbers in turn.
+#: A sentence or a line of a cell: a sequence of texts and numbers.
 Phrase: TypeAlias = Sequence[str | Traced]
-#: A cell of a table: its main line, and small ones below.
+#: A table cell: the main line, followed by small lines below it.
 Cell: TypeAlias = Sequence[Phrase]
 
 EMPTY: Cell = ((DASH,),)
@@ -55,7 +55,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table; its attributes hold for all its numbers."""
+    """A line of a table. Its attributes apply to all numbers in it."""
 
     cells: Sequence[Cell]
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Body:
-    """Lines of a table; its attributes hold for all their numbers."""
+    """Lines of a table. Its attributes apply to all numbers in them."""
 
     lines: Sequence[Line]
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class DataTable:
 
     @property
     def lines(self) -> list[Line]:
-        """All its lines."""
+        """All lines of its bodies."""
         return [line for body in self.bodies for line in body.lines]
 
 
@@ -102,11 +102,11 @@ def traced(
     value : number
         The number.
     statistic : str
-        What it is of its rows: ``mean``, ``ratio-lower``, ...
+        Name of the statistic: ``mean``, ``ratio-lower``, ...
     attributes : mapping of str to str
-        The others, see `origin`; none where they stand at the line or body around it.
+        Further attributes, see `origin`; empty if they are set on the surrounding line or body.
     decimals : int, optional
-        Digits after the point; without it four significant ones, and integers whole.
+        Decimal places. By default four significant digits, and integers in full.
     """
     return Traced(
         written(value, decimals), repr(value), {**attributes, "data-statistic": statistic}
@@ -122,14 +122,14 @@ def traced_share(
 
 
 def counted(keys: str, value: str, statistic: str = "count", **more: str) -> Traced:
-    """Return the number of these rows."""
+    """Return the number of rows with these keys, traced to them."""
     return traced(len(keys.split()), statistic, origin(keys, value, **more))
 
 
 def estimated(
     estimate: Estimate, statistic: str, attributes: Mapping[str, str] = _NOTHING
 ) -> Cell:
-    """Return a cell with an estimate and, below it, its interval or why there is none."""
+    """Return a cell with an estimate and, below it, its interval or the reason for none."""
     if estimate.value is None:
         return EMPTY
     decimals = decimals_of(estimate)
@@ -150,20 +150,20 @@ def split(cell: Cell) -> tuple[Cell, Cell, Cell]:
 
 
 def decimals_of(estimate: Estimate) -> int | None:
-    """Return digits after the point that show two digits of the interval's half-width."""
+    """Return the decimal places that show two significant digits of the interval's half width."""
     value, interval = estimate.value, estimate.interval
     if value is None or interval is None:
         return None
     half = (interval.upper - interval.lower) / 2
     size = max(abs(value), half)
-    # Narrower than doubles can tell: rounding, not spread.
+    # An interval this narrow is due to rounding.
     if not math.isfinite(half) or half <= 1e-12 * size or not _SMALL <= size < _LARGE:
         return None
     return max(0, _INTERVAL_DIGITS - 1 - math.floor(math.log10(half)))
 
 
 def written(value: Number, decimals: int | None = None) -> str:
-    """Return a number as the page shows it, with commas between thousands and a true minus."""
+    """Return a number as shown on the page, with commas between thousands and a minus sign."""
     if not math.isfinite(value):
         text = "∞" if value > 0 else "-∞"
     elif decimals is not None:

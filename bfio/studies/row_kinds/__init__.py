@@ -1,1 +1,1 @@
-"""What the rows of a study can compute: one module per kind, each with a ``KIND``."""
+"""The built-in kinds of rows: one module per kind, each with a ``KIND``."""

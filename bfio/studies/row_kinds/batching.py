@@ -40,7 +40,7 @@ from formulations.stability import capacity, named_priority, theory
 
 @dataclass(frozen=True)
 class BatchingOffer(CheckedOptions):
-    """What is simulated.
+    """The scenario to simulate.
 
     Raises
     ------
@@ -55,7 +55,10 @@ class BatchingOffer(CheckedOptions):
         "the network, a file as of `bfio capacity` in the study's `data` folder",
     )
     hardware: str | None = option(
-        None, TEXT, "NAME", "in its place: engines with published batch times, `bfio batch --help`"
+        None,
+        TEXT,
+        "NAME",
+        "in place of `network`: engines with published batch times, `bfio batch --help`",
     )
     prefill: Fraction | None = option(
         None, POSITIVE, "M", "with `hardware`: mean prompt tokens (default 129)"
@@ -70,14 +73,14 @@ class BatchingOffer(CheckedOptions):
         "with `hardware`: prompt and output tokens are drawn together from this trace",
     )
     budget: int | None = option(
-        None, WHOLE, "B", "token budget of all agents, in the place of the file's; else 512"
+        None, WHOLE, "B", "token budget of all agents, replaces that in the file; else 512"
     )
     engines: int = option(1, WHOLE, "K", "with `hardware`: engines in parallel (default 1)")
     rate: Fraction | None = option(
         None, POSITIVE, "R", "requests per second, or per slot, of all stages together"
     )
     load: Fraction | None = option(
-        None, POSITIVE, "X", "in the place of `rate`: load of the bottleneck"
+        None, POSITIVE, "X", "in place of `rate`: load of the bottleneck"
     )
     policy: str = option(
         "sarathi", TEXT, "NAME", "`sarathi` (default) and others with options, or your own"
@@ -99,7 +102,7 @@ class BatchingOffer(CheckedOptions):
     )
 
     def __post_init__(self) -> None:
-        """Read numbers exactly."""
+        """Validate, and convert numbers to exact fractions."""
         super().__post_init__()
         if (self.network is None) == (self.hardware is None):
             raise InputError("network", "it or hardware is needed, not both", "give one of them")
@@ -141,7 +144,9 @@ class BatchingOffer(CheckedOptions):
         if self.initial:
             first = next((stage.name for stage in network.stages if stage.rate), None)
             if first is None:
-                raise InputError("initial", "nobody arrives at the network", "give a stage a rate")
+                raise InputError(
+                    "initial", "no request arrives at the network", "give a stage a rate"
+                )
             initial[first] = self.initial
         return replace(offered, network=network, serving=serving, agents=agents, initial=initial)
 
@@ -169,26 +174,26 @@ class BatchingOffer(CheckedOptions):
             return network
         total = sum((stage.rate for stage in network.stages), Fraction(0)) / (network.slot or 1)
         if not total:
-            raise InputError("rate", "nobody arrives at the network", "give a stage a rate")
+            raise InputError("rate", "no request arrives at the network", "give a stage a rate")
         return network.scaled(self.rate / total)
 
 
 ARGUMENTS = (*names_of(BatchingOffer, BatchOptions), "judge", "judge_slots", "seed")
-#: Tokens of the beginning of a run that are run again and checked.
+#: Number of tokens at the beginning of a run that are simulated again and checked.
 _CHECKED_TOKENS = 100_000
 VALUES = [
     *described_metrics(METRICS),
     *descriptions(
         """
         load | 1 | load of the bottleneck
-        theory | | what theory says of the network whatever the policy
-        judged | | what the drift of simulated runs says; None unless asked for
+        theory | | theoretical verdict on the network for all policies
+        judged | | stability verdict from the drift of simulated runs; None unless requested
         drift | tokens/slot | mean slope of unprocessed tokens from an empty state
         drift_half_width | tokens/slot | half the width of its 95 % interval over seeds
         judged_slots | slots | length of the runs that were judged
         time | s or slots | ends of the blocks of the course, the beginning first
-        tokens | tokens | unprocessed tokens then
-        present | requests | requests at agents then
+        tokens | tokens | unprocessed tokens at these times
+        present | requests | requests at agents at these times
         """
     ),
 ]
@@ -234,7 +239,8 @@ _JUDGED = ("judged", "drift", "drift_half_width", "judged_slots")
 
 
 def _violations(run: BatchRun) -> dict[str, int]:
-    """Run the beginning of the run again with a log, and check it."""
+    """Simulate the beginning of the run again with a log, and check the log."""
+    # As many slots as load about `_CHECKED_TOKENS` tokens, because a log grows with the tokens.
     end, loaded = int(run.course.slot[-1]), int(run.course.loaded[-1].sum())
     slots = min(end, max(1, end * _CHECKED_TOKENS // loaded) if loaded else end)
     length = Fraction(slots) * (run.scenario.network.slot or 1)

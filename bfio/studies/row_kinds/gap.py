@@ -1,4 +1,4 @@
-"""Rows that solve the steps of a run and say how far its decisions were from the optimum."""
+"""Rows that solve the steps of a run and compare its decisions with the optimum."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -27,7 +27,7 @@ from bfio.studies.row_parts.runs import (
 from formulations.arrays import BoolArray, IntArray
 from formulations.rationals import exact_rational
 
-#: Options of the program, which are those of `bf-io`.
+#: Options of the step program, shared with the policy `bf-io`.
 _OF_PROGRAM = ("objective", "work_limit", "time_limit")
 VALUES = descriptions(
     """
@@ -36,7 +36,7 @@ VALUES = descriptions(
     proven | decisions | decisions solved with a proof
     unproven | decisions | decisions solved without a proof
     proven_share | share | share of the solved decisions whose optimum was proven
-    proven_decisions | decisions | proven decisions but the first, which the next values are over
+    proven_decisions | decisions | proven decisions except the first; the next values cover these
     share_optimal | share | share of proven decisions that were optimal
     regret_mean | tokens | mean of objective minus the optimum over as many admitted requests
     regret_median | tokens | median of objective minus optimum
@@ -73,7 +73,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 
 def _compute(plan: RunPlan, observer: GapObserver, want_log: bool) -> RowResult:
-    # Loading kernels is no part of any step's solve, nor of its time limit.
+    # Load the kernels first, so that their loading does not count as solve time.
     prepare()
     run = observed_run(
         plan.workload,
@@ -115,18 +115,18 @@ def gap_values(
     report : GapReport
         Every solved decision of a run.
     steady_steps : BoolArray, optional
-        Shape (K,): which steps of the run are steady, `Run.steady_mask`; None for none.
+        Shape (K,): whether each step of the run is steady, `Run.steady_mask`; None for none.
     measured_steps : IntArray, optional
-        Which steps of the run are measured (`bfio.decode.measured`); None for none.
+        Indices of the measured steps of the run (`bfio.decode.measured`); None for none.
 
     Returns
     -------
     dict
-        ``decisions``, ``solved``, ``proven``, ``unproven``, ``proven_share``, and the certified
-        gaps of all; the first decision, when all slots are free, apart under ``cold.``; the
-        distribution over all later decisions
-        under plain names, over those of measured steps under ``measured.``, of steady steps under
-        ``steady.``. Regrets and optima are in tokens.
+        ``decisions``, ``solved``, ``proven``, ``unproven``, ``proven_share`` and certified gaps
+        over all decisions. The first decision, with all slots free, is reported separately under
+        ``cold.``. The distribution over all later decisions has plain names; that over measured
+        steps has the prefix ``measured.``, over steady steps ``steady.``. Regrets and optima are
+        in tokens.
     """
     cold: dict[str, Value] = dict.fromkeys(("is_proven", "regret", "regret_at_most", "objective"))
     for row in report.rows[:1]:
@@ -163,7 +163,7 @@ def gap_values(
 
 
 def _distribution(rows: Sequence[StepRegret], scale: int) -> dict[str, Value]:
-    """Describe proven decisions; None throughout if there is none."""
+    """Summarise the regrets of proven decisions; all None if there is none."""
     names = ("share_optimal", "regret_mean", "regret_median", "regret_p99", "regret_max")
     if not rows:
         empty = dict.fromkeys((*names, "optimum_mean", "relative_regret"))

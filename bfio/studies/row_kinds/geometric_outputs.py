@@ -16,7 +16,7 @@ from bfio.studies.row_parts.workload_arguments import (
     workload_choice,
 )
 
-#: Arguments of a row: those of requests, but for a multiple of slots.
+#: Arguments of a row: those of requests, except multiples of slots and a training share.
 ARGUMENTS = tuple(
     name for name in WORKLOAD_ARGUMENTS if name not in ("requests_per_slot", "train_share")
 )
@@ -25,13 +25,13 @@ VALUES = descriptions(
     lengths | | outputs fitted
     output_mean | tokens | their mean, 1/p of the fit
     distance | share | Kolmogorov-Smirnov distance to the geometric law of that mean
-    critical | share | what 5 % of geometric samples of that size exceed, fitted likewise
-    p_value | share | probability that such a sample is as far off, 1/400 at least
+    critical | share | distance exceeded by 5 % of geometric samples of this size, each fitted
+    p_value | share | probability that such a sample has at least this distance, 1/400 at least
     rejected | | whether the distance exceeds the critical value
-    trend | | how the hazard moves with age: rises, falls, mostly so, rises and falls, flat
-    verdict | | all of it in one sentence
+    trend | | change of the hazard with age: rises, falls, mostly so, rises and falls, flat
+    verdict | | summary in one sentence
     least_hazard | 1 | least hazard of a bin of ages times the mean; 1 at all ages if geometric
-    most_hazard | 1 | greatest such
+    most_hazard | 1 | greatest hazard of a bin of ages times the mean
     residual_half | 1 | mean residual life at half the mean length over the mean; 1 if geometric
     residual_mean | 1 | the same at the mean length
     residual_twice | 1 | the same at twice the mean length

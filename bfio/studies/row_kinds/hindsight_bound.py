@@ -1,4 +1,4 @@
-"""Rows that say how tightly a method encloses the hindsight optimum of a drawn instance."""
+"""Rows that measure how tightly a method bounds the hindsight optimum of a drawn instance."""
 
 import math
 import time
@@ -31,37 +31,37 @@ VALUES = descriptions(
     f"""
     {OF_RATIOS.strip()}
     mc_sf_latency | rounds | total latency of MC-SF
-    incumbent | rounds | total latency of the schedule that the method found; None: none
-    own_gap | share | (schedule that the method found - bound) over the former
+    incumbent | rounds | total latency of the schedule that the method found; None if none
+    own_gap | share | (schedule that the method found - bound) over that schedule
     mc_sf_ratio | 1 | MC-SF over the schedule that the method found
     mc_sf_stands | | whether the method found no schedule better than MC-SF's
     below_mc_sf | share | (MC-SF - bound) over MC-SF
-    closed | | whether the method's bound meets its schedule, in floats perhaps
-    relaxation | rounds | value of the linear relaxation, as a float solver has it
+    closed | | whether the method's bound equals its schedule, possibly in floats only
+    relaxation | rounds | value of the linear relaxation by a float solver
     beats_relaxation | | whether the bound lies above the linear relaxation
-    build_s | s | wall-clock time of writing the program down, a timing
+    build_s | s | wall-clock time of building the program, a timing
     """
 )
 
 
 @dataclass(frozen=True)
 class Enclosure:
-    """What a method says of an optimum.
+    """Bounds on an optimum found by a method.
 
     Parameters
     ----------
     bound : int
         Lower bound.
     in_integers : bool
-        Whether integers prove it, rather than a float solver's word.
+        Whether the bound is proven in integers, not only claimed by a float solver.
     latency : int, optional
-        Total latency of the schedule it found; None if it found none.
+        Total latency of the schedule found; None if none was found.
     violations : mapping
-        What the checker found.
+        Violations found by the checker.
     timings : mapping
-        Time it took [s].
+        Time per phase [s].
     stopped_by_clock : bool
-        Whether the time limit ended it.
+        Whether the time limit stopped the method.
     """
 
     bound: int
@@ -83,7 +83,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 def _compute(problem: LatencyProblem, method: str, limit: float) -> RowResult:
     enclosure = _METHODS[method](problem, limit)
-    # Of a common schedule, so that bounds are compared and not luck with incumbents.
+    # Use one common schedule, so that bounds are compared independently of the incumbents.
     usual = serve(problem, "mc-sf").total_latency
     relaxation = LatencyProgram(problem).relaxation_value()
     asks_for_optimum = method != "lp"
@@ -101,14 +101,14 @@ def _compute(problem: LatencyProblem, method: str, limit: float) -> RowResult:
 def enclosure_values(
     problem: LatencyProblem, found: Enclosure, usual: int | None, relaxation: float | None
 ) -> dict[str, Value]:
-    """Return gaps of an enclosure.
+    """Return the gaps between bound and schedules.
 
     Parameters
     ----------
     problem : LatencyProblem
         Data.
     found : Enclosure
-        What a method says.
+        The bounds found by a method.
     usual : int, optional
         Total latency of MC-SF.
     relaxation : float, optional
@@ -146,7 +146,7 @@ def _relaxation(problem: LatencyProblem, limit: float) -> Enclosure:
     began = time.perf_counter()
     value = LatencyProgram(problem).relaxation_value(time_limit=limit)
     area = lower_bound(problem)
-    # Rounded up as the bounds of other float solvers are, and no more than their word.
+    # Rounded up like the bounds of other float solvers, and not proven either.
     claimed = area if value is None else math.ceil(value - 1e-6 * max(1.0, abs(value)))
     seconds = time.perf_counter() - began
     return Enclosure(max(area, claimed), claimed <= area, None, {}, {"solve_s": seconds})
@@ -155,7 +155,7 @@ def _relaxation(problem: LatencyProblem, limit: float) -> Enclosure:
 def _backend(
     name: str, problem: LatencyProblem, limit: float, *, from_mc_sf: bool = False
 ) -> Enclosure:
-    """Solve the integer program with a backend, perhaps starting with MC-SF's schedule."""
+    """Solve the integer program with a backend, optionally starting from MC-SF's schedule."""
     hint = tuple(serve(problem, "mc-sf").start.tolist()) if from_mc_sf else None
     found = solve(problem, backend=name, time_limit=limit, hint=hint)
     return Enclosure(

@@ -1,4 +1,4 @@
-"""Rows that set an online algorithm against the hindsight optimum of total latency."""
+"""Rows that compare an online algorithm with the hindsight optimum of total latency."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -24,20 +24,20 @@ OF_RATIOS = """
     requests | requests | requests of the instance
     memory_limit | tokens | memory M of the instance
     optimum_at_least | rounds | lower bound on the least total latency, derived in integers
-    optimum_at_most | rounds | total latency of the best schedule in hand
-    optimum_gap | share | (best schedule in hand - bound) over the former
+    optimum_at_most | rounds | total latency of the best known schedule
+    optimum_gap | share | (best known schedule - bound) over that schedule
     proven | | whether integers prove the optimum
 """
 VALUES = descriptions(
     f"""
     {OF_RATIOS.strip()}
     total_latency | rounds | total latency of the algorithm; None if it does not finish
-    ratio_at_least | 1 | total latency over that of the best schedule in hand
+    ratio_at_least | 1 | total latency over that of the best known schedule
     ratio_at_most | 1 | total latency over the lower bound
     surely_optimal | | whether the algorithm meets the lower bound
     possibly_optimal | | whether nothing better than the algorithm's schedule is known
     verdict | | how the run ended
-    excess | 1 | ratio to the best schedule in hand, minus 1, a series of one entry
+    excess | 1 | ratio to the best known schedule, minus 1, a series of one entry
     excess_over_bound | 1 | ratio to the lower bound, minus 1, a series of one entry
     """
 )
@@ -90,17 +90,18 @@ def _compute(
 def ratio_values(
     problem: LatencyProblem, latency: int | None, hindsight: HindsightResult
 ) -> dict[str, Any]:
-    """Return the ratio of a total latency to the optimum, as the interval that is certified.
+    """Return the certified interval of the ratio of a total latency to the optimum.
 
     Parameters
     ----------
     problem : LatencyProblem
         Data.
     latency : int, optional
-        What an algorithm attains; None if it did not finish.
+        Total latency of the algorithm; None if it did not finish.
     hindsight : HindsightResult
-        What is known of the optimum. A better schedule of the algorithm counts as well.
+        The bounds on the optimum. A better schedule of the algorithm counts too.
     """
+    # Dividing by an upper bound of the optimum bounds the ratio from below, and vice versa.
     upper = hindsight.objective if latency is None else min(hindsight.objective, latency)
     lower = hindsight.bound
     return {
@@ -126,15 +127,16 @@ def hindsight_violations(
     Returns
     -------
     dict
-        Broken rules of the schedule under ``optimum.``; ``optimum.bound``: by how much a schedule
-        in hand undercuts the bound; ``optimum.certificate``: by how much the certificate proves
-        more than the bound claims, which it must not.
+        Violations of the schedule under ``optimum.``; ``optimum.bound``: the amount by which a
+        known schedule is below the bound; ``optimum.certificate``: the amount by which the
+        certificate proves more than the claimed bound, which must be 0.
     """
     starts = list(hindsight.starts)
     found = {
         f"optimum.{name}": amount
         for name, amount in violations(problem, starts, hindsight.objective).items()
     }
+    # A valid lower bound cannot exceed the latency of any known schedule.
     attained = min(filter(None, (latency, total_latency(problem, starts))), default=0)
     if (excess := hindsight.bound - attained) > 0:
         found["optimum.bound"] = excess
@@ -153,7 +155,7 @@ def solve_timings(hindsight: HindsightResult) -> dict[str, float]:
 
 
 def problem_digest(problem: LatencyProblem, more: str = "") -> str:
-    """Return 16 hexadecimal digits for a problem, and for what else a row depends on."""
+    """Return 16 hexadecimal digits for a problem and any further data of a row."""
     return digest_of(f"{problem.to_mapping()}{more}")
 
 

@@ -1,4 +1,4 @@
-"""Rows that set the imbalance of two policies against each other, as theorems on BF-IO do."""
+"""Rows that compare the imbalance of two policies as in theorems on BF-IO."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,6 +44,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     if policy.cluster.workers < 2:
         raise InputError("argument workers", "one worker is always balanced", "use 2 or more")
     plans = {"baseline": baseline, "policy": policy}
+    # Without draws in either run, rows that differ only in the seed are repetitions.
     draws = baseline.draws or policy.draws
     return Planned(
         runs_digest(baseline, policy),
@@ -52,6 +53,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         policy.setting(baseline),
         *policy.told(baseline),
         (baseline.meaning, policy.meaning),
+        # An argument is unread only if neither run reads it.
         {name: error for name, error in policy.unread.items() if name in baseline.unread},
     )
 
@@ -85,24 +87,24 @@ def _compute(plans: Mapping[str, RunPlan]) -> RowResult:
 def ratio_values(
     baseline: Run, policy: Run, warm_up: int = 0, measured: Sequence[Run] = ()
 ) -> dict[str, Value]:
-    """Return the improvement ratio IIR of two runs, whole and in part, against ``√(B log G)``.
+    """Return the improvement ratio IIR of two runs and its parts, also relative to ``√(B ln G)``.
 
     Parameters
     ----------
     baseline, policy : Run
         Runs on the same requests and machine.
     warm_up : int
-        Steps at the beginning that the steady part leaves out.
+        Steps at the beginning that are excluded from the steady part.
     measured : sequence of Run
-        The two runs of which a part is measured, if the requests were repeated for them.
+        The two runs for the measured part, if the requests were repeated for it.
 
     Returns
     -------
     dict
         ``sqrt_b_log_g``, and for the whole run and under ``measured.`` and ``steady.``: ``iir``
         (AvgImbalance of the baseline over that of the policy, BF-IO, section 5; None if the latter
-        is 0 or missing), ``iir_over_sqrt_b_log_g``, its inverse ``relative_imbalance``, 0 for
-        perfect balance, and both imbalances [tokens]; for the parts also ``iir.half_width``.
+        is 0 or missing), ``iir_over_sqrt_b_log_g``, the inverse ``relative_imbalance`` (0 for
+        perfect balance), and both imbalances [tokens]. Parts also have ``iir.half_width``.
     """
     slots = policy.cluster.alike("slots", "improvement-ratio")
     scale = math.sqrt(slots * math.log(policy.cluster.workers))
@@ -129,6 +131,7 @@ def ratio_values(
             for part, mean in zip(series, (before, after), strict=True):
                 width = None if part is None else half_width(part)
                 relative.append(quotient(width, mean))
+            # Errors of a ratio of independent means: relative half widths add in squares.
             known = [error for error in relative if error is not None]
             error = None
             if ratio is not None and len(known) == len(relative):

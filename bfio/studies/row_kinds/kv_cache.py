@@ -38,27 +38,27 @@ from formulations.rationals import exact_rational
 
 
 def cache_series(run: CacheRun, seconds: int | None = None) -> dict[str, list[float]]:
-    """Return tokens in the cache and requests waiting, as means over time.
+    """Return the tokens in the cache and the number of waiting requests as means over time.
 
     Parameters
     ----------
     run : CacheRun
-        A run whose clock counts parts of a second.
+        A run with a clock that counts fractions of a second.
     seconds : int, optional
-        The series cover this time from 0, as far as the run lasts; by default the whole run.
+        Time that the series cover from 0, at most until the run ends; by default the whole run.
 
     Returns
     -------
     dict
-        ``memory`` [tokens] and ``waiting`` [requests], one value for each of 400 equally long
-        intervals. Between batches nothing is held and nobody waits.
+        ``memory`` [tokens] and ``waiting`` [requests], one value for each of 400 intervals of
+        equal length. Both are 0 between batches.
     """
     units = run.instance.batch_time.units_per_second or 1
     start, end = run.batches.start, run.batches.start + run.batches.duration
     last = int(end[-1]) if len(end) else 0
     duration = last if seconds is None else seconds * units
     edges = np.linspace(0, duration, MAX_POINTS + 1)
-    # A last interval that the run leaves early would mix in a worker that has nothing to do.
+    # Drop a last interval that the run covers only in part: its mean would include idle time.
     edges = edges[: int(np.searchsorted(edges, last, side="right"))]
     return {
         "memory": time_means(start, end, run.batches.memory, edges),
@@ -67,14 +67,14 @@ def cache_series(run: CacheRun, seconds: int | None = None) -> dict[str, list[fl
 
 
 def time_means(start: IntArray, end: IntArray, values: IntArray, edges: FloatArray) -> list[float]:
-    """Return the mean over each interval of a function that is 0 outside of given pieces.
+    """Return the mean per interval of a function that is 0 outside the given pieces.
 
     Parameters
     ----------
     start, end, values : IntArray
-        Shape (K,): the function has a value from a start up to the next end; in order of time.
+        Shape (K,): start, end and value of each piece; in order of time.
     edges : FloatArray
-        Shape (I + 1,): the ends of the intervals.
+        Shape (I + 1,): the interval boundaries.
     """
     if len(edges) < 2 or len(start) == 0:
         return []
@@ -84,13 +84,13 @@ def time_means(start: IntArray, end: IntArray, values: IntArray, edges: FloatArr
     return [float(mean) for mean in np.diff(integral) / np.diff(edges)]
 
 
-#: Sets the stream that draws arrival times apart from those of requests and algorithms.
+#: Separates the random stream of arrival times from those of requests and algorithms.
 _STREAM = 0x6172726976616C73
 
 
 @dataclass(frozen=True)
 class Offer:
-    """Requests, the worker, and how the requests arrive.
+    """Requests, the worker, and the arrival process.
 
     Parameters
     ----------
@@ -99,15 +99,15 @@ class Offer:
     memory : int
         ``M`` [tokens].
     convention : Convention
-        Which batches are occupied.
+        Which batches a request occupies.
     arrivals : str
-        ``poisson``: independent exponential gaps; ``trace``: times of the requests, rescaled.
+        ``poisson``: independent exponential gaps. ``trace``: times of the requests, rescaled.
     load : Fraction
-        Offered load ``ρ``, see `bfio.kvcache.instance`; 0: times are taken as they are.
+        Offered load ``ρ``, see `bfio.kvcache.instance`. With 0 the times are not rescaled.
     seed : int
         Seed of the gaps.
     skip_oversized : bool
-        Leave out and count requests that exceed the memory alone; otherwise they are an error.
+        Whether to leave out and count oversized requests. Otherwise they are an error.
     """
 
     choice: WorkloadChoice
@@ -121,7 +121,7 @@ class Offer:
 
 @lru_cache(maxsize=16)
 def check_offer(offer: Offer) -> int:
-    """Return how many requests an offer has, without drawing their times.
+    """Return the number of requests of an offer, without drawing their times.
 
     Raises
     ------
@@ -133,14 +133,14 @@ def check_offer(offer: Offer) -> int:
 
 @lru_cache(maxsize=16)
 def offered_instance(offer: Offer) -> CacheInstance:
-    """Return the instance; the rate is that of all its requests together.
+    """Return the instance, with the arrival rate that offers the load.
 
-    The same seed gives the same gaps at every load but for their length.
+    The same seed gives the same gaps at every load, up to a factor.
 
     Raises
     ------
     InputError
-        If a request does not fit, none is left, or one has no arrival time where it is asked for.
+        If a request does not fit, none is left, or an arrival time is needed and missing.
     """
     if offer.arrivals == "trace":
         requests = chosen_workload(offer.choice)
@@ -159,13 +159,13 @@ def offered_instance(offer: Offer) -> CacheInstance:
     assert units is not None
     rate = float(arrival_rate(fitting, offer.load) * units)
     times = Poisson(rate).sample(len(fitting), rng)
-    # Whole microseconds are whole nanoseconds: nothing is rounded here.
+    # Whole microseconds are whole nanoseconds, so no time is rounded here.
     arrival = np.array([int(time * units) for time in times], dtype=np.int64)
     return replace(fitting, arrival=arrival)
 
 
 def _fitting(offer: Offer) -> CacheInstance:
-    """Return the requests that fit, all at 0."""
+    """Return the requests that fit, all with arrival time 0."""
     problem, left_out = rounds_problem(
         chosen_workload(offer.choice),
         offer.memory,
@@ -188,10 +188,10 @@ def _at(requests: Workload, offer: Offer, rate_scale: Fraction) -> CacheInstance
     )
 
 
-#: The worker of the paper: Llama2-70B on two A100 [tokens].
+#: Memory of the worker in the paper: Llama2-70B on two A100 [tokens].
 DEFAULT_MEMORY = 16_492
 DEFAULT_BATCHES = 5_000_000
-#: Requests come in batches of one worker here: there are no slots to multiply.
+#: Request arguments except ``requests_per_slot``: a worker with a KV cache has no slots.
 _OF_REQUESTS = tuple(name for name in WORKLOAD_ARGUMENTS if name != "requests_per_slot")
 #: Arguments of a row.
 ARGUMENTS = (
@@ -201,7 +201,7 @@ ARGUMENTS = (
 
 
 def value_name(metric: Metric[CacheRun]) -> str:
-    """Return what a metric is called here, where times are seconds."""
+    """Return the name of a metric in rows, where times are in seconds."""
     return f"{metric.name}_s" if metric.unit == TIME else metric.name
 
 
@@ -212,8 +212,8 @@ VALUES = [
     """
     verdict | | how the run ended
     is_finished | | whether every request completed
-    is_loop | | whether the state came back without a completion
-    is_stopped | | whether the run was given up at a limit
+    is_loop | | whether a state repeated without a completion
+    is_stopped | | whether the run was stopped at a limit
     rate_per_s | 1/s | arrivals per second that offer the load
     peak_memory_share | share | tokens in the fullest batch over the memory
     mean_memory_share | share | mean tokens in the cache over M, while batches ran
@@ -248,10 +248,10 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 
 def cache_values(run: CacheRun) -> dict[str, Value]:
-    """Return the metrics of a run in seconds and tokens with their intervals, and what it is.
+    """Return the metrics of a run in seconds and tokens, their intervals, and the verdict.
 
-    Latencies are given only if all requests completed:
-    the mean over those who did complete before a run was given up would flatter it.
+    Latencies are given only if all requests completed. A mean over only the completed requests of
+    a stopped run would be too low.
     """
     measured, memory = METRICS.measure(run), run.instance.memory
     mean = measured["mean_memory"]
@@ -276,12 +276,12 @@ def _if_fair(run: CacheRun, metric: Metric[CacheRun], value: Value) -> Value:
 
 
 def first_requests(instance: CacheInstance, count: int) -> CacheInstance:
-    """Return the instance of the first so many requests.
+    """Return the instance of the first ``count`` requests.
 
     Raises
     ------
     InputError
-        If there are fewer.
+        If there are fewer requests.
     """
     _check_first(count, len(instance))
     kept = {name: getattr(instance, name)[:count] for name in ("arrival", "prompt", "output")}
@@ -289,7 +289,7 @@ def first_requests(instance: CacheInstance, count: int) -> CacheInstance:
 
 
 def rate_per_second(instance: CacheInstance, load: Fraction) -> float | None:
-    """Return the arrivals per second that offer a load; None for none."""
+    """Return the arrivals per second that offer a load; None without a load."""
     units = instance.batch_time.units_per_second
     return float(arrival_rate(instance, load) * units) if load and units else None
 
@@ -302,7 +302,7 @@ def _check_first(count: int | None, available: int) -> None:
 
 
 def offer_of(given: Arguments, context: RowContext) -> Offer:
-    """Read which requests arrive, and when.
+    """Read the requests and their arrival process from the arguments.
 
     Raises
     ------
@@ -310,7 +310,9 @@ def offer_of(given: Arguments, context: RowContext) -> Offer:
         If the arguments are contradictory, incomplete or out of range.
     """
     if given.has("synthetic"):
-        raise InputError("argument synthetic", "its times fit another machine", "give a trace")
+        raise InputError(
+            "argument synthetic", "its arrival times are for another machine", "give a trace"
+        )
     arrivals = given.choice("arrivals", ("poisson", "trace"))
     load = exact_rational(given.rational("load", "0"), "argument load")
     if given.has("load") and load == 0:
@@ -323,7 +325,7 @@ def offer_of(given: Arguments, context: RowContext) -> Offer:
         convention=convention_of(given),
         arrivals=arrivals,
         load=load,
-        # The choice drops a seed that draws no requests; arrivals are drawn all the same.
+        # The workload choice drops a seed that draws no requests. Arrivals still need the seed.
         seed=given.whole("seed", 0) if arrivals == "poisson" else 0,
         skip_oversized=given.flag("skip_oversized"),
     )

@@ -1,4 +1,4 @@
-"""Rows that run an algorithm on the instances with which lower bounds are proven."""
+"""Rows that run an algorithm on the instances used in proofs of lower bounds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, total_latency, violations
 from formulations.rationals import exact_rational
 
-#: What an instance takes besides algorithm, convention and seed.
+#: Arguments of each instance, in addition to algorithm, convention and seed.
 _TAKES = {
     "theorem-6.2": ("memory", "epsilon"),
     "remark-6.3": ("memory", "epsilon", "short"),
@@ -46,30 +46,30 @@ ARGUMENTS = (*ALGORITHM_ARGUMENTS, "instance", *_OWN, "convention", "seed")
 VALUES = descriptions(
     """
     total_latency | rounds | total latency of the algorithm
-    reference_latency | rounds | total latency of a schedule that waits where it pays
+    reference_latency | rounds | total latency of a reference schedule that may wait
     ratio_at_least | 1 | total latency over that of this schedule
     printed_ratio | 1 | ratio that the formulas of the printed proof give
-    limit_ratio | 1 | what the ratio of MC-SF tends to as M grows
+    limit_ratio | 1 | limit of the ratio of MC-SF as M grows
     requests | requests | requests of the instance
-    instances | | instances that were added up
+    instances | | number of instances in the sums
     """
 )
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """The instances of an adversary, taken together, and what its proof states of them.
+    """The instances of an adversary, taken together, and the ratios stated in its proof.
 
     Parameters
     ----------
     problems : sequence of LatencyProblem
-        Equally likely; all with the long request as number 0.
+        Equally likely instances. Request 0 is the long request in each.
     printed : float, optional
-        The ratio that the proof arrives at for such parameters.
+        The ratio in the proof for these parameters.
     limit : float, optional
-        What the ratio tends to as M grows.
+        Limit of the ratio as M grows.
     wait : int
-        Round before which the long request is held back from the algorithm.
+        Round at which the algorithm first sees the long request.
     """
 
     problems: Sequence[LatencyProblem]
@@ -134,7 +134,7 @@ def _starts(problem: LatencyProblem, algorithm: str, wait: int, seed: int) -> li
 
 
 def _adversary(given: Arguments) -> Adversary:
-    """Return the instances that an argument names, refusing what is not theirs."""
+    """Build the instances of the named adversary; reject arguments of other adversaries."""
     name = given.choice("instance", tuple(_TAKES), default="")
     for other in _OWN:
         if given.has(other) and other not in _TAKES[name]:
@@ -162,7 +162,7 @@ def _adversary(given: Arguments) -> Adversary:
     held = exact_rational(given.rational("wait", "0"), "argument wait") * memory
     if held.denominator != 1:
         raise InputError("argument wait", f"{held} rounds", "use a multiple of 1/memory")
-    # Derived for an algorithm that starts at once.
+    # The limit is derived for an algorithm that starts the long request at once.
     bound = None if held else float(limit_6_4(epsilon, constant, convention))
     return Adversary(problems, float(printed_bound_6_4(epsilon, constant)), bound, int(held))
 

@@ -24,31 +24,31 @@ from bfio.studies.row_parts.workload_arguments import (
     workload_choice,
 )
 
-#: Arguments of a row: requests, but for a multiple of slots, and what is asked about them.
+#: Arguments of a row: those of requests, except multiples of slots, and of the evaluation.
 ARGUMENTS = (
     *(name for name in WORKLOAD_ARGUMENTS if name not in ("requests_per_slot", "train_share")),
     *names_of(EvaluationOptions),
     "predictor",
     LOOK_AHEAD,
 )
-#: Values that a report has under the same name.
+#: Values that are copied from the report under the same name.
 VALUES = descriptions(
     """
     trained_on | requests | requests of the history
     evaluated_on | requests | requests of the evaluation
-    points | | requests at ages that were asked about
+    points | | evaluated pairs of request and age
     base_rate | share | share of the points that end within the window
     auc | share | area under the ROC curve of the probability; None if there is one class only
     brier | share | mean squared error of the probability
-    brier_base_rate | share | that of the base rate for all
+    brier_base_rate | share | the same for the base rate at all points
     calibration_error | share | mean distance of stated and true frequencies over ten bins
     conditional_mae | steps | mean error of the conditional mean over points that end; None: none
-    conditional_mae_constant | steps | the least that one constant for all of them has
+    conditional_mae_constant | steps | least such error of one constant for all points
     composite_mae | steps | mean error of the composite, against min(remaining, H)
-    composite_mae_none | steps | that of H for all
+    composite_mae_none | steps | the same for H at all points
     composite_rmse | steps | root of the mean squared error of the composite
-    composite_rmse_none | steps | that of H for all
-    gated_mae | steps | mean error of what the engine takes: gated, rounded up
+    composite_rmse_none | steps | the same for H at all points
+    gated_mae | steps | mean error of the estimate used by the engine: gated, rounded up
     gate_open_share | share | share of the points whose probability is 1/2 or more
     """
 )
@@ -68,7 +68,7 @@ _TIMINGS = [
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
-    # The evaluation splits the trace itself, after it has left out what is not asked for.
+    # The evaluation splits the trace itself, after leaving out the excluded requests.
     whole = {name: value for name, value in given.given.items() if name != "train_share"}
     choice = workload_choice(replace(given, given=whole), 1, context)
     how = from_mapping(EvaluationOptions, given.given, seed=given.whole("seed", 0))

@@ -1,4 +1,4 @@
-"""Rows that set a policy's run against the best schedule of the same requests in hindsight."""
+"""Rows that compare a policy's run with the best schedule of the same requests in hindsight."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ from formulations.hindsight_makespan import (
 )
 from formulations.results import Termination
 
-#: What a criterion minimises, whether work is conserved, and whether steps cost anything.
+#: Per criterion: the objective, whether work is conserved, and whether steps have an overhead.
 CRITERIA = {
     "wall_clock": (MakespanObjective.WALL_CLOCK, False, True),
     "wall_clock_conserving": (MakespanObjective.WALL_CLOCK, True, True),
@@ -51,11 +51,11 @@ CRITERIA = {
     "imbalance": (MakespanObjective.IMBALANCE, True, False),
     "latency": (MakespanObjective.LATENCY, False, False),
 }
-#: What arrivals do not touch: nothing is lost by starting after the last of them.
+#: Criteria that arrivals do not change: starting after the last arrival costs nothing.
 _TIMELESS = ("wall_clock", "peaks")
-#: C / t_l of the released simulator [tokens].
+#: C / t_l of the published simulator [tokens].
 DEFAULT_OVERHEAD = 48_620
-#: Time for each optimum [s].
+#: Time limit for each optimum [s].
 DEFAULT_LIMIT = 10.0
 ARRIVALS = ("at-once", "poisson")
 _MACHINE = ("workers", "slots", "memory")
@@ -66,13 +66,13 @@ _RUN = (
 _OWN = ("arrivals", "load", "overhead", "criteria", "hindsight_limit")
 #: Arguments of a row.
 ARGUMENTS = (*WORKLOAD_ARGUMENTS, *_MACHINE, *_RUN, *POLICY_ARGUMENTS, *_OWN)
-#: Sets the stream of arrivals apart from those of requests and policies.
+#: Separates the random stream of arrivals from those of requests and policies.
 _STREAM = 0x7374657073
 
 
 @dataclass(frozen=True)
 class MyopiaInstance:
-    """Requests and machine, without a policy; equal ones have equal hindsight optima.
+    """Requests and machine, without a policy. Equal instances have equal hindsight optima.
 
     Parameters
     ----------
@@ -81,15 +81,16 @@ class MyopiaInstance:
     workers, slots : int
         ``G`` and ``B``.
     load : float, optional
-        Offered load of Poisson arrivals; None if all requests are there at step 0.
+        Offered load of Poisson arrivals; None if all requests arrive at step 0.
     seed : int
         Seed of the arrivals.
     overhead : int
         ``C / t_l`` [tokens].
     limit : float
-        Time for each optimum [s]; at 0 the combinatorial bound and first schedules stand for it.
+        Time limit for each optimum [s]. With 0 the combinatorial bound and list schedules are
+        used.
     memory : tuple of int, optional
-        Most tokens that each worker holds.
+        Memory of each worker [tokens].
     """
 
     choice: WorkloadChoice
@@ -103,12 +104,12 @@ class MyopiaInstance:
 
 
 def myopia_instance(arguments: Arguments, plan: RunPlan) -> MyopiaInstance:
-    """Read what a row says of its instance, which the given run is about.
+    """Read the instance of a row, given the plan of its run.
 
     Raises
     ------
     InputError
-        If an argument is out of range, or needs another.
+        If an argument is out of range or another one is missing.
     """
     timed = arguments.choice("arrivals", ARRIVALS)
     load = arguments.optional_number("load")
@@ -141,8 +142,8 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        If one is unknown, ignores the arrivals that the row has, or is not defined where its
-        workers have a memory.
+        If one is unknown, ignores the row's arrivals, or is not defined for workers with a memory
+        limit.
     """
     timed, limited = arguments.has("load"), arguments.has("memory")
     usual = [
@@ -167,9 +168,9 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
 
 
 def myopia_plan(arguments: Arguments, context: RowContext) -> RunPlan:
-    """Return the run of a row: every step takes a second, so that times are steps.
+    """Return the plan of the run. Every step takes one second, so that times count steps.
 
-    With a memory the peak of each request is reserved, so that none is interrupted.
+    With a memory limit, workers reserve the peak of each request, so that none is preempted.
     """
     own: Mapping[str, Any] = {
         "arrivals": "timed" if arguments.has("load") else "pool",
@@ -183,7 +184,7 @@ def myopia_plan(arguments: Arguments, context: RowContext) -> RunPlan:
 
 @lru_cache(maxsize=64)
 def arriving_workload(instance: MyopiaInstance) -> Workload:
-    """Return the requests with their arrival steps as times [s]."""
+    """Return the requests with their arrival steps as arrival times [s]."""
     drawn = chosen_workload(instance.choice)
     times = tuple(map(Fraction, arrival_steps(instance).tolist()))
     return Workload(drawn.prompt_tokens, drawn.output_tokens, times, drawn.name, drawn.provenance)
@@ -206,7 +207,7 @@ def arrival_steps(instance: MyopiaInstance) -> IntArray:
 
 
 def hindsight_problem(instance: MyopiaInstance, criterion: str) -> MakespanProblem:
-    """Return the hindsight program; one token of a peak is the unit of time."""
+    """Return the hindsight problem. Its unit of time is one token of peak load."""
     objective, conserving, with_overhead = CRITERIA[criterion]
     drawn = chosen_workload(instance.choice)
     return MakespanProblem(
@@ -225,7 +226,7 @@ def hindsight_problem(instance: MyopiaInstance, criterion: str) -> MakespanProbl
 
 @lru_cache(maxsize=20_000)
 def hindsight_result(instance: MyopiaInstance, criterion: str) -> MakespanResult:
-    """Solve the hindsight program, once per process: policies on one instance share it."""
+    """Solve the hindsight problem, cached so that all policies on an instance share the result."""
     problem = hindsight_problem(instance, criterion)
     if instance.limit == 0:
         return list_interval(problem)
@@ -234,37 +235,37 @@ def hindsight_result(instance: MyopiaInstance, criterion: str) -> MakespanResult
 
 @lru_cache(maxsize=20_000)
 def least_list(instance: MyopiaInstance, criterion: str) -> int:
-    """Return the objective of the best list schedule."""
+    """Return the objective value of the best list schedule."""
     return best_list(hindsight_problem(instance, criterion))[0]
 
 
 def instance_digest(instance: MyopiaInstance) -> str:
-    """Return 16 hexadecimal digits for requests and arrivals."""
+    """Return 16 hexadecimal digits for the requests and their arrivals."""
     drawn = chosen_workload(instance.choice)
     lengths = (drawn.prompt_tokens, drawn.output_tokens, arrival_steps(instance))
     return lengths_digest(*lengths).hexdigest()[:16]
 
 
-#: Starts and workers of all requests.
+#: Start steps and workers of all requests.
 Schedule = tuple[tuple[int, ...], tuple[int, ...]]
 VALUES = descriptions(
     """
     requests | requests | requests of the instance
     steps | steps | steps of the run
-    attained | | what the run costs (under each criterion, as what follows)
-    best_known | | what the best schedule in hand costs, the run if need be
-    bound | | lower bound on what any schedule costs
-    optimum_gap | share | (best schedule in hand - bound) over the former
-    lists_gap | share | the same with only lists and the run in hand, where nothing is searched
+    attained | | cost of the run (under each criterion, like the values below)
+    best_known | | cost of the best known schedule, the run included
+    bound | | lower bound on the cost of any schedule
+    optimum_gap | share | (best known schedule - bound) over that schedule
+    lists_gap | share | the same with only list schedules and the run known, if nothing is searched
     is_proven | | whether the optimum was proven
-    price_at_least | 1 | cost of the run over that of the best schedule in hand; 1 if both are 0
+    price_at_least | 1 | cost of the run over that of the best known schedule; 1 if both are 0
     price_at_most | 1 | cost of the run over the lower bound; None if only the latter is 0
     has_no_limit | | whether the bound is 0 and the run costs something
     surely_optimal | | whether the run meets the lower bound
     possibly_optimal | | whether nothing better than the run is known
-    avoidable_idle_at_least | share | (run - best schedule in hand) over G times the run's peaks
+    avoidable_idle_at_least | share | (run - best known schedule) over G times the run's peaks
     avoidable_idle_at_most | share | (run - lower bound) over G times the run's peaks
-    excess | 1 | price against the best schedule in hand, minus 1, a series of one entry
+    excess | 1 | price relative to the best known schedule, minus 1, a series of one entry
     hindsight_s | s | wall-clock time of all hindsight optima of the row, a timing
     """
 )
@@ -311,7 +312,7 @@ def _compute(plan: RunPlan, instance: MyopiaInstance, criteria: Sequence[str]) -
         seconds += result.seconds
         results.append(result)
     proven = sum(bool(values[f"{name}.is_proven"]) for name in criteria)
-    # Without time no optimum is asked for, and no clock decides.
+    # With a limit of 0 no optimum is searched for, so no time limit can stop the search.
     asked, unproven = (len(results), len(results) - proven) if instance.limit > 0 else (0, 0)
     late = any(result.termination is Termination.TIME_LIMIT for result in results)
     return RowResult(
@@ -328,22 +329,22 @@ def _compute(plan: RunPlan, instance: MyopiaInstance, criteria: Sequence[str]) -
 def price_values(
     problem: MakespanProblem, schedule: Schedule, result: MakespanResult
 ) -> dict[str, Any]:
-    """Return the price of myopia as the interval that is certified.
+    """Return the certified interval of the price of myopia, and the values behind it.
 
     Parameters
     ----------
     problem : MakespanProblem
-        Data and what is to be least.
+        Data and objective.
     schedule : Schedule
-        What the policy did.
+        The schedule of the policy's run.
     result : MakespanResult
-        What is known of the optimum. The run counts as a schedule as well.
+        The hindsight result. The run itself also counts as a known schedule.
 
     Returns
     -------
     dict
-        ``price_at_least`` and ``price_at_most`` are None where the run costs something and what
-        it is compared with costs nothing.
+        ``price_at_least`` and ``price_at_most`` are None where the run has a cost and the schedule
+        or bound to compare with has cost 0.
     """
     attained = objective_value(problem, *schedule)
     best = attained if result.objective is None else min(result.objective, attained)
@@ -361,7 +362,7 @@ def price_values(
         "possibly_optimal": attained == best,
     }
     if problem.objective is MakespanObjective.IMBALANCE:
-        # Imbalance and work are all the capacity there is: G times the sum of peaks.
+        # Imbalance plus work is the total capacity: G times the sum of peaks.
         capacity = attained + problem.work
         values["avoidable_idle_at_least"] = (attained - best) / capacity if capacity else 0.0
         values["avoidable_idle_at_most"] = (attained - bound) / capacity if capacity else 0.0
@@ -371,13 +372,14 @@ def price_values(
 def price_violations(
     problem: MakespanProblem, schedule: Schedule, result: MakespanResult
 ) -> dict[str, int]:
-    """Check the run and the hindsight schedule against the program, and the bound against both.
+    """Check the run and the hindsight schedule against the problem, and the bound against both.
 
     Returns
     -------
     dict
-        Broken rules of the run, as they are; of the hindsight schedule under ``optimum.``;
-        ``optimum.bound``: by how much a schedule in hand undercuts the bound.
+        Violations of the run under their own names, those of the hindsight schedule under
+        ``optimum.``, and ``optimum.bound``: the amount by which a known schedule is below the
+        bound.
     """
     found = violations(problem, *schedule)
     attained = [objective_value(problem, *schedule)]

@@ -1,4 +1,4 @@
-"""Rows that say how much memory Nested WAIT needs with L segments: figures 15 to 18."""
+"""Rows on the memory that Nested WAIT needs with L segments: figures 15 to 18."""
 
 import json
 from collections.abc import Mapping
@@ -43,8 +43,8 @@ _OF_PLANS = descriptions(
     batch_memory | tokens | full batch, the first part of (12)
     waiting_memory | tokens | waiting cohorts, the second part of (12)
     deviation_memory | tokens | deviations, the third part of (12)
-    total_memory | tokens | memory that suffices with the asked probability
-    total_memory_share | 1 | that memory over what there is
+    total_memory | tokens | memory that suffices with the given probability
+    total_memory_share | 1 | that memory over the worker's memory
     batch_share | share | full batch over that memory
     printed_batch_memory | tokens | full batch as printed in (14); None unless equally wide
     printed_total_memory | tokens | memory with the full batch as printed
@@ -54,7 +54,7 @@ _OF_PLANS = descriptions(
 )
 VALUES = descriptions(
     """
-    keeps_up | | whether thresholds exist; if not, what follows is None
+    keeps_up | | whether thresholds exist; if not, the values of the plan are None
     segment_load | 1 | load if requests are as long as their segment
     """
 )
@@ -83,7 +83,7 @@ def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     def compute() -> RowResult:
         found = solve()
         values: dict[str, Value] = dict.fromkeys(entry.name for entry in _OF_PLANS)
-        # The segments are those of the plan: `best_plan` chooses them.
+        # Use the segments of the plan, because `best_plan` chooses them.
         chosen = problem if found is None else found.problem
         values |= {"keeps_up": found is not None, "segment_load": float(chosen.load)}
         if found is None:
@@ -95,9 +95,9 @@ def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 
 def plan_values(problem: NestedProblem, found: SegmentPlan) -> dict[str, Value]:
-    """Return the three parts of (12), and what they are with the full batch printed in (14).
+    """Return the three parts of (12), and their values with the full batch printed in (14).
 
-    The printed formula takes segments of equal width; with others there is none.
+    The printed formula assumes segments of equal width. Otherwise its values are None.
     """
     buffer, worker, full = found.buffer, problem.worker, found.buffer.policy_memory
     ends, prompt = problem.group.ends, problem.group.prompt
@@ -113,7 +113,7 @@ def plan_values(problem: NestedProblem, found: SegmentPlan) -> dict[str, Value]:
         "waiting_memory": buffer.waiting,
         "deviation_memory": buffer.deviation,
         "total_memory": buffer.total,
-        # An infinite exponent is that of a segment before which no queue builds up.
+        # The exponent of a segment without a queue before it is infinite.
         "least_exponent": min((t for t in buffer.exponents if t < float("inf")), default=None),
     }
     if buffer.total is not None:
@@ -128,7 +128,7 @@ def plan_values(problem: NestedProblem, found: SegmentPlan) -> dict[str, Value]:
     return values
 
 
-# Many rows differ in their segments only.
+# Many rows differ only in their segments.
 @lru_cache(maxsize=64)
 def _problem(file: FluidProblem, is_spread: bool, wanted: WantedRate) -> NestedProblem:
     offered = spread(file) if is_spread else file

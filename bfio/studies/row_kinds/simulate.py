@@ -28,7 +28,7 @@ VALUES = descriptions(
     """
     is_drained | | whether every request completed
     proven_share | share | share of the solved steps whose optimum was proven; None: no solve
-    second_proven_share | share | share whose second objective was proven least, if there is one
+    second_proven_share | share | share with a proven secondary optimum, if there is one
     imbalance | tokens | G·max load - total load of each step (BF-IO eq. 2), a series
     max_load | tokens | load of the fullest worker in each step, a series
     mean_load | tokens | mean load of the workers in each step, a series
@@ -58,7 +58,7 @@ def _compute(plan: RunPlan, want_log: bool) -> RowResult:
     run = plan.run()
     measured = plan.measured_run(run)
     solves = run_solves(measured)
-    # Built-in metrics are measured anyway.
+    # Built-in metrics are always measured.
     table = chosen_metrics(plan.metrics or None, plan.options.arrivals).table
     return RowResult(
         values=run_values(run, plan.energy, plan.warm_up, table, measured),

@@ -1,4 +1,4 @@
-"""Rows that serve requests on one engine in stages: WAIT, Nested WAIT, and their baselines."""
+"""Rows that serve requests on one engine in stages with WAIT, Nested WAIT or a baseline policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ THRESHOLD_VALUES = descriptions(
     policy_memory_share | 1 | full batch of the thresholds over the memory
     policy_batch_s | s | duration of the full batch of the thresholds
     conditions_hold | | whether (9) or (10) holds strictly at the offered rates
-    memory_bound | tokens | memory that suffices with the asked probability
+    memory_bound | tokens | memory that suffices with the given probability
     peak_over_bound | 1 | peak memory over that bound
     exceeds_bound | | whether the peak exceeds that bound
     """
@@ -65,7 +65,7 @@ THRESHOLD_VALUES = descriptions(
 
 @dataclass(frozen=True)
 class StagePolicyOptions(CheckedOptions):
-    """The policy of a row, and what it is built for.
+    """The policy of a row and the load that it is designed for.
 
     Raises
     ------
@@ -84,7 +84,7 @@ class StagePolicyOptions(CheckedOptions):
         None,
         whole(1, 10**9),
         "B",
-        "prompts in a batch: the option of that name, as an axis of its own",
+        "largest number of prompts in a batch: the policy's option, as an axis",
     )
     design_load: Fraction | None = option(
         None,
@@ -97,16 +97,16 @@ class StagePolicyOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class PolicyPlan:
-    """A policy that is fully decided.
+    """A policy with all its options.
 
     Parameters
     ----------
     text : str
-        Its name with all options.
+        Name of the policy with all options.
     policy : StagePolicy
         The policy.
     known : FluidProblem
-        The classes it knows, at the rates that are offered.
+        The classes that the policy knows, at the offered rates.
     """
 
     text: str
@@ -115,28 +115,29 @@ class PolicyPlan:
 
 
 def policy_plan(given: Arguments, known: FluidProblem) -> PolicyPlan:
-    """Build the policy for what it knows.
+    """Build the policy for the classes that it knows.
 
-    With ``design_load`` it is built as if its classes offered that load where they offer more: at
-    a load beyond what can be served no thresholds keep up.
+    If the classes offer more than ``design_load``, the thresholds are derived for ``design_load``.
+    Above the largest load that can be served no thresholds exist.
 
     Parameters
     ----------
     given : Arguments
-        Those of the row.
+        Arguments of the row.
     known : FluidProblem
         The classes that the policy knows, at the rates that are offered.
 
     Raises
     ------
     InputError
-        If it does not exist, or no thresholds do.
+        If the policy does not exist, or has no valid thresholds.
     """
     asked = from_mapping(StagePolicyOptions, given.given)
     if asked.policy is None:
         raise InputError("argument policy", "missing", 'give one, e.g. "wait"')
     text, most = given.with_options(asked.policy, "limit"), asked.design_load or Fraction(0)
-    # Built-in policies have no state, so that rows may share them; a user's own is made anew.
+    # Built-in policies have no state and can be shared by rows. Users' own policies are built per
+    # row.
     is_built_in = text.partition(":")[0] in BUILT_IN
     make = _shared if is_built_in else _built
     return PolicyPlan(text, make(text, known, most), known)
@@ -157,14 +158,14 @@ _shared = lru_cache(maxsize=512)(_built)
 
 @dataclass(frozen=True)
 class ThresholdFacts:
-    """The thresholds of WAIT or Nested WAIT, and the conditions that they are to meet.
+    """The thresholds of WAIT or Nested WAIT, and the conditions on them.
 
     Parameters
     ----------
     problem : ThresholdProblem
-        Condition (9) or (10), strictly, at the rates that are offered.
+        Condition (9) or (10), strict, at the offered rates.
     thresholds : tuple of int
-        Per stage of each class or segment.
+        One threshold per class or segment.
     """
 
     problem: ThresholdProblem
@@ -172,11 +173,11 @@ class ThresholdFacts:
 
     @property
     def memory(self) -> int:
-        """``M(n)``, the full batch [tokens]."""
+        """``M(n)``, the memory of a full batch [tokens]."""
         return policy_memory(self.problem.weights, self.thresholds)
 
     def values(self) -> dict[str, Value]:
-        """Return what a row says of thresholds."""
+        """Return the values of a row about thresholds."""
         worker = self.problem.conditions.worker
         return {
             "thresholds": ",".join(map(str, self.thresholds)),
@@ -187,9 +188,9 @@ class ThresholdFacts:
         }
 
     def memory_bound(self, duration: Fraction, probability: Fraction) -> int | None:
-        """Return the memory that suffices with probability 1 − δ; None if none is known.
+        """Return a memory that suffices with probability 1 − δ [tokens]; None if unknown.
 
-        WAIT never holds more than the full batch; Nested WAIT needs the buffer of (12) as well.
+        WAIT never holds more than a full batch. Nested WAIT also needs the buffer of (12).
         """
         if not isinstance(self.problem, NestedProblem):
             return self.memory
@@ -200,7 +201,7 @@ class ThresholdFacts:
 
 
 def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
-    """Return the thresholds of a plan; None for a policy without, or not for these classes."""
+    """Return the thresholds of a plan; None if it has none, or none that fit these classes."""
     policy = plan.policy
     if not isinstance(policy, ThresholdPolicy):
         return None
@@ -215,7 +216,7 @@ def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
         else:
             problem = NestedProblem.single_from_fluid(plan.known, ends[0])
     except InputError:
-        # Segments written out fit no problem if prompts differ or outputs end elsewhere.
+        # Explicit segments match no problem if prompts differ or outputs end elsewhere.
         return None
     return ThresholdFacts(problem, tuple(thresholds))
 
@@ -226,7 +227,7 @@ RUN_VALUES = described_metrics(METRICS) + descriptions(
     open_share | share | share of the arrived requests that did not complete in time
     left_out | requests | requests that exceed the memory alone and were left out
     observed_s | s | length of the observation
-    peak_memory_share | 1 | that over the memory; above 1 could not take place
+    peak_memory_share | 1 | peak memory over the memory; above 1 the run is infeasible
     mean_memory_share | 1 | mean tokens in the cache over the memory, while batches ran
     overflow_share | share | share of the batches that needed more than the memory
     is_within_memory | | whether no batch needed more than the memory
@@ -248,12 +249,12 @@ FLUID_VALUES = descriptions(
     equilibrium_batch_s | s | iteration time of the fluid equilibrium
     """
 )
-#: Times of a run, which shrink with ζ.
+#: Times of a run that ζ scales.
 _TIMES = ("latency_mean_s", "ttft_mean_s")
 
 
 def run_values(run: StageRun) -> dict[str, Value]:
-    """Return the metrics of a run, with their intervals, and shares of what there was."""
+    """Return the metrics of a run with their intervals, and derived shares."""
     measured, memory = METRICS.measure(run), run.instance.memory
     requests, mean_memory = int(np.count_nonzero(run.arrived)), measured["mean_memory"]
     still_open = requests - int(np.count_nonzero(run.is_completed))
@@ -271,11 +272,11 @@ def run_values(run: StageRun) -> dict[str, Value]:
 
 
 def fluid_values(offered: FluidProblem, run: StageRun) -> dict[str, Value]:
-    """Return the best that the fluid model promises, and the run as a share of it.
+    """Return the fluid optimum, and the throughput of the run as a share of it.
 
-    The optimum is that of the throughput program: the most stages, or output tokens, per second
-    that admitted rates with an equilibrium within the memory give. It is the offered throughput
-    if all fits.
+    The optimum is that of the throughput program: the largest number of stages, or output tokens,
+    per second over all admitted rates whose equilibrium fits the memory. It equals the offered
+    throughput if all requests fit.
     """
     values = dict(_fluid_values(offered))
     for name in ("throughput", "decode_throughput"):
@@ -285,7 +286,7 @@ def fluid_values(offered: FluidProblem, run: StageRun) -> dict[str, Value]:
     return values
 
 
-# Thousands of different requests of a trace make one problem for many rows.
+# A trace with thousands of distinct requests gives one problem that many rows share.
 @lru_cache(maxsize=64)
 def _fluid_values(offered: FluidProblem) -> Mapping[str, Value]:
     worker = offered.single_worker()
@@ -307,7 +308,7 @@ def _fluid_values(offered: FluidProblem) -> Mapping[str, Value]:
 
 
 def unscaled_values(run: StageRun, scale: Fraction) -> dict[str, Value]:
-    """Return gap, latency and TTFT on the clock without ζ: gap over ζ, times multiplied by it."""
+    """Return gap, latency and TTFT without the scaling ζ: gap divided by ζ, times multiplied."""
     summary, zeta = run.summary(), float(scale)
     times = {name: summary[name] for name in _TIMES}
     return {
@@ -365,7 +366,7 @@ def _threshold_values(
 
 
 def _beyond_full_batch(facts: ThresholdFacts | None, run: StageRun) -> dict[str, int]:
-    """Return by how much WAIT held more than its full batch, which it never may."""
+    """Return by how much WAIT exceeded its full batch, which WAIT never may."""
     if facts is None or not isinstance(facts.problem, WaitProblem):
         return {}
     excess = run.peak_memory - facts.memory

@@ -1,4 +1,4 @@
-"""Rows that search small instances for the one on which a policy is worst."""
+"""Rows that search small instances for the worst case of a policy."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ _OWN = {
 ARGUMENTS = (*_COMMON, *_OWN["cache"], *_OWN["barrier"])
 VALUES = descriptions(
     """
-    cost | | what the policy's schedule costs
-    least | | what the optimum costs, or the better schedule in hand
-    ratio | 1 | cost over that; none where only the latter is 0
+    cost | | cost of the policy's schedule
+    least | | cost of the optimum, or of the better known schedule
+    ratio | 1 | cost over `least`; None if only `least` is 0
     exact | | the ratio as a fraction
-    instance | | the instance in short
+    instance | | the instance in short form
     tried | | instances on which the policy ran
-    optima | | instances whose optimum was asked for
-    is_maximal | | whether nothing in the space is worse, proven by a search that left nothing out
+    optima | | instances with a computed optimum
+    is_maximal | | whether the search proves that no instance in the space is worse
     """
 )
 
@@ -96,10 +96,10 @@ def _barrier(given: Arguments) -> tuple[BarrierTarget, BarrierSpace]:
 
 
 def in_short(case: Case) -> str:
-    """Return an instance in a line: ``M=6 [2 2 3 3]`` (outputs) or ``[1+2 1+1]`` (prompt+output).
+    """Return an instance as a line: ``M=6 [2 2 3 3]`` (outputs) or ``[1+2 1+1]`` (prompt+output).
 
-    Requests of a cache are outputs, ``@`` their arrival if it is late, and ``x`` how many alike;
-    those of the barrier are in order.
+    For a cache, requests are outputs, with ``@`` and the arrival if it is not 0, and ``x`` and the
+    number of equal requests. For the barrier, requests are listed in order.
     """
     document = case.problem.to_mapping()
     rows = document["requests"]

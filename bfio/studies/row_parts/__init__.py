@@ -1,1 +1,1 @@
-"""What several kinds of rows share: their arguments, instances and values."""
+"""Parts shared by several kinds of rows: arguments, instances and values."""

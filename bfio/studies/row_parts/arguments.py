@@ -1,4 +1,4 @@
-"""Reading the arguments of a row: plain text, numbers and flags, as a study file holds them."""
+"""Typed reading of the arguments of a row: text, numbers and flags from a study file."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -10,20 +10,20 @@ from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of
 from formulations.rationals import exact_number
 
-#: Largest integer an argument may be.
+#: Largest integer allowed as an argument.
 MAX_WHOLE = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Arguments of one row, with a typed reader for each; None counts as not given.
+    """Arguments of one row, with typed readers. None counts as not given.
 
     Parameters
     ----------
     given : mapping
         Names and values.
     known : collection of str
-        Names there are.
+        Known argument names.
 
     Raises
     ------
@@ -94,7 +94,7 @@ class Arguments:
         return default if value is None else value
 
     def rational(self, name: str, default: str) -> str | int:
-        """Return a number as exact rationals are written; a decimal is taken as printed."""
+        """Return a number as text for exact reading; a float becomes its shortest decimal."""
         value = self.given.get(name)
         return default if value is None else str(value) if isinstance(value, float) else value
 
@@ -112,7 +112,7 @@ class Arguments:
         return bool(value)
 
     def with_options(self, text: str, *names: str) -> str:
-        """Return ``name:option=value:...`` with those options that are given as arguments.
+        """Return ``name:option=value:...`` with the options that are given as arguments appended.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Arguments:
         return text
 
     def exclude(self, *names: str) -> None:
-        """Refuse more than one of several arguments.
+        """Reject more than one of several arguments.
 
         Raises
         ------
@@ -143,17 +143,17 @@ class Arguments:
 
 
 def digest_of(*parts: str) -> str:
-    """Return 16 hexadecimal digits for what a row's arguments stand for."""
+    """Return 16 hexadecimal digits for the data that the arguments of a row select."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def quotient(numerator: float | None, denominator: float | None) -> float | None:
-    """Return a ratio; None where one of the two is None, or it divides by 0."""
+    """Return a ratio; None if one of the two is None or the denominator is 0."""
     return None if numerator is None or not denominator else numerator / denominator
 
 
 def gap_to(bound: int, best: int) -> float:
-    """Return how far a bound lies below the best value in hand, over that value."""
+    """Return the distance of a bound below the best known value, relative to that value."""
     return (best - bound) / best if best else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Arguments of rows about one worker with a KV cache: algorithm, convention, drawn instances."""
+"""Arguments of rows on one worker with a KV cache: algorithm, convention, drawn instances."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,21 +14,21 @@ from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
 from formulations.named_objects import is_users
 
-#: Name and, apart from it, options of the online algorithm.
+#: Name of the online algorithm, and options that may be given as separate arguments.
 ALGORITHM_ARGUMENTS = ("algorithm", *names_of(BetaClearing, LookAhead))
-#: A drawn instance of the hindsight program.
+#: Arguments of a drawn instance of the hindsight program.
 DRAWN_ARGUMENTS = (
     "arrival_model", "count", "memory", "prompt", "rate", "common_prompt", "convention", "seed",
 )  # fmt: skip
 DEFAULT_ALGORITHM = "mc-sf"
-#: Of one solve [s].
+#: Time limit of one solve [s].
 DEFAULT_TIME_LIMIT = 60.0
-#: Sets the stream that draws instances apart from the one an algorithm draws from.
+#: Separates the random stream of instances from that of an algorithm.
 _STREAM = 0x696E7374616E6365
 
 
 def algorithm_of(arguments: Arguments) -> str:
-    """Return the algorithm with its options, as `bfio.kvcache.simulation.serve` takes it.
+    """Return the algorithm with its options, as input for `bfio.kvcache.simulation.serve`.
 
     Raises
     ------
@@ -42,13 +42,13 @@ def algorithm_of(arguments: Arguments) -> str:
 
 
 def algorithm_digest(name: str) -> str:
-    """Return a digest of the sources of a user's own algorithm, empty for a built-in one."""
+    """Return a digest of the source of a user's own algorithm; empty for a built-in one."""
     loaded = ":".join(part for part in name.split(":") if "=" not in part)
     return users_digest(loaded) if is_users(loaded) else ""
 
 
 def convention_of(arguments: Arguments) -> Convention:
-    """Return which rounds a request occupies."""
+    """Return the convention on the rounds that a request occupies."""
     known = tuple(convention.value for convention in Convention)
     return Convention(arguments.choice("convention", known, Convention.HALF_OPEN.value))
 
@@ -59,7 +59,7 @@ def time_limit_of(arguments: Arguments) -> float:
 
 
 def drawn_problem(arguments: Arguments) -> LatencyProblem:
-    """Return the instance that the arguments draw; equal arguments draw equal instances.
+    """Draw an instance. Equal arguments give equal instances.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def _whole_range(given: Mapping[str, Any], name: str, default: tuple[int, int]) 
 
 
 def _range(value: Any, name: str, kind: type[Any]) -> tuple[Any, Any]:
-    """Read one number, or two with a dash between them."""
+    """Read a range, given as one number or as two joined by a dash."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value == kind(value):
         return kind(value), kind(value)
     ends = value.split("-") if isinstance(value, str) else []

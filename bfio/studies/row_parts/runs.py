@@ -1,4 +1,4 @@
-"""Runs in rows: the arguments of a run, and what rows tell of one."""
+"""Arguments of a decode run in a row, and the values that a row reports about the run."""
 
 import hashlib
 from collections.abc import Collection, Hashable, Mapping
@@ -69,7 +69,7 @@ from formulations.errors import InputError
 from formulations.named_objects import is_users
 from formulations.problem_data import member
 
-#: The metrics of a run, and the parts of it that they are also measured over.
+#: The metrics of a run, and the parts of a run for which they are also reported.
 RUN_VALUES = described_metrics(METRICS)
 PARTS = {
     MEASURED_PART: "over the measured part of the run",
@@ -86,7 +86,7 @@ TIMINGS = descriptions(
 
 @dataclass(frozen=True)
 class Solves:
-    """Optima a run asked for, those that stayed unproven, and those that the clock decided."""
+    """Numbers of optima that a run asked for, left unproven, and stopped at a time limit."""
 
     asked: int
     unproven: int
@@ -100,7 +100,7 @@ def run_values(
     table: MetricTable[RunPart] = METRICS,
     measured: Run | None = None,
 ) -> dict[str, Value]:
-    """Return every metric of the whole run and of its parts, with intervals of the latter.
+    """Return every metric of the whole run and of its parts; parts have intervals.
 
     Parameters
     ----------
@@ -109,19 +109,19 @@ def run_values(
     energy : EnergyModel
         Constants of the energy metrics.
     warm_up : int
-        Steps at the beginning that the steady part leaves out.
+        Steps at the beginning that are excluded from the steady part.
     table : MetricTable
         The metrics.
     measured : Run, optional
-        The run of which a part is measured, if the requests were repeated for it.
+        The run whose measured part is reported, if the requests were repeated; by default ``run``.
 
     Returns
     -------
     dict
-        ``NAME``; ``measured.NAME`` and ``steady.NAME``, None without such a part; each of these
-        with ``.half_width`` of a 95 % interval by batch means; ``is_drained``; ``proven_share``
-        of the steps solved, and ``second_proven_share`` if a second objective chose among their
-        optima.
+        ``NAME`` for the whole run; ``measured.NAME`` and ``steady.NAME`` for its parts, None if
+        the part does not exist. Metrics of a part also have ``.half_width``, half the 95 %
+        interval by batch means. Further ``is_drained``, ``proven_share`` of the solved steps, and
+        ``second_proven_share`` if a secondary objective chose among their optima.
     """
     solves = run_solves(run)
     no_part: dict[str, Value] = dict.fromkeys(entry.name for entry in table)
@@ -169,9 +169,9 @@ def run_timings(run: Run) -> dict[str, float]:
 
 
 def run_solves(run: Run) -> Solves:
-    """Return how many steps of a run were solved, and what limits did to them.
+    """Return the numbers of solved, unproven and time-limited steps of a run.
 
-    What a policy leaves unproven counts as the clock's unless it says otherwise.
+    Unproven steps count as time-limited unless the policy reports a separate count.
     """
     proven, unproven = (run.statistics.get(f"{kind}_steps") for kind in ("proven", "unproven"))
     if not isinstance(proven, int) or not isinstance(unproven, int):
@@ -185,17 +185,17 @@ RUN_ARGUMENTS = (
     *names_of(RunOptions), "pool_per_worker", "pool_per_slot", "engine", "warm_up",
 )  # fmt: skip
 POLICY_ARGUMENTS = ("policy", *all_options())
-#: All arguments of a run of one policy.
+#: All arguments of a row with a run of one policy.
 ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_ARGUMENTS)
-#: The same where a part of the run is measured on requests that may be repeated.
+#: The same for rows that measure a part of the run on requests that may be repeated.
 MEASURED_ARGUMENTS = (*ARGUMENTS, "repeat")
-#: Arguments of which the line of settings does not tell by what they come to.
+#: Run arguments that the line of settings does not show through the options in force.
 _UNTOLD = ("policy", "engine", "warm_up")
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run that is fully decided but for its requests.
+    """A run with every argument read, before its requests are read.
 
     Parameters
     ----------
@@ -204,27 +204,27 @@ class RunPlan:
     cluster : Cluster
         The machine.
     policy_options : mapping
-        Options that the policy reads, but for those that its name says.
+        Options that the policy reads, except those given in its name.
     engine : str
-        Which engine runs.
+        Name of the engine.
     options : RunOptions
-        How the run is made.
+        Options of the run.
     energy : EnergyModel
         Constants of the energy metrics.
     warm_up : int
-        Steps at the beginning that the steady part leaves out.
+        Steps at the beginning that are excluded from the steady part.
     repeat : int or "auto"
-        How often the requests come in the run that is measured (`bfio.decode.measured.repeats`).
+        Number of passes over the requests in the measured run (`bfio.decode.measured.repeats`).
     choice : WorkloadChoice
         The requests.
     metrics : tuple of str
-        Metrics of users' own that are measured besides.
+        Names of users' own metrics to measure in addition.
     others : mapping of str to value
-        Arguments of the row that are none of machine, run, requests and options of the policy.
+        Arguments of the row other than those of machine, run, requests and policy options.
     unread : mapping of str to InputError
-        Arguments that the row does not read, with what is wrong.
+        Arguments that the row does not read, with the error for each.
     folder : Path
-        Where the names of files start.
+        Base folder of relative file names.
     """
 
     policy: ChosenPolicy
@@ -242,7 +242,7 @@ class RunPlan:
     folder: Path = Path()
 
     def setting(self, *others: "RunPlan") -> dict[str, str]:
-        """Return what it and other runs of a row are made of, which differ in the policy only."""
+        """Return the settings of this run and the row's other runs; only their policies differ."""
         facts = request_facts(self.choice)
         options = [plan.options for plan in (self, *others)]
         policies = [(plan.policy.text, plan.in_force) for plan in (self, *others)]
@@ -267,7 +267,7 @@ class RunPlan:
 
     @property
     def meaning(self) -> Hashable:
-        """What it comes to, whichever way policy and predictor are spelt."""
+        """Hashable value, equal for runs that differ only in spelling of policy or predictor."""
         predictor = predictors.spelt_out(str(self.options.predictor))
         return (
             self.policy.spelt_out(self.options, self.cluster),
@@ -277,14 +277,14 @@ class RunPlan:
         )
 
     def told(self, *others: "RunPlan", look_ahead: int = 0) -> tuple[list[str], list[str]]:
-        """Return what a reader of its metrics might not expect, and what such remarks it refutes.
+        """Return remarks that readers of the metrics need, and remarks that this run refutes.
 
         Parameters
         ----------
         others : RunPlan
             Other runs of the row.
         look_ahead : int
-            Look-ahead that something else asks for.
+            Look-ahead [steps] that another part of the row uses.
         """
         facts = request_facts(self.choice)
         remarks = [
@@ -320,7 +320,7 @@ class RunPlan:
     def sources(self) -> tuple[str, ...]:
         """Digests of the sources of a user's own policy, predictor, backend, batches and metrics.
 
-        The version of the code that a row carries covers its kind only.
+        The code version stored with a row covers only the row's kind, not users' modules.
         """
         policy = self.policy
         predictor = str(self.options.predictor)
@@ -337,24 +337,24 @@ class RunPlan:
 
     @property
     def files(self) -> dict[str, Path]:
-        """Files that options of the run name, by field."""
+        """Files that options of the run name, by option field."""
         values = {entry: getattr(self.options, entry.field) for entry in options_of(RunOptions)}
         return {e.field: self.folder / v for e, v in values.items() if e.kind.is_file(v)}
 
     @property
     def found_options(self) -> RunOptions:
-        """How the run is made, with files as they are found from here."""
+        """Options of the run with file names resolved against the folder."""
         found: dict[str, Any] = {name: str(path) for name, path in self.files.items()}
         return replace(self.options, **found)
 
     @property
     def draws(self) -> bool:
-        """Whether the run may draw from the seed; its requests are another matter."""
+        """Whether the run may draw from the seed, not counting its requests."""
         return self.draws_with(look_ahead=0)
 
     def draws_with(self, look_ahead: int) -> bool:
-        """Return whether that or something else that looks so far ahead may draw."""
-        # Nobody asks a predictor where nobody looks ahead.
+        """Return whether a run with at least this look-ahead may draw from the seed."""
+        # Without look-ahead, no predictor is called.
         asks = LOOK_AHEAD in self.policy.table or look_ahead > 0
         drawn = drawing(self.options) - (frozenset() if asks else {"predictor"})
         return self.policy.draws or bool(drawn)
@@ -365,7 +365,7 @@ class RunPlan:
         return run if passes == 1 else self.run(self.workload.repeated(passes))
 
     def violations(self, run: Run, measured: Run) -> dict[str, int]:
-        """Replay the run, and the one that is measured under names of its own if it is another."""
+        """Replay the run, and the measured run too, with prefixed names, if it is another run."""
         found = run_violations(run, self.workload, self.cluster)
         if measured is run:
             return found
@@ -377,7 +377,7 @@ class RunPlan:
         self,
         workload: Workload | None = None,
     ) -> Run:
-        """Simulate it on its requests, or others."""
+        """Simulate the run on its own requests, or on another workload."""
         return simulate(
             self.workload if workload is None else workload,
             self.policy.text,
@@ -394,18 +394,18 @@ def run_plan(
     policy: str | None = None,
     reads: Collection[str] = (),
 ) -> RunPlan:
-    """Read everything about a run, and check it.
+    """Read and check every argument of a run.
 
     Parameters
     ----------
     arguments : Arguments
-        Those of a row.
+        Arguments of a row.
     context : RowContext
-        Says where relative file names start.
+        Has the base folder of relative file names.
     policy : str, optional
         By default the argument ``policy``.
     reads : collection of str
-        Options of policies that something else in the row reads.
+        Policy options that another part of the row reads.
 
     Raises
     ------
@@ -455,7 +455,7 @@ def run_plan(
 
 
 def policy_options(arguments: Arguments) -> dict[str, Any]:
-    """Return the options of policies that a row gives."""
+    """Return the policy options that a row gives."""
     return {
         name: next(iter(tables.values())).value(arguments.given[name], f"argument {name}")
         for name, tables in all_options().items()
@@ -465,26 +465,26 @@ def policy_options(arguments: Arguments) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _horizon(policy: ChosenPolicy, source: str) -> int:
-    """Return the look-ahead of a policy, made once for each digest of its source."""
+    """Return the look-ahead of a policy [steps], cached by the digest of its source."""
     try:
         return policy.look_ahead()
     except InputError:
-        # Its rows fail, each with this error.
+        # The rows of this policy fail, each with this error.
         return 0
 
 
 def runs_digest(*plans: RunPlan) -> str:
-    """Return 16 hexadecimal digits for the requests of a row, and for policies of one's own.
+    """Return 16 hexadecimal digits for the requests of a row and users' own policies.
 
     Parameters
     ----------
     plans : RunPlan
-        The runs that the row makes of its requests, all on one machine.
+        The runs of the row. All use the same requests and machine.
 
     Raises
     ------
     InputError
-        If the requests cannot be had, or lack the arrival times that a run asks for.
+        If the requests cannot be read, or lack the arrival times that a run needs.
     """
     facts = request_facts(plans[0].choice)
     is_timed = any(plan.options.arrivals == "timed" for plan in plans)
@@ -504,7 +504,7 @@ def runs_digest(*plans: RunPlan) -> str:
 
 
 def with_sources(digest: str, *sources: str) -> str:
-    """Return a digest of data, together with those of users' own sources if there are some."""
+    """Return a digest of data, combined with digests of users' own sources if any."""
     if not any(sources):
         return digest
     return hashlib.sha256("".join((digest, *sources)).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""What arrives at an engine in stages: classes of a file at drawn or even times, or a trace."""
+"""The requests that arrive at an engine in stages: classes of a file, or a trace."""
 
 import json
 from collections import Counter
@@ -47,7 +47,7 @@ _EXACT = checked(RATIONAL, exact_number)
 
 @dataclass(frozen=True)
 class ClassOptions(CheckedOptions):
-    """The file of classes, its worker, and how its classes are taken.
+    """The file of classes, the worker, and how outputs are spread within a class.
 
     Raises
     ------
@@ -58,10 +58,10 @@ class ClassOptions(CheckedOptions):
     fluid: str | None = option(
         None, TEXT, "FILE", "the file, relative to the study's `data` folder"
     )
-    d0: Fraction | None = option(None, POSITIVE, "S", "in the place of the file's [s]")
-    d1: Fraction | None = option(None, _EXACT, "S", "in the place of the file's [s]")
+    d0: Fraction | None = option(None, POSITIVE, "S", "replaces the value in the file [s]")
+    d1: Fraction | None = option(None, _EXACT, "S", "replaces the value in the file [s]")
     memory: int | None = option(
-        None, whole(1, MAX_TOKENS), "C", "in the place of the file's [tokens]"
+        None, whole(1, MAX_TOKENS), "C", "replaces the value in the file [tokens]"
     )
     spread: str | None = option(
         None,
@@ -77,30 +77,30 @@ class ClassOptions(CheckedOptions):
         Parameters
         ----------
         default : FluidWorker, optional
-            What is not given; without it all three are needed.
+            Values for the arguments that are not given. Without it all three are required.
 
         Raises
         ------
         InputError
-            If one is missing.
+            If a value is missing.
         """
         values = {}
         for name in ("d0", "d1", "memory"):
             value = getattr(self, name)
             if value is None and default is None:
-                what = "a trace says nothing of the worker"
+                what = "give it, because a trace does not define the worker"
                 raise InputError(f"argument {name}", "missing", what)
             values[name] = getattr(default, name) if value is None else value
         return FluidWorker(**values)
 
 
 def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
-    """Read the file of classes, with the worker that the options change.
+    """Read the file of classes and apply the worker that the options give.
 
     Raises
     ------
     InputError
-        If it cannot be read, has several workers, or a value breaks its rule.
+        If the file cannot be read, has several workers, or a value breaks its rule.
     """
     if options.fluid is None:
         raise InputError("argument fluid", "missing", "name a file as bfio fluid reads it")
@@ -114,22 +114,22 @@ def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
 
 @dataclass(frozen=True)
 class WantedRate(CheckedOptions):
-    """What the rates are to be; those there are without either.
+    """The target for the arrival rates; the rates stay unchanged if neither is given.
 
-    The *load* is the work rate A over ``K = C/(d0 + d1·C)``: with 1 the equilibrium of all that
-    arrives just fits the memory. With finite memory that is less than ``d1·A = 1``.
+    The *load* is the work rate A divided by ``K = C/(d0 + d1·C)``. At load 1 the equilibrium of
+    all arriving requests just fits the memory. With finite memory this load is below ``d1·A = 1``.
 
     Parameters
     ----------
     load : Fraction, optional
-        Of all classes together.
+        Total load of all classes.
     rate : Fraction, optional
-        Of all classes together [1/s].
+        Total rate of all classes [1/s].
 
     Raises
     ------
     InputError
-        If both are given, or one is 0.
+        If both are given or one is 0.
     """
 
     load: Fraction | None = option(
@@ -138,19 +138,19 @@ class WantedRate(CheckedOptions):
     rate: Fraction | None = option(None, POSITIVE, "R", "or so that together they are this [1/s]")
 
     def __post_init__(self) -> None:
-        """Validate, and read numbers exactly."""
+        """Validate, and convert numbers to exact fractions."""
         if self.load is not None and self.rate is not None:
             raise InputError("load", "rate is given as well", "remove one of the two")
         super().__post_init__()
 
     def factor(self, rate: Fraction, load: Fraction) -> Fraction:
-        """Return what rates that offer this together are multiplied by."""
+        """Return the factor for rates with this total rate and load."""
         if self.load is not None:
             return self.load / load
         return Fraction(1) if self.rate is None else self.rate / rate
 
     def met_by(self, offered: FluidProblem) -> Fraction:
-        """Return what the rates of the classes that arrive are multiplied by."""
+        """Return the factor for the rates of the classes that arrive."""
         return self.factor(total_rate(offered), offered_load(offered))
 
 
@@ -168,16 +168,16 @@ def total_rate(problem: FluidProblem) -> Fraction:
 
 
 def multiplied(problem: FluidProblem, factor: Fraction) -> FluidProblem:
-    """Return the problem with all rates multiplied."""
+    """Return the problem with all rates multiplied by a factor."""
     classes = (replace(kind, rate=kind.rate * factor) for kind in problem.classes)
     return replace(problem, classes=tuple(classes))
 
 
 def spread(problem: FluidProblem) -> FluidProblem:
-    """Take classes for bins: outputs of class j are uniform on ``l'_{j−1} + 1 .. l'_j``.
+    """Treat classes as bins: outputs of class j are uniform on ``l'_{j−1} + 1 .. l'_j``.
 
-    The bins of each prompt length follow each other from output 1 on; a first class without
-    output stays as it is.
+    The bins of each prompt length cover the outputs from 1 on without gaps. A first class without
+    output stays unchanged.
 
     Raises
     ------
@@ -203,28 +203,28 @@ def _text(path: Path) -> str:
 
 
 _OF_THE_FILE = ("trace", "columns", "skip_bad_rows")
-#: Sets the stream that draws requests apart from the one of their times.
+#: Separates the random stream that draws requests from the stream of arrival times.
 _STREAM = 0x77616974
 
 
 @dataclass(frozen=True)
 class TraceSplit(CheckedOptions):
-    """How a trace is read and cut.
+    """How a trace is read and split into training requests and served requests.
 
     Parameters
     ----------
     choice : WorkloadChoice
-        The file.
+        The trace and how it is read.
     memory : int
-        Requests that need more alone are left out [tokens].
+        Memory of the worker [tokens]. A request that needs more even when alone is oversized.
     training : Fraction
-        Share of the requests, from the first on, that bins come from, in (0, 1).
+        Share of the requests, from the first on, used to build the bins, in (0, 1).
     bins : int
-        How many bins at most; those without a training request are merged into the next.
+        Largest number of bins. A bin without a training request is merged into the next one.
     binning : str
-        What is equal for all bins: their width, or how many training requests they hold.
+        What is equal for all bins: ``width``, or the ``count`` of training requests.
     skip_oversized : bool
-        Whether oversized requests may be left out; otherwise they are an error.
+        Whether to leave out oversized requests. Otherwise they are an error.
 
     Raises
     ------
@@ -262,18 +262,18 @@ TRACE_ARGUMENTS = (*_OF_THE_FILE, *names_of(TraceSplit), "requests")
 
 @dataclass(frozen=True)
 class TraceParts:
-    """What a split gives.
+    """The parts of a split trace.
 
     Parameters
     ----------
     bins : tuple of RequestClass
-        What the policy knows; their rates are shares and add up to 1.
+        The bins that the policy knows. Their rates are shares and add up to 1.
     rest : Workload
-        The requests that may be served; times count from the first of them.
+        The requests after the training part. Times count from the first of them.
     kinds : tuple of RequestClass
-        The lengths of the rest, each with its share.
+        The distinct pairs of lengths among these requests, each with its share.
     left_out : int
-        Oversized requests of the whole trace.
+        Number of oversized requests in the whole trace.
     """
 
     bins: tuple[RequestClass, ...]
@@ -302,12 +302,12 @@ def trace_digest(split: TraceSplit) -> str:
 
 @lru_cache(maxsize=16)
 def trace_parts(split: TraceSplit) -> TraceParts:
-    """Cut a trace; see the module.
+    """Split a trace into training requests, for the bins, and the rest.
 
     Raises
     ------
     InputError
-        If a request is oversized and must not be left out, or a part is empty.
+        If a request is oversized and may not be left out, or a part is empty.
     """
     training, rest, kinds, left_out = _halves(without_bins(split))
     outputs = training.output_tokens
@@ -323,11 +323,11 @@ def trace_parts(split: TraceSplit) -> TraceParts:
 
 
 def without_bins(split: TraceSplit) -> TraceSplit:
-    """Return the same for all splits that differ in their bins alone."""
+    """Return a canonical split for all splits that differ only in their bins."""
     return replace(split, bins=1, binning="width")
 
 
-# Fractions of thousands of different requests are slow, and many rows share them.
+# Exact fractions over thousands of distinct requests are slow, and many rows share them.
 @lru_cache(maxsize=16)
 def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, ...], int]:
     whole = chosen_workload(split.choice)
@@ -358,7 +358,7 @@ def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, 
 
 
 def drawn(rest: Workload, count: int | None, seed: int) -> Workload:
-    """Return so many requests drawn with replacement, or all in their order."""
+    """Return ``count`` requests drawn with replacement, or all in their order if it is None."""
     if count is None:
         return rest
     sequence = np.random.SeedSequence(seed, spawn_key=(_STREAM,))
@@ -366,18 +366,18 @@ def drawn(rest: Workload, count: int | None, seed: int) -> Workload:
 
 
 def bin_ends(outputs: IntArray, count: int, binning: str, longest: int) -> tuple[int, ...]:
-    """Return the last output of each bin; every bin holds at least one of the outputs.
+    """Return the largest output of each bin. Every bin contains at least one training output.
 
     Parameters
     ----------
     outputs : IntArray
-        Shape (n,), outputs of the training [tokens].
+        Shape (n,), outputs of the training requests [tokens].
     count : int
-        Bins asked for; there are fewer if some would be empty or equal.
+        Number of bins wanted. There are fewer if some would be empty or equal.
     binning : str
         See `TraceSplit`.
     longest : int
-        Where the last bin ends.
+        Largest output of the last bin [tokens].
     """
     steps = np.arange(1, count + 1)
     if binning == "width":
@@ -385,7 +385,7 @@ def bin_ends(outputs: IntArray, count: int, binning: str, longest: int) -> tuple
     else:
         ends = np.sort(outputs)[-(-len(outputs) * steps // count) - 1]
     ends = np.unique(ends)
-    # A bin (end before, end] counts if a training request lies in it.
+    # A bin (previous end, end] is kept if a training request lies in it.
     upto = np.searchsorted(np.sort(outputs), ends, side="right")
     kept = ends[np.diff(upto, prepend=0) > 0]
     return (*kept[:-1].tolist(), longest)
@@ -393,7 +393,7 @@ def bin_ends(outputs: IntArray, count: int, binning: str, longest: int) -> tuple
 
 @dataclass(frozen=True)
 class OfferOptions(CheckedOptions):
-    """How requests arrive.
+    """Arrival process, scaling and seed of the requests.
 
     Raises
     ------
@@ -412,8 +412,8 @@ class OfferOptions(CheckedOptions):
         None,
         whole(1, 10**7),
         "N",
-        "of a trace: how many are drawn with replacement from the rest; without it all, in their "
-        "order",
+        "of a trace: number of requests drawn with replacement from those after the training "
+        "part; by default these in order",
     )
     scale: Fraction = option(
         Fraction(1), POSITIVE, "ZETA", "ζ: rates times ζ, d0 and d1 over ζ (1)"
@@ -422,7 +422,7 @@ class OfferOptions(CheckedOptions):
         0,
         whole(0, MAX_WHOLE),
         "N",
-        "of arrivals and of drawn requests; two streams that do not touch",
+        "of arrivals and of drawn requests; two independent streams",
     )
 
 
@@ -431,24 +431,25 @@ OFFER_ARGUMENTS = (*CLASS_ARGUMENTS, *TRACE_ARGUMENTS, *names_of(OfferOptions))
 
 @dataclass(frozen=True)
 class StageOffer:
-    """What arrives, and what a policy may know of it.
+    """The arriving requests and the classes that a policy knows.
 
     Parameters
     ----------
     known : FluidProblem
-        The classes a policy knows, at the rates that are offered.
+        The classes that the policy knows, at the offered rates.
     offered : callable
-        Returns the classes that arrive; the same unless outputs are spread or those of a trace.
+        Returns the classes that arrive. They differ from ``known`` if outputs are spread or come
+        from a trace.
     scale : Fraction
-        ``ζ``: both have rates times ζ, and d0 and d1 over ζ.
+        ``ζ``: in both problems rates are multiplied by ζ, and d0 and d1 divided by ζ.
     left_out : int
-        Requests of a trace that exceed the memory alone.
+        Number of requests of a trace that exceed the memory even when alone.
     digest : str
-        Tells the data behind the arguments apart from others.
+        Digest of the data behind the arguments.
     draw : callable
-        Returns the requests.
+        Draws the requests.
     samples : callable
-        Returns requests of all lengths that may arrive, all at 0, for checks of policies.
+        Returns requests of all lengths that may arrive, all at time 0, to check policies with.
     """
 
     known: FluidProblem
@@ -461,7 +462,7 @@ class StageOffer:
 
 
 def stage_offer(given: Arguments, context: RowContext) -> StageOffer:
-    """Read the arguments that say what arrives.
+    """Read the arguments that describe the arriving requests.
 
     Raises
     ------
@@ -478,7 +479,7 @@ def stage_offer(given: Arguments, context: RowContext) -> StageOffer:
 
 
 def probability_of(given: Arguments) -> Fraction | None:
-    """Return ``δ``, the chance to exceed a memory once; None if it is not given."""
+    """Return ``δ``, the probability that the memory is ever exceeded; None if it is not given."""
     probability = given.exact("probability")
     if probability is not None and not 0 < probability < 1:
         what = f"{probability} is out of range"
@@ -487,7 +488,7 @@ def probability_of(given: Arguments) -> Fraction | None:
 
 
 def needed_horizon(given: Arguments, remedy: str) -> Fraction:
-    """Return the end of the observation [s], which must be given."""
+    """Return the required end of the observation [s]."""
     duration = given.exact("horizon_s", positive=True)
     if duration is None:
         raise InputError("argument horizon_s", "missing", remedy)
@@ -521,12 +522,12 @@ def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
     )
 
 
-# Many rows share these, and their policies.
+# Many rows and their policies share these problems.
 @lru_cache(maxsize=256)
 def _class_problems(
     file: FluidProblem, what: str, wanted: WantedRate, scale: Fraction
 ) -> tuple[FluidProblem, FluidProblem]:
-    """Return what is known and what is offered, at the rates that are wanted."""
+    """Return the problem that the policy knows and the one offered, at the wanted rates."""
     offered = file if what == "none" else spread(file)
     known = offered if what == "classes" else file
     factor = wanted.met_by(offered)
@@ -547,7 +548,7 @@ def _of_trace(given: Arguments, context: RowContext) -> StageOffer:
     is_own = wanted == WantedRate()
     if is_drawn and is_own:
         raise InputError("argument load", "missing", 'give load or rate, or arrivals = "trace"')
-    # Shares add up to a rate of 1; a trace that keeps its pace has its own.
+    # Shares add up to a rate of 1. A trace that keeps its own pace has its own rate.
     load = _mean_work(without_bins(split)) / worker.capacity
     factor = own_rate(parts.rest) if is_own else wanted.factor(Fraction(1), load)
     known = scaled(multiplied(FluidProblem(parts.bins, (worker,)), factor), arrival.scale)
@@ -574,7 +575,7 @@ def _of_trace(given: Arguments, context: RowContext) -> StageOffer:
     )
 
 
-# Fractions of thousands of different requests are slow, and many rows share them.
+# Exact fractions over thousands of distinct requests are slow, and many rows share them.
 @lru_cache(maxsize=16)
 def _mean_work(split: TraceSplit) -> Fraction:
     return work_rate(trace_parts(split).kinds)
@@ -600,12 +601,12 @@ def _at_once(worker: FluidWorker, prompt: IntArray, output: IntArray) -> StageIn
 
 
 def own_rate(rest: Workload) -> Fraction:
-    """Return the mean rate of a workload's own times [1/s].
+    """Return the mean arrival rate of a workload from its own times [1/s].
 
     Raises
     ------
     InputError
-        If it has none.
+        If the requests have no arrival times, or all arrive at once.
     """
     if rest.arrival_times is None:
         raise InputError(

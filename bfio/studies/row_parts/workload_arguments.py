@@ -1,4 +1,4 @@
-"""Arguments that choose the requests of a row, and the digest of what they choose."""
+"""Arguments that choose the requests of a row, and the digest of these requests."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -37,12 +37,12 @@ from bfio.workloads.workload import Workload, training_share
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 
-#: Requests that are drawn unless the arguments say otherwise.
+#: Number of requests to draw by default.
 DEFAULT_REQUESTS = 4000
-#: Sets the stream that draws requests apart from the one a policy draws from: with one seed for
-#: both, a random policy would place each request by the very number that chose it.
+#: Separates the random stream that draws requests from that of the policy. With the same seed for
+#: both, a random policy would place each request by the number that also chose it.
 _STREAM = 0x7265717565737473
-#: Sets the permutation of outputs apart from both.
+#: Separates the permutation of outputs from both streams.
 _SHUFFLE_STREAM = 0x73687566666C65
 
 
@@ -51,7 +51,7 @@ _AT_LEAST_1 = whole(1, MAX_WHOLE)
 
 @dataclass(frozen=True)
 class RequestOptions(CheckedOptions):
-    """The arguments that choose requests; one source, cut or drawn in their order.
+    """The arguments that choose requests: one source, and how to cut or draw from it.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class RequestOptions(CheckedOptions):
         "ROLES",
         "columns of a trace in no known format: `arrival=ts,prompt=input,output=generated`",
     )
-    skip_bad_rows: bool = option(False, FLAG, "", "`true`: count damaged rows of the trace")
+    skip_bad_rows: bool = option(False, FLAG, "", "`true`: leave out and count damaged rows")
     output_mean: int | None = option(
         None,
         _AT_LEAST_1,
@@ -85,14 +85,14 @@ class RequestOptions(CheckedOptions):
         False,
         FLAG,
         "",
-        "`true`: permute the outputs of the whole trace, so that prompt and time tell nothing of "
-        "them",
+        "`true`: permute the outputs of the whole trace, so that they are independent of prompt "
+        "and time",
     )
     train_share: Fraction | None = option(
         None,
         checked(RATIONAL, training_share),
         "SHARE",
-        "the first share of these is not run: predictors that learn have it as their past",
+        "this first share of the requests is not run: it is training data for predictors",
     )
     resample: bool = option(
         False,
@@ -121,10 +121,10 @@ class RequestOptions(CheckedOptions):
         None,
         whole(1, 10**8),
         "N",
-        "the first so many, or as many as are drawn (all; 4,000 of laws)",
+        "number of requests taken from the start, or drawn (all; 4,000 from laws)",
     )
     requests_per_slot: int | None = option(
-        None, whole(1, 10**6), "N", "in its place: a multiple of all slots of the machine"
+        None, whole(1, 10**6), "N", "in place of `requests`: this number per slot of the machine"
     )
     arrival_law: str | None = option(
         None,
@@ -137,12 +137,12 @@ class RequestOptions(CheckedOptions):
         0,
         whole(0, MAX_WHOLE),
         "N",
-        "seed of what is drawn, of a policy that draws, and of `noisy-oracle`; three streams that "
-        "do not touch",
+        "seed of what is drawn, of a policy that draws, and of `noisy-oracle`; three independent "
+        "streams",
     )
 
     def __post_init__(self) -> None:
-        """Check that there is one source, and that all else fits it."""
+        """Check that there is exactly one source and that the other arguments match it."""
         super().__post_init__()
         self._check_source()
 
@@ -177,7 +177,7 @@ WORKLOAD_ARGUMENTS = names_of(RequestOptions)
 
 @dataclass(frozen=True)
 class WorkloadChoice:
-    """Which requests a row is about; equal choices (and files) give equal requests.
+    """The choice of a row's requests. Equal choices (and files) give equal requests.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class WorkloadChoice:
     file : Path, optional
         The trace.
     stamp : tuple of int
-        Time of change and size of that file, so that a changed one is read again.
+        Modification time and size of the file. A changed file is read again.
     """
 
     options: RequestOptions
@@ -200,11 +200,11 @@ def workload_choice(arguments: Arguments, total_slots: int, context: RowContext)
     Parameters
     ----------
     arguments : Arguments
-        Those of a row.
+        Arguments of a row.
     total_slots : int
         ``G·B``, which ``requests_per_slot`` multiplies.
     context : RowContext
-        Says where relative file names start.
+        Has the base folder of relative file names.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def workload_choice(arguments: Arguments, total_slots: int, context: RowContext)
         changes = {"requests": total, "requests_per_slot": None}
     draws = given.resample or given.shuffle_outputs or given.arrival_law is not None
     if given.seed and file is not None and not draws:
-        # Rows that differ in a seed that draws nothing share what is cached.
+        # Rows that differ only in an unused seed share cached results.
         changes["seed"] = 0
     options = replace(given, **changes) if changes else given  # type: ignore[arg-type]
     return WorkloadChoice(options, file, (0, 0) if file is None else _stamp(file))
@@ -259,20 +259,20 @@ def _requests(choice: WorkloadChoice) -> Workload:
 
 @dataclass(frozen=True)
 class RequestFacts:
-    """What planning a row needs to know of its requests.
+    """Facts about the requests that planning a row needs.
 
     Parameters
     ----------
     digest : str
-        16 hexadecimal digits that tell them apart from others.
+        16 hexadecimal digits that identify the requests.
     has_arrival_times : bool
-        Whether they can arrive in time.
+        Whether the requests have arrival times.
     used : str
-        How many there are, from where, and what was left out.
+        Number and source of the requests, and how many were left out.
     past : int
-        Requests that were set apart to learn from.
+        Number of requests reserved for training.
     tells_prompts : bool
-        Whether they tell which prompts begin alike.
+        Whether the requests have keys of shared prompt prefixes.
     """
 
     digest: str
@@ -284,7 +284,7 @@ class RequestFacts:
 
 @lru_cache(maxsize=200_000)
 def request_facts(choice: WorkloadChoice) -> RequestFacts:
-    """Read or draw the requests once, and return what planning needs to know.
+    """Read or draw the requests once, and return the facts that planning needs.
 
     Raises
     ------
@@ -311,7 +311,7 @@ def request_facts(choice: WorkloadChoice) -> RequestFacts:
 
 
 def lengths_digest(*columns: IntArray) -> "hashlib._Hash":
-    """Return a digest of integers of requests, column after column."""
+    """Return a digest of integer columns of requests."""
     digest = hashlib.sha256()
     for values in columns:
         digest.update(len(values).to_bytes(8, "little") + values.astype("<i8").tobytes())
@@ -322,7 +322,7 @@ def _stamp(path: Path) -> tuple[int, int]:
     try:
         status = path.stat()
     except OSError:
-        # Reading it says what is wrong.
+        # Reading the file will report the error.
         return (0, 0)
     return (status.st_mtime_ns, status.st_size)
 
@@ -341,7 +341,7 @@ def _from_trace(given: RequestOptions, file: Path, stamp: tuple[int, int]) -> Wo
     return requests if given.requests is None else requests.head(given.requests)
 
 
-# So many that the public cuts are read once, whatever the order of the axes.
+# Large enough to read each public trace cut once, whatever the order of the axes.
 @lru_cache(maxsize=12)
 def _trace(
     path: Path,
@@ -356,7 +356,7 @@ def _trace(
 
 
 def trace_requests(path: Path) -> Workload:
-    """Return all requests of a trace, read once as long as the file does not change.
+    """Return all requests of a trace, cached until the file changes.
 
     Raises
     ------
