@@ -1,4 +1,4 @@
-"""Runs of Nested WAIT: memory, transfers, terms missing from gap, latency and TTFT (appendix C)."""
+"""Runs of Nested WAIT: memory, transfers, missing terms of gap, latency and TTFT (appendix C)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
