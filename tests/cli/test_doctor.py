@@ -1,4 +1,4 @@
-"""``bfio doctor``, and the claims that ``bfio check`` is asked for."""
+"""``bfio doctor``, and the selection of claims by ``bfio check``."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What machine code reads through a pointer to a named tuple is what Python reads of the tuple."""
+"""Machine code reads the same fields through a pointer to a named tuple as Python."""
 
 import os
 import subprocess

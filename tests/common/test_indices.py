@@ -1,4 +1,4 @@
-"""Indices that machine code does not look at."""
+"""Indices that machine code uses without checks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The checker of batches catches every kind of tampering, and tests notice mistakes in it."""
+"""The checker of batches detects every kind of tampering, and tests detect mutants of it."""
 
 from collections.abc import Callable
 from dataclasses import replace

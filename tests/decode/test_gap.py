@@ -1,4 +1,4 @@
-"""Regret per step: against enumeration, with fewer admissions, and counted honestly."""
+"""Regret per step: against enumeration, with fewer admissions, and with unproven steps apart."""
 
 import numpy as np
 import pytest

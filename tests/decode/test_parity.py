@@ -1,7 +1,7 @@
-"""Every option through every door: the same run and the same record, or the same refusal.
+"""Every option through every interface: the same run and the same record, or the same refusal.
 
-The doors are the command line, a keyword of `simulate`, the text behind the policy's name, and a
-row of a study. The options are those that are declared, each with values far from its default.
+The interfaces are the command line, a keyword of `simulate`, the text after the policy's name, and
+a row of a study. All declared options are tested, with values far from the default.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The line of settings above tables, and what is said below them."""
+"""The line of settings above tables, and the notes below them."""
 
 from fractions import Fraction
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whose lengths the window knows: those of waiting requests reach no decision unless asked for."""
+"""Lengths of waiting requests do not influence a decision unless the window may use them."""
 
 from typing import Any
 from unittest.mock import patch

@@ -1,4 +1,4 @@
-"""What may come of any input; whatever else does is a finding."""
+"""Promises for any input; every violation is a finding."""
 
 import json
 import re
@@ -27,7 +27,7 @@ _ERROR = re.compile(r"^error: .+: .+; .+$", re.DOTALL)
 
 @dataclass(frozen=True)
 class Finding:
-    """What an input has broken: which promise, and how it showed."""
+    """A promise violated by an input, with the evidence."""
 
     promise: str
     detail: str

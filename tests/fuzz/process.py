@@ -1,4 +1,4 @@
-"""Run a case in a forked copy of this process, and say what came of it.
+"""Run a case in a forked copy of this process, and return its outcome.
 
 The copy has all modules and compiled kernels loaded, so that a case costs little more than what it
 does; limits of memory and time, signals and the working directory are its own.
@@ -42,7 +42,7 @@ _KERNELS = "bfio-kernels"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case did.
+    """Outcome of a case.
 
     Parameters
     ----------
