@@ -1,4 +1,4 @@
-"""What the runner itself costs per row, and what a second core brings."""
+"""Overhead of the runner per row, and speed-up by a second core."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""First come, first served by hand: whom limits favour, and what follows an eviction."""
+"""First come, first served by hand: priority under limits, and the effect of an eviction."""
 
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.instance import StageInstance

@@ -1,4 +1,4 @@
-"""What holds path by path: cohorts, memory, durations, queues between segments, chances."""
+"""Invariants of every path: cohorts, memory, durations, queues between segments, probabilities."""
 
 from dataclasses import replace
 from fractions import Fraction

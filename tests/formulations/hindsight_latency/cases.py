@@ -1,4 +1,4 @@
-"""Problems for tests: by hand, and drawn as widely as enumeration bears."""
+"""Problems for tests: by hand, and random ones small enough for enumeration."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Pausing problems for tests: one by hand, and drawn as widely as enumeration bears."""
+"""Pausing problems for tests: one by hand, and random ones small enough for enumeration."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which requests a row gets, and that their digest tells them apart."""
+"""The requests of a row, and digests that distinguish them."""
 
 import os
 import time
