@@ -59,7 +59,7 @@ def work(outer: Outer) -> tuple[float, int]:
 
 
 def run(outer: Outer) -> tuple[float, int]:
-    """Stand at the door."""
+    """Pass the tuple by reference; the entry point."""
     return work(by_reference(outer))
 
 

@@ -9,7 +9,7 @@ from formulations.arrays import IntArray
 
 
 def element(table: IntArray, row: int, column: int) -> int:
-    """Return an element of a table by two such indices, one of them a sum."""
+    """Return an element of a table by two unchecked indices, one of them a sum."""
     return int(table[at(row), at(column + 1)])
 
 

@@ -162,7 +162,7 @@ def right_verdicts() -> list[Any]:
 
 
 def mistakes() -> list[Mutant]:
-    """Return those of the checker, but for whether lists of equal length are told to be."""
+    """Return the mutants of the checker, except those that change ``strict`` of ``zip``."""
     found = [mutant for mutant in mutants(batches) if not mutant.place.startswith(_BESIDE)]
     return [mutant for mutant in found if "strict=False" not in mutant.place]
 

@@ -55,7 +55,7 @@ class Looker:
     horizon = 3
 
     def __call__(self, state: Any) -> list[int | None]:
-        """Start nobody."""
+        """Start no request."""
         return [None] * state.num_waiting
 
 

@@ -1,4 +1,4 @@
-"""Every package with a ``program.py`` offers what a formulation promises."""
+"""Every package with a ``program.py`` provides the interface of a formulation."""
 
 import ast
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""A float solver's "optimal" is its word; ours needs a proof in integers."""
+"""A float solver's "optimal" is not a proof; ours requires a proof in integers."""
 
 from dataclasses import replace
 

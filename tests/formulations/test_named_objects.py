@@ -1,4 +1,4 @@
-"""Objects that users name: where they are found, and what is said when they are not."""
+"""Objects named by users: where they are found, and the errors if they are not."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Solution files of every format are read, and only what they hold is believed."""
+"""Solution files of every format are read, and their claims are verified."""
 
 from fractions import Fraction
 from random import Random

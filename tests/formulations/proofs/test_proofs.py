@@ -1,4 +1,4 @@
-"""Nothing false is called optimal, infeasible or a bound, by any method of any program."""
+"""No method of any program reports a false optimum, infeasibility or bound."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,7 +48,7 @@ LIMIT = 0.5
 
 
 def assert_true(result: Any, right: Any) -> None:
-    """Whatever a result calls proven is so; ``right`` is None where there is no solution."""
+    """Assert that proven results are right; ``right`` is None if there is no solution."""
     assert not result.violations
     if result.termination is Termination.INFEASIBLE:
         assert right is None
