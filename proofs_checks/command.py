@@ -51,20 +51,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verdict",
         metavar="V",
-        help="only claims with this verdict on record, as printed: holds, refuted, supported or "
-        "not-checkable",
+        help="only claims whose printed statement has this recorded verdict: holds, refuted, "
+        "supported or not-checkable",
     )
     parser.add_argument("--list", action="store_true", help="list claims and check none")
     parser.add_argument(
         "--scoreboard",
         action="store_true",
-        help="show what the numbered results of the papers come to, and check none",
+        help="show the scoreboard of the papers' numbered results, and check none",
     )
     parser.add_argument(
         "--record",
         action="store_true",
-        help="check claims of your own, their mutations too, and keep what comes "
-        "out beside their file",
+        help="check your own claims and their mutations, and record the results next to "
+        "their file",
     )
     effort = parser.add_mutually_exclusive_group()
     effort.add_argument(
@@ -128,7 +128,7 @@ def _chosen(args: argparse.Namespace) -> "tuple[Claim, ...]":
         on_record = {claim.id: recorded_verdicts(claim) for claim in claims}
         claims = tuple(c for c in claims if (on_record[c.id] or ("", ""))[0] == verdict)
     if not claims:
-        raise InputError("bfio check", "no claim is all of that", "ask for less")
+        raise InputError("bfio check", "no claim matches all arguments", "give fewer")
     return claims
 
 
@@ -140,7 +140,7 @@ def _record(claims: "tuple[Claim, ...]") -> None:
         if not claim.named_as:
             what = f"{claim.id} is a claim of this project"
             raise InputError("--record", what, "use python -m proofs_checks.record in a checkout")
-    with users_code("--record", "a check ", remedy="mend it"):
+    with users_code("--record", "a check ", remedy="fix it"):
         record_claims(claims)
 
 

@@ -51,7 +51,7 @@ def shrink(data: Data, is_counterexample: Callable[[Data], bool]) -> Data:
         If ``data`` is not a counterexample.
     """
     if not _accepts(is_counterexample, data):
-        raise InputError("counterexample", "the verifier does not confirm it", "mend the search")
+        raise InputError("counterexample", "the verifier does not confirm it", "fix the search")
     left = _MOST_CANDIDATES
     improved = True
     while improved:

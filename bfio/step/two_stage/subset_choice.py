@@ -153,7 +153,7 @@ def _best_by_enumeration(
 ) -> tuple[tuple[int, ...], int]:
     if len(contribution) > MAX_ENUMERATED:
         in_what = "grow differently" if worth is None else "differ in benefit"
-        alike = ", or a projection that is alike for all" if worth is None else ""
+        alike = ", or a projection with the same growth for all requests" if worth is None else ""
         raise InputError(
             "candidates",
             f"{len(contribution)} requests that {in_what} have too many subsets",
