@@ -1,4 +1,4 @@
-"""The claims of the papers as executable objects with verdicts.
+"""The claims of the papers as executable checks with verdicts.
 
 ``proofs_checks.claims()`` returns them; ``bfio check`` runs them. README.md says how to add one.
 """

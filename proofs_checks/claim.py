@@ -1,4 +1,4 @@
-"""What a claim is: a statement with its source, hypotheses, check, and ways to break it."""
+"""`Claim`: a statement with its source, hypotheses, check, and mutations of the check."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _ID = re.compile(r"[a-z]+\.[a-z0-9]+([.-][a-z0-9]+)*")
 
 
 class Kind(StrEnum):
-    """What sort of evidence decides a claim."""
+    """The kind of evidence that decides a claim."""
 
     IDENTITY = "identity"
     FINITE = "exact finite check"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 class Scope(StrEnum):
-    """What of its source a claim speaks of."""
+    """The part of its source that a claim is about."""
 
     #: A theorem, proposition, lemma, corollary or conjecture, or a numbered part of one.
     RESULT = "numbered result"
@@ -40,31 +40,31 @@ class Scope(StrEnum):
     STEP = "proof step"
     #: A sentence of the text, an illustration, a footnote.
     REMARK = "remark"
-    #: Measured or simulated figures and what the text says of them.
+    #: Measured or simulated figures, and the text's statements about them.
     EXPERIMENT = "experiment"
-    #: Not in the source: what follows from it, or a question of our own.
+    #: Not in the source: a consequence of it, or a question of our own.
     OURS = "ours"
 
 
 class Defect(StrEnum):
     """What is wrong with a statement that is refuted as printed."""
 
-    #: A slip of the pen (index, sign, label): the source itself shows what is meant.
+    #: A misprint (index, sign, label): the source itself shows what is meant.
     MISPRINT = "misprint"
     #: True under a hypothesis that the source does not state.
     HYPOTHESIS = "missing hypothesis"
-    #: A constant, factor or formula is wrong; with the right one the result stands.
+    #: A constant, factor or formula is wrong; the result holds with the right one.
     FORMULA = "wrong formula"
-    #: A numbered result is false; what the correction says is another or a weaker one.
+    #: A numbered result is false; the correction is a different or weaker statement.
     RESULT = "false result"
-    #: A sentence of a proof, a remark or an illustration is false, and no other constant mends it.
+    #: A sentence of a proof, a remark or an illustration is false, whatever its constants.
     SENTENCE = "false sentence"
-    #: Nothing that is printed: what one might infer from it, or a question of our own.
+    #: No printed statement is wrong: an inference from it is refuted, or a question of our own.
     INFERENCE = "false inference"
 
 
 class Effort(StrEnum):
-    """How much a check looks through: tests, ``bfio check``, or hours."""
+    """How many instances a check tries: as in tests, as in ``bfio check``, or for hours."""
 
     QUICK = "quick"
     NORMAL = "normal"
@@ -73,45 +73,45 @@ class Effort(StrEnum):
 
 @dataclass(frozen=True)
 class Context:
-    """What a check is given.
+    """The arguments of a check.
 
     Parameters
     ----------
     effort : Effort
-        How much to look through.
+        How many instances to try.
     rng : numpy.random.Generator
-        The check's own generator; it draws from no other.
+        The check's only source of randomness.
     """
 
     effort: Effort
     rng: "np.random.Generator"
 
     def choose(self, quick: T, normal: T, deep: T) -> T:
-        """Return the entry of this effort."""
+        """Return the argument for the current effort."""
         return {Effort.QUICK: quick, Effort.NORMAL: normal, Effort.DEEP: deep}[self.effort]
 
 
-#: Looks for evidence. Keywords beside the context are what mutations change.
+#: A function that collects evidence. Mutations change its keywords after the context.
 Check: TypeAlias = Callable[..., Outcome]
 C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Mutation:
-    """A broken variant of a claim's check, which must not give the claim's verdicts.
+    """A deliberately broken variant of a check, which must not give the claim's verdicts.
 
     Parameters
     ----------
     name : str
         What is broken: a policy, a dropped hypothesis, a changed constant.
     **changes
-        Keywords with which the claim's check is called to break that part.
+        Keyword arguments that make the check run with that part broken.
     """
 
     def __init__(self, name: str, /, **changes: Any) -> None:
         self.name, self.changes = name, changes
 
 
-#: Labels of a check's docstring, by the field of a claim that each fills in.
+#: Claim fields by the label that introduces them in the docstring of a check.
 _LABELS = {
     "Source": "source",
     "Statement": "statement",
@@ -125,15 +125,15 @@ _LABEL = re.compile(rf"^({'|'.join(_LABELS)}): ", re.MULTILINE)
 
 
 def texts_of(check: object) -> dict[str, Any]:
-    """Return the texts of a claim that the docstring of its check tells, by field.
+    """Parse the texts of a claim from the docstring of its check, by field.
 
-    The first line is the title. Then come the other texts, each behind its label and a colon
+    The first line is the title. The other texts follow, each after its label and a colon
     (`_LABELS`), further lines of it indented, with the hypotheses separated by semicolons.
 
     Raises
     ------
     InputError
-        If a line behind the first label is neither indented nor has a label.
+        If a line after the first label is neither indented nor starts with a label.
     """
     if not isfunction(check) or check.__doc__ is None:
         return {}
@@ -149,16 +149,16 @@ def texts_of(check: object) -> dict[str, Any]:
 
 
 def _joined(text: str) -> str:
-    """Return a text in one line."""
+    """Join the lines of a text into one."""
     return re.sub(r"\n *", " ", text.strip())
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of a paper, or our own, that a command can check.
+    """One statement of a paper, or one of our own, that ``bfio check`` can check.
 
     Its texts (title, source, statement, formula, hypotheses, summary, correction, reading) are
-    keywords, or stand in the docstring of its check; see `texts_of`.
+    given as keywords or in the docstring of its check; see `texts_of`.
 
     Parameters
     ----------
@@ -173,31 +173,31 @@ class Claim:
     formula : str
         The same as a formula.
     hypotheses : tuple of str
-        What the statement assumes; the check's instances meet them.
+        Assumptions of the statement; the check's instances meet them.
     check : callable
-        Looks for evidence; see `proofs_checks.evidence.Outcome`.
+        Collects evidence; see `proofs_checks.evidence.Outcome`.
     kind : Kind, optional
-        What decides it; by default a counterexample if it has a verifier, else an exact finite
+        Kind of evidence; by default a counterexample if it has a verifier, else an exact finite
         check.
     scope : Scope
-        What of the source it is.
+        Part of the source.
     summary : str
         One to three sentences for the claim's page: what its check finds, and why it is so.
     mutations : tuple of Mutation
         At least one, unless the claim is not checkable here.
     correction : str, optional
-        The corrected statement, where the printed one does not hold, and why it does.
+        The corrected statement and why it holds, if the printed one does not.
     defect : Defect, optional
         What is wrong with the printed statement, needed if it is refuted.
     reading : str, optional
-        How the statement was read where its source leaves a choice.
+        Interpretation chosen where the source is ambiguous.
     verify : callable, optional
         Verifier of counterexamples, needed if the claim is refuted as printed.
     proof : str, optional
-        Name of the proof of what stands, as printed or as corrected: ``proofs/NAME.md``.
+        Name of the proof of the printed or corrected statement: ``proofs/NAME.md``.
     named_as : str
-        ``module:NAME`` or ``FILE.py:NAME`` of a claim from elsewhere, as the registry found it;
-        its record lies beside that file.
+        ``module:NAME`` or ``FILE.py:NAME`` of a claim from outside this package, set by the
+        registry; its record is stored next to that file.
 
     Raises
     ------
@@ -225,7 +225,7 @@ class Claim:
     named_as: str = ""
 
     def __post_init__(self) -> None:
-        """Fill in what the check's docstring tells, and validate."""
+        """Fill in the texts of the check's docstring, and validate."""
         for name, text in texts_of(self.check).items():
             if not getattr(self, name):
                 object.__setattr__(self, name, text)
@@ -247,20 +247,20 @@ class Claim:
 
     @property
     def decided_by(self) -> Kind:
-        """What decides it, its ``kind`` or the default."""
+        """The kind of evidence: ``kind``, or its default."""
         return self.kind or (Kind.FINITE if self.verify is None else Kind.COUNTEREXAMPLE)
 
     @property
     def command(self) -> str:
-        """The command that checks it."""
+        """The command that checks this claim."""
         return f"bfio check {self.named_as or self.id}"
 
 
 class Claims(list[Claim]):
-    """Claims of a module, in a list that checks are added to where they stand.
+    """List of a module's claims, filled by decorators on their checks.
 
-    A decorator of each scope takes the claim's id, its mutations, and other parts of `Claim` by
-    keyword. With a ``check`` among them the function only tells the texts::
+    There is one decorator per scope. It takes the claim's id, its mutations, and other fields of
+    `Claim` by keyword. If ``check`` is one of them, the function only provides the docstring::
 
         CLAIMS = Claims()
 
@@ -306,7 +306,7 @@ class Claims(list[Claim]):
         return self.stated(Scope.OURS, claim_id, *mutations, **parts)
 
     def outside(self, claim_id: str, scope: Scope = Scope.EXPERIMENT) -> Callable[[C], C]:
-        """Add what no computation here can decide: the summary of the docstring says why."""
+        """Add a statement that no computation here can decide; the claim's summary says why."""
 
         def check(context: Context) -> Outcome:
             return Evidence(Verdict.NOT_CHECKABLE)

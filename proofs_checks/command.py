@@ -1,4 +1,4 @@
-"""``bfio check``: every claim of the papers, checked."""
+"""The command ``bfio check``: check the claims of the papers."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from proofs_checks.claim import Claim, Effort
     from proofs_checks.run import ClaimReport
 
-#: Exit status if a check does not give the verdicts on record.
+#: Exit status if a check does not reproduce the recorded verdicts.
 NOT_REPRODUCED = 1
 _MOST_JOBS = 256
 
@@ -51,20 +51,20 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verdict",
         metavar="V",
-        help="only claims with this verdict on record, as printed: holds, refuted, supported or "
-        "not-checkable",
+        help="only claims whose printed statement has this recorded verdict: holds, refuted, "
+        "supported or not-checkable",
     )
     parser.add_argument("--list", action="store_true", help="list claims and check none")
     parser.add_argument(
         "--scoreboard",
         action="store_true",
-        help="show what the numbered results of the papers come to, and check none",
+        help="show the scoreboard of the papers' numbered results, and check none",
     )
     parser.add_argument(
         "--record",
         action="store_true",
-        help="check claims of your own, their mutations too, and keep what comes "
-        "out beside their file",
+        help="check your own claims and their mutations, and record the results next to "
+        "their file",
     )
     effort = parser.add_mutually_exclusive_group()
     effort.add_argument(
@@ -113,7 +113,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _chosen(args: argparse.Namespace) -> "tuple[Claim, ...]":
-    """Return the claims that all of the arguments admit."""
+    """Return the claims that match all of the arguments."""
     from formulations.problem_data import member
     from proofs_checks.evidence import Verdict
     from proofs_checks.registry import named
@@ -128,7 +128,7 @@ def _chosen(args: argparse.Namespace) -> "tuple[Claim, ...]":
         on_record = {claim.id: recorded_verdicts(claim) for claim in claims}
         claims = tuple(c for c in claims if (on_record[c.id] or ("", ""))[0] == verdict)
     if not claims:
-        raise InputError("bfio check", "no claim is all of that", "ask for less")
+        raise InputError("bfio check", "no claim matches all arguments", "give fewer")
     return claims
 
 
@@ -140,7 +140,7 @@ def _record(claims: "tuple[Claim, ...]") -> None:
         if not claim.named_as:
             what = f"{claim.id} is a claim of this project"
             raise InputError("--record", what, "use python -m proofs_checks.record in a checkout")
-    with users_code("--record", "a check ", remedy="mend it"):
+    with users_code("--record", "a check ", remedy="fix it"):
         record_claims(claims)
 
 
@@ -171,7 +171,7 @@ def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:
 
 
 def _boards(claims: "tuple[Claim, ...]") -> list[dict[str, str]]:
-    """Return the rows of the numbered results that these claims state, from what is on record."""
+    """Return the recorded scoreboard rows of the numbered results that these claims state."""
     from proofs_checks.registry import claims as all_claims
     from proofs_checks.results import SCORE_COLUMNS, score, scoreboard
     from proofs_checks.store import paper_of
@@ -228,7 +228,7 @@ def _show(
         )
         return
     everything = not (args.claims or args.paper or args.verdict)
-    # What is on record is what was found only if all of it was reproduced.
+    # The records describe this run only if the run reproduced all of them.
     if everything and all(document["reproduced"] for document in documents):
         _scoreboard(claims, as_json=False)
         print(f"{len(documents)} claims, each with the verdicts on record")

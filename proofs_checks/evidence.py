@@ -1,4 +1,4 @@
-"""What a check returns: two verdicts and what they rest on."""
+"""Results of checks: two verdicts and the evidence for them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,16 +8,16 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-#: Plain data, as JSON holds them: what counterexamples are made of.
+#: JSON data, the form in which counterexamples are stored.
 Data: TypeAlias = dict[str, Any]
 
-#: Tells why plain data are a counterexample, or None if they are none. It knows the statement and
-#: the data only: nothing of the search that found them.
+#: Returns why plain data are a counterexample, or None if they are not one. A verifier is
+#: independent of the search: it knows only the statement and the data.
 Verifier: TypeAlias = Callable[[Data], str | None]
 
 
 class Verdict(StrEnum):
-    """What a check says of a statement."""
+    """Verdict of a check on a statement."""
 
     HOLDS = "holds"
     REFUTED = "refuted"
@@ -26,40 +26,40 @@ class Verdict(StrEnum):
 
 
 class Basis(StrEnum):
-    """What stands behind a statement that holds."""
+    """Evidence for a statement that holds."""
 
-    #: A proof is printed in ``proofs/``; instances confirm it.
+    #: A proof in ``proofs/``, confirmed on instances.
     PROVED = "proved"
-    #: Every instance up to the size that the evidence states.
+    #: All instances up to the size that the evidence states.
     EXHAUSTIVE = "exhaustive"
-    #: Instances drawn or chosen, or an estimate.
+    #: Random or selected instances, or an estimate.
     SAMPLED = "sampled"
 
 
 class VacuousCheckError(AssertionError):
-    """A check found no instance that meets the hypotheses, so it says nothing."""
+    """A check found no instance that meets the hypotheses, so its verdict would be vacuous."""
 
 
 class ContradictoryEvidenceError(AssertionError):
-    """Evidence contradicts itself, or the verdict that it comes with."""
+    """Evidence that contradicts itself or its verdict."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many instances one statement was tried on.
+    """Numbers of instances on which a statement was tried.
 
     Parameters
     ----------
     what : str
         The statement, in a few words.
     made : str
-        How the instances were made.
+        How the instances were generated.
     tried : int
-        Instances made.
+        Instances generated.
     applied : int
-        Those that meet the hypotheses.
+        Instances that meet the hypotheses.
     failed : int
-        Those of them that break the statement.
+        Instances that meet the hypotheses and violate the statement.
     """
 
     what: str
@@ -69,7 +69,7 @@ class Tally:
     failed: int
 
     def __post_init__(self) -> None:
-        """Refuse counts that cannot be."""
+        """Refuse inconsistent counts."""
         if not 0 <= self.failed <= self.applied <= self.tried:
             raise ContradictoryEvidenceError(f"{self.what}: {self.failed} of {self.applied} fail")
 
@@ -88,12 +88,12 @@ class Tally:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95 % interval and the rule, set beforehand, that accepts it.
+    """A number with its 95 % confidence interval and an acceptance rule fixed beforehand.
 
     Parameters
     ----------
     name : str
-        What is estimated, unit included.
+        The estimated quantity, with its unit.
     value, low, high : float
         Estimate and interval.
     samples : int
@@ -101,7 +101,7 @@ class Estimate:
     rule : str
         The acceptance rule in words.
     accepted : bool
-        Whether it is met.
+        Whether the estimate meets the rule.
     """
 
     name: str
@@ -113,23 +113,23 @@ class Estimate:
     accepted: bool
 
     def __post_init__(self) -> None:
-        """Refuse what is no estimate."""
+        """Refuse inconsistent numbers."""
         if self.samples < 1 or not all(map(isfinite, (self.value, self.low, self.high))):
             raise ContradictoryEvidenceError(f"{self.name}: no finite estimate from samples")
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """An instance that meets the hypotheses and breaks the statement.
+    """An instance that meets the hypotheses and violates the statement.
 
     Parameters
     ----------
     data : dict
-        The instance, as plain data; no single move of `proofs_checks.search` makes it smaller.
+        The instance, as plain data; no single move of `proofs_checks.search` can shrink it.
     why : str
-        What breaks, as the verifier words it.
+        The verifier's description of the violation.
     found : str
-        How the search came upon it, and how much it looked through.
+        How the search found it, and how many instances it tried.
     """
 
     data: Data
@@ -139,20 +139,20 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Examination(Generic[T]):
-    """Outcome of looking through instances.
+    """Outcome of trying a statement on instances.
 
     Parameters
     ----------
     tally : Tally
-        How many there were.
+        Numbers of instances.
     failures : tuple
-        The first instances that break the statement, in the order found.
+        The first instances that violate the statement, in the order found.
     counterexamples : tuple of dict
-        The same as plain data, if the statement is one to be refuted.
+        The same as plain data, if the check is meant to refute the statement.
     verify : callable, optional
         Verifier of these data.
     found : str
-        How they were found.
+        How the counterexamples were found.
     """
 
     tally: Tally
@@ -181,15 +181,15 @@ class Evidence:
     numbers : mapping
         Further figures by name.
     counterexample : Counterexample, optional
-        For what is refuted as printed.
+        Counterexample, if the printed statement is refuted.
 
     Raises
     ------
     VacuousCheckError
-        If it rests on nothing: neither on an instance that applies nor on an estimate nor a
+        If there is no evidence: no instance that meets the hypotheses, no estimate, no
         figure.
     ContradictoryEvidenceError
-        If something is refuted and nothing fails, or nothing is and something does.
+        If a statement is refuted but no instance fails, or none is refuted and one fails.
     """
 
     as_printed: Verdict
@@ -201,7 +201,7 @@ class Evidence:
     counterexample: Counterexample | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a verdict that nothing stands behind."""
+        """Refuse a verdict without evidence, or one that contradicts it."""
         for tally in self.tallies:
             tally.verdict()
         verdicts = {self.as_printed, self.as_corrected}
@@ -219,11 +219,11 @@ class Evidence:
 
     @property
     def verdicts(self) -> tuple[Verdict, Verdict | None]:
-        """Both verdicts, as printed and as corrected."""
+        """The verdicts on the printed and on the corrected statement."""
         return self.as_printed, self.as_corrected
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return the JSON document of the evidence, the verdicts left out."""
+        """Return the JSON document of the evidence, without the verdicts."""
         example = self.counterexample
         return {
             "summary": self.summary,
@@ -235,21 +235,21 @@ class Evidence:
 
 
 class Findings:
-    """What a check has looked through, if there is more to it than examinations.
+    """Outcome of a check that has more than examinations.
 
     Parameters
     ----------
     *seen : Examination
-        The first is of the printed statement. For a claim with a correction the others are of
-        that; for one without, all are of the printed statement.
+        The first examines the printed statement. If the claim has a correction, the others
+        examine the correction; otherwise all examine the printed statement.
     estimates : sequence of Estimate
-        Estimates, of the correction if there is one. If they meet their rules, they support it.
+        Estimates for the correction if there is one. They support it if they meet their rules.
     numbers : mapping, optional
         Further figures by name.
     summary : str
-        In place of the claim's summary.
+        Replaces the claim's summary.
     printed : int
-        How many examinations are of the printed statement.
+        How many examinations concern the printed statement.
     """
 
     def __init__(
@@ -264,18 +264,18 @@ class Findings:
         self.summary, self.printed = summary, printed
 
 
-#: What a check returns: examinations, of the printed statement first, or more than that.
+#: Result of a check: examinations, that of the printed statement first, or `Findings`.
 Outcome: TypeAlias = Examination[Any] | tuple[Examination[Any], ...] | Findings | Evidence
 
 
 def basis_of(evidence: Mapping[str, Any], proof: str | None) -> Basis | None:
-    """Return what the statement that stands rests on, or None if nothing does.
+    """Return the basis of the statement that holds, or None if no statement holds.
 
     Parameters
     ----------
     evidence : mapping
-        As `Evidence.to_mapping` gives it. Instances are all there are if every tally without a
-        failure says of them "all" or "every".
+        As `Evidence.to_mapping` returns it. Enumeration counts as complete if every tally
+        without a failure describes its instances with "all" or "every".
     proof : str, optional
         Name of a printed proof.
     """
@@ -289,7 +289,7 @@ def basis_of(evidence: Mapping[str, Any], proof: str | None) -> Basis | None:
 
 
 def agreed(*tallies: Tally) -> Verdict:
-    """Return holds if every tally does, else refuted."""
+    """Return holds if the verdict of every tally is holds, else refuted."""
     verdicts = [tally.verdict() for tally in tallies]
     return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.HOLDS
 

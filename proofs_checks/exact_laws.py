@@ -1,4 +1,4 @@
-"""Laws in fractions: mappings from values to their probabilities, none of which is 0."""
+"""Exact probability laws: mappings from values to positive probabilities, as fractions."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
@@ -12,7 +12,7 @@ ExactLaw = dict[int, Fraction]
 
 
 def gathered(weighed: Iterable[tuple[V, Fraction]]) -> dict[V, Fraction]:
-    """Return the law of values that come with these chances; those of equal values add up."""
+    """Return the law of (value, probability) pairs; probabilities of equal values are added."""
     law: dict[V, Fraction] = {}
     for value, chance in weighed:
         if chance:
@@ -21,7 +21,7 @@ def gathered(weighed: Iterable[tuple[V, Fraction]]) -> dict[V, Fraction]:
 
 
 def in_whole_numbers(law: ExactLaw) -> tuple[dict[int, int], int]:
-    """Return a law as integer weights over a common denominator: sums of these are quick."""
+    """Return a law as integer weights over a common denominator, which are fast to add."""
     whole = lcm(*(chance.denominator for chance in law.values()))
     return {v: c.numerator * (whole // c.denominator) for v, c in law.items()}, whole
 
@@ -32,12 +32,12 @@ def uniform(values: Sequence[int]) -> ExactLaw:
 
 
 def binomial(trials: int, chance: Fraction) -> ExactLaw:
-    """Law of how many of ``trials`` succeed."""
+    """Law of the number of successes in ``trials`` trials."""
     return gathered((k, binomial_chance(trials, chance, k)) for k in range(trials + 1))
 
 
 def binomial_chance(trials: int, chance: Fraction, successes: int) -> Fraction:
-    """Chance of so many successes among 0..``trials``."""
+    """Probability of a given number of successes in 0..``trials``."""
     return comb(trials, successes) * chance**successes * (1 - chance) ** (trials - successes)
 
 

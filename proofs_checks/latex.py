@@ -1,7 +1,7 @@
-"""Formulas of claims, written in plain text, as LaTeX: pages show them as mathematics.
+"""Translate the plain-text formulas of claims to LaTeX for the pages.
 
-The plain form is what a terminal shows and what a person writes; this is the only translation of
-it. Words become text, names of several letters are upright, products of letters stay italic.
+Authors write formulas in plain text, and terminals show that form. In LaTeX, words become text,
+names of several letters are upright, and products of letters stay italic.
 """
 
 import re
@@ -11,9 +11,9 @@ _OPERATORS = {
     "log": r"\,\log", "lim": r"\lim", "limsup": r"\limsup", "argmin": r"\mathrm{arg\,min}\,",
     "argmax": r"\mathrm{arg\,max}\,", "Pr": r"\Pr", "Var": r"\mathrm{Var}\,",
 }  # fmt: skip
-#: Two capitals that are a product; others are a name.
+#: Pairs of capitals that are a product; other pairs are a name.
 _PRODUCTS = {"GB", "CF", "EH", "EY"}
-#: Two small letters that are a word; others are a product or two indices.
+#: Pairs of small letters that are a word; other pairs are a product or two indices.
 _SHORT_WORDS = {"as", "at", "by", "if", "in", "is", "it", "no", "of", "on", "or", "so", "to"}
 _SYMBOLS = {
     "−": "-", "–": r"\text{–}", "·": r"\cdot ", "×": r"\times ", "≤": r"\le ", "≥": r"\ge ",
@@ -53,12 +53,12 @@ _TOKEN = re.compile(
 
 
 def latex(formula: str) -> str:
-    """Return a formula in plain text as LaTeX.
+    """Translate a plain-text formula to LaTeX.
 
     Parameters
     ----------
     formula : str
-        As `proofs_checks.claim.Claim.formula` has it: Unicode symbols, ``_`` and ``^`` before an
+        As in `proofs_checks.claim.Claim.formula`: Unicode symbols, ``_`` and ``^`` before an
         index of letters or a group in braces or parentheses.
     """
     parts, place = [], 0
@@ -69,7 +69,7 @@ def latex(formula: str) -> str:
 
 
 def _next(formula: str, place: int) -> tuple[str, int]:
-    """Return the next part as LaTeX, and the place behind it."""
+    """Return the next token as LaTeX, and the position after it."""
     match = _TOKEN.match(formula, place)
     assert match is not None
     assert match.lastgroup is not None
@@ -103,7 +103,7 @@ def _part(group: str, text: str) -> str:
         case "word":
             return _word(text)
         case "accented":
-            # In braces of its own, or an index is set below it.
+            # Extra braces keep LaTeX from setting an index below the operator.
             return f"{{{_ACCENTS[text[1]]}{{{text[0]}}}}}"
         case "such":
             return r"\quad\text{s.t.}\quad "
@@ -115,7 +115,7 @@ def _part(group: str, text: str) -> str:
 
 
 def _index(text: str) -> str:
-    """Return what follows ``_`` or ``^``: a word upright, letters and digits as they are."""
+    """Return the index after ``_`` or ``^``: words upright, letters and digits unchanged."""
     if len(text) == 2 and text[1] in _ACCENTS:
         return f"{_ACCENTS[text[1]]}{{{text[0]}}}"
     if len(text) == 1:
@@ -144,7 +144,7 @@ def _symbol(text: str) -> str:
 
 
 def _closing(formula: str, opening: int) -> int:
-    """Return the place behind the bracket that closes the one at ``opening``."""
+    """Return the position after the bracket that closes the one at ``opening``."""
     one, other = formula[opening], _CLOSING[formula[opening]]
     depth = 0
     for place in range(opening, len(formula)):
@@ -155,7 +155,7 @@ def _closing(formula: str, opening: int) -> int:
 
 
 def _merged(text: str) -> str:
-    """Join words that follow each other, and keep the spaces around them."""
+    """Join consecutive words, and keep the spaces around them."""
     text = re.sub(r"(?<= )a (?=\\text\{)", r"\\text{a} ", text)
     while (
         joined := re.sub(r"\\text\{([^{}]*)\} *\\text\{([^{}]*)\}", r"\\text{\1 \2}", text)

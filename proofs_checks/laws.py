@@ -1,8 +1,8 @@
-"""Laws computed instead of sampled: sums, maxima, ages of slots.
+"""Numerical probability laws of sums, maxima and slot ages, computed instead of sampled.
 
 A law on the non-negative integers is an array of probabilities by value. Sums of many terms are
 convolved in double precision (relative error near 1e-13 where the probability is not negligible);
-`proofs_checks.exact_laws` computes in fractions.
+`proofs_checks.exact_laws` is the exact counterpart in fractions.
 """
 
 import math
@@ -13,14 +13,14 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 
-#: Probability left out where an infinite law is cut off.
+#: Probability mass dropped when an infinite law is truncated.
 CUT_OFF = 1e-15
-#: Products of lengths above which convolutions go through the Fourier transform.
+#: Product of lengths above which convolutions use the Fourier transform.
 _DIRECT = 10**7
 
 
 def law(values: Sequence[int], weights: Sequence[float] | None = None) -> FloatArray:
-    """Return the law of one of ``values`` (distinct, >= 0), by default uniform."""
+    """Return a law on ``values`` (distinct, >= 0), uniform by default."""
     chances = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
     result = np.zeros(max(values) + 1)
     result[list(values)] = chances / chances.sum()
@@ -29,7 +29,7 @@ def law(values: Sequence[int], weights: Sequence[float] | None = None) -> FloatA
 
 def mean(pmf: FloatArray) -> float:
     """Return the mean of a law."""
-    # In floats: a product with integers converts them and leaves the fast path.
+    # Convert to floats first: a product with integers leaves numpy's fast path.
     return float(pmf @ np.arange(len(pmf), dtype=np.float64))
 
 
@@ -52,7 +52,7 @@ def _sum_law(pmf: bytes, count: int) -> FloatArray:
     one: FloatArray = np.frombuffer(pmf)
     if count == 1:
         return one
-    # Halves of a power of two; of another number its lower bits and its highest.
+    # Split a power of two into halves, any other number into its highest bit and the rest.
     highest = 1 << count.bit_length() - 1
     rest = count - highest or count // 2
     total = convolved(_sum_law(pmf, rest), _sum_law(pmf, count - rest))

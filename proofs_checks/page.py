@@ -1,4 +1,4 @@
-"""The pages of the claims: a scoreboard, ``docs/claims.md``, and a page per paper."""
+"""Write the pages of the claims: the scoreboard ``docs/claims.md`` and one page per paper."""
 
 import json
 from collections import Counter
@@ -13,7 +13,7 @@ from proofs_checks.registry import modules
 from proofs_checks.results import SCORE_COLUMNS, NumberedResult, score, scoreboard
 from proofs_checks.store import paper_of, recorded
 
-#: Chapters by the first part of an id; others follow under their own name.
+#: Chapter titles by the first part of an id; other papers follow under their own name.
 CHAPTERS = {
     "balance": "BF-IO: load balancing with short look-ahead",
     "route": "BalanceRoute: online routing by F-scores",
@@ -66,7 +66,7 @@ them.
 
 
 def pages(claims: Sequence[Claim]) -> dict[str, str]:
-    """Return the text of every page by its path under ``docs``."""
+    """Return the text of each page, by its path under ``docs``."""
     by_paper = {paper: tuple(group) for paper, group in groupby(claims, key=paper_of)}
     order = [*(p for p in CHAPTERS if p in by_paper), *(p for p in by_paper if p not in CHAPTERS)]
     front = [_HEAD, *(_board(paper, by_paper[paper]) for paper in order)]
@@ -77,7 +77,7 @@ def pages(claims: Sequence[Claim]) -> dict[str, str]:
 
 
 def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
-    """Return evidence, as `Evidence.to_mapping` gives it, as lines of text."""
+    """Format evidence (a mapping from `Evidence.to_mapping`) as lines of text."""
     lines = [evidence["summary"]] if evidence["summary"] else []
     lines += [_tally(tally) for tally in evidence["tallies"]]
     lines += [_estimate(estimate) for estimate in evidence["estimates"]]
@@ -92,7 +92,7 @@ def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
 
 
 def _board(paper: str, claims: Sequence[Claim]) -> str:
-    """Return the chapter of a paper on the front page."""
+    """Return the chapter of one paper on the scoreboard page."""
     by_id = {claim.id: claim for claim in claims}
     results = scoreboard(paper).results
     rows = [_score_row(paper, result, by_id) for result in results]
@@ -163,7 +163,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _anchor(name: str) -> str:
-    # As GitHub writes it: lower case, dots left out.
+    # GitHub's anchors are in lower case, without dots.
     return name.replace(".", "")
 
 

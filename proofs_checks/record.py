@@ -1,10 +1,10 @@
-"""Run claims, record what comes out, and write ``docs/claims.md`` and the pages of the papers.
+"""Run claims, record their evidence, and write ``docs/claims.md`` and the pages of the papers.
 
     python -m proofs_checks.record [CLAIM ...]
 
-Run it after adding or changing a claim, and look at the difference it makes. A claim with a
-mutation that its check does not catch is not recorded. Claims of one's own
-(``FILE.py:NAME``) are recorded beside their file; they are not on the page.
+Run it after adding or changing a claim, and review the resulting diff. A claim is not recorded if
+its check misses one of its mutations. User-defined claims (``FILE.py:NAME``) are recorded next to
+their file; the pages do not show them.
 """
 
 import sys
@@ -37,7 +37,7 @@ def record_claims(selected: tuple[Claim, ...]) -> None:
     Raises
     ------
     InputError
-        If a check catches not all of its mutations.
+        If a check misses one of its mutations.
     """
     for claim in selected:
         paper, folder = paper_of(claim), records_of(claim).recorded
@@ -60,7 +60,7 @@ def record_claims(selected: tuple[Claim, ...]) -> None:
 
 
 def _smaller(claim: Claim, found: Counterexample | None) -> Counterexample | None:
-    """Return the counterexample found, or the stored one if that is smaller and still is one."""
+    """Return the new counterexample, or the stored one if it is smaller and still valid."""
     stored = stored_counterexample(claim)
     if found is None or stored is None or claim.verify is None:
         return found
@@ -70,7 +70,7 @@ def _smaller(claim: Claim, found: Counterexample | None) -> Counterexample | Non
 
 
 def forget_others(selected: tuple[Claim, ...]) -> None:
-    """Drop records of claims that no longer exist, in the papers of those selected."""
+    """Drop records of claims that no longer exist, in the papers of the selected claims."""
     known = {claim.id for claim in claims()}
     for paper in {paper_of(claim) for claim in selected if not claim.named_as}:
         kept = {name: entry for name, entry in recorded(paper).items() if name in known}
@@ -78,7 +78,7 @@ def forget_others(selected: tuple[Claim, ...]) -> None:
 
 
 def write_pages() -> None:
-    """Write the pages, where there is a checkout."""
+    """Write the pages if this is a source checkout."""
     if not _DOCS.is_dir():
         return
     written = pages(tuple(claim for claim in claims() if not claim.named_as))
@@ -92,7 +92,7 @@ def write_pages() -> None:
 
 
 def main(names: Sequence[str]) -> int:
-    """Record the claims of these names and write the page; return the exit status."""
+    """Record the named claims and write the pages; return the exit status."""
     try:
         selected = named(names)
         record_claims(selected)

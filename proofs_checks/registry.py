@@ -1,4 +1,4 @@
-"""Where claims come from: ``proofs_checks.papers``, installed packages, files of users' own."""
+"""Find claims in ``proofs_checks.papers``, installed packages, and user files."""
 
 import fnmatch
 import importlib
@@ -13,39 +13,39 @@ from formulations.errors import InputError, did_you_mean
 from formulations.named_objects import is_users, load_object
 from proofs_checks.claim import Claim
 
-#: Entry-point group through which other packages add claims; each names a `Claim` or several.
+#: Entry-point group for claims of other packages; an entry names a `Claim` or a sequence.
 GROUP = "bfio.claims"
 _REMEDY = "mend the module, or remove it"
 
 
 def claims() -> tuple[Claim, ...]:
-    """Return all claims, sorted by id, numbers in it as numbers.
+    """Return all claims, sorted by id, with numbers in ids compared as numbers.
 
     Raises
     ------
     InputError
-        If two have the same id.
+        If two claims have the same id.
     """
     return tuple(claim for _, claim in _all())
 
 
 def modules() -> dict[str, str]:
-    """Return the module, or entry point, of each claim, by id."""
+    """Return the module or entry point of each claim, by id."""
     return {claim.id: module for module, claim in _all()}
 
 
 def users_claims(name: str) -> tuple[Claim, ...]:
-    """Return the claims behind ``module:NAME`` or ``FILE.py:NAME``; NAME may be left out.
+    """Load the claims of ``module:NAME`` or ``FILE.py:NAME``; NAME is optional.
 
     Parameters
     ----------
     name : str
-        Its NAME, by default ``CLAIMS``, is a `Claim` or a sequence of them.
+        NAME, by default ``CLAIMS``, refers to a `Claim` or a sequence of claims.
 
     Raises
     ------
     InputError
-        If it cannot be loaded, is none, or has the id of a claim of the papers.
+        If it cannot be loaded, is not a claim, or has the id of a claim of the papers.
     """
     whole = f"{name}:CLAIMS" if name.endswith(".py") else name
     found = tuple(_flat(load_object(whole, "claim"), whole))
@@ -60,12 +60,12 @@ def users_claims(name: str) -> tuple[Claim, ...]:
 def named(names: Sequence[str]) -> tuple[Claim, ...]:
     """Return the claims of these ids, patterns (``*theorem*``) or papers; all if none is named.
 
-    Names of users' own (`users_claims`) may be among them.
+    Names of user-defined claims (`users_claims`) are allowed too.
 
     Raises
     ------
     InputError
-        If a name is unknown, with the nearest one.
+        If a name is unknown; the message suggests the nearest one.
     """
     own = [claim for name in names if is_users(name) for claim in users_claims(name)]
     others = [name for name in names if not is_users(name)]

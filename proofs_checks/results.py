@@ -1,7 +1,7 @@
-"""Numbered results of the papers and the errors that several claims share: the scoreboard's rows.
+"""Numbered results of the papers, and errors common to several claims: rows of the scoreboard.
 
-Claims say what is true of single statements; here stands which of them make up a theorem, which
-are steps of its proof, what became of that proof, and what an author would change.
+A claim concerns a single statement. A numbered result lists the claims that make up a theorem,
+those on steps of its proof, the status of that proof, and the change an author would make.
 """
 
 import tomllib
@@ -17,20 +17,20 @@ _PAPERS = Path(__file__).parent / "papers"
 
 
 class ProofStatus(StrEnum):
-    """What became of the printed proof when it was read step by step."""
+    """Status of the printed proof after a check of each step."""
 
-    #: It is correct; slips in it are told by claims of their own.
+    #: The proof is correct; misprints in it have their own claims.
     READ = "read and correct"
-    #: A step fails, and what replaces it is a claim's correction or a proof of ours.
+    #: A step fails; a claim's correction or our own proof replaces it.
     MENDED = "mended here"
-    #: It has a gap that is not closed here, or the paper has none.
+    #: The proof has a gap that is not closed here, or the paper gives no proof.
     OPEN = "open"
     #: The result is false, and so is its proof.
     FAILS = "fails"
 
 
 class Survival(StrEnum):
-    """What is left of a numbered result."""
+    """How much of a numbered result survives."""
 
     YES = "yes"
     CHANGED = "with a change"
@@ -45,15 +45,15 @@ class NumberedResult:
     Parameters
     ----------
     name : str
-        As the paper has it, such as ``Theorem 2``.
+        Name in the paper, such as ``Theorem 2``.
     proof : ProofStatus
-        What became of the printed proof.
+        Status of the printed proof.
     claims : tuple of str
-        Ids of the claims that state it or a numbered part of it.
+        Ids of the claims that state the result or a numbered part of it.
     steps : tuple of str
-        Ids of claims on steps of its proof and on what it rests on.
+        Ids of claims on steps of its proof and on its prerequisites.
     change : str
-        What an author would change, in one line; empty if nothing.
+        Change an author would make, in one line; empty if none.
     """
 
     name: str
@@ -65,7 +65,7 @@ class NumberedResult:
 
 @dataclass(frozen=True)
 class RootCause:
-    """One error behind several refuted claims.
+    """One error that refutes several claims.
 
     Parameters
     ----------
@@ -81,12 +81,12 @@ class RootCause:
 
 @dataclass(frozen=True)
 class Scoreboard:
-    """What a paper's numbered results come to.
+    """The numbered results of a paper and the errors common to several claims.
 
     Parameters
     ----------
     results : tuple of NumberedResult
-        In the order of the paper; empty if it numbers none.
+        In the order of the paper; empty if it has no numbered results.
     causes : tuple of RootCause
         Errors that several claims share.
     """
@@ -96,14 +96,14 @@ class Scoreboard:
 
 
 def scoreboard(paper: str) -> Scoreboard:
-    """Return the scoreboard of a paper, as ``papers/<paper>/results.toml`` has it.
+    """Read the scoreboard of a paper from ``papers/<paper>/results.toml``.
 
-    In the file ids have no paper, and those of a field are separated by spaces.
+    In the file, ids lack the paper's name, and the ids of a field are separated by spaces.
 
     Parameters
     ----------
     paper : str
-        The first part of its claims' ids. What has no such file has an empty scoreboard.
+        The first part of its claims' ids. The scoreboard is empty if the file does not exist.
     """
     path = _PAPERS / paper / "results.toml"
     if not path.exists():
@@ -128,14 +128,14 @@ def scoreboard(paper: str) -> Scoreboard:
 
 
 def printed(result: NumberedResult, claims: dict[str, Claim]) -> str:
-    """Return the verdict on the printed result: the worst of its claims, with what is wrong.
+    """Return the verdict on the printed result: that of its worst claim, with the defect.
 
     Parameters
     ----------
     result : NumberedResult
         The result.
     claims : dict
-        Claims by id, those of the result among them.
+        Claims by id, including those of the result.
     """
     parts = [claims[name] for name in result.claims]
     wrong = [defect for defect in Defect if any(part.defect is defect for part in parts)]
@@ -147,21 +147,21 @@ def printed(result: NumberedResult, claims: dict[str, Claim]) -> str:
 
 
 def survival(result: NumberedResult, claims: dict[str, Claim]) -> Survival:
-    """Return what is left of a result; see `printed` for the parameters."""
+    """Return how much of a result survives; see `printed` for the parameters."""
     parts = [claims[name] for name in result.claims]
     if any(part.defect is Defect.RESULT for part in parts):
         return Survival.NO
     on_record = [recorded_verdicts(part) or (None, None) for part in parts]
     if any(one == Verdict.REFUTED for one, _ in on_record):
         return Survival.CHANGED
-    # What cannot be checked as printed may be known as corrected.
+    # A printed statement may be uncheckable although its correction is checked.
     if any(one == Verdict.NOT_CHECKABLE and two is None for one, two in on_record):
         return Survival.UNDECIDED
     return Survival.YES
 
 
 def basis(result: NumberedResult, claims: dict[str, Claim]) -> Basis | None:
-    """Return what a result that stands rests on, its weakest part; see `printed`."""
+    """Return the weakest basis among the parts of a surviving result; see `printed`."""
     entries = [(claims[name], recorded_entry(claims[name])) for name in result.claims]
     bases = [basis_of(entry["evidence"], part.proof) for part, entry in entries if entry]
     if None in bases or survival(result, claims) in (Survival.NO, Survival.UNDECIDED):
@@ -180,5 +180,5 @@ def score(result: NumberedResult, claims: dict[str, Claim]) -> tuple[str, ...]:
     )
 
 
-#: Headings of what `score` returns, that of the result before them.
+#: Column headings: the result, then the columns of `score`.
 SCORE_COLUMNS = ("result", "as printed", "survives", "evidence", "proof", "what to change")

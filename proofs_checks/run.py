@@ -22,27 +22,27 @@ from proofs_checks.store import recorded_verdicts, refuse_counterexample, stored
 
 #: Below this many claims a second process costs more than it saves.
 _LEAST_TO_SHARE = 4
-#: What verifying a stored counterexample may take; each takes some hundredths of a second, but a
-#: damaged one may hold any number.
+#: Time limit for verifying a stored counterexample. Valid ones take some hundredths of a second,
+#: but a damaged file may contain arbitrarily large numbers.
 _VERIFYING_S, _VERIFYING_BYTES = 5.0, 2**30
 
 
 @dataclass(frozen=True)
 class ClaimReport:
-    """What running one check gave.
+    """Result of running one check.
 
     Parameters
     ----------
     claim_id : str
         The claim.
     evidence : Evidence or None
-        None if the check could not finish.
+        None if the check failed with an error.
     error : str or None
-        Why not.
+        The error.
     recorded : tuple of str or None, or None
-        Verdicts on record (as printed, as corrected); None for a claim without a record.
+        Recorded verdicts (as printed, as corrected); None for a claim without a record.
     stored : str
-        The stored counterexample: ``verified``, ``broken`` or ``none``.
+        State of the stored counterexample: ``verified``, ``broken`` or ``none``.
     seconds : float
         Wall-clock time of the check.
     """
@@ -56,7 +56,7 @@ class ClaimReport:
 
     @property
     def reproduced(self) -> bool:
-        """Whether the verdicts are those on record and the stored counterexample is one."""
+        """Whether the verdicts match the record and the stored counterexample is valid."""
         if self.error is not None or self.evidence is None or self.stored == "broken":
             return False
         return self.recorded is None or self.recorded == self.evidence.verdicts
@@ -65,9 +65,9 @@ class ClaimReport:
 def run_check(
     claim: Claim, effort: Effort, seed: int, mutation: Mutation | None = None
 ) -> Evidence:
-    """Run a claim's check, or what a mutation makes of it.
+    """Run a claim's check, optionally with a mutation.
 
-    The generator belongs to the claim and the seed.
+    The random generator depends only on the claim and the seed.
     """
     own = zlib.crc32(claim.id.encode())
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(own,)))
@@ -148,7 +148,7 @@ def _run_by_id(name: tuple[str, str], effort: Effort, seed: int) -> ClaimReport:
     try:
         known = users_claims(named_as) if named_as else claims()
         (claim,) = (claim for claim in known if claim.id == claim_id)
-    # Exceptions do not all survive the way to the parent; their text does.
+    # Some exceptions cannot be pickled for the parent process; their text can.
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"
         return ClaimReport(claim_id, None, error, None, "none", 0.0)
@@ -156,14 +156,14 @@ def _run_by_id(name: tuple[str, str], effort: Effort, seed: int) -> ClaimReport:
 
 
 def _evidence(claim: Claim, effort: Effort, seed: int) -> tuple[Evidence | None, str | None]:
-    """Run the check; what goes wrong in it must not take the other claims with it."""
+    """Run the check; an error in it must not stop the other claims."""
     try:
         return run_check(claim, effort, seed), None
     except VacuousCheckError as vacuous:
         return None, f"vacuous: {vacuous}"
     except (Exception, SystemExit) as failure:
         what = " ".join(f"{type(failure).__name__}: {failure}".split())
-        # The first two lines are those of this function and of `run_check`.
+        # The first two entries of the traceback are this function and `run_check`.
         return None, f"{what}{place_of(failure, skipped=2)}"
 
 
@@ -177,7 +177,7 @@ def _stored(claim: Claim) -> str:
     except (OutOfTime, MemoryError):
         what = f"not verified within {_VERIFYING_S:g} s and {_VERIFYING_BYTES >> 20} MiB"
         raise refuse_counterexample(claim, what) from None
-    # Data from a file may be anything, and a verifier is made for those that are an instance.
+    # Data from a file may be arbitrary, but verifiers expect a valid instance.
     except Exception:
         said = None
     return "verified" if said is not None and said == stored["why"] else "broken"

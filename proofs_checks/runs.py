@@ -1,4 +1,4 @@
-"""Small runs of the decode engines that checks look at, and BF-IO in closed form."""
+"""Small runs of the decode engines for checks, and BF-IO in closed form."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def random_requests(
 
 
 def engines(context: Context) -> tuple[str, ...]:
-    """Return the engines to look at; loading the compiled one takes too long for quick effort."""
+    """Return the engines to check; loading the compiled one takes too long for quick effort."""
     both = ("reference", "compiled")
     return context.choose(("reference",), both, both)
 
@@ -64,7 +64,7 @@ def full_run(
 ) -> Run:
     """Run a policy on an engine, with all requests in the pool at once.
 
-    Policies of one's own run on the readable engine.
+    User-defined policies run on the readable engine.
     """
     workload = Workload(np.array(prompts, dtype=np.int64), np.array(outputs, dtype=np.int64))
     able = engine if isinstance(policy, str) else "reference"
@@ -78,8 +78,8 @@ def full_run(
 # Definition 1 lets the adversary choose how many requests arrive. With every size 1..s_max in the
 # pool often enough, worker g can reach any load from a_g + c_g to a_g + s_max·c_g, where a_g is
 # its load before admission and c_g its free slots. Raising all loads to T = max_g (a_g + c_g), as
-# far as they go, minimises the gap and the imbalance at once: no maximum is smaller, and no worker
-# can be higher without exceeding its reach. So the policy's optimum is known in closed form, and
+# far as possible, minimises the gap and the imbalance at once: no maximum is smaller, and no
+# worker can be higher without exceeding its reach. So the policy's optimum has a closed form, and
 # replicas of large clusters run as arrays.
 
 
@@ -101,7 +101,7 @@ class Cell:
     largest : int
         ``s_max``; prompts of the first fill are uniform on 1..s_max.
     increments : sequence of int
-        Global-step drift, repeated for ever.
+        Global-step drift, repeated periodically.
     """
 
     workers: int
@@ -114,13 +114,13 @@ class Cell:
 def level_sizes(
     before: IntArray, ends: BoolArray, largest: int, rng: np.random.Generator
 ) -> IntArray:
-    """Sizes that BF-IO admits: up to the level T, as far as c_g sizes in 1..s_max reach."""
+    """Sizes that BF-IO admits: each worker is filled up to level T if c_g sizes can reach it."""
     del rng
     free = ends.sum(axis=2)
     least = before + free
     level = least.max(axis=1, keepdims=True)
     totals = np.clip(level, least, before + largest * free) - before
-    # Any split of the total does; this one has sizes that differ by at most 1.
+    # Any split of the total is optimal; here the sizes differ by at most 1.
     each, rest = np.divmod(totals, np.maximum(free, 1))
     sizes: IntArray = each[..., None] + (np.cumsum(ends, axis=2) <= rest[..., None])
     return sizes
@@ -129,10 +129,10 @@ def level_sizes(
 def two_sizes(
     before: IntArray, ends: BoolArray, largest: int, rng: np.random.Generator
 ) -> IntArray:
-    """Sizes that BF-IO admits from plenty of requests of sizes 1 and s_max only.
+    """Sizes that BF-IO admits from an ample pool of sizes 1 and s_max only.
 
-    Every worker goes as high as it can up to a level T, and T is tried over one period of the
-    loads: both objectives repeat or get worse from there on.
+    Every worker is filled as high as possible up to a level T. T is tried over one period of the
+    loads: beyond it both objectives repeat or get worse.
     """
     del rng
     free = ends.sum(axis=2)
@@ -176,7 +176,7 @@ def mean_gaps(
     """
     shape = (replicas, cell.workers, cell.slots)
     ages = rng.geometric(cell.completion, shape) - 1
-    # Ages grow by the mean increment here; the first half of the run forgets it.
+    # Initial ages use the mean increment; the first half of the run removes this transient.
     sizes = rng.integers(1, cell.largest + 1, shape) + ages * max(cell.increments)
     gaps, imbalances = [], []
     for step in range(steps):

@@ -1,11 +1,10 @@
-"""Look through instances of a statement, and make what breaks it small.
+"""Try a statement on instances, and shrink the counterexamples.
 
-Counterexamples are made small by greedy moves on plain data until none helps. Data are nested
-dicts and lists of integers (anything else is left alone). A move leaves out an entry of a list,
-leaves out the same position of every list in a list of lists, or makes one integer, or all
-integers of one list, smaller in absolute value. A move is taken if the verifier still calls the
-outcome a counterexample. The result is minimal in this sense: no single move keeps it a
-counterexample.
+Counterexamples are shrunk by greedy moves on plain data until no move helps. Data are nested
+dicts and lists of integers (other values stay unchanged). A move removes an entry of a list,
+removes the same position of every list in a list of lists, or reduces the absolute value of one
+integer or of all integers of one list. A move is accepted if the verifier still confirms a
+counterexample. The result is locally minimal: after any single move it is not a counterexample.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,28 +30,28 @@ from proofs_checks.evidence import (
     agreed,
 )
 
-#: Most candidates tried; far above what any claim of ours needs.
+#: Most candidates tried, far more than any of our claims needs.
 _MOST_CANDIDATES = 20_000
 
 
 def shrink(data: Data, is_counterexample: Callable[[Data], bool]) -> Data:
-    """Return a smallest counterexample that single moves reach from ``data``.
+    """Shrink ``data`` to a counterexample that no single move makes smaller.
 
     Parameters
     ----------
     data : dict
         A counterexample.
     is_counterexample : callable
-        Tells whether a candidate is one. What it cannot read (it raises `ValueError`,
-        `IndexError`, `KeyError` or `ArithmeticError`) is none.
+        Whether a candidate is a counterexample. A candidate on which it raises `ValueError`,
+        `IndexError`, `KeyError` or `ArithmeticError` is not.
 
     Raises
     ------
     InputError
-        If ``data`` is no counterexample to begin with.
+        If ``data`` is not a counterexample.
     """
     if not _accepts(is_counterexample, data):
-        raise InputError("counterexample", "the verifier does not confirm it", "mend the search")
+        raise InputError("counterexample", "the verifier does not confirm it", "fix the search")
     left = _MOST_CANDIDATES
     improved = True
     while improved:
@@ -68,7 +67,7 @@ def shrink(data: Data, is_counterexample: Callable[[Data], bool]) -> Data:
 
 
 def size(data: Any) -> tuple[int, int]:
-    """Return how many integers data hold, and the sum of their absolute values."""
+    """Return the number of integers in the data, and the sum of their absolute values."""
     if isinstance(data, bool) or not isinstance(data, int | list | dict):
         return 0, 0
     if isinstance(data, int):
@@ -85,7 +84,7 @@ def _accepts(is_counterexample: Callable[[Data], bool], data: Data) -> bool:
 
 
 def _smaller(data: Any) -> Iterator[Any]:
-    """Yield the outcomes of all single moves, the boldest first."""
+    """Yield the results of all single moves, the largest reductions first."""
     if isinstance(data, dict):
         for key, part in data.items():
             for smaller in _smaller(part):
@@ -118,7 +117,7 @@ def _lower_together(data: list[Any]) -> Iterator[list[int]]:
 
 def _closer_to_zero(value: int) -> Iterator[int]:
     sign = 1 if value > 0 else -1
-    # Half of it, a quarter, an eighth ... less: large values need few moves.
+    # Reduce by a half, a quarter, an eighth, ...: large values need few moves.
     steps = (abs(value) - (abs(value) >> k) for k in range(1, abs(value).bit_length() + 1))
     for smaller in dict.fromkeys((0, 1, *steps, abs(value) - 1)):
         if 0 <= smaller < abs(value):
@@ -138,7 +137,7 @@ def plain(instance: Any) -> Any:
 
 
 def named(names: str) -> Callable[[Sequence[Any]], Data]:
-    """Return what makes plain data of a tuple: its entries under these names, in order."""
+    """Return a function that turns a tuple into plain data, with these names for its entries."""
     return lambda instance: dict(zip(names.split(), plain(instance), strict=True))
 
 
@@ -161,8 +160,8 @@ def examine(
         Instances, of any type.
     holds : callable
         Whether an instance meets the conclusion.
-    applies : callable, optional
-        Whether it meets the hypotheses; all do by default.
+            applies : callable, optional
+        Whether an instance meets the hypotheses; by default all do.
     keep : int
         Most failures kept.
     """
@@ -191,7 +190,7 @@ def refute(
     applies: Callable[[T], bool] | None = None,
     found: str = "search",
 ) -> Examination[T]:
-    """Try a printed statement on instances, and keep those that break it as counterexamples.
+    """Try a printed statement on instances, and keep violating ones as counterexamples.
 
     Parameters
     ----------
@@ -217,14 +216,14 @@ def refute(
 
 @dataclass(frozen=True)
 class Domain(Generic[T]):
-    """Instances on which several statements are tried.
+    """Instances for several statements.
 
     Parameters
     ----------
     made : str
-        How they were made, for the tallies.
+        How they were generated, for the tallies.
     instances : iterable
-        The instances; a collection if there is more than one statement.
+        The instances; a collection, not an iterator, if there is more than one statement.
     """
 
     made: str
@@ -255,24 +254,24 @@ class Domain(Generic[T]):
 
 
 def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
-    """Return what the outcome of a claim's check says: verdicts, and what is behind them.
+    """Turn the outcome of a claim's check into verdicts with their evidence.
 
     Parameters
     ----------
     claim : Claim
-        The claim. With a correction, what was looked through after the printed statement speaks
-        of the correction, and so do the estimates.
+        The claim. If it has a correction, the estimates and the examinations after those of the
+        printed statement concern the correction.
     outcome : Outcome
-        What its check returned.
+        Return value of its check.
 
     Raises
     ------
     InputError
         If search and verifier disagree about a counterexample.
     TypeError
-        If it is no outcome.
+        If the return value is not an outcome.
     VacuousCheckError
-        If nothing was looked through for the printed statement, or for its correction.
+        If no instance was tried for the printed statement, or for its correction.
     """
     if isinstance(outcome, Evidence):
         return outcome if outcome.summary else replace(outcome, summary=claim.summary)
@@ -297,12 +296,12 @@ def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
 
 
 def smallest_counterexample(seen: Examination[Any]) -> Counterexample | None:
-    """Shrink the smallest of the counterexamples; None if there is none.
+    """Shrink the smallest counterexample; return None if there is none.
 
     Raises
     ------
     InputError
-        If the verifier does not confirm it: then search and verifier disagree.
+        If the verifier does not confirm it, so that search and verifier disagree.
     """
     verify = seen.verify
     if verify is None or not seen.counterexamples:

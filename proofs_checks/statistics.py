@@ -1,4 +1,4 @@
-"""Estimates with 95 % intervals, bounds from above, and regressions of scaling claims."""
+"""Estimates with 95 % confidence intervals, upper bounds, and regressions for scaling claims."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ def mean_estimate(
     rule : str
         The acceptance rule in words.
     accept : callable
-        The same, of the ends of the interval.
+        The rule as a function of the ends of the interval.
     """
     values = np.asarray(samples, dtype=np.float64)
     half = student_t(len(values) - 1) * float(values.std(ddof=1)) / len(values) ** 0.5
@@ -43,7 +43,7 @@ def slope_estimate(
 ) -> Estimate:
     """Estimate the slope of y on x by least squares, n >= 3 points, by Student's t.
 
-    Where y is computed exactly, the interval shows how far the points are from a line.
+    If y is computed exactly, the interval shows how far the points are from a line.
     """
     line = fit_line(x, y)
     if line.half_width is None:
@@ -54,12 +54,12 @@ def slope_estimate(
 
 @dataclass(frozen=True)
 class Bounded:
-    """An estimate and the bound that its interval has to stay below.
+    """An estimate with an upper bound on its interval.
 
     Parameters
     ----------
     estimate : Estimate
-        Mean of a quantity that cannot be negative; its interval is cut off at 0.
+        Mean of a non-negative quantity; its interval is truncated at 0.
     bound : float
         The bound.
     """
@@ -69,12 +69,12 @@ class Bounded:
 
     @property
     def room(self) -> float:
-        """How many times the upper end of the interval fits into the bound."""
+        """Ratio of the bound to the upper end of the interval."""
         return self.bound / self.estimate.high if self.estimate.high else inf
 
 
 def bounded_mean(name: str, samples: ArrayLike, bound_name: str, bound: float) -> Bounded:
-    """Estimate the mean of samples that are at least 0, accepted below a bound.
+    """Estimate the mean of non-negative samples; accepted below a bound.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def bounded_mean(name: str, samples: ArrayLike, bound_name: str, bound: float) -
 
 
 def room(measured: Sequence[Bounded]) -> str:
-    """Say how many times the bounds are what was measured, on both sides."""
+    """Format the smallest and largest ratio of bound to measured value."""
     least = min(m.room for m in measured)
     most = max(m.bound / m.estimate.low if m.estimate.low > 0 else inf for m in measured)
     return (

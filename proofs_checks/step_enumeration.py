@@ -1,4 +1,4 @@
-"""Small decode steps looked through completely: every load vector that some assignment reaches."""
+"""Complete enumeration of small decode steps: every load vector that an assignment reaches."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement, product
@@ -19,9 +19,9 @@ def reachable_loads(base: Sequence[int], slots: Sequence[int], sizes: Sequence[i
     sizes : sequence of int
         Shape (N,): prompt sizes of the waiting requests.
     """
-    # A state is one integer: a field for each worker's load above the least, one for its free
-    # slots, and the total of these on top. To admit a request is then to add a number; those of
-    # arrays would overflow.
+    # A state is one Python integer: per worker a field for its load above the least and one for
+    # its free slots, then the total of free slots. Admitting a request adds one number to it.
+    # Integers in arrays would overflow.
     base, slots, sizes = ([int(value) for value in given] for given in (base, slots, sizes))
     G, lowest = len(slots), min(base)
     width = (max(base) - lowest + sum(sizes) + sum(slots) + 1).bit_length()
@@ -42,7 +42,7 @@ def reachable_loads(base: Sequence[int], slots: Sequence[int], sizes: Sequence[i
             taken = field << place
             change = (size << g * width) - (1 << place) - (1 << top)
             grown |= {state + change for state in states if state & taken}
-        # A request may wait only while the rest can still fill every slot.
+        # A request may stay in the queue only if the remaining ones can still fill every slot.
         states = {s for s in grown if s >> top <= left} if may_wait else grown
     return {tuple((s >> g * width & field) + lowest for g in range(G)) for s in states}
 

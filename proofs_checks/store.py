@@ -1,9 +1,9 @@
-"""What earlier runs found: counterexamples, and the evidence at normal effort.
+"""Stored results of earlier runs: counterexamples, and evidence at normal effort.
 
-Both are JSON files: beside this module for the papers' claims, and for a user's own in a folder
-beside the file that states it (`records_of`). Checks never read them. A counterexample from the
-file is verified again on every run; the recorded evidence is what ``docs/claims.md`` shows and
-what the verdicts of a run are compared with.
+Both are JSON files. Those of the papers' claims are next to this module; those of a user-defined
+claim are in a folder next to its file (`records_of`). Checks never read them. Every run verifies
+the stored counterexamples again and compares its verdicts with the recorded evidence, which
+``docs/claims.md`` shows.
 """
 
 import json
@@ -20,21 +20,21 @@ from proofs_checks.evidence import Counterexample
 _FOLDER = Path(__file__).parent
 COUNTEREXAMPLES = _FOLDER / "counterexamples"
 RECORDED = _FOLDER / "recorded"
-#: Largest file that is read; what we keep has some kilobytes.
+#: Largest file that is read; our files have some kilobytes.
 _MOST_BYTES = 2**24
 _ENTRY = {"as_printed", "as_corrected", "evidence"}
 
 
 @dataclass(frozen=True)
 class Records:
-    """Where what was found is kept: a folder of counterexamples, and one of recorded evidence."""
+    """Locations of stored results: a folder of counterexamples and one of recorded evidence."""
 
     counterexamples: Path
     recorded: Path
 
 
 def records_of(claim: Claim) -> Records:
-    """Return where the record of a claim lies: never inside the package unless it states it."""
+    """Return where a claim is recorded: in the package only if the package states the claim."""
     if not claim.named_as:
         return Records(COUNTEREXAMPLES, RECORDED)
     name, file = source_of(claim.named_as)
@@ -61,7 +61,7 @@ def stored_counterexample(claim: Claim) -> dict[str, Any] | None:
 
 
 def refuse_counterexample(claim: Claim, what: str) -> InputError:
-    """Return the error of a stored counterexample that cannot be verified."""
+    """Return the error for a stored counterexample that cannot be verified."""
     return _damaged(_counterexample_file(claim), what)
 
 
@@ -70,7 +70,7 @@ def _counterexample_file(claim: Claim) -> Path:
 
 
 def store_counterexample(claim: Claim, example: Counterexample | None) -> None:
-    """Write the counterexample of a claim; without one, remove the file."""
+    """Write the counterexample of a claim, or remove the file if there is none."""
     path = _counterexample_file(claim)
     if example is None:
         path.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ def store_counterexample(claim: Claim, example: Counterexample | None) -> None:
 
 
 def recorded_entry(claim: Claim) -> dict[str, Any] | None:
-    """Return verdicts and evidence on record, or None for a claim without a record."""
+    """Return the recorded verdicts and evidence, or None for a claim without a record."""
     entry: dict[str, Any] | None
     entry = recorded(paper_of(claim), records_of(claim).recorded).get(claim.id)
     return entry
@@ -98,7 +98,7 @@ def recorded(paper: str, folder: Path | None = None) -> dict[str, Any]:
     paper : str
         The first part of their ids.
     folder : Path, optional
-        Where they are kept; by default in the package.
+        Where they are stored; by default in the package.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def recorded(paper: str, folder: Path | None = None) -> dict[str, Any]:
 
 
 def recorded_verdicts(claim: Claim) -> tuple[str | None, str | None] | None:
-    """Return both verdicts on record, or None for a claim without a record."""
+    """Return both recorded verdicts, or None for a claim without a record."""
     entry = recorded_entry(claim)
     return None if entry is None else (entry["as_printed"], entry["as_corrected"])
 

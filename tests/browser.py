@@ -1,4 +1,4 @@
-"""A real browser for pages: started without a screen, its console and its requests read."""
+"""A headless browser for pages, with access to its console and its requests."""
 
 import shutil
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _FLAGS = (
 
 @contextmanager
 def chromium(profile: Path) -> Iterator[Any]:
-    """Start Debian's chromium; skip where there is none."""
+    """Start Debian's chromium; skip the test if it is not installed."""
     webdriver = pytest.importorskip(
         "selenium.webdriver", reason="selenium is not installed: no browser can be driven"
     )
@@ -45,7 +45,7 @@ def chromium(profile: Path) -> Iterator[Any]:
 
 
 def opened(browser: Any, page: Path, width: int, query: str = "") -> None:
-    """Open a page in a window so wide, all that it folds unfolded."""
+    """Open a page in a window of this width, with all folded parts expanded."""
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get(page.as_uri() + query)
@@ -53,11 +53,11 @@ def opened(browser: Any, page: Path, width: int, query: str = "") -> None:
 
 
 def console(browser: Any) -> list[str]:
-    """Return what the console says since it was last asked."""
+    """Return the console messages since the last call."""
     return [entry["message"] for entry in browser.get_log("browser")]
 
 
 def asked_for(browser: Any) -> list[str]:
-    """Return the messages of all requests since they were last asked for."""
+    """Return the messages of all requests since the last call."""
     messages = [str(entry["message"]) for entry in browser.get_log("performance")]
     return [text for text in messages if '"Network.requestWillBeSent"' in text]

@@ -1,4 +1,4 @@
-"""Which file of the project imports which, read from the sources."""
+"""The import graph of the project's files, read from the sources."""
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
@@ -78,7 +78,7 @@ def _imported(path: Path, names: Mapping[str, Path]) -> Iterator[str]:
 
 
 def _is_executed(node: ast.AST) -> bool:
-    """Whether more than type checkers read it."""
+    """Whether the statement is executed, not only read by type checkers."""
     return not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
 
 

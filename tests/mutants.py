@@ -1,4 +1,4 @@
-"""Functions with one small mistake in them, to see whether tests notice.
+"""Mutation testing: functions with one small mistake that tests must detect.
 
 A mutant differs from its function in one place: a comparison that takes or leaves equality or is
 turned round, a constant one larger or smaller, plus for minus, least for largest, a call or an
@@ -24,7 +24,7 @@ _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add}
 _NAMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum"}
-#: Puts a mistake in place, or takes it out again.
+#: Inserts a mistake, or removes it again.
 Edit = Callable[[], None]
 
 
@@ -48,7 +48,7 @@ class Mutant:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Let the function make the mistake."""
+        """Insert the mistake while the context is open."""
         right = self.function.__code__
         self.function.__code__ = self.code
         try:

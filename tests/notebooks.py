@@ -1,4 +1,4 @@
-"""Notebooks as text: their cells, and how they run without Jupyter."""
+"""Notebooks as text: read their cells, and run them without Jupyter."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _CELL = re.compile(
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of code: what is set for it, and its source."""
+    """One code cell: its settings and its source."""
 
     options: str
     source: str

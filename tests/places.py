@@ -1,4 +1,4 @@
-"""Where the checkout and its documents lie."""
+"""Paths of the checkout and its documents."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Programs that tests start, and waiting for what they do, on machines of any speed."""
+"""Start programs in tests and wait for conditions, on machines of any speed."""
 
 import subprocess
 import time
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @contextmanager
 def started(command: Sequence[str], **options: Any) -> Iterator["subprocess.Popen[str]"]:
-    """Start a program, which ends with the block at the latest, whatever happens in it."""
+    """Start a program and end it at the latest with the block."""
     with subprocess.Popen(command, text=True, **options) as process:
         try:
             yield process
@@ -26,7 +26,7 @@ def started(command: Sequence[str], **options: Any) -> Iterator["subprocess.Pope
 
 
 def wait_until(happens: Callable[[], T], what: str, seconds: float = PATIENCE_S) -> T:
-    """Ask again and again until the answer is true, and return it.
+    """Poll until the answer is true, and return it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Which names are public, and which of them a reference holds."""
+"""Public names, and those listed in the reference."""
 
 import inspect
 import pkgutil

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING says of additions: a file dropped into its folder is found."""
+"""Additions as described in CONTRIBUTING: a file placed in its folder is found."""
 
 import os
 import re

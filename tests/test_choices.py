@@ -1,4 +1,4 @@
-"""Arguments of public functions that are one of a few names, given as text."""
+"""Arguments of public functions with a fixed set of names, given as text."""
 
 import inspect
 from collections.abc import Callable, Iterator

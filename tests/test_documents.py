@@ -1,4 +1,4 @@
-"""The README and the pages: what they show runs, where they point exists."""
+"""The README and the pages: their examples run, and their links exist."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The wheel: what is in it, and that it works where no checkout is near."""
+"""The wheel: its contents, and its use without a checkout."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The house stays one that a reader can walk through: no cycles."""
+"""The structure of the code: no import cycles."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a person meets in an interpreter: names, help, short texts, tables."""
+"""The interactive interface: names, help, short texts, tables."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""What users bring along, from files of their own: met as a user meets it."""
+"""User-defined objects from the user's own files, used as a user would."""
 
 import json
 from pathlib import Path

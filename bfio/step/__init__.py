@@ -1,1 +1,1 @@
-"""One decode step: the exact method, the two-stage heuristic, and one door to all solvers."""
+"""One decode step: the exact method, the two-stage heuristic, and `solve_step` for all solvers."""

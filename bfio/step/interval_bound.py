@@ -1,4 +1,4 @@
-"""The best bound of the interval relaxation of a step (`formulations.step.bound`)."""
+"""The best bound of a step's interval relaxation (`formulations.step.bound`)."""
 
 from dataclasses import dataclass
 
@@ -8,19 +8,19 @@ from formulations.arrays import IntArray
 from formulations.step.bound import IntervalRelaxation, interval_relaxation, lower_bound
 from formulations.step.problem import StepProblem
 
-#: Steps of the search for the price of the total, as parts of the sum of all supplies.
+#: Step lengths of the search for the price, as fractions of the sum of all supplies.
 _PRICE_STEPS = (4, 16, 64)
-#: Rises in turn after which the next steps are longer and longer.
+#: Number of improvements after which each further step is twice as long.
 _EVEN_RISES = 16
-#: Gains along a path are sums of times; beyond this they could leave 64 bits.
+#: Gains along a path are sums of times; larger times could overflow 64 bits.
 _LARGEST_TIME = 1 << 50
 
 
 def interval_bound(problem: StepProblem) -> int:
     """Return a lower bound on the scaled objective of every feasible assignment.
 
-    At least `formulations.step.bound.lower_bound`, which is all there is where waiting requests do
-    not grow alike. About a millisecond for 32 workers and 21 look-ahead steps.
+    The bound is at least `formulations.step.bound.lower_bound`, and equal to it if waiting
+    requests grow differently. It takes about a millisecond for 32 workers and 21 look-ahead steps.
     """
     plain = lower_bound(problem)
     found = interval_multipliers(problem)
@@ -29,7 +29,7 @@ def interval_bound(problem: StepProblem) -> int:
 
 @dataclass(frozen=True)
 class IntervalMultipliers:
-    """What `IntervalRelaxation.bound` derives a bound from: flow, shape (G, K), and price."""
+    """Multipliers for `IntervalRelaxation.bound`: a flow, shape (G, K), and a price."""
 
     bound: int
     flow: IntArray
@@ -37,7 +37,7 @@ class IntervalMultipliers:
 
 
 def interval_multipliers(problem: StepProblem) -> IntervalMultipliers | None:
-    """Return multipliers of the interval relaxation; None where it says nothing."""
+    """Return multipliers of the interval relaxation; None if it does not apply."""
     relaxation = interval_relaxation(problem)
     if relaxation is None or _heaviest(relaxation) > _LARGEST_TIME:
         return None
@@ -45,11 +45,11 @@ def interval_multipliers(problem: StepProblem) -> IntervalMultipliers | None:
 
 
 def _best(relaxation: IntervalRelaxation) -> IntervalMultipliers:
-    """Bound by the best flow at the best price met: the bound is concave in the price."""
+    """Search the price with the best bound by steps of either sign; the bound is concave in it."""
     best = _at(relaxation, 0)
     supply = int(relaxation.supply.sum())
-    # No sum is worth more: beyond it the bound rises only where the intervals contradict each
-    # other, and then without end.
+    # No sum is worth more than this. At larger prices the bound rises only if the intervals
+    # contradict each other, and then without limit.
     highest = int(relaxation.speed.max()) * max(supply, relaxation.pull)
     for part in _PRICE_STEPS:
         step = max(1, supply // (part * len(relaxation.times)))
@@ -64,7 +64,7 @@ def _best(relaxation: IntervalRelaxation) -> IntervalMultipliers:
                     best, rising = found, True
                     break
             rises += rising
-            # Where speeds differ by much, the best price may be far away.
+            # If speeds differ strongly, the best price may be far away.
             step *= 2 if rises > _EVEN_RISES else 1
     return best
 
@@ -75,10 +75,10 @@ def _at(relaxation: IntervalRelaxation, price: int) -> IntervalMultipliers:
 
 
 def _flow(relaxation: IntervalRelaxation, price: int) -> IntArray:
-    """Return a flow that is best at this price if all workers are equally fast.
+    """Return a flow that is optimal at this price if all workers have the same speed.
 
-    A unit at a worker that has fewer than it asks for brings down its largest sum, one beyond that
-    raises its smallest.
+    The first ``asked`` units at a worker reduce its largest sum; further units raise its smallest
+    sum.
     """
     from bfio.step.exact.transport import best_flow
 
@@ -94,6 +94,6 @@ def _flow(relaxation: IntervalRelaxation, price: int) -> IntArray:
 
 
 def _heaviest(relaxation: IntervalRelaxation) -> int:
-    """Return a bound on the gain of a unit."""
+    """Return an upper bound on the gain of a unit of flow."""
     largest = int((relaxation.speed * np.abs(relaxation.most)).max(initial=0))
     return int(np.abs(relaxation.times).max(initial=0)) + largest

@@ -40,21 +40,21 @@ def solve_step(
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     work_limit : int, optional
-        Ticks (`formulations.work`): where it strikes is the same on every machine.
+        Ticks (`formulations.work`), which are the same on every machine.
     seed : int
         Random seed of the solver.
     second : Second or str, optional
-        What is minimised among the optima: ``age``, ``largest``, ``smallest``, ``window``,
-        ``now`` or ``gap`` (`formulations.second.Second`). The clock runs on,
-        the work limit holds for it anew.
+        Objective to minimise among the optima: ``age``, ``largest``, ``smallest``, ``window``,
+        ``now`` or ``gap`` (`formulations.second.Second`). It shares the time limit and has a work
+        limit of the same size.
     slack : int
-        ε: how far above the optimum the objective may be for it, in units of the objective.
+        ε: increase of the first objective allowed for the second, in units of the first.
 
     Returns
     -------
     StepResult
-        ``termination`` is optimal only with a proof in integers. With a second objective a
-        `bfio.step.second.result.ChosenResult`, whose proof counts apart.
+        ``termination`` is optimal only with a proof in integers. With a second objective, a
+        `bfio.step.second.result.ChosenResult`, which states the two proofs separately.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def _exact(problem: StepProblem, deadline: Deadline, work_limit: int | None) -> 
 
 
 def _start(problem: StepProblem, deadline: Deadline) -> list[int | None] | None:
-    """Return the heuristic's answer where it knows the problem, so that one is always in hand."""
+    """Return the heuristic's answer if it has one, as a first feasible solution."""
     from bfio.step.exact.solve import is_small
     from bfio.step.two_stage.heuristic import compile_kernels, prepare_kernels, two_stage_step
 

@@ -1,1 +1,1 @@
-"""The claims, a folder per paper; every module here with a ``CLAIMS`` is found by itself."""
+"""The claims, one folder per paper. The registry finds every module here that has ``CLAIMS``."""

@@ -1,4 +1,4 @@
-"""What the papers state and no finite computation here can decide, with the reason."""
+"""Statements of the papers that no finite computation here can decide, with the reason."""
 
 from proofs_checks.claim import Claims, Scope
 

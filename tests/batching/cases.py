@@ -1,4 +1,4 @@
-"""Small scenarios: those of the paper, and random ones."""
+"""Small scenarios from the paper, and random ones."""
 
 from fractions import Fraction
 
@@ -17,7 +17,7 @@ FASTER_TRANSFORMER = TokenBudgetPolicy(mixing=Mixing.DECODE_FIRST)
 
 
 def in_groups(size: int) -> TokenBudgetPolicy:
-    """Return FasterTransformer in groups of so many requests."""
+    """Return FasterTransformer with groups of a given size."""
     return TokenBudgetPolicy(mixing=Mixing.GROUPS, group=size)
 
 
@@ -47,7 +47,7 @@ def policies(draw: st.DrawFn) -> TokenBudgetPolicy:
 
 @st.composite
 def servings(draw: st.DrawFn, stages: list[str]) -> Serving:
-    """Return how an agent with these stages may serve."""
+    """Return a strategy for the serving rule of an agent with these stages."""
     terms = TimeTerms()
     if draw(st.booleans()):
         swaps = draw(st.booleans())
@@ -99,7 +99,7 @@ def networks(draw: st.DrawFn) -> AgentNetwork:
 
 
 def _forks(draw: st.DrawFn, num: int) -> list[Route]:
-    """Every stage but the first follows at least one before it."""
+    """Return precedences in which every stage but the first follows an earlier one."""
     routes = []
     for j in range(1, num):
         before = draw(st.lists(st.integers(0, j - 1), unique=True, min_size=1))

@@ -1,10 +1,10 @@
-"""A naive engine to compare with: slot by slot as section 2.2 of the paper has it.
+"""A naive engine for comparison, slot by slot as in section 2.2 of the paper.
 
-Each slot has three phases. *Deliver*: batches that ended let their requests go on, engine by
-engine and in the order in which they were loaded; then requests come back from delays; then those
-that arrived in the slot before. *Decide*: each engine with ``R = 0`` forms a batch of what is
-there. *Pass*: ``R`` falls by one. A request leaves its queue when its last token is loaded, and
-departs when that batch ends.
+Each slot has three phases. *Deliver*: requests of completed batches move on, by engine and in the
+order in which they were loaded; then requests return from delays; then the arrivals of the
+previous slot join. *Decide*: each engine with ``R = 0`` forms a batch of its queue. *Pass*: ``R``
+decreases by one. A request leaves its queue when its last token is loaded, and departs when that
+batch ends.
 """
 
 from dataclasses import dataclass, field
@@ -71,7 +71,7 @@ class _Request:
 
     number: int
     arrived: int
-    #: Of a fork–join type: tasks that are not done, and predecessors each stage waits for.
+    #: For a fork–join type: unfinished tasks, and predecessors that each stage waits for.
     left: int = 1
     waits_for: dict[int, int] = field(default_factory=dict)
 
@@ -114,18 +114,18 @@ class _Engine:
 
 
 class NaiveMachine:
-    """A run that is interpreted.
+    """An interpreted run.
 
     Parameters
     ----------
     scenario : Scenario
-        What is simulated.
+        The scenario to simulate.
     streams : Streams
-        Its draws.
+        Its random streams.
     deadlines : tuple of int
-        Of `TTFT`, `TBT` and `E2E` [slots].
+        Deadlines of `TTFT`, `TBT` and `E2E` [slots].
     keeps_log : bool
-        Whether all that happens is written down.
+        Whether all events are logged.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class NaiveMachine:
     # -- what the driver asks ------------------------------------------------------------------
 
     def advance(self, until: int) -> None:
-        """Run all slots before ``until``, and deliver what comes to it."""
+        """Run all slots before ``until``, and deliver the requests due then."""
         self._deliver()
         while self.now < until and not self.is_empty():
             for engine in self.engines:
@@ -169,13 +169,13 @@ class NaiveMachine:
             self._deliver()
 
     def is_empty(self) -> bool:
-        """Return whether nobody is there and nothing comes any more."""
+        """Return whether no request is present and none will arrive."""
         there = any(engine.queue or engine.leaving for engine in self.engines)
         more = self.arrivals or self.returning or not self.streams.is_over()
         return not there and not more
 
     def tallies(self) -> Tallies:
-        """Return what has been counted so far."""
+        """Return the counts so far."""
         engines = [row.copy() for row in self.of_engines]
         for row, engine in zip(engines, self.engines, strict=True):
             row[BUSY] -= engine.remaining
@@ -188,17 +188,17 @@ class NaiveMachine:
         return Tallies(self.now, run, of_engines, of_stages, times, self.histograms.copy())
 
     def moment(self) -> Moment:
-        """Return how the run stands."""
+        """Return the current state of the run."""
         run, stages = np.array(self.run), np.array(self.of_stages)
         loaded = [row[PREFILL] + row[DECODE] for row in self.of_engines]
         return Moment(self.now, run, stages, np.array(loaded))
 
     def idle_until(self, slot: int) -> None:
-        """Let slots pass in which nothing happens."""
+        """Skip slots without events."""
         self.now = max(self.now, slot)
 
     def forget_longest(self) -> None:
-        """Let the longest times be those from now on."""
+        """Reset the longest times."""
         for row in self.times:
             row[LONGEST] = 0
 
@@ -310,7 +310,7 @@ class NaiveMachine:
             self._follow(self._drawn(request, stage))
 
     def _released(self, request: _Request, stage: int) -> list[int]:
-        """Return the stages that waited for this one alone."""
+        """Return the stages that only waited for this one."""
         released = []
         for target, _ in self.network.successors[stage]:
             request.waits_for[target] -= 1

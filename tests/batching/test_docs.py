@@ -1,4 +1,4 @@
-"""The page on this package against the code."""
+"""The documentation page of this package agrees with the code."""
 
 import re
 

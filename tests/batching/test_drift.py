@@ -1,6 +1,7 @@
 """The exact one-step drift of ``f(X) = Σ(P + D) + R b/t_b`` (section 2.3), of the engine itself.
 
-Everything that may arrive in a slot is tried, with its chance; ``f`` is derived from the log.
+All possible arrivals of a slot are enumerated with their probabilities; ``f`` is computed from the
+log.
 """
 
 from collections.abc import Callable

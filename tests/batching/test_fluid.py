@@ -1,4 +1,4 @@
-"""Fluid beside simulation: drain times, order of phases, growth of the Rybko–Stolyar network."""
+"""Fluid model and simulation: drain times, phase order, growth of the Rybko–Stolyar network."""
 
 from itertools import pairwise
 

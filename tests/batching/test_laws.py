@@ -1,4 +1,4 @@
-"""Laws of sizes and arrivals have the means and the supports that they say."""
+"""Laws of sizes and arrivals have their stated means and supports."""
 
 from fractions import Fraction
 

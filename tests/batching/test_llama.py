@@ -17,7 +17,7 @@ LLAMA = hardware("llama-3-70b-2xa100")
 def run_at(
     rate: str, policy: str, *, budget: int = 512, initial: int = 0, s: int = 3600
 ) -> BatchRun:
-    """Return a run at so many requests of 129 and 112 tokens per second."""
+    """Return a run at a given rate of requests of 129 and 112 tokens [1/s]."""
     network = LLAMA.network(rate, 129, 112, budget=budget)
     scenario = Scenario(
         network,

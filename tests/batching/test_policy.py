@@ -1,4 +1,4 @@
-"""Policies of one's own: what they see, and what is said of a wrong answer."""
+"""User-defined policies: the state they see, and the errors for invalid answers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The batch program in the engine: as a policy, and beside others."""
+"""The batch program in the engine: as a policy, and compared with other policies."""
 
 import pytest
 

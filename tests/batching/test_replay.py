@@ -1,4 +1,4 @@
-"""The checker finds what has been changed in a log, and in the counts of a run."""
+"""The checker detects changes in a log and in the counts of a run."""
 
 from collections.abc import Callable
 from dataclasses import replace

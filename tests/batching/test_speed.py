@@ -1,4 +1,4 @@
-"""How fast the compiled machine is, and that its memory does not grow with the horizon."""
+"""Speed of the compiled machine, and memory that does not grow with the number of slots."""
 
 import time
 import tracemalloc

@@ -1,4 +1,4 @@
-"""What theory says of a network with forks, loops and several types, and what its runs show."""
+"""Theory against runs for a network with forks, loops and several types."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""The first batches of runs (figure 5) and the next batch of a state, against hand and rules."""
+"""First batches of runs (figure 5) and the next batch of a state, by hand and by the rules."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Where the numbers of a document come from: committed results, and sentences made of them.
+"""Sources of the numbers in a document: committed results, and sentences filled from them.
 
 A folder with a README holds results (``*.csv``, see `benchmarks.readme`) and ``claims.txt``:
 sentences of the README with holes and, indented below each, the expressions of its holes over the
@@ -28,7 +28,7 @@ _WORDS = (
 )  # fmt: skip
 _ONE = r"−?\d(?:[\d.,/e−]*\d)?M?"
 _LIST = r"\d[\d.]*(?:(?:,| and| to) \d[\d.]*)*"
-#: What is no measured number: code, links, names of things, settings, equations, levels.
+#: Numbers that are not measured: in code, links, names, settings, equations, levels.
 _SETTINGS = (
     r"`[^`]*`",
     r"!?\[[^\]]*\]\([^)]*\)",
@@ -123,7 +123,7 @@ def _text(value: Any) -> str:
 
 
 def claims(folder: Path) -> list[str]:
-    """Return the sentences that ``claims.txt`` makes of the results beside it."""
+    """Return the sentences of ``claims.txt``, filled from the results in its folder."""
     path = folder / "claims.txt"
     if not path.is_file():
         return []
@@ -138,7 +138,7 @@ def claims(folder: Path) -> list[str]:
 
 
 def names_for(folder: Path) -> dict[str, Any]:
-    """Return what expressions may use: result files by stem, and a few functions.
+    """Return the names for expressions: result files by stem, and a few functions.
 
     ``of("01", "ratios")`` is a result file of study 1.
     """
@@ -166,7 +166,7 @@ def _sentence(text: str, expressions: list[str], names: dict[str, Any]) -> str:
     """Fill the holes of a sentence."""
     try:
         values = [eval(expression, dict(names)) for expression in expressions]
-        # A minus is a true one, as documents write it.
+        # Documents use the minus sign, not the hyphen.
         return plain(re.sub(r"(?<!\w)-(?=\d)", "−", text.format(*values)))
     except Exception as error:
         raise AssertionError(f"{text} {expressions}: {error}") from error
@@ -192,7 +192,7 @@ def stands_in(sentence: str, text: str) -> bool:
 
 
 def unsourced(text: str, sentences: list[str]) -> list[str]:
-    """Return the numbers of a text that no sentence holds and that are no settings."""
+    """Return the numbers of a text that are neither in a sentence nor settings."""
     whole = plain("\n".join(line for line in text.splitlines() if not line.startswith("    ")))
     patterns = [*map(re.escape, sentences), *_SETTINGS]
     known = [match.span() for pattern in patterns for match in re.finditer(pattern, whole)]

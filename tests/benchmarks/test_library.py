@@ -1,4 +1,4 @@
-"""How the library is made and improved: what is kept is verified, problems never change."""
+"""Building and improving the library: stored solutions are verified, problems never change."""
 
 import json
 from dataclasses import replace

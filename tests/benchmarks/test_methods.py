@@ -1,4 +1,4 @@
-"""Each method on problems whose optimum is known, and the checks that its answers pass."""
+"""Each method on problems with known optimum, and the checks of its answers."""
 
 from functools import cache
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""No number in prose without a source: READMEs of studies against the results beside them."""
+"""Every number in the README of a study has a source in the results in its folder."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Results know their code: planted digests, commits and numbers are noticed."""
+"""Provenance of results: planted wrong digests, commits and numbers are detected."""
 
 import runpy
 from pathlib import Path

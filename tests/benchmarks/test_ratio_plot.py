@@ -1,4 +1,4 @@
-"""The figure of study 22 shows what its table says."""
+"""The figure of study 22 shows the numbers of its table."""
 
 import pytest
 

@@ -17,7 +17,7 @@ def drawn_loads(rng: np.random.Generator, steps: int, workers: int) -> FloatArra
 
 
 def durations(loads: FloatArray) -> FloatArray:
-    """Return how long steps last with the true constants, without noise [s]."""
+    """Return the step durations with the true constants, without noise [s]."""
     found: FloatArray = TRUE[0] + TRUE[1] * loads.max(axis=1) + TRUE[2] * loads.mean(axis=1)
     return found
 

@@ -1,4 +1,4 @@
-"""``bfio fit``: files it reads, what it prints, and one line for each damage."""
+"""``bfio fit``: input files, output, and a one-line error for each kind of damage."""
 
 import json
 import re

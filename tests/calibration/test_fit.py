@@ -1,4 +1,4 @@
-"""Constants of the step time: given back exactly, and everything that is said of a poor file."""
+"""Constants of the step time: exact recovery, and the messages for poor files."""
 
 import re
 from dataclasses import replace

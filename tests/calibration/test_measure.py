@@ -1,4 +1,4 @@
-"""``bfio measure``: its file is what a fit reads; the model computes what it says."""
+"""``bfio measure``: a fit can read its file, and the model computes the stated times."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""What is said of commands, options and values that do not exist."""
+"""Error messages for unknown commands, options and values."""
 
 import pytest
 

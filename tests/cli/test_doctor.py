@@ -1,4 +1,4 @@
-"""``bfio doctor``, and the claims that ``bfio check`` is asked for."""
+"""``bfio doctor``, and the selection of claims by ``bfio check``."""
 
 import json
 
@@ -53,7 +53,7 @@ def test_claims_by_pattern_paper_and_verdict(capsys: pytest.CaptureFixture[str])
         (["*nothing*"], "unknown"),
         (["--paper", "fluit"], "did you mean fluid"),
         (["--verdict", "refutd"], "did you mean refuted"),
-        (["balance.maximum", "--paper", "fluid"], "no claim is all of that"),
+        (["balance.maximum", "--paper", "fluid"], "no claim matches all arguments"),
     ],
 )
 def test_no_such_claims(

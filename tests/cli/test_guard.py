@@ -1,4 +1,4 @@
-"""Signals and time limits of real processes, in code that looks at neither."""
+"""Signals and time limits of real processes, in code that does not check for them."""
 
 import json
 import os

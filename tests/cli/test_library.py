@@ -1,4 +1,4 @@
-"""``bfio library``: list, get, verify and check-solution, as a user meets them."""
+"""``bfio library``: list, get, verify and check-solution, on the command line."""
 
 import json
 from pathlib import Path

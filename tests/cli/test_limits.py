@@ -1,4 +1,4 @@
-"""Time limits and signals of real commands on instances that take longer than anyone waits."""
+"""Time limits and signals of real commands on instances too hard to finish."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""``bfio worst``: what is printed, what is refused."""
+"""``bfio worst``: output and refused input."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What machine code reads through a pointer to a named tuple is what Python reads of the tuple."""
+"""Machine code reads the same fields through a pointer to a named tuple as Python."""
 
 import os
 import subprocess
@@ -59,7 +59,7 @@ def work(outer: Outer) -> tuple[float, int]:
 
 
 def run(outer: Outer) -> tuple[float, int]:
-    """Stand at the door."""
+    """Pass the tuple by reference; the entry point."""
     return work(by_reference(outer))
 
 

@@ -1,4 +1,4 @@
-"""Functions that are written into the machine code of their callers."""
+"""Functions that are inlined into the machine code of their callers."""
 
 from typing import Any, cast
 

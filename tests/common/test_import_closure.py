@@ -1,4 +1,4 @@
-"""The import closure: what a module imports counts, wherever and however it says so."""
+"""The import closure contains every import of a module, wherever and in whatever form it is."""
 
 from pathlib import Path
 

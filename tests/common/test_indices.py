@@ -1,4 +1,4 @@
-"""Indices that machine code does not look at."""
+"""Indices that machine code uses without checks."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from formulations.arrays import IntArray
 
 
 def element(table: IntArray, row: int, column: int) -> int:
-    """Return an element of a table by two such indices, one of them a sum."""
+    """Return an element of a table by two unchecked indices, one of them a sum."""
     return int(table[at(row), at(column + 1)])
 
 

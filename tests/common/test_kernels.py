@@ -1,4 +1,4 @@
-"""Machine code on disk belongs to its sources, those of other files included."""
+"""Machine code on disk matches its sources, including those in other files."""
 
 import os
 import subprocess

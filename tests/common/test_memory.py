@@ -1,4 +1,4 @@
-"""Sizes that are refused before memory is taken."""
+"""Sizes that are refused before memory is allocated."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A table of metrics: one function reaches values, averages and columns."""
+"""The table of metrics: one function gives values, averages and columns."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""One table of options: what the command line, studies, texts and Python make of it."""
+"""The table of options, as used by the command line, studies, texts and Python."""
 
 import argparse
 import inspect

@@ -1,4 +1,4 @@
-"""What warms a group of kernels up reaches all of its entry points, for all types of arguments."""
+"""Warming up a group of kernels compiles all entry points for all argument types."""
 
 import subprocess
 import sys

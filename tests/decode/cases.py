@@ -41,7 +41,7 @@ def build(policy: str, **options: object) -> Any:
 
 
 def what_is_read(policy: Any, cluster: Cluster, options: dict[str, Any]) -> dict[str, Any]:
-    """Return keywords of `simulate` without those options of policies that this one lacks."""
+    """Return keywords of `simulate`, without policy options that this policy lacks."""
     of_policies = {name: value for name, value in options.items() if name in all_options()}
     run = {e.name: options[e.name] for e in fields(RunOptions) if e.name in options}
     read = given_to(policy, of_policies, RunOptions(**run), cluster)
@@ -60,7 +60,7 @@ def first_come(state: DecodeState) -> list[int | None]:
 
 
 def nobody(state: DecodeState) -> list[int | None]:
-    """Admit nobody, ever."""
+    """Never admit a request."""
     return [None] * state.num_waiting
 
 
@@ -85,7 +85,7 @@ def anywhere(state: DecodeState) -> list[int | None]:
 
 
 class Together:
-    """`first_come`, asked about all requests at once where they are bound on arrival."""
+    """`first_come` for immediate dispatch: it assigns all requests of a step together."""
 
     binds_together = True
 
@@ -148,7 +148,7 @@ def workloads(draw: st.DrawFn, max_requests: int = 25) -> Workload:
 
 
 def block_hashes(prompt: int) -> st.SearchStrategy[list[int]]:
-    """Few different prefixes; long prompts do not tell theirs."""
+    """Few different prefixes; long prompts have no hashes."""
     if prompt > 2100:
         return st.just([])
     blocks = -(-prompt // 512)
@@ -217,7 +217,7 @@ def tiers(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
     """Draw a prefill tier; mostly there is none."""
     if arrivals == "pool" or draw(st.booleans()):
         return None
-    # Who expires at once while a huge request runs would go through prefill for ever.
+    # Without this limit, requests that expire at once would repeat prefill endlessly.
     lives = [0.5, 20.0] if requests.prompt_tokens.max(initial=1) < 3000 else []
     return PrefillTier(
         workers=draw(st.integers(1, 3)),
@@ -336,7 +336,7 @@ def crowded_tiers(draw: st.DrawFn, pooled: bool = False) -> Scenario:
 
 @st.composite
 def compiled_scenarios(draw: st.DrawFn) -> Scenario:
-    """Draw anything that kernels know: no late reports where memory is limited."""
+    """Draw any scenario that kernels support: no late reports with limited memory."""
     scenario = draw(scenarios(delays=True, prefill=True, telemetry=True))
     if scenario.cluster.memory is None:
         return scenario
@@ -353,7 +353,7 @@ BATCHING = (
 
 @st.composite
 def batched_scenarios(draw: st.DrawFn, drained: bool = False) -> Scenario:
-    """Draw what goes with token budgets: nobody leaves a worker undone, prompts are small."""
+    """Draw scenarios for token budgets: no interruptions, and small prompts."""
     scenario = draw(scenarios(drained=drained, delays=True))
     drawn, cluster = scenario.workload, scenario.cluster
     prompts = 1 + (drawn.prompt_tokens - 1) % 40

@@ -1,7 +1,7 @@
-"""Runs of which something is changed whose effect is known: cases, and what to do to them.
+"""Metamorphic tests: cases, and changes with a known effect on a run.
 
-Policies and predictors come from the registries, so that one that is added is asked as well. All
-times are sums of eighths of seconds, exact as floats, so that a shift or a factor changes no bit.
+Policies and predictors come from the registries, so that added ones are tested too. All times are
+multiples of an eighth of a second, so that shifts and factors are exact in floats.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ from tests.decode.policies.states import state
 #: Look-ahead of policies that have one: shorter than most requests live.
 HORIZON = 5
 _ONE = Workload(np.ones(1, dtype=np.int64), np.ones(1, dtype=np.int64))
-#: Fields of a run that are not what it did.
+#: Fields of a run that do not describe its events.
 HOW = frozenset((
     "policy", "cluster", "options", "policy_options", "predictor_options", "engine", "wall_s",
     "decide_s", "measured", "statistics",
@@ -38,7 +38,7 @@ HOW = frozenset((
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A run before anything is changed.
+    """A run before the change.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Case:
         return self.fresh(engine)
 
     def fresh(self, engine: str, **changes: Any) -> Run | None:
-        """Simulate it; None if only the other engine can."""
+        """Simulate the case; None if this engine does not support it."""
         options = {**self.options, **changes}
         try:
             return simulate(self.workload, self.policy, self.cluster, engine=engine, **options)
@@ -78,8 +78,8 @@ def text_of(policy: str) -> str:
 def drawn(policy: str, seed: int, *, features: bool = True, **fixed: Any) -> Case:
     """Draw a run of 10 to 24 requests on 2 to 4 workers.
 
-    Each feature of a run is there with a chance of a third; those that the policy refuses are left
-    out, the last one first.
+    Each feature is used with probability 1/3. Features that the policy refuses are left out,
+    starting with the last one.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def differences(one: Run, two: Run, change: Callable[[str, Any], Any] | None = N
 
 
 def shifted(case: Case, seconds: int) -> tuple[Case, Callable[[str, Any], Any]]:
-    """Let all that comes at a time come later, and say what that does to the fields of a run."""
+    """Delay all events, and return the effect on the fields of a run."""
 
     def change(name: str, value: Any) -> Any:
         if value is None or name not in (
@@ -218,7 +218,7 @@ def shifted(case: Case, seconds: int) -> tuple[Case, Callable[[str, Any], Any]]:
 
 
 def slowed(case: Case, factor: int) -> tuple[Case, Callable[[str, Any], Any]]:
-    """Let all take so many times as long: arrivals, events and the machine."""
+    """Multiply all times by a factor: arrivals, events and the machine."""
 
     def change(name: str, value: Any) -> Any:
         return value * factor if name.endswith("_s") and value is not None else value
@@ -248,7 +248,7 @@ def _moved(case: Case, move: Callable[[Any], Any]) -> Case:
 
 
 class Renamed:
-    """A policy that sees workers under other names: worker g goes by ``names[g]`` outside."""
+    """A policy with permuted workers: worker g of the policy is ``names[g]`` of the machine."""
 
     def __init__(self, policy: Any, names: IntArray) -> None:
         self._policy, self._names = policy, names
@@ -264,7 +264,7 @@ class Renamed:
 
 
 def renamed(case: Case, names: IntArray) -> tuple[Case, Callable[[str, Any], Any]]:
-    """Give the workers of the machine other names."""
+    """Permute the workers of the machine."""
     inside = np.argsort(names)
     machine: dict[str, Any] = {
         name: tuple(value[g] for g in inside)
@@ -294,7 +294,7 @@ def renamed(case: Case, names: IntArray) -> tuple[Case, Callable[[str, Any], Any
 def with_idle_workers(
     case: Case, places: IntArray, num_workers: int
 ) -> tuple[Case, Callable[[str, Any], Any]]:
-    """Put the workers among others that fail at once and for good: worker g is ``places[g]``."""
+    """Add workers that fail at once and permanently: worker g becomes ``places[g]``."""
     assert not any(isinstance(value, tuple) for value in vars(case.cluster).values())
     down = sorted(set(range(num_workers)) - set(places.tolist()))
     rows = [(0.0, g, "fail") for g in down]
@@ -333,7 +333,7 @@ def first_steps(whole: Run, part: Run, steps: int) -> list[str]:
 
 
 def changed_future(case: Case, run: Run, step: int, window: int) -> Case:
-    """Redraw the lengths of requests that have not ended by so many steps after a step.
+    """Redraw the lengths of requests that are unfinished a number of steps after a step.
 
     Parameters
     ----------
@@ -385,5 +385,5 @@ def drawn_state(seed: int) -> DecodeState:
 
 
 def renamed_state(seen: DecodeState, names: IntArray) -> DecodeState:
-    """Give the workers of a state other names: worker g goes by ``names[g]``."""
+    """Permute the workers of a state: worker g becomes ``names[g]``."""
     return in_places(seen, np.argsort(names))

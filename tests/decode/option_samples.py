@@ -1,4 +1,4 @@
-"""For every option that is declared, some values and what has to be given beside it."""
+"""Sample values for every declared option, with the other options that it needs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import built_in, choose
 
-#: What has options of a run, but for policies.
+#: Classes with options of a run, other than policies.
 OWNERS = (Cluster, EnergyModel, RunOptions)
-#: Values of what is no plain number and not one of several words.
+#: Values of options that are neither numbers nor one of several words.
 _VALUES: dict[str, tuple[object, ...]] = {
     "slots": (3, 4, "4,3"),
     "step_overhead": (0.01, 0.0100000001, "0.01,0.02"),
@@ -46,11 +46,11 @@ _VALUES: dict[str, tuple[object, ...]] = {
     "backend": ("highs", "cp-sat"),
     "objective": ("gap", "max-load"),
     "swap_time": (3e-5, 0.01),
-    # So long that no clock strikes, but for `pausing`, which says nothing else of it.
+    # Long enough not to be reached, except for `pausing`, where only a reached limit shows.
     "time_limit": (100.0, 50.0),
     "pausing.time_limit": (100.0, 1e-9),
 }
-#: What an option of a run needs beside it.
+#: Other options that an option of a run needs.
 _BESIDE: dict[str, dict[str, object]] = {
     **{name: {"arrivals": "timed"} for name in ("load", "rate_scale", "cancellations", "prefill")},
     "margin": {"dispatch": "immediate"},
@@ -67,15 +67,15 @@ class Sample:
     Parameters
     ----------
     owner : str
-        Where it is declared: a class, or a policy.
+        Class or policy that declares it.
     entry : Option
         The option.
     values : tuple
-        As a study has them.
+        Values as in a study.
     beside : mapping
         Other options that it needs.
     policy : str
-        A policy that reads it; one that looks ahead if it is none of a policy.
+        A policy that reads it; for options of a run, one with a look-ahead window.
     """
 
     owner: str
@@ -86,7 +86,7 @@ class Sample:
 
     @property
     def name(self) -> str:
-        """What users call the option."""
+        """Name of the option for users."""
         return self.entry.name
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ def run_samples() -> Iterator[Sample]:
     Raises
     ------
     KeyError
-        If values of a new one are neither numbers, nor words, nor told above.
+        If the values of a new option are neither numbers, nor words, nor listed above.
     """
     for owner in OWNERS:
         for entry in options_of(owner):

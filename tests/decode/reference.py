@@ -1,4 +1,4 @@
-"""A second engine, one object per request and nothing vectorised: the oracle of the tests."""
+"""A naive engine, one object per request and nothing vectorised: the oracle of the tests."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ Policy = Callable[[DecodeState], Sequence[int | None]]
 
 @dataclass
 class Job:
-    """One request as the reference engine sees it."""
+    """State of one request in the reference engine."""
 
     index: int
     prompt: int
@@ -68,7 +68,7 @@ class Reference:
     steps: int | None
     seed: int
     arrival_s: list[float] = field(default_factory=list)
-    #: Predicted remaining steps by request and age, asked after every ``refresh`` tokens.
+    #: Predicted remaining steps by request and age, queried after every ``refresh`` tokens.
     ask: Callable[[int, int], int] | None = None
     refresh: int = 1
     counts_down: bool = False
@@ -82,7 +82,7 @@ class Reference:
     batching: str = "sarathi"
 
     def __post_init__(self) -> None:
-        """Start with every request undiscovered and every worker empty."""
+        """Start with all requests unreleased and all workers empty."""
         lengths = zip(
             self.workload.prompt_tokens.tolist(), self.workload.output_tokens.tolist(), strict=True
         )
@@ -116,7 +116,7 @@ class Reference:
         self.past: dict[int, list[dict[str, Any]]] = {}
         self.telemetry = telemetry_of(self.telemetry)
         self.lost = losses(self.telemetry or Telemetry(), self.cluster.workers, self.seed)
-        # The contract: stream 1 of the seed, apart from that of generated requests.
+        # As documented: stream 1 of the seed, separate from that of generated requests.
         self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))
         self.step, self.clock, self.idle = 0, 0.0, 0.0
         self.trace: list[dict[str, object]] = []
@@ -152,18 +152,18 @@ class Reference:
                 if self.hidden and self.pool is None:
                     upcoming.append(self.arrival_s[self.hidden[0].index])
                 upcoming = [time for time in upcoming if time > self.clock]
-                # Who has given up may have made room for one that is ready at once.
+                # A cancelled request may have made room for one that is ready at once.
                 later = min(upcoming + self.next_ready())
                 self.idle += later - self.clock
                 self.clock = later
         for job in self.jobs:
             if job.reveal == self.step:
-                # It came and gave up after the last step.
+                # It arrived and was cancelled after the last step.
                 job.reveal, job.reveal_s = -1, float("nan")
         return self
 
     def compute_prompts(self) -> None:
-        """Let the prefill tier go on until now: who is ready waits."""
+        """Advance the prefill tier to now; ready requests start to wait."""
         if self.tier is None:
             return
         self.show_pool(self.tier)
@@ -181,14 +181,14 @@ class Reference:
             self.waiting.sort(key=lambda job: job.index)
 
     def show_pool(self, tier: PrefillReplay) -> None:
-        """Tell the tier who is in the pool; who has run has no cache there."""
+        """Show the tier which requests are in the pool; those that have run have no cache."""
         tier.pool = {job.index for job in self.waiting if job.worker < 0}
         for job in self.jobs:
             if job.start >= 0:
                 tier.cache_ends.pop(job.index, None)
 
     def next_ready(self) -> list[float]:
-        """When somebody becomes ready next, if nothing else happens before."""
+        """Next time a request becomes ready if no other event occurs before."""
         if self.tier is None:
             return []
         tier = deepcopy(self.tier)
@@ -201,7 +201,7 @@ class Reference:
         return []
 
     def pause(self) -> list[Job]:
-        """Ask a policy that pauses who starts and who rests."""
+        """Get the starts and preemptions from a pausing policy."""
         free, held = self.free(), sorted(self.active, key=lambda job: job.index)
         for job in held:
             job.rests, job.rested = False, 0 if job.begun == self.step else job.rested
@@ -231,7 +231,7 @@ class Reference:
         return self.limited and self.overflow == "reserve"
 
     def on(self, worker: int) -> list[Job]:
-        """Who runs on a worker."""
+        """Return the requests running on a worker."""
         return [job for job in self.active if job.worker == worker]
 
     def room(self, worker: int) -> int:
@@ -241,7 +241,7 @@ class Reference:
         return int(self.memory[worker] - held)
 
     def fail(self) -> None:
-        """Let workers fail and recover whose time has come."""
+        """Apply the failures and recoveries that are due."""
         while self.events and self.events[0][0] <= self.clock:
             _, worker, event = self.events.pop(0)
             if event == "recover":
@@ -264,7 +264,7 @@ class Reference:
                 self.waiting.sort(key=lambda job: job.index)
 
     def relieve(self) -> None:
-        """Take the youngest from workers that hold too much."""
+        """Evict the youngest requests from workers that exceed their memory."""
         for worker in range(self.cluster.workers):
             while sum(job.load for job in self.on(worker)) > self.memory[worker]:
                 job = max(self.on(worker), key=lambda job: (job.begun, job.index))
@@ -286,7 +286,7 @@ class Reference:
                         self.waiting.sort(key=lambda job: job.index)
 
     def swap_in(self) -> None:
-        """Let those come back from the host that may."""
+        """Swap in requests from host memory where possible."""
         for job in list(self.host):
             slots = int(self.cluster.worker_slots()[job.worker])
             up = job.worker not in self.down
@@ -305,14 +305,14 @@ class Reference:
         return len(self.waiting) < self.pool
 
     def reveal(self) -> None:
-        """Reveal one request after another; immediate dispatch binds them afterwards, in order."""
+        """Release requests one by one; immediate dispatch then binds them in order."""
         while self.may_reveal():
             job = self.hidden.pop(0)
             job.reveal, job.reveal_s = self.step, self.clock
             self.waiting.append(job)
 
     def cancel(self) -> None:
-        """Let those go whose clients gave up."""
+        """Remove cancelled requests."""
         for time, request in self.cancellations:
             job = self.jobs[request]
             if time > self.clock or job.finish >= 0 or job.cancel >= 0:
@@ -327,7 +327,7 @@ class Reference:
                 self.tier.cancel(request)
 
     def bind(self) -> None:
-        """Ask about each request that has no worker yet, with immediate dispatch."""
+        """Ask the policy about each unbound request, with immediate dispatch."""
         if self.dispatch != "immediate":
             return
         unbound = sorted((j for j in self.waiting if j.worker < 0), key=lambda job: job.index)
@@ -347,19 +347,19 @@ class Reference:
                 self.join_queue(job, worker)
 
     def join_queue(self, job: Job, worker: int | None) -> None:
-        """Bind a request, unless its worker could never hold it or has too many."""
+        """Bind a request, unless its worker is too small or its queue is full."""
         is_full = self.margin is not None and worker is not None and self.left()[worker] == 0
         if worker is not None and job.need <= self.memory[worker] and not is_full:
             job.worker, job.bound = worker, self.step
             if self.told:
                 self.told[worker]["queued"] += 1
                 self.told[worker]["queued_tokens"] += job.load
-            # The last of its worker's queue.
+            # It is the last in its worker's queue.
             self.waiting.remove(job)
             self.waiting.append(job)
 
     def left(self) -> list[int]:
-        """Return how many more each worker may be sent."""
+        """Return how many more requests may be sent to each worker."""
         together = [*self.active, *self.host, *self.waiting]
         left = []
         for g, slots in enumerate(self.cluster.worker_slots().tolist()):
@@ -377,7 +377,7 @@ class Reference:
         ]
 
     def hurry(self) -> list[Job]:
-        """Let the decisions that are next to take effect do so now."""
+        """Apply the next delayed decisions now."""
         free = self.free()
         bound = sorted((j for j in self.waiting if j.worker >= 0), key=lambda j: j.bound)
         fit = [j for j in bound if free[j.worker] > 0 and j.need <= self.room(j.worker)]
@@ -388,14 +388,14 @@ class Reference:
         return self.land(latest) if self.dispatch == "pooled" else self.admit(latest)
 
     def queue(self) -> list[Job]:
-        """Return those bound to workers, each worker's in the order in which they start."""
+        """Return the bound requests, in order of their starts on each worker."""
         jobs = [job for job in self.waiting if job.worker >= 0]
         if self.dispatch == "pooled":
             jobs.sort(key=lambda job: (job.bound, job.index))
         return jobs
 
     def land(self, latest: int) -> list[Job]:
-        """Start those that were bound up to a step, or let them wait again."""
+        """Start the requests that were bound up to a step, or return them to the queue."""
         landed = []
         for job in [job for job in self.queue() if job.bound <= latest]:
             if self.free()[job.worker] > 0 and job.need <= self.room(job.worker):
@@ -406,7 +406,7 @@ class Reference:
         return landed
 
     def start(self, job: Job) -> None:
-        """Let a request that is bound to a worker run there."""
+        """Start a bound request on its worker."""
         job.begun = self.step
         job.start = self.step if job.emitted == 0 else job.start
         self.waiting.remove(job)
@@ -414,7 +414,7 @@ class Reference:
         self.predict([job])
 
     def send(self) -> None:
-        """Ask the policy, and hold slots and memory for those that it sends."""
+        """Ask the policy, and reserve slots and memory for the requests that it sends."""
         free = self.free()
         for job in self.queue():
             free[job.worker] = max(0, free[job.worker] - 1)
@@ -426,7 +426,7 @@ class Reference:
                     job.worker, job.bound = worker, self.step
 
     def open_room(self, worker: int) -> int:
-        """Memory that is not held for those on their way."""
+        """Memory that is not reserved for requests in flight."""
         return self.room(worker) - sum(job.need for job in self.queue() if job.worker == worker)
 
     def admit(self, latest: int | None = None) -> list[Job]:
@@ -445,7 +445,7 @@ class Reference:
             decision = []
             room = [self.room(g) for g in range(self.cluster.workers)]
             for job in self.waiting:
-                # Whoever does not fit blocks those behind it in its queue.
+                # A request that does not fit blocks the ones after it in its queue.
                 starts = job.worker >= 0 and free[job.worker] > 0 and job.need <= room[job.worker]
                 starts = starts and job.bound <= latest
                 decision.append(job.worker if starts else None)
@@ -457,7 +457,7 @@ class Reference:
         return self.start_chosen(decision)
 
     def start_chosen(self, decision: list[int | None]) -> list[Job]:
-        """Start those that fit."""
+        """Start the chosen requests that fit."""
         admitted = []
         for job, worker in list(zip(self.waiting, decision, strict=True)):
             if worker is not None and job.need <= self.room(worker):
@@ -521,9 +521,9 @@ class Reference:
         self.clock, self.idle, self.step = self.clock + duration, 0.0, self.step + 1
 
     def form_batches(self) -> None:
-        """Ask each worker's rule what its batch has of each of its requests."""
+        """Ask each worker's rule for its batch: the tokens of each of its requests."""
         for g, budget in enumerate(self.cluster.worker_budgets().tolist()):
-            # Who is active stands in the order of starts.
+            # Active requests are in the order of their starts.
             jobs = self.on(g)
             knows = getattr(self.rules[g], "knows_lengths", False)
             seen = BatchState(
@@ -541,7 +541,7 @@ class Reference:
                 job.rests = bool(job.prompt_left) or tokens == 0
 
     def compute(self, job: Job) -> None:
-        """Compute the chunk of a job that the batch has."""
+        """Compute a job's chunk of the batch."""
         if job.chunk:
             self.chunks.append((self.step, job.index, job.chunk))
             job.prompt_left -= job.chunk
@@ -551,7 +551,7 @@ class Reference:
                 self.num_entered += 1
 
     def look_up(self, job: Job) -> int:
-        """Return what a job that starts finds of its prompt, and keep its blocks."""
+        """Return the cached part of a starting job's prompt, and cache its blocks."""
         cache, hashes = self.caches[job.worker], self.workload.prompt_blocks
         assert hashes is not None
         blocks, most = hashes[job.index], int(self.cluster.worker_prefix_blocks()[job.worker])
@@ -582,7 +582,7 @@ class Reference:
         return loads
 
     def predict(self, jobs: list[Job]) -> None:
-        """Ask about requests whose turn it is; ``told`` is what is left of the last answer."""
+        """Query predictions that are due; ``told`` is the remainder of the last answer."""
         for job in jobs:
             due = job.emitted % self.refresh == 0 or job.told == 0 or job.begun == self.step
             if self.ask is not None and due:
@@ -591,7 +591,7 @@ class Reference:
                     job.told = None
 
     def steps_left(self, job: Job) -> int | None:
-        """Return the steps that a request has left as far as the policy may know, or None."""
+        """Return the remaining steps of a request if the policy may know them, or None."""
         waits = job not in self.active
         if waits and self.window_knows == "active":
             return None
@@ -600,7 +600,7 @@ class Reference:
         return self.ask(job.index, job.emitted) if waits else job.told
 
     def now(self, worker: int) -> dict[str, Any]:
-        """Return what a worker holds."""
+        """Return the current load of a worker."""
         base, runs = [0] * (self.horizon + 1), [0] * (self.horizon + 1)
         for job in self.on(worker):
             for h, load in enumerate(self.projected(job)):
@@ -618,7 +618,7 @@ class Reference:
         }
 
     def report(self) -> None:
-        """Let workers report, and what has arrived be what is known of them."""
+        """Send the workers' load reports, and apply those that have arrived."""
         if self.telemetry is None:
             return
         workers, step, first = range(self.cluster.workers), self.step, self.step
@@ -637,7 +637,7 @@ class Reference:
         """Show the policy what the engine shows it."""
         G = self.cluster.workers
         told = self.told or [self.now(g) for g in range(G)]
-        # What a request that weighs nothing would gain.
+        # The growth of a request of size 0.
         growth = self.projected(Job(-1, 0, 1, 0), ends=False)
         virtual = [
             [each["queued_tokens"] + each["queued"] * more for more in growth] for each in told

@@ -1,4 +1,4 @@
-"""The checker of batches catches every kind of tampering, and tests notice mistakes in it."""
+"""The checker of batches detects every kind of tampering, and tests detect mutants of it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -161,7 +161,7 @@ def right_verdicts() -> list[Any]:
 
 
 def mistakes() -> list[Mutant]:
-    """Return those of the checker, but for whether lists of equal length are told to be."""
+    """Return the mutants of the checker, except those that change ``strict`` of ``zip``."""
     found = [mutant for mutant in mutants(batches) if not mutant.place.startswith(_BESIDE)]
     return [mutant for mutant in found if "strict=False" not in mutant.place]
 

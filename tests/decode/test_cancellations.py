@@ -1,4 +1,4 @@
-"""Clients that give up: by hand wherever their requests are, by chance, and bad schedules."""
+"""Cancelled requests: by hand in every state, at random, and invalid schedules."""
 
 from dataclasses import replace
 from pathlib import Path

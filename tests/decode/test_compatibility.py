@@ -1,4 +1,4 @@
-"""Every row of the table of what does not go together refuses a run, and only where both hold."""
+"""Every row of the table of incompatible options refuses a run, only if both options are set."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ class Looker:
     horizon = 3
 
     def __call__(self, state: Any) -> list[int | None]:
-        """Start nobody."""
+        """Start no request."""
         return [None] * state.num_waiting
 
 

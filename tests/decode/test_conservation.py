@@ -1,4 +1,4 @@
-"""What every run conserves, whatever the policy: work, tokens, requests."""
+"""Conservation of work, tokens and requests in every run, for every policy."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Immediate dispatch: virtual loads, in-flight caps, and the program of those that arrive."""
+"""Immediate dispatch: virtual loads, in-flight caps, and the program of arriving requests."""
 
 from dataclasses import replace
 from itertools import product

@@ -1,4 +1,4 @@
-"""The pages on engine and metrics say what the code does."""
+"""The pages on the engine and on metrics agree with the code."""
 
 import re
 

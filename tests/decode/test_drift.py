@@ -1,4 +1,4 @@
-"""Drift models: both readings, rates as patterns, and bad increments."""
+"""Drift models: both interpretations, rates as patterns, and invalid increments."""
 
 from fractions import Fraction
 from typing import Any

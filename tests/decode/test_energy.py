@@ -1,4 +1,4 @@
-"""Energy by hand in both readings, and conservation of worker-time."""
+"""Energy by hand in both interpretations, and conservation of worker-time."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Workers that fail and recover: by hand, by chance, and schedules that make no sense."""
+"""Workers that fail and recover: by hand, at random, and invalid schedules."""
 
 from dataclasses import replace
 from pathlib import Path

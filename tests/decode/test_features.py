@@ -1,4 +1,4 @@
-"""The list of features: what it holds is told, asked and checked."""
+"""The list of features: each one is documented, requested and checked."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,4 +1,4 @@
-"""Regret per step: against enumeration, with fewer admissions, and counted honestly."""
+"""Regret per step: against enumeration, with fewer admissions, and with unproven steps apart."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ class _Enumerated:
         self.regrets: list[int] = []
 
     def on_step(self, view: StepView) -> None:
-        """Enumerate the step's assignments of as many requests."""
+        """Enumerate the step's assignments of equally many requests."""
         if view.state is None or view.decision is None:
             return
         admitted = sum(w is not None for w in view.decision)
@@ -55,7 +55,7 @@ def test_regret_is_that_of_enumeration(workload: Workload, policy: str) -> None:
 
 
 def _admit_one(state: DecodeState) -> list[int | None]:
-    """Start the oldest request alone, whatever is free."""
+    """Start only the oldest request, however many slots are free."""
     worker = int(state.free_slots.argmax())
     return [worker] + [None] * (state.num_waiting - 1)
 

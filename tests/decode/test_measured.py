@@ -1,4 +1,4 @@
-"""The measured part of a run: fixed before it, alike for all policies, and long enough."""
+"""The measured part of a run: fixed beforehand, equal for all policies, and long enough."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,4 +1,4 @@
-"""Limited memory and unequal workers, by hand: who starts, who leaves, how long steps last."""
+"""Limited memory and unequal workers, by hand: starts, evictions, and step durations."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,7 @@
-"""What must happen to a run if its workers, times, end, future lengths or seed are changed.
+"""Effects on a run of changes in its workers, times, end, future lengths or seed.
 
-Every policy and every predictor of the registries is asked, interpreted and compiled, and so is
-one that is added. Where a statement cannot hold of a policy, `EXCEPT` says why.
+All registered policies and predictors are tested, interpreted and compiled, including added ones.
+If a statement does not apply to a policy, `EXCEPT` gives the reason.
 """
 
 from collections.abc import Callable

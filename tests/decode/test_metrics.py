@@ -1,4 +1,4 @@
-"""Metrics against hand computation, and what they say when they are undefined."""
+"""Metrics against hand computation, and undefined metrics."""
 
 import json
 from dataclasses import replace

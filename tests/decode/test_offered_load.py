@@ -1,4 +1,4 @@
-"""Offered load: capacity by hand, arrival times scaled to it, and what it means in a run."""
+"""Offered load: capacity by hand, arrival times scaled to it, and its effect in a run."""
 
 from fractions import Fraction
 

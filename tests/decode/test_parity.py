@@ -1,7 +1,7 @@
-"""Every option through every door: the same run and the same record, or the same refusal.
+"""Every option through every interface: the same run and the same record, or the same refusal.
 
-The doors are the command line, a keyword of `simulate`, the text behind the policy's name, and a
-row of a study. The options are those that are declared, each with values far from its default.
+The interfaces are the command line, a keyword of `simulate`, the text after the policy's name, and
+a row of a study. All declared options are tested, with values far from the default.
 """
 
 import contextlib
@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def recorded() -> Iterator[list[Run]]:
-    """Keep the runs that are made, whoever asks for them."""
+    """Record all runs, from every interface."""
     runs: list[Run] = []
     original = simulation._run  # noqa: SLF001
 
@@ -107,7 +107,7 @@ def answer(
 
 
 def asked(ask: Callable[[], Answer]) -> Answer:
-    """Return what comes of it; a refusal is one line, wherever it was written."""
+    """Return the answer; a refusal is the same line for every interface."""
     try:
         return ask()
     except InputError as error:
@@ -191,9 +191,9 @@ def same(
 
 
 def reach(folder: Path, sample: Sample, common: dict[str, Any]) -> None:
-    """Check that an option changes what comes of a run, alike at every door, and on each engine.
+    """Check that an option changes a run, equally at every interface and on each engine.
 
-    Which engine runs is an option itself: the compiled one is asked at one door.
+    The engine is an option itself, so the compiled one is tested at one interface.
     """
     usual = same(folder, "reference", sample.policy, common, DOORS[1:2])
     assert usual.refusal == ()

@@ -1,4 +1,4 @@
-"""The prefill tier: by hand, by chance, in both engines, forged records and bad input."""
+"""The prefill tier: by hand, at random, in both engines, forged records and invalid input."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Prefix caches: by hand, against a naive one, and what cannot be."""
+"""Prefix caches: by hand, against a naive implementation, and invalid input."""
 
 from collections import OrderedDict
 from dataclasses import replace

@@ -114,7 +114,7 @@ def test_growing_with_uneven_drift() -> None:
 
 
 class Told(NoPredictor):
-    """Predicts whatever it is told to."""
+    """Predicts given values."""
 
     name = "told"
 

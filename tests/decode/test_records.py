@@ -238,7 +238,7 @@ def test_a_gap_of_a_policy_that_lets_the_clock_jump() -> None:
     """Answers after which nothing runs are given again, too."""
 
     class Hesitating:
-        """Starts nobody when it is first asked about a single request."""
+        """Starts no request when it is first queried about a single request."""
 
         def __init__(self) -> None:
             self.asked = 0

@@ -1,4 +1,4 @@
-"""The engine against a naive one: same states shown, same trajectories."""
+"""The engine against a naive one: equal states for policies, equal trajectories."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Policies that pause: what a rest keeps and costs, against the naive engine and the replay."""
+"""Pausing policies: state and cost of a preemption, against the naive engine and the replay."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The line of settings above tables, and what is said below them."""
+"""The line of settings above tables, and the notes below them."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -234,7 +234,7 @@ def test_the_drain_is_explained() -> None:
 
 
 def _growing(factor: int) -> Workload:
-    """4,000 short requests, then as many that are ``factor`` times as large."""
+    """4,000 short requests, then 4,000 that are ``factor`` times as large."""
     prompts = np.repeat([100, 100 * factor], 4000)
     return Workload(prompts, np.arange(8000) % 4 + 1, name="growing")
 

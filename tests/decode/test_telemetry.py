@@ -1,4 +1,4 @@
-"""Loads that policies see late or not at all: by hand, in both engines, and bad input."""
+"""Late or missing load reports: by hand, in both engines, and invalid input."""
 
 from typing import Any
 

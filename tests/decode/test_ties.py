@@ -1,4 +1,4 @@
-"""Ties that do not go to the lowest worker: where requests go, what policies see, who refuses."""
+"""Ties that do not go to the lowest worker: assignments, states of policies, and refusals."""
 
 from dataclasses import fields, replace
 from fractions import Fraction

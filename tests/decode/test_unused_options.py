@@ -1,4 +1,4 @@
-"""Options that nothing reads are refused; what a policy declares it reads."""
+"""Unused options are refused, and a policy reads every option it declares."""
 
 from dataclasses import fields
 from typing import Any

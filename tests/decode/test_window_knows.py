@@ -1,4 +1,4 @@
-"""Whose lengths the window knows: those of waiting requests reach no decision unless asked for."""
+"""Lengths of waiting requests do not influence a decision unless the window may use them."""
 
 from typing import Any
 from unittest.mock import patch
@@ -36,13 +36,13 @@ def _with_other_waiting(run: Run, requests: Workload, step: int, seed: int) -> W
 
 
 def _decisions(run: Run, step: int) -> list[list[int]]:
-    """Return who had started on which worker up to a step, the decisions of that step included."""
+    """Return the started requests and their workers up to a step, including its decisions."""
     started = (run.start_step >= 0) & (run.start_step <= step)
     return [np.where(started, values, -1).tolist() for values in (run.start_step, run.worker)]
 
 
 def _is_told(requests: Workload, policy: str, step: int, seed: int, **options: Any) -> bool:
-    """Whether other lengths of those who wait change a decision up to the step."""
+    """Whether other lengths of waiting requests change a decision up to the step."""
     options = {"pool": 8, "predictor": "oracle", "projection": "growing", "horizon": 6} | options
     before = simulate(requests, policy, MACHINE, seed=seed, **options)
     replaced = _with_other_waiting(before, requests, step, seed)

@@ -1,4 +1,4 @@
-"""Steps taken out of a run are the very problems that its gap was measured on."""
+"""Steps extracted from a run are the problems on which its gap was measured."""
 
 import json
 from fractions import Fraction

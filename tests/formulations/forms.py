@@ -1,4 +1,4 @@
-"""Compare a program's vectorised form with its compiled statement, and points with it."""
+"""Compare a program's vectorised form, and points, with its compiled statement."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of step problems, as wide as the program."""
+"""Hypothesis strategies of step problems, over all options of the program."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ def _contributions(draw: st.DrawFn, N: int, steps: int, largest: int) -> list[li
 def _options(
     draw: st.DrawFn, N: int, capacity: list[int], base: list[list[int]], largest: int
 ) -> dict[str, Any]:
-    """Token capacities, requests that must start, worker speeds, fewer to admit; or not."""
+    """Draw optional token capacities, required requests, worker speeds, and fewer admissions."""
     options: dict[str, Any] = {}
     G = len(capacity)
     if draw(st.booleans()):

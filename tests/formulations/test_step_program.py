@@ -1,4 +1,4 @@
-"""The stated program, its vectorised twin, and every constraint family alone."""
+"""The stated program, its vectorised form, and every constraint family alone."""
 
 import tracemalloc
 

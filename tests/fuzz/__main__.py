@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz``: make inputs, run them, report what breaks a promise."""
+"""``python -m tests.fuzz``: make inputs, run them, and report violated promises."""
 
 import argparse
 import json
@@ -49,7 +49,7 @@ def _cases(args: argparse.Namespace) -> Iterator[tuple[str, Case]]:
 
 
 def _report(cases: Iterable[tuple[str, Case]], *, minimise: bool) -> int:
-    """Run cases, and print each cause when it is first found, and how often in the end."""
+    """Run cases, print each cause when it is first found, and print counts at the end."""
     causes: Counter[str] = Counter()
     statuses: Counter[int] = Counter()
     seconds: dict[str, float] = defaultdict(float)
@@ -87,7 +87,7 @@ def _tried(case: Case) -> tuple[process.Outcome, list[Finding]]:
 
 
 def _tell(name: str, case: Case, finding: Finding, *, minimise: bool) -> None:
-    """Write a case into a file, print what it shows and the command that repeats it."""
+    """Write a case to a file; print the finding and the command that reproduces it."""
     if minimise:
         case = minimised(case, lambda c: finding.cause in {f.cause for f in _tried(c)[1]})
     _OUT.mkdir(parents=True, exist_ok=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: A file's content; a folder in its place (None); or what a symbolic link points to.
+#: Content of a file, None for a folder, or the target of a symbolic link.
 Content = bytes | str | None
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a command is given.
+    """Input of a command.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Case:
     files : mapping
         Content of the files in the working directory, by name.
     stdin : bytes
-        What can be read from standard input.
+        Content of standard input.
     encoding : str
         Of standard output and error; ``posix`` for a program of its own in that locale, whose
         file names and files have no other encoding either.
@@ -38,7 +38,7 @@ class Case:
     counterexamples: Mapping[str, Content] = field(default_factory=dict)
 
     def to_document(self) -> dict[str, Any]:
-        """Return the case as JSON can hold it."""
+        """Return the case as a JSON document."""
         return {
             "argv": list(self.argv),
             "files": {name: _written(content) for name, content in self.files.items()},
@@ -49,7 +49,7 @@ class Case:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Case":
-        """Return what `to_document` wrote."""
+        """Read a case from a document of `to_document`."""
         stdin = _read(document.get("stdin", ""))
         assert isinstance(stdin, bytes)
         return cls(

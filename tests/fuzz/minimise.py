@@ -1,4 +1,4 @@
-"""Cut a case down to what its finding needs: words, files and parts of files are left out."""
+"""Minimise a case by removing words, files and parts of files while its finding remains."""
 
 import json
 import time
@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.fuzz.case import Case, Content
 
-#: Most runs, and seconds, spent on one finding.
+#: Limits for one finding: runs, and seconds.
 _MOST_RUNS, _MOST_SECONDS = 150, 60.0
 
 
@@ -29,7 +29,7 @@ def minimised(case: Case, shows: Callable[[Case], bool]) -> Case:
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    """Yield cases that lack one thing each, the largest first."""
+    """Yield cases with one part removed, the largest parts first."""
     for name in case.files:
         yield replace(case, files={n: c for n, c in case.files.items() if n != name})
     if case.encoding != "utf-8":

@@ -12,14 +12,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-#: Numbers, and what looks like one, that programs stumble on.
+#: Difficult numbers, and texts that look like numbers.
 NUMBERS = (
     *("0", "-1", "1", "2", "3", "7", "40", "1.5", "1/3", "2/0", "-0", "0.0", "1e-9", "0.001"),
     *("nan", "inf", "-inf", "1e300", "-1e300", "1e-300", "1e400", "9" * 400, f"{10**12}"),
     *("2147483647", "2147483648", "9223372036854775807", "9223372036854775808", "1" + "0" * 19),
     *("0x10", "1_000", "１２", "٣", " 5", "5 ", "+5", "1,5", "1e5", "007", "5%", "5s"),
 )
-#: Texts that programs stumble on.
+#: Difficult texts.
 TEXTS = (
     *("", " ", "-", "--", "--no-such", "=", ":", "::", ",", ",,", "a,b", "a=b", ".", "..", "*"),
     *("%s", "{}", "{0.x}", "\n", "a\nb", "\x1b[31m", "\u2028", "é", "😀", "\udcff", "[/]"),
@@ -29,7 +29,7 @@ TEXTS = (
     *("mine:nothing", "mine:nan", "mine:text", "mine:huge", "mine:itself", "mine:chatty"),
     *("mine:number", "mine:empty", "mine:raiser", "mine:junk", "mine:Raiser:a=1"),
 )
-#: Places that are no file, or no ordinary one.
+#: Paths that are not regular files.
 PLACES = (
     *("missing.json", "missing/file.json", ".", "", "loop", "x" * 300, "mine.py/x", "a\nb.json"),
     *("/proc/self/mem", "/dev/null", "\udcff.json", "~/x", "folder", "-", "/proc/nowhere", "é"),
@@ -37,12 +37,12 @@ PLACES = (
 )
 #: Most items of a list that is made longer.
 _MOST_ITEMS = 20_000
-#: What a cell of a store may hold instead of what belongs there.
+#: Wrong values for a cell of a store.
 _CELLS = (
     *(None, "", "text", "{}", "[]", -1, 1.5, 2**62, "NaN", b"\xff", '{"a": 1e400}', '{"a": NaN}'),
     *("é", "\x00", "[" * 9999),
 )
-#: What JSON can hold in the place of something else.
+#: Wrong values for a part of a JSON document.
 _JSON: tuple[Any, ...] = (
     *(None, True, False, "", "text", "1/3", "1e400", "9" * 400, " 5", "\ud800", "é\n\x1b", [], {}),
     *(0, 1, 2, -1, 3, 0.5, -0.0, 1e308, 1e-320, math.nan, math.inf, -math.inf, 10**12, 10**19),
@@ -158,7 +158,7 @@ def _other(rng: Random, value: Any) -> Any:
 
 
 def spoil_file(rng: Random, name: str, data: bytes) -> bytes:
-    """Return other content of a file: in its structure, or in its bytes."""
+    """Return damaged content of a file, in its structure or in its bytes."""
     if name.endswith(".sqlite"):
         return spoil_store(rng, data)
     if rng.random() < 0.25:

@@ -1,4 +1,4 @@
-"""What may come of any input; whatever else does is a finding."""
+"""Promises for any input; every violation is a finding."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _NOT_REPRODUCED = frozenset({"check", "doctor"})
 _SLACK_S, _START_S = 0.2, 0.4
 #: Most memory of a case beyond what it begins with [bytes].
 _MOST_BYTES = 3 << 29
-#: Lines on standard error that are no complaint: progress, remarks, and what users' code prints.
+#: Lines on standard error that are not errors: progress, remarks, output of users' code.
 _REMARK = re.compile(
     r"^(.*: \d+/\d+( rows.*)?|compiling kernels: .*|note: .*|hello|"
     r".*: \d+ of \d+ rows there already|rows so far are kept in .*|interrupted|"
@@ -27,7 +27,7 @@ _ERROR = re.compile(r"^error: .+: .+; .+$", re.DOTALL)
 
 @dataclass(frozen=True)
 class Finding:
-    """What an input has broken: which promise, and how it showed."""
+    """A promise violated by an input, with the evidence."""
 
     promise: str
     detail: str
@@ -125,7 +125,7 @@ def _refused(constant: str) -> None:
 def _limits(case: Case, outcome: Outcome) -> Iterator[Finding]:
     """Time, memory, and the end after an interrupt.
 
-    Time counts that of the processor as well as that of the wall: others may be at work.
+    Both processor time and wall time count, because other processes may be running.
     """
     name = " ".join(surface.words) if (surface := surface_of(case.argv)) else case.argv[0]
     if outcome.interrupt_s is not None and outcome.interrupt_s > GRACE_SECONDS:
@@ -165,7 +165,7 @@ def _time_limit(case: Case) -> float | None:
 
 
 def _files(case: Case, outcome: Outcome) -> Iterator[Finding]:
-    """Nothing is written but where the words say, or the default says."""
+    """Files are written only to the paths on the command line, or to the default."""
     named = [part for word in case.argv for part in (word, word.partition("=")[2]) if part]
     for path in outcome.written:
         if path.startswith("out/") or path == "out" or "__pycache__" in path:

@@ -1,7 +1,7 @@
-"""Run a case in a forked copy of this process, and say what came of it.
+"""Run a case in a forked copy of this process, and return its outcome.
 
-The copy has all modules and compiled kernels loaded, so that a case costs little more than what it
-does; limits of memory and time, signals and the working directory are its own.
+The copy has all modules and compiled kernels loaded, so that a case has little overhead. It has
+its own memory and time limits, signals and working directory.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from tests.fuzz.case import Case
 SOFT_SECONDS, GRACE_SECONDS = 6.0, 2.0
 #: Seconds of work after the interrupt at which it is killed.
 _KILL_SECONDS = 5.0
-#: Seconds without work that count as one: a case that sleeps is not let sleep for ever.
+#: Idle seconds that count as one second of work, so that a sleeping case is ended too.
 _IDLE_SHARE = 4.0
 #: Address space of a case beyond that of this process, and its largest file [bytes].
 _ADDRESS_SPACE, _FILE_SIZE = 6 << 30, 1 << 28
@@ -42,7 +42,7 @@ _KERNELS = "bfio-kernels"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case did.
+    """Outcome of a case.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Outcome:
     peak_bytes : int
         Most memory beyond what it began with.
     interrupt_s : float or None
-        How long it ran on after it was interrupted; None if it ended by itself.
+        How long it ran after the interrupt; None if it ended by itself.
     written : tuple of str
         Files that are new or changed, relative to its working directory.
     left : tuple of str
@@ -74,7 +74,7 @@ class Outcome:
 
 
 def warm_up() -> None:
-    """Load what commands load, and adopt the processes that cases leave behind."""
+    """Load the modules of all commands, and adopt orphaned processes of cases."""
     import rich.console  # noqa: F401
 
     from bfio.cli.command import commands
@@ -128,7 +128,7 @@ def run(case: Case, soft_s: float = SOFT_SECONDS) -> Outcome:
 
 
 def _wait(child: int, soft_s: float) -> tuple[int, Any, float | None]:
-    """Wait for a case; interrupt it when its time is over, and kill it when it does not heed."""
+    """Wait for a case; interrupt it after its time limit, and kill it if it does not end."""
     clock, interrupted = _Clock(child), None
     death = os.pidfd_open(child)
     try:
@@ -148,7 +148,7 @@ def _wait(child: int, soft_s: float) -> tuple[int, Any, float | None]:
 
 
 class _Clock:
-    """How long a process and its own have worked; others may be at work, and it may wait."""
+    """Work of a process and its children, on a busy machine and with waiting times."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -291,7 +291,7 @@ def _no_evidence(*_: object) -> NoReturn:
 
 
 def _no_network(self: socket.socket, address: object) -> None:
-    """Stand in the place of ``connect``: inputs reach nobody."""
+    """Replace ``connect``, so that inputs cannot use the network."""
     raise ConnectionRefusedError(111, "Connection refused")
 
 

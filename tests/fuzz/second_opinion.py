@@ -1,4 +1,4 @@
-"""An answer that claims to be optimal is looked at again by enumeration, where that is cheap."""
+"""Verify answers that claim to be optimal by enumeration, if that is cheap."""
 
 import json
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ _LINE = re.compile(r"^\s*(?:\$ )?bfio (.+)$", re.MULTILINE)
 #: A word of a command line that names a file.
 FILE_NAME = re.compile(r"[\w./-]+\.(?:jsonl?|toml|csv|csv\.gz|jsonl\.gz|sqlite|gz)$")
 
-#: What users may have written themselves, mostly wrongly, in a module that commands load.
+#: User modules that commands load, mostly with errors.
 MINE = '''
 import math
 
@@ -147,7 +147,7 @@ def good_lines() -> tuple[tuple[str, ...], ...]:
 
 @cache
 def command_lines() -> tuple[tuple[str, ...], ...]:
-    """Return those of tests as well, which may fail."""
+    """Return the command lines of docs and tests; the latter may fail."""
     return _parsed((*good_lines(), *_lines_of_tests()))
 
 

@@ -1,4 +1,4 @@
-"""Every command and what it takes, read from the parsers: nothing here names a command."""
+"""Every command with its options and arguments, read from the parsers."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ class Surface:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that raises where others leave."""
+    """A parser that raises an exception instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         """Refuse."""

@@ -1,4 +1,4 @@
-"""What the fuzzer has found stays mended, and it would notice if not."""
+"""Findings of the fuzzer stay fixed, and the fuzzer would detect a regression."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Kernels are there after ``prepare``: later solves compile nothing."""
+"""Kernels are loaded after ``prepare``: later solves compile nothing."""
 
 import subprocess
 import sys

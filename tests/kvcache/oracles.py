@@ -1,4 +1,4 @@
-"""Independent oracles: they know the checker's memory account and nothing of the algorithms."""
+"""Independent oracles: they use the checker's memory account but none of the algorithms."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -55,7 +55,7 @@ def oldest(problem: LatencyProblem, i: int) -> tuple[int, ...]:
 
 
 def schedule(problem: LatencyProblem, choose: Chooser) -> list[int]:
-    """Return the starts of a rule that is asked in every round."""
+    """Return the starts of a rule that is applied in every round."""
     starts: dict[int, int] = {}
     now = 0
     while len(starts) < problem.num_requests:

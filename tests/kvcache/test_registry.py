@@ -1,4 +1,4 @@
-"""Names, options, a user's own policy, and what goes wrong with each."""
+"""Policy names, options, user-defined policies, and their errors."""
 
 import itertools
 from collections.abc import Sequence

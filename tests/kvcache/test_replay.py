@@ -1,4 +1,4 @@
-"""The checker of runs notices every kind of broken run."""
+"""The checker of runs detects every kind of invalid run."""
 
 from dataclasses import replace
 

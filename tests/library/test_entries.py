@@ -1,4 +1,4 @@
-"""The library as it is packaged: every problem frozen, every solution judged, bounds derived."""
+"""The packaged library: problems are unchanged, solutions are checked, bounds are derived."""
 
 import hashlib
 from fractions import Fraction

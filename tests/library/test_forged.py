@@ -1,4 +1,4 @@
-"""Entries that say more than is proven are refused, whatever was forged."""
+"""Forged entries that claim more than is proven are refused."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace

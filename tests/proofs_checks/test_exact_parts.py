@@ -1,4 +1,4 @@
-"""Laws, enumerations and closed forms that claims compute with, against brute force."""
+"""Laws, enumerations and closed forms behind the claims, against brute force."""
 
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What proofs print in tables is what they need: checked on the printed numbers."""
+"""Certificates in the tables of proofs, checked on the printed numbers."""
 
 import re
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The scoreboard: which claims make up a result, and that what it says follows from them."""
+"""The scoreboard: the claims of each result, and verdicts derived from them."""
 
 import json
 

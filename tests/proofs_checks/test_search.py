@@ -1,4 +1,4 @@
-"""Searching, shrinking, evidence: the machinery below the claims."""
+"""The framework of the claims: search, shrinking, evidence."""
 
 from math import nan
 

@@ -1,10 +1,9 @@
-"""Record what sixty commands answer, or compare two records.
+"""Record the answers of sixty commands, or compare two records.
 
     python -m tests.same_answers record OUT.json [--bfio PATH]
     python -m tests.same_answers compare BEFORE.json AFTER.json
 
-A refactoring records before it begins, with the ``bfio`` of that checkout, and compares at
-its end.
+Before a refactoring, record with the ``bfio`` of that checkout; compare after it.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The site as ``make docs`` left it, and a browser."""
+"""The site built by ``make docs``, and a browser."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every page of the site in a real browser: wide and narrow, offline, for everybody."""
+"""Every page of the site in a real browser: wide and narrow, offline, accessible."""
 
 import json
 from importlib.util import find_spec

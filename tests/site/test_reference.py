@@ -14,7 +14,7 @@ _LINE = re.compile(r"^(\S+) py:(\w+) ", re.MULTILINE)
 
 
 def documented(site: Path) -> set[str]:
-    """Return the names of the inventory that Sphinx writes beside the pages."""
+    """Return the names in the inventory file that Sphinx writes."""
     packed = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
     return {name for name, _ in _LINE.findall(zlib.decompress(packed).decode())}
 

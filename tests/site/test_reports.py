@@ -1,4 +1,4 @@
-"""The report of a study keeps nobody out."""
+"""The report of a study is accessible."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rows of studies without processes, for tests that are not about those."""
+"""Rows of studies computed without extra processes, for tests of other features."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def compute_here(orders: "Sequence[Order]", limits: "Limits", *others: object) -> Iterator["Row"]:
-    """Yield rows as `compute_locally` does; orders and rows go through their bytes as there."""
+    """Yield rows as `compute_locally`, including the serialisation of orders and rows."""
     from bfio.studies.supervisor import finished
     from bfio.studies.worker import Order, computed_row, from_bytes, to_bytes
     from formulations.named_objects import found_from

@@ -21,7 +21,7 @@ from formulations.step.check import violations
 
 @described(Described("square", "m2", "the second power"))
 def square(arguments: Mapping[str, Any], context: RowContext) -> dict[str, int]:
-    """Square a number, after a nap if one is asked for."""
+    """Square a number, after an optional sleep."""
     time.sleep(arguments.get("nap", 0.0))
     return {"square": arguments["i"] ** 2}
 
@@ -55,7 +55,7 @@ def solving(arguments: Mapping[str, Any], context: RowContext) -> RowResult:
 
 
 def misbehave(arguments: Mapping[str, Any], context: RowContext) -> Any:
-    """Do what rows should not do."""
+    """Misbehave in one of several ways."""
     return _MISDEEDS[arguments["deed"]]()
 
 
@@ -99,19 +99,19 @@ def _fork() -> dict[str, int]:
 
 
 def _start_child() -> dict[str, int]:
-    """Leave a process behind, and say which."""
+    """Leave a process running, and return its id."""
     return {"child": subprocess.Popen(["sleep", "1000"]).pid}
 
 
 def _exit_with_child() -> None:
-    """Die, while a copy keeps the pipe open."""
+    """Exit while a child process keeps the pipe open."""
     if os.fork():
         os._exit(3)
     time.sleep(1000)
 
 
 def _leave() -> dict[str, str]:
-    """Go to another folder, and import what is beside the first one."""
+    """Change the working directory, and import a module from the first one."""
     here = str(Path.cwd())
     os.chdir("/")
     return {"here": here}

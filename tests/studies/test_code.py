@@ -1,4 +1,4 @@
-"""The version of the code: it moves when what computes a row does, and not otherwise."""
+"""The version of the code changes if and only if the code that computes a row changes."""
 
 import importlib
 import subprocess

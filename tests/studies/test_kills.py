@@ -1,4 +1,4 @@
-"""Kill -9 at random moments: no kept row is lost, none is there twice, the table is the same."""
+"""Kill -9 at random moments: no stored row is lost or duplicated, and the table is the same."""
 
 import contextlib
 import os
@@ -43,7 +43,7 @@ def _started(store: Path) -> "AbstractContextManager[subprocess.Popen[str]]":
 
 
 def _rows(store: Path) -> dict[str, Row]:
-    """Return every row of the store by key, whatever it belongs to."""
+    """Return all rows of the store by key."""
     if not store.exists() or store.stat().st_size == 0:
         return {}  # killed, or looked at, before the first moment of the store
     with open_for_reading(store) as opened:

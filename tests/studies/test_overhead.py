@@ -1,4 +1,4 @@
-"""What the runner itself costs per row, and what a second core brings."""
+"""Overhead of the runner per row, and speed-up by a second core."""
 
 import os
 import time
@@ -26,7 +26,7 @@ def _nothing(rows: int) -> Study:
 
 
 def _processor_seconds(study: Study, store: Path) -> float:
-    """Of the runner and of the process it starts, whatever else the machine has to do."""
+    """Return the processor seconds of the runner and of the process it starts."""
     before = os.times()
     _seconds(study, store, jobs=1)
     return sum(os.times()[:4]) - sum(before[:4])

@@ -1,4 +1,4 @@
-"""The line of settings of a study, and what its reader might not expect."""
+"""The line of settings of a study, and its notes on unexpected settings."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The store: what is written is read back, and nobody can spoil it."""
+"""The store: rows are read back as written, and the store cannot be corrupted."""
 
 import os
 import shutil

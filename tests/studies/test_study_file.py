@@ -1,4 +1,4 @@
-"""Study files: what they mean, and what is said of a bad one."""
+"""Study files: their meaning, and the errors for invalid ones."""
 
 from pathlib import Path
 

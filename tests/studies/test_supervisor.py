@@ -1,4 +1,4 @@
-"""What a row may do to its process, and what that costs."""
+"""Effects of a misbehaving row on its process, and their cost."""
 
 import threading
 import time

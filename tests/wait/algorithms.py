@@ -1,8 +1,8 @@
-"""Algorithms 1 and 2 once more, from their corrected pseudo-code, with lists instead of a policy.
+"""Algorithms 1 and 2, implemented from their corrected pseudo-code with lists.
 
-Events are arrivals and completions of batches. Those of one moment are all handled before the
-engine, if idle, looks for a batch. What is printed is corrected in two places: members of a batch
-are those of the moment when it was formed, and no batch is formed while the engine is busy.
+Events are arrivals and completions of batches. All events of one moment are handled before an
+idle engine forms a batch. The printed pseudo-code is corrected in two places: the members of a
+batch are fixed when it is formed, and no batch is formed while the engine is busy.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bfio.wait.instance import StageInstance
 
-#: A batch: when it starts, and who passes which stage in it.
+#: A batch: its start, and its requests with their stages.
 Batch = tuple[int, frozenset[tuple[int, int]]]
 
 

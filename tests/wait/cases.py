@@ -1,4 +1,4 @@
-"""Instances, policies and endings that the tests of one engine draw, and its golden instance."""
+"""Strategies of instances, policies and stopping rules for one engine, and a golden instance."""
 
 from dataclasses import dataclass
 from fractions import Fraction

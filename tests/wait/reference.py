@@ -1,6 +1,6 @@
-"""Engine and first come, first served once more, in plain lists: what the machine must agree with.
+"""Reference engine and first come, first served, in plain lists, for comparison with the machine.
 
-It is written from docs/wait.md alone and shares no rule with `bfio.wait.machine`.
+It is written from docs/wait.md and shares no code with `bfio.wait.machine`.
 """
 
 from bisect import insort
@@ -95,7 +95,7 @@ class PlainFirstCome:
     rule: FirstComeFirstServed
 
     def __call__(self, state: StageState) -> Decision:
-        """Return the next batch and whom to evict before it."""
+        """Return the next batch and the requests to evict before it."""
         sizes = {i: int(state.instance.prompt[i] + state.stage[i]) for i in state.held}
         evicted: list[int] = []
         while sum(sizes.values()) > state.instance.memory:

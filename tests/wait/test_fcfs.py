@@ -1,4 +1,4 @@
-"""First come, first served by hand: whom limits favour, and what follows an eviction."""
+"""First come, first served by hand: priority under limits, and the effect of an eviction."""
 
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.instance import StageInstance
@@ -7,7 +7,7 @@ from tests.wait.cases import instance
 
 
 def _served(policy: FirstComeFirstServed, data: StageInstance) -> list[list[int]]:
-    """Return who is in each batch."""
+    """Return the requests of each batch."""
     run = serve(data, policy)
     events = run.log.events()
     return [events.request[events.batch == k].tolist() for k in range(len(run.batches))]

@@ -1,4 +1,4 @@
-"""The machine's arrays: operations with two bodies do the same, and the line stays in order."""
+"""The machine's arrays: both implementations of an operation agree, and order is kept."""
 
 from typing import Any
 

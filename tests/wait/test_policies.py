@@ -1,4 +1,4 @@
-"""Names and options, a user's own policy, and what goes wrong with each."""
+"""Policy names and options, user-defined policies, and their errors."""
 
 from collections.abc import Callable
 from fractions import Fraction

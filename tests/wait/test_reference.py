@@ -1,4 +1,4 @@
-"""The machine gives the run of an engine in plain lists, whatever a policy decides."""
+"""The machine gives the run of the list-based reference engine, for any policy."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The checker of runs notices every kind of broken run."""
+"""The checker of runs detects every kind of invalid run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -75,7 +75,7 @@ def data(**change: Any) -> StageRun:
 
 
 def with_a_batch_of_nobody() -> StageRun:
-    """Return the run with one more batch, in which nobody is."""
+    """Return the run with an additional empty batch."""
     columns = (getattr(run().batches, field.name) for field in fields(StageBatches))
     return replace(run(), batches=StageBatches(*(np.append(c, c[-1]) for c in columns)))
 

@@ -1,4 +1,4 @@
-"""How fast the compiled engines are, in stage events: one prompt and one stage each."""
+"""Speed of the compiled engines in stage events (one prompt and one stage each)."""
 
 import time
 

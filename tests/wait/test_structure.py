@@ -1,4 +1,4 @@
-"""What holds path by path: cohorts, memory, durations, queues between segments, chances."""
+"""Invariants of every path: cohorts, memory, durations, queues between segments, probabilities."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -31,13 +31,13 @@ def full_batch(chain: Chain, prompt: int) -> int:
 
 
 def largest_prompts(data: StageInstance, policy: ThresholdPolicy) -> dict[int, int]:
-    """Return the largest prompt in each chain that somebody joins."""
+    """Return the largest prompt in each chain that is used."""
     chain_of = policy.chain_of(data)
     return {c: int(data.prompt[chain_of == c].max()) for c in set(chain_of.tolist())}
 
 
 def policy_memory(data: StageInstance, policy: ThresholdPolicy) -> int:
-    """Return ``M(n)``, the full batches of all chains that somebody joins."""
+    """Return ``M(n)``, the full batches of all chains that are used."""
     prompts = largest_prompts(data, policy)
     return sum(full_batch(policy.chains[c], prompt) for c, prompt in prompts.items())
 

@@ -1,4 +1,4 @@
-"""The theorems' claims as figures, on the golden instance and beyond.
+"""The theorems' claims as numbers, on the golden instance and others.
 
 Expected figures with a "±" come from another, independent simulation with as many replications;
 both means may deviate, hence the factor √2 in the tolerance.

@@ -1,6 +1,6 @@
-"""Hand-written files in every published format, with what each must be read as.
+"""Hand-written files in every published format, with the requests expected from each.
 
-The rows are invented; what they copy is the form: line ends, time stamps, empty cells, floats.
+The rows are invented; they copy the form: line ends, time stamps, empty cells, floats.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Histogram files become laws; damaged ones are refused."""
+"""Histogram files are read as laws; damaged ones are refused."""
 
 import gzip
 from pathlib import Path

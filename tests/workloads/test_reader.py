@@ -1,4 +1,4 @@
-"""Damaged files: every one is told as where, what and what to do, and rows can be skipped."""
+"""Damaged files: every error says where, what and what to do, and rows can be skipped."""
 
 import gzip
 import tempfile

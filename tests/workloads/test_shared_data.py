@@ -1,4 +1,4 @@
-"""Real excerpts and cuts, where they are at hand: counts and figures their description prints."""
+"""Real trace excerpts, if available: counts and numbers of their description."""
 
 from pathlib import Path
 

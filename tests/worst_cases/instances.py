@@ -1,4 +1,4 @@
-"""Minimal worst instances that searches have found, kept for every run of the tests."""
+"""Minimal worst-case instances found by searches, stored for the tests."""
 
 from fractions import Fraction
 
@@ -16,7 +16,7 @@ def cache(memory: int, convention: str, rows: list[tuple[int, int]]) -> LatencyP
 
 
 def at_once(memory: int, convention: str, *outputs: int) -> LatencyProblem:
-    """Return requests that are all there at 0."""
+    """Return requests that all arrive at 0."""
     return cache(memory, convention, [(0, output) for output in outputs])
 
 
@@ -39,6 +39,6 @@ FCFS = (
         barrier(3, Criterion.STEPS, *[(1, 1)] * 6, (1, 3)),
         Fraction(5, 3),
     ),
-    # Heavy beside light, twice: 6 + 6 against 6 + 2.
+    # A heavy with a light request, twice: 6 + 6 against 6 + 2.
     (barrier(2, Criterion.PEAKS, (1, 2), (2, 3), (1, 2), (2, 3)), None),
 )

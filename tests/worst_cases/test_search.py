@@ -1,4 +1,4 @@
-"""The door to the searches: what is refused."""
+"""The entry point of the searches: refused input."""
 
 from collections.abc import Callable
 from typing import Any

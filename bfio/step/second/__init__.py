@@ -1,1 +1,1 @@
-"""Which of the optima of a step: our own search for the least second objective, and proofs."""
+"""Secondary objective among the optima of a step: our own search, and proofs."""

@@ -1,4 +1,4 @@
-"""Assignments within a limit of the first objective, exchanged at random for a better second."""
+"""Simulated annealing of the second objective, within a limit on the first objective."""
 
 from typing import NamedTuple
 
@@ -23,17 +23,17 @@ from bfio.step.exact.windows.anneal import (
 from bfio.step.exact.windows.model import Goal, Requests, Workers
 from formulations.arrays import IntArray
 
-#: Half of the partners are at most this far away in the order of sizes.
+#: Half of the exchange partners are at most this far away in the order of sizes.
 _NEAR = 8
-#: Bits of a random number that make one choice; times the most requests they fit 64 bits.
+#: Random bits per choice; their value times the largest number of requests fits in 64 bits.
 _BITS = 20
 _MASK = np.uint64((1 << _BITS) - 1)
-#: Operations of one exchange looked at, and further ones per look-ahead step.
+#: Operations counted per tried exchange, in addition to those per look-ahead step.
 _LOOK = 60
 
 
 class Program(NamedTuple):
-    """Loads and objective of a step, or of a window: see `bfio.step.exact.windows.model`."""
+    """Loads and objective of a step or of a window; see `bfio.step.exact.windows.model`."""
 
     requests: Requests
     workers: Workers
@@ -42,7 +42,7 @@ class Program(NamedTuple):
 
 @compilable
 def _drawn(word: np.uint64, held: IntArray, placement: Placement, partners: int) -> Exchange:
-    """Return an admitted request and a partner for it; no worker where that is none."""
+    """Return a random admitted request and a partner; worker −1 if this is not an exchange."""
     first = int(held[((word & _MASK) * np.uint64(len(held))) >> np.uint64(_BITS)])
     draw = (word >> np.uint64(_BITS)) & _MASK
     if word >> np.uint64(63):
@@ -62,7 +62,7 @@ def _drawn(word: np.uint64, held: IntArray, placement: Placement, partners: int)
 
 @compilable
 def _cost_change(exchange: Exchange, cost: IntArray) -> int:
-    """Return what an exchange with the pool adds to the cost of those admitted."""
+    """Return the change of the admitted requests' cost by an exchange with the pool."""
     if exchange.other >= 0 or exchange.second >= len(cost):
         return 0
     return int(cost[exchange.second] - cost[exchange.first])
@@ -82,32 +82,36 @@ def anneal_second(
     state: RandomState,
     spent: IntArray,
 ) -> int:
-    """Exchange requests between workers and the pool, from an assignment within the limit on.
+    """Exchange requests between workers and the pool, starting within the limit.
 
-    Some request must be admitted. Long because both objectives follow each exchange.
+    At least one request must be admitted. The function is long because each exchange updates both
+    objectives.
 
     Parameters
     ----------
     step, window : Program
-        First objective, and the part of the second that loads make; positions as in the first.
+        First objective, and the part of the second that depends on loads; both use the positions
+        of the first.
     cost : IntArray
-        Shape (N,): the other part, of each position if it is admitted.
+        Shape (N,): the other part of the second objective, per admitted position.
     most : int
-        Largest first objective of an answer.
+        Limit on the first objective.
     price : float
-        What a unit of the second objective counts in units of the first above the limit.
+        Weight of a unit of the second objective, relative to a unit of excess of the first
+        objective above the limit.
     temperature : float
-        Rise of that sum accepted at first every e-th time; it falls to 0.
+        Initial temperature: an increase of the weighted sum by this much is accepted with
+        probability 1/e. The temperature decreases to 0.
     turns : int
-        Exchanges looked at.
+        Number of random exchanges.
     move : bool
         Whether requests may also move to free slots.
     owner : IntArray
-        Shape (N,): worker of each position or -1; replaced by the best placement met.
+        Shape (N,): worker of each position or -1; overwritten with the best placement found.
     state : RandomState
-        Shape (1,).
+        Shape (1,): state of the random generator; updated.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------
@@ -146,12 +150,14 @@ def anneal_second(
         new_value = value - gain + set_peaks(exchange, first, step.workers, step.goal)
         new_costs = costs + added - other_gain
         new_costs += set_peaks(exchange, second, window.workers, window.goal)
+        # The first objective counts only above the limit; exchanges below it are free.
         rise = price * float(new_costs - costs)
         rise += float(max(0, new_value - most) - max(0, value - most))
         if is_refused(rise, temperature * (1.0 - turn / turns), state[0]):
             continue
         make(exchange, first)
         make(exchange, second)
+        # In an exchange with the pool the partner becomes the admitted request.
         if exchange.other < 0:
             held[((state[0] & _MASK) * np.uint64(len(held))) >> np.uint64(_BITS)] = exchange.second
         value, costs = new_value, new_costs

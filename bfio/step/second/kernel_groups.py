@@ -1,4 +1,4 @@
-"""The kernels of this package."""
+"""Registration of this package's kernels."""
 
 from bfio.common.kernel_groups import KernelGroup
 

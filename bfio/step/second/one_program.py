@@ -1,14 +1,14 @@
-"""A step and its window as one step program, of which the first objective counts K times.
+"""A step and its window as one step program, in which the first objective has weight K.
 
-Where both objectives are of the same kind and of the same loads, ``K·J + J'`` is the objective of
-a step program with other weights, and our exact method solves it. Let B be a lower bound on it.
-Every assignment with ``J <= J_most`` has
+If both objectives are of the same kind and on the same loads, ``K·J + J'`` is the objective of a
+step program with other weights, which our exact method solves. Let B be a lower bound on it. For
+every K, each assignment with ``J <= J_most`` has
 
-    J' >= B - K·J_most,
+    J' >= B - K·J_most.
 
-whatever K is. With ``K > J'(x) - J'_low`` for an assignment x within the limit and a bound J'_low
-on every J', none with a larger J is better than x in K·J + J', so that its optimum is the least
-second objective if J_most is the least first one, and the bound meets it.
+Let x be an assignment within the limit and J'_low a lower bound on J'. If ``K > J'(x) - J'_low``,
+no assignment with a larger J is better than x in K·J + J'. If in addition J_most is the least
+first objective, the optimum of K·J + J' has the least second objective, and the bound is tight.
 """
 
 from dataclasses import replace
@@ -21,10 +21,10 @@ from formulations.step.problem import StepProblem
 
 
 def one_program(problem: SecondProblem, factor: int) -> StepProblem | None:
-    """Return the step program of ``factor`` times the first objective plus the second.
+    """Return the step program for ``factor`` times the first objective plus the second.
 
-    None if there is no such program: other loads, another kind of objective, costs, token
-    capacities that end before the window does, or numbers that are too large.
+    Return None if there is no equivalent program: different loads or kinds of objective, costs,
+    token capacities over fewer steps than the window, or numbers that are too large.
     """
     step, window = problem.step, problem.window
     if window is None or problem.costs.any() or not _is_alike(step, window):

@@ -1,4 +1,4 @@
-"""The answer to a step of whose optima a second objective chooses."""
+"""Result of a step with a secondary objective."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from formulations.step import StepProblem, StepProgram, StepResult, violations
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenResult(StepResult):
-    """The answer to a step, and to its second program.
+    """Results of a step and of its second program.
 
     Parameters
     ----------
@@ -21,9 +21,9 @@ class ChosenResult(StepResult):
     slack : int
         ε, in units of the first objective.
     chosen : Chosen, optional
-        The answer to the second program; None where the step has no assignment.
+        The result of the second program; None if the step has no assignment.
     first_proven : bool
-        Whether the least first objective is proven, to which ε is added.
+        Whether the first objective, to which ε is added, is proven to be the least.
     """
 
     second: Second
@@ -33,7 +33,7 @@ class ChosenResult(StepResult):
 
     @property
     def second_proven(self) -> bool:
-        """Whether the second objective is the least one, both proofs in integers."""
+        """Whether the second objective is proven to be the least, with both proofs in integers."""
         return self.first_proven and self.chosen is not None and self.chosen.is_optimal
 
     def to_mapping(self) -> dict[str, object]:
@@ -56,7 +56,7 @@ class ChosenResult(StepResult):
         return super().to_mapping() | {"second": part}
 
     def summary(self) -> str:
-        """Return the lines of the step, and one about the second objective."""
+        """Return the summary of the step, and a line about the second objective."""
         if (chosen := self.chosen) is None:
             return super().summary()
         proof = f"proven by {chosen.proof}" if self.second_proven else "not proven"
@@ -75,20 +75,20 @@ def chosen_result(
     deadline: Deadline,
     work_limit: int | None,
 ) -> ChosenResult:
-    """Choose among the assignments that are as good as the one in hand.
+    """Minimise the second objective among assignments within ε of the first result.
 
     Parameters
     ----------
     problem : StepProblem
         The step.
     first : StepResult
-        Its answer.
+        Its result.
     second : Second
-        What is minimised.
+        The second objective.
     slack : int
         ε, in units of the first objective.
     deadline : Deadline
-        The clock, which has begun.
+        The time limit, whose clock is already running.
     work_limit : int, optional
         Ticks for the second objective.
     """

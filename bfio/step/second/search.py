@@ -1,8 +1,9 @@
-"""A search for the least second objective among the assignments within a limit of the first.
+"""Search for the least second objective among assignments within a limit on the first.
 
-Requests are exchanged at random in a few rounds, each from the best assignment so far: ever less
-is accepted above the limit, at last nothing. What a unit of the second objective counts is little
-beside what an exchange changes in the first, so that rounds end within the limit.
+Requests are exchanged at random in a few annealing rounds, each starting from the best assignment
+so far. The temperature decreases from round to round, to 0 in the last one. A unit of the second
+objective has a small weight compared with the change of the first objective by an exchange, so
+rounds end within the limit.
 """
 
 from collections.abc import Sequence
@@ -22,9 +23,9 @@ from formulations.step.share_bound import MAX_VALUE, largest_objective
 
 #: Temperatures of the rounds, in typical changes of the first objective.
 _TEMPERATURES = (0.03, 0.01, 0.003, 0.0)
-#: What a typical change of the second objective counts, in those.
+#: Weight of a typical change of the second objective, in typical changes of the first.
 _PRICE = 0.001
-#: Exchanges looked at in each round: so many for each that there is, within these numbers.
+#: Exchanges tried in each round, per possible exchange, and limits on their total number.
 _LOOKS = 4
 _FEWEST, _MOST = 1_000, 10_000
 
@@ -34,8 +35,8 @@ def improved(
 ) -> Assignment:
     """Return an assignment within the limit whose second objective is at most that of ``start``.
 
-    Equal calls give equal answers: numbers are drawn from a fixed seed, and the number of
-    exchanges is given unless a limit of ``effort`` strikes between two rounds.
+    The result is deterministic: the random seed and the number of exchanges are fixed, unless a
+    limit of ``effort`` is reached between two rounds.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def improved(
     effort : Effort
         Limits.
     target : int
-        Second objective at which no further round begins.
+        Stop before the next round when the second objective is at most this.
     """
     window = _idle(problem.step) if problem.window is None else problem.window
     largest = max(largest_objective(problem.step), largest_objective(window))
@@ -66,7 +67,7 @@ def improved(
 
 @cache
 def prepare_second() -> None:
-    """Compile the kernel, or load it from Numba's cache; once per process."""
+    """Compile the kernel or load it from Numba's cache, once per process."""
     ensure_compiled("second")
     step = StepProblem(np.array([1, 1]), np.array([[3], [4]]), np.array([[2], [1], [2]]))
     problem = second_problem(step, 10, "age")
@@ -76,10 +77,9 @@ def prepare_second() -> None:
 
 
 def settled(problem: SecondProblem, assignment: Sequence[int | None]) -> Assignment:
-    """Return the same for all objectives, interchangeable requests dealt by one rule.
+    """Return an equivalent assignment in which interchangeable requests are in canonical order.
 
-    Of requests with equal loads the cheapest start, of equally cheap ones the oldest, the first
-    on the lowest worker.
+    Among requests with equal loads the cheapest start (ties: oldest), in order of worker index.
     """
     step = problem.step
     columns = [step.contribution]
@@ -103,7 +103,7 @@ def settled(problem: SecondProblem, assignment: Sequence[int | None]) -> Assignm
 
 
 class _Search:
-    """A problem in the form that the kernel takes, and its scales."""
+    """A problem in the kernel's form, with the scales of its objectives."""
 
     def __init__(self, problem: SecondProblem, window: StepProblem) -> None:
         self.model = step_model(problem.step)
@@ -121,7 +121,7 @@ class _Search:
     def run_round(
         self, owner: IntArray, temperature: float, state: RandomState, spent: IntArray
     ) -> int:
-        """Improve a placement, in place; return its second objective."""
+        """Improve a placement in place; return its second objective."""
         return anneal_second(
             self._first,
             self._second,
@@ -142,10 +142,10 @@ def _program(model: StepModel) -> Program:
 
 
 def _typical_change(step: StepProblem) -> float:
-    """Return what exchanging two requests of neighbouring sizes changes in an objective."""
+    """Return the mean change of an objective by exchanging two requests of neighbouring sizes."""
     sizes = np.sort(step.contribution, axis=0)
     mean = (sizes[-1] - sizes[0]) / max(1, len(sizes) - 1)
-    # An idle window changes nothing; two equal requests would, by a token.
+    # Requests of equal size count as one token apart, so that only an idle window gives 0.
     return float((np.maximum(mean, 1.0) * np.array(step.weights)).sum()) * step.num_workers
 
 

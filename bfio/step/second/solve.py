@@ -1,4 +1,4 @@
-"""Choose among the optima of a step: search, our exact method, CP-SAT, and what is proven."""
+"""Minimise the second objective of a step: search, our exact method, CP-SAT, and proofs."""
 
 import time
 from collections.abc import Sequence
@@ -28,16 +28,16 @@ from formulations.step.certificate import Certificate
 from formulations.step.problem import Assignment, StepProblem
 from formulations.work import OPERATIONS, checked_work_limit
 
-#: Largest factor that our own method is given; beyond, its numbers leave 64 bits.
+#: Largest factor for our own method; larger ones could overflow 64 bits.
 _MOST_FACTOR = 1 << 40
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What re-derives a second bound: ``certificate`` is one of ``problem``, a step program.
+    """Proof of a second bound: a certificate of the step program ``problem``.
 
-    The second bound is the certificate's less ``factor`` times the limit of the first objective
-    (`bfio.step.second.one_program`).
+    The second bound is the certificate's less ``factor`` times the limit on the first objective
+        (`bfio.step.second.one_program`).
     """
 
     problem: StepProblem
@@ -47,14 +47,14 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen(SecondResult):
-    """The answer to a second program, and how it was come by.
+    """The result of a second program, and its proof.
 
     Parameters
     ----------
     certified : Proof, optional
-        What re-derives the bound, where our own method proved it.
+        Proof of the bound, if our own method found it.
     stopped_by_time : bool
-        Whether the clock has ended a part, so that the answer may depend on the machine.
+        Whether the time limit stopped a part, so that the answer may depend on the machine.
     """
 
     certified: Proof | None = None
@@ -71,11 +71,10 @@ def solve_second(
 ) -> Chosen:
     """Minimise the second objective of a step within a limit of the first.
 
-    First our search; where both objectives make one step program, our exact method; for what is
-    still open CP-SAT. Deterministic but where the clock strikes. Of interchangeable requests the
-    cheapest start, of equally cheap ones the oldest, on the lowest workers; which of other
-    assignments of equal second objective this is, is decided by the order of the search, whose
-    numbers are drawn from a fixed seed.
+    Our search runs first. If both objectives form one step program, our exact method follows.
+    CP-SAT closes a remaining gap. The answer is deterministic unless the time limit is reached.
+    Ties between interchangeable requests: the cheapest start, then the oldest, in order of worker
+    index. Other ties in the second objective depend on the search order, which has a fixed seed.
 
     Parameters
     ----------
@@ -84,7 +83,7 @@ def solve_second(
     start : sequence of int or None
         A feasible assignment within the limit.
     prove : bool
-        Whether CP-SAT closes what is open.
+        Whether CP-SAT may close a remaining gap.
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     work_limit : int, optional
@@ -134,21 +133,22 @@ class _State:
         self._value = second_value(self._problem, self._assignment)
 
     def _offer(self, assignment: Assignment | None) -> None:
-        """Keep an assignment if it is allowed and better."""
+        """Keep an assignment if it is feasible and better."""
         if assignment is None or violations(self._problem, assignment):
             return
         if second_value(self._problem, assignment) < self._value:
             self._take(assignment)
 
     def search(self) -> None:
-        """Exchange requests."""
+        """Improve the assignment by random exchanges."""
         if self._is_open:
             self._offer(improved(self._lean, self._assignment, self._effort, self._bound))
 
     def solve_as_one(self) -> None:
-        """Solve both objectives as one step program, if they make one.
+        """Solve both objectives as one step program, if they form one.
 
-        With room below the limit its optimum says little: the least second objective is elsewhere.
+        Skipped if the first objective has slack below the limit: the optimum of one program would
+        then not have the least second objective.
         """
         factor = self._value - self._bound + 1
         if self._has_slack or not self._is_open or factor > _MOST_FACTOR:
@@ -175,7 +175,7 @@ class _State:
             self._certified = Proof(one, found.certificate, factor)
 
     def ask_cp_sat(self) -> None:
-        """Let CP-SAT close what is open."""
+        """Close a remaining gap with CP-SAT."""
         if not self._is_open:
             return
         began = time.perf_counter()
@@ -190,7 +190,7 @@ class _State:
                 hint=self._assignment,
             )
         except CapabilityError:
-            # Numbers beyond what CP-SAT takes: ours is the answer.
+            # The numbers are too large for CP-SAT: keep our own answer.
             return
         self._effort.spend((found.ticks or 0) * OPERATIONS)
         self._effort.stopped_by_time |= found.termination is Termination.TIME_LIMIT
@@ -204,7 +204,7 @@ class _State:
             self._certified = None
 
     def answer(self, seconds: float) -> Chosen:
-        """Return what is in hand, checked."""
+        """Return the best assignment as a checked result."""
         said = Termination.FEASIBLE
         if self._effort.stopped_by_time:
             said = Termination.TIME_LIMIT

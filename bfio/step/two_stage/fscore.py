@@ -8,7 +8,7 @@ that would add ``D(h) = Σ_{i∈S} v_i(h)``::
 with integer weights ``w_h`` (``γ^h`` scaled). BalanceRoute takes ``D(h) = Δ = Σ s_i`` for all h;
 here contributions may change along the window. With ``H = 0``, ``α = 1`` and ``β = G`` it is eq.
 1, ``Δ − G·max(0, Δ − m)``, which is minus the change of the imbalance. Rational α and β are
-brought to a common denominator, so that scores are compared in integers and never round.
+brought to a common denominator, so that scores are compared in exact integers.
 
 Compiled code states the score again, and tests compare: `score_of` and `score_at` of
 `bfio.step.two_stage.kernels.fscore`, and `best_worker` of `bfio.decode.machine.two_stage` for
@@ -25,7 +25,7 @@ import numpy as np
 
 from formulations.arrays import IntArray
 
-#: Values below this stay exact in 64-bit sums; above it numpy arrays of Python ints are used.
+#: Sums below this are exact in 64 bits; for larger ones numpy arrays hold Python ints.
 _INT64_SAFE = 2**62
 
 
@@ -38,7 +38,7 @@ class ScoreWeights:
     reward, penalty : tuple of int
         One entry per look-ahead step.
     benefit : int
-        Factor of what placements are worth, 0 where nothing is.
+        Factor of the benefits of placements; 0 without benefits.
     """
 
     reward: tuple[int, ...]
@@ -49,7 +49,7 @@ class ScoreWeights:
     def of(
         cls, alpha: Fraction, beta: Fraction, weights: Sequence[int], *, has_benefit: bool = False
     ) -> "ScoreWeights":
-        """Scale ``α·w_h`` and ``β·w_h``, and a benefit's 1, to the smallest common integers."""
+        """Scale ``α·w_h``, ``β·w_h`` and the benefit factor 1 to the smallest common integers."""
         scale = lcm(alpha.denominator, beta.denominator)
         reward = [int(alpha * scale) * w for w in weights]
         penalty = [int(beta * scale) * w for w in weights]
@@ -62,7 +62,7 @@ class ScoreWeights:
         )
 
     def exact_dtype(self, most_tokens: int, most_benefit: int = 0) -> np.dtype[Any]:
-        """Dtype in which scores are exact while no trajectory exceeds ``most_tokens``."""
+        """Dtype in which scores are exact if no trajectory exceeds ``most_tokens``."""
         largest = most_tokens * (sum(self.reward) + sum(self.penalty))
         largest += most_benefit * self.benefit
         return np.dtype(np.int64) if largest < _INT64_SAFE else np.dtype(np.object_)
@@ -128,6 +128,7 @@ def right_end(margins: Sequence[int], drift: Sequence[int], weights: ScoreWeight
     breakpoints = sorted(
         (m - d, p) for m, d, p in zip(margins, drift, weights.penalty, strict=True)
     )
+    # Pass the breakpoints from left to right; each one reduces the slope by its penalty.
     for position, penalty in breakpoints:
         slope -= penalty
         if slope < 0:

@@ -2,8 +2,8 @@
 
 Stage 1, while more than ``θ`` slots are free: the worker with most free slots takes the single
 request of highest F-score. Stage 2: workers in order of (free slots, margin) each take the best
-subset of the candidates, until slots or requests run out. Margins and envelope follow each
-admission, so the order of workers does too.
+subset of the candidates, until slots or requests run out. Margins, envelope and the order of
+workers are updated after each admission.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
 from formulations.step.problem import StepProblem
 
-#: Candidates by default when subsets are chosen by reachable sums, and when by enumeration.
+#: Default number of candidates for subset choice by reachable sums, and by enumeration.
 CANDIDATES_BY_SUMS = 64
 CANDIDATES_BY_ENUMERATION = 12
 
@@ -33,8 +33,8 @@ CANDIDATES_BY_ENUMERATION = 12
 class TwoStageParameters:
     """Parameters of the two-stage heuristic; see `bfio.decode.policies.balance_route`.
 
-    ``beta`` None is the number of workers, which makes the score minus the change of the
-    (weighted) imbalance.
+    ``beta`` None means the number of workers. The score is then minus the change of the (weighted)
+    imbalance.
     """
 
     threshold: int = 7
@@ -54,8 +54,8 @@ def two_stage(
 ) -> list[int | None]:
     """Assign ``min(N, free slots)`` waiting requests to workers.
 
-    Compiled kernels decide wherever they are compiled already (`compile_kernels`) and exact (see
-    `bfio.step.two_stage.kernels`), and otherwise `two_stage_reference`; both give the same
+    Uses the kernels if they are already compiled (`compile_kernels`) and exact for these data (see
+    `bfio.step.two_stage.kernels`), and otherwise `two_stage_reference`. Both give the same
     assignment.
 
     Parameters
@@ -71,8 +71,8 @@ def two_stage(
     parameters : TwoStageParameters
         Threshold, candidates, factors, priority.
     limits : Limits, optional
-        What else restricts the assignment. Where token capacities do, fewer requests may be
-        admitted than should be.
+        Further restrictions of the assignment. With token capacities, fewer requests may be
+        admitted than required.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def two_stage_reference(
     parameters: TwoStageParameters,
     limits: Limits | None = None,
 ) -> list[int | None]:
-    """Decide as `two_stage` in plain Python: the readable statement of the heuristic."""
+    """Decide as `two_stage`, in plain Python: the reference implementation."""
     if limits is None:
         limits = Limits.none(len(capacity), len(contribution), int(capacity.sum()))
     admission = _Admission(capacity, base, contribution, weights, parameters, limits)
@@ -110,9 +110,9 @@ def two_stage_reference(
 
 
 def prepare_kernels() -> None:
-    """Load the kernels if they are compiled, so that no run's clock counts it.
+    """Load the kernels if they are compiled, so that loading is not part of a run's time.
 
-    Policies do so when they are made.
+    Policies call this when they are created.
     """
     if _kernels_are_on_disk():
         compile_kernels()
@@ -120,7 +120,7 @@ def prepare_kernels() -> None:
 
 @cache
 def compile_kernels() -> None:
-    """Compile the kernels, or load them from the cache on disk; once per process."""
+    """Compile the kernels or load them from the cache on disk, once per process."""
     from bfio.step.two_stage.kernels.decide import warm_up
 
     ensure_compiled("two-stage decisions")
@@ -138,14 +138,14 @@ def two_stage_step(
 ) -> list[int | None]:
     """Run the heuristic on a step problem, with the problem's own discount weights.
 
-    Where token capacities leave requests without a worker, exchanges of requests make room
+    If token capacities leave requests without a worker, exchanges of requests make room for them
     (`bfio.step.two_stage.repair`).
 
     Raises
     ------
     CapabilityError
-        If no feasible answer is found. There may be one: with token capacities it is NP-hard to
-        say, and this is a heuristic.
+        If the heuristic finds no feasible assignment. One may exist: with token capacities the
+        feasibility problem is NP-hard.
     """
     limits = Limits.of(problem)
     found = two_stage(
@@ -167,9 +167,9 @@ def two_stage_step(
 
 
 class _Admission:
-    """State of one decision: what is free, what waits, and the projected loads so far.
+    """State of one decision: free slots, waiting requests, and the projected loads so far.
 
-    Loads, envelope and margins are times, ``τ_g`` per token.
+    Loads, envelope and margins are in units of time, ``τ_g`` per token.
     """
 
     def __init__(
@@ -206,16 +206,16 @@ class _Admission:
 
     @property
     def total_free(self) -> int:
-        """Slots that can be filled with those that wait."""
+        """Slots that the waiting requests can still fill."""
         return min(self._num_slots, int(self._open_slots().sum()))
 
     def begin(self, pool: IntArray) -> None:
-        """Let these requests wait, and no others."""
+        """Make these the waiting requests."""
         self.waiting = pool
         self._is_closed[:] = False
 
     def admit_single(self) -> None:
-        """Stage 1: one request, of highest score (ties: oldest), to the emptiest worker."""
+        """Stage 1: admit the request of highest score (ties: oldest) to the emptiest worker."""
         worker = self._emptiest_worker()
         fitting = self._fitting(worker)
         if len(fitting):
@@ -224,10 +224,10 @@ class _Admission:
             self._is_closed[worker] = True
 
     def admit_subset(self) -> None:
-        """Stage 2: the best subset, or the best single request if no subset scores above 0.
+        """Stage 2: admit the best subset, or the best single request if no subset scores above 0.
 
-        The single request is the best of all that wait: the candidates are the largest ones, and
-        where everything overflows a small request does least harm.
+        The single request is the best of all waiting ones, not only of the candidates. Candidates
+        are the largest requests, but if all overflow, a small request costs least.
         """
         worker = self._largest_product() if self._product_key else self._emptiest_worker()
         fitting = self._fitting(worker)
@@ -259,10 +259,10 @@ class _Admission:
         return added
 
     def _allowances(self, worker: int) -> IntArray | None:
-        """Time that c requests may add to a worker, for each c = 0, 1, ...; None for any.
+        """Most time that c requests may add to a worker, for c = 0, 1, ...; None if unlimited.
 
-        What its slots take that must be filled besides is kept free for the smallest requests, as
-        many of these as fit at all.
+        If further slots of the worker must be filled, room for the smallest unassigned requests is
+        reserved, for as many of them as fit.
         """
         if self._limits.most_time is None:
             return None
@@ -271,6 +271,7 @@ class _Admission:
         unassigned = np.flatnonzero([w is None for w in self.assignment])
         smallest = np.sort(self._added(worker, unassigned), axis=0).cumsum(axis=0)
         kept = np.vstack([np.zeros_like(room), smallest])
+        # Slots of this worker that must be filled because the other workers have too few.
         must = max(0, min(self._num_slots, len(unassigned)) - others)
         must = min(must, int((kept[1:] <= room).all(axis=1).sum()))
         rest = np.maximum(must - np.arange(int(self._free[worker]) + 1), 0)
@@ -278,7 +279,7 @@ class _Admission:
         return allowances
 
     def _fitting(self, worker: int) -> IntArray:
-        """Return the waiting requests for which a worker has room."""
+        """Return the waiting requests that fit on a worker."""
         allowances = self._allowances(worker)
         if allowances is None:
             return self.waiting
@@ -313,9 +314,9 @@ class _Admission:
         return margins
 
     def _candidates(self, worker: int, fitting: IntArray) -> IntArray:
-        """Return the largest of some waiting requests, in arrival order.
+        """Return the largest of the fitting requests, in arrival order.
 
-        With a benefit, those whose score is largest where nothing overflows.
+        With benefits, the requests with the largest score when nothing overflows.
         """
         if len(fitting) <= self._num_candidates:
             return fitting

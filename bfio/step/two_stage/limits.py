@@ -1,16 +1,15 @@
-"""What a step problem may ask of the two-stage heuristic besides slots.
+"""Restrictions of a step problem, other than slots, in the two-stage heuristic.
 
-The rule of BalanceRoute is kept, in the plainest way:
+They extend the rule of BalanceRoute in the simplest way:
 
 - Loads are compared as times: worker g needs ``τ_g`` per token, so requests that add ``D(h)``
-  tokens add ``τ_g·D(h)`` to it, and margins are those of times.
-- Requests that must start are admitted first, by the same two stages; then the others.
-- A set that would break ``κ_g`` is no candidate. Nor is one that leaves less room than the other
-  slots of the worker will take, if they have to be filled: that of the smallest requests waiting,
-  as many of these as fit.
-- What placing a request on a worker is worth is added to the score of every set that holds it, so
-  that with BR-0's factors the score still is minus the change of the objective. Candidates then
-  are the requests worth most where nothing overflows, not the largest ones.
+  tokens add ``τ_g·D(h)``, and margins are differences of times.
+- Required requests are admitted first, by the same two stages, then the others.
+- A set that exceeds ``κ_g`` is not a candidate. If other slots of the worker must be filled too, a
+  set must also leave room for the smallest waiting requests, for as many of them as fit.
+- The benefit of a placement is added to the score of every set that contains it. With BR-0's
+  factors the score is then still minus the change of the objective. With benefits, candidates are
+  the requests with the largest score when nothing overflows, not the largest requests.
 """
 
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from formulations.step.problem import StepProblem
 
 @dataclass(frozen=True)
 class Limits:
-    """Restrictions of a step problem, as the heuristic takes them.
+    """Restrictions of a step problem in the form the heuristic uses.
 
     Parameters
     ----------
@@ -34,9 +33,9 @@ class Limits:
     required : BoolArray
         Shape (N,): requests that must be admitted.
     num_slots : int
-        How many slots may be filled.
+        Number of slots that may be filled.
     benefit : IntArray, optional
-        Shape (N, G): what each placement is worth, in units of the scaled objective.
+        Shape (N, G): benefit of each placement, in units of the scaled objective.
     """
 
     time: IntArray
@@ -47,7 +46,7 @@ class Limits:
 
     @classmethod
     def of(cls, problem: StepProblem) -> "Limits | None":
-        """Return the restrictions of a problem, None if it has none."""
+        """Return the restrictions of a problem, or None if it has none."""
         given = (problem.token_capacity, problem.token_time, problem.required, problem.admit)
         if all(value is None for value in (*given, problem.benefit)):
             return None
@@ -62,14 +61,14 @@ class Limits:
 
     @classmethod
     def none(cls, num_workers: int, num_requests: int, num_slots: int) -> "Limits":
-        """Return what restricts nothing."""
+        """Return limits without any restriction."""
         time = np.ones(num_workers, dtype=np.int64)
         required = np.zeros(num_requests, dtype=np.bool_)
         return cls(time, None, required, num_slots)
 
 
 def _most_time(problem: StepProblem) -> IntArray | None:
-    """Return ``τ_g·κ_g`` in 64 bits: a limit above every load is as good as a higher one."""
+    """Return ``τ_g·κ_g`` in 64 bits, with limits capped at the largest possible load."""
     if problem.token_capacity is None:
         return None
     heaviest = int(problem.base.max()) + int(problem.contribution.sum(axis=0).max(initial=0))

@@ -1,8 +1,8 @@
-"""Make an assignment feasible where token capacities have left requests without a worker.
+"""Repair an assignment if token capacities have left requests without a worker.
 
-First the missing requests are admitted, whatever the tokens; then requests are exchanged, always
-so that the excess ``Σ_g max_h max(0, L_g(h) − κ_g)`` falls most. If no exchange lowers what excess
-is left, all begins anew with no request admitted.
+First the missing requests are admitted, regardless of tokens. Then steepest-descent exchanges of
+requests reduce the excess ``Σ_g max_h max(0, L_g(h) − κ_g)``. If no exchange reduces the remaining
+excess, the procedure restarts once, with no request admitted.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from formulations.step.problem import StepProblem
 
 
 def repaired(problem: StepProblem, assignment: Sequence[int | None]) -> list[int | None] | None:
-    """Return the assignment if it is feasible, or one made from it; None if none is found.
+    """Return the assignment if it is feasible, else a repaired one, or None if none is found.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def repaired(problem: StepProblem, assignment: Sequence[int | None]) -> list[int
 
 
 class _Exchange:
-    """An assignment of the right number of requests, its loads, and what exceeds them."""
+    """An assignment with its loads, free slots and token limits, changed by exchanges."""
 
     def __init__(self, problem: StepProblem, assignment: Sequence[int | None]) -> None:
         self._problem = problem
@@ -55,7 +55,7 @@ class _Exchange:
         self._required = np.zeros(problem.num_requests, np.bool_) if required is None else required
 
     def admit_missing(self) -> None:
-        """Admit the required and the smallest others, largest first, where most room is left."""
+        """Admit required and smallest other requests to the workers with most room per slot."""
         waiting = np.flatnonzero(self._owner < 0)
         order = np.lexsort((self._sizes(waiting), ~self._required[waiting]))
         missing = waiting[order[: self._num_missing(waiting)]]
@@ -66,7 +66,7 @@ class _Exchange:
             self._move(request, int(workers[np.argmax(share)]))
 
     def settled(self) -> list[int | None] | None:
-        """Exchange requests until no worker holds too much; None if that comes to an end."""
+        """Exchange requests until no worker exceeds its limit; None if no exchange helps."""
         while (excess := self._excess(self._loads, np.arange(len(self._most)))).any():
             worst = np.argsort(-excess, kind="stable")[: np.count_nonzero(excess)]
             if not any(self._exchange_best(worker, excess) for worker in worst.tolist()):
@@ -74,7 +74,7 @@ class _Exchange:
         return [None if g < 0 else g for g in self._owner.tolist()]
 
     def _num_missing(self, waiting: IntArray) -> int:
-        """How many to admit, once those give way whose place required requests need."""
+        """Return the number of requests to admit, after evicting others whose slots are needed."""
         admitted = np.flatnonzero(self._owner >= 0)
         missing = self._problem.num_admitted - len(admitted)
         short = int(self._required[waiting].sum()) - missing
@@ -91,12 +91,12 @@ class _Exchange:
         return sizes
 
     def _excess(self, loads: IntArray, workers: IntArray) -> IntArray:
-        """Tokens above each worker's capacity at its worst step; loads of shape (..., H+1)."""
+        """Tokens above each worker's capacity at its worst step, for loads of shape (..., H+1)."""
         over: IntArray = np.maximum(loads.max(axis=-1) - self._most[workers], 0)
         return over
 
     def _move(self, request: int, worker: int) -> None:
-        """Give a request to a worker, or to none (-1)."""
+        """Move a request to a worker, or to the queue (-1)."""
         before = int(self._owner[request])
         for g, sign in ((before, -1), (worker, 1)):
             if g >= 0:
@@ -105,7 +105,7 @@ class _Exchange:
         self._owner[request] = worker
 
     def _exchange_best(self, worker: int, excess: IntArray) -> bool:
-        """Make the exchange for a request of this worker that lowers the excess most, if any."""
+        """Make the exchange of one of this worker's requests that reduces the excess most."""
         members = np.flatnonzero(self._owner == worker)
         partners = np.flatnonzero(self._owner != worker)
         swaps = self._gain_of_swaps(worker, members, partners, excess)
@@ -128,14 +128,14 @@ class _Exchange:
     def _gain_of_swaps(
         self, worker: int, members: IntArray, partners: IntArray, excess: IntArray
     ) -> IntArray:
-        """Excess that each exchange of a member for a partner saves, shape (members, partners)."""
+        """Reduction of the excess by each swap, shape (members, partners)."""
         change = self._added[partners] - self._added[members][:, None]
         gain = excess[worker] - self._excess(self._loads[worker] + change, np.array(worker))
         owner = self._owner[partners]
         placed = owner >= 0
         others = self._excess(self._loads[owner] - change, owner)
         gain = gain + np.where(placed, excess[owner] - others, 0)
-        # A required request makes room for another on a worker, not for one that waits.
+        # A required request may swap with a request on a worker, but not with a waiting one.
         gain[np.ix_(self._required[members], ~placed)] = 0
         swaps: IntArray = gain
         return swaps
@@ -143,7 +143,7 @@ class _Exchange:
     def _gain_of_moves(
         self, worker: int, members: IntArray, targets: IntArray, excess: IntArray
     ) -> IntArray:
-        """Excess that moving a member to a free slot saves, shape (members, targets)."""
+        """Reduction of the excess by each move to a free slot, shape (members, targets)."""
         added = self._added[members][:, None]
         gain = excess[worker] - self._excess(self._loads[worker] - added, np.array(worker))
         there = self._excess(self._loads[targets] + added, targets)

@@ -1,4 +1,4 @@
-"""The subset of waiting requests with the best F-score for one worker, exactly.
+"""Exact choice of the subset of waiting requests with the best F-score for one worker.
 
 Ties: highest score, then largest current size ``Σ v_i(0)``, then oldest requests (the set that
 contains the oldest request on which two sets differ).
@@ -14,7 +14,7 @@ from bfio.step.two_stage.subset_sums import ReachableSums, reachable_sums
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 
-#: Candidates that enumeration of all subsets may have.
+#: Most candidates for enumeration of all subsets.
 MAX_ENUMERATED = 16
 #: Above any sum of tokens and any index.
 _NO_LIMIT = 2**62
@@ -41,10 +41,10 @@ def best_subset(
     weights : ScoreWeights
         Factors of the score.
     allowances : IntArray, optional
-        Shape (at least ``capacity`` + 1, H+1): most tokens that c requests may add at each step;
-        each candidate alone may be chosen.
+        Shape (at least ``capacity`` + 1, H+1): most tokens that c requests may add at each step.
+        Every single candidate must be allowed.
     worth : IntArray, optional
-        Shape (K,): what each candidate adds to the score of every set that holds it.
+        Shape (K,): amount that each candidate adds to the score of every set that contains it.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def best_subset(
 
 
 def grows_alike(contribution: IntArray) -> bool:
-    """Whether ``v_i(h) − v_i(0)`` is the same for all requests i (constant loads among them)."""
+    """Whether ``v_i(h) − v_i(0)`` is the same for all requests i, as with constant loads."""
     if contribution.shape[1] == 1 or len(contribution) <= 1:
         return True
     drift = contribution - contribution[:, :1]
@@ -97,10 +97,10 @@ def _best_by_sums(
     multiples of ``max(0, Δ − const)``, hence concave: it does not decrease up to the right end
     ``D*`` of its maximisers and strictly decreases after it. Therefore no reachable sum below the
     largest one ``<= D*`` scores higher, and none above the smallest one ``> D*`` scores as high.
-    The best of these two is the best of cardinality c; if loads are constant (``d = 0``) both are
-    the paper's two probes. With slope 0 left of ``D*`` the first probe is also the largest of the
-    tied sums, which is what the tie rule asks for. Where sums are allowed up to a limit only, that
-    limit takes the place of a ``D*`` beyond it.
+    The better of these two is the best of cardinality c. If loads are constant (``d = 0``), they
+    are the paper's two probes. With slope 0 left of ``D*`` the first probe is also the largest of
+    the tied sums, as the tie rule requires. If sums have an upper limit below ``D*``, the limit
+    takes the place of ``D*``.
     """
     drift = [int(d) for d in contribution[0] - contribution[0, 0]]
     slack = [int(m) for m in margins]
@@ -118,16 +118,16 @@ def _best_by_sums(
 
 
 def _most_sum(allowance: IntArray, growth: Sequence[int]) -> int:
-    """Return the largest current size at which requests that grow so exceed no step's limit."""
+    """Return the largest total current size that stays within the allowance of every step."""
     return min(int(most) - d for most, d in zip(allowance, growth, strict=True))
 
 
 def _probes(
     sums: ReachableSums, cardinality: int, peak: int | None, most: int | None
 ) -> list[int]:
-    """Return the sums next to ``peak`` on both sides, none above ``most``.
+    """Return the reachable sums next to ``peak`` on both sides, up to ``most``.
 
-    The largest sum if there is no peak.
+    If there is no peak, return the largest sum.
     """
     if peak is None:
         peak = _NO_LIMIT
@@ -138,8 +138,8 @@ def _probes(
 
 
 def _oldest(sets: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the set that contains the oldest request on which it differs from any other."""
-    # With a sentinel after the last member, a set comes before its own proper prefixes.
+    """Return the set with the oldest requests (see the tie rule of this module)."""
+    # The sentinel after the last member places a set before its own proper prefixes.
     return min(sets, key=lambda members: (*members, _NO_LIMIT))
 
 
@@ -153,7 +153,7 @@ def _best_by_enumeration(
 ) -> tuple[tuple[int, ...], int]:
     if len(contribution) > MAX_ENUMERATED:
         in_what = "grow differently" if worth is None else "differ in benefit"
-        alike = ", or a projection that is alike for all" if worth is None else ""
+        alike = ", or a projection with the same growth for all requests" if worth is None else ""
         raise InputError(
             "candidates",
             f"{len(contribution)} requests that {in_what} have too many subsets",
@@ -172,14 +172,14 @@ def _best_by_enumeration(
 
 
 def _first_best(values: IntArray, sizes: IntArray) -> int:
-    """First index of highest value and, among those, largest size."""
+    """First index of the highest value and, among ties, of the largest size."""
     tied = np.flatnonzero(values == values.max())
     return int(tied[np.argmax(sizes[tied])])
 
 
 @lru_cache(maxsize=64)
 def _subsets(num_items: int, most: int) -> IntArray:
-    """Incidence rows of all subsets of 1 to ``most`` items, those with the oldest items first."""
+    """Incidence rows of all subsets of 1 to ``most`` items, ordered by oldest items first."""
     masks = np.arange(2**num_items - 1, 0, -1, dtype=np.int64)
     rows = masks[:, None] >> np.arange(num_items - 1, -1, -1) & 1
     kept: IntArray = rows[rows.sum(axis=1) <= most]

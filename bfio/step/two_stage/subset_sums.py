@@ -1,15 +1,15 @@
-"""Which sums subsets of a given cardinality can reach, and which subset reaches one.
+"""Reachable sums of subsets of a given cardinality, and the subset of a sum.
 
 Two exact representations behind one interface:
 
 `BitmaskSums`
-    One Python integer per cardinality c; bit v is set iff some c-subset sums to v; adding an item
-    is a shift and an OR (BalanceRoute, appendix D.4). Fast while sums are below some 10^6.
+    One Python integer per cardinality c; bit v is set iff some c-subset sums to v. Adding an item
+    is a shift and an OR (BalanceRoute, appendix D.4). Fast for sums below about 10^6.
 `MergedSums`
     Meet in the middle: the sums of both halves of the items by cardinality, as sorted arrays.
-    For sizes so large that a bitmask would not fit.
+    For sizes too large for a bitmask.
 
-`reachable_sums` picks the one that costs less, and refuses what neither can hold.
+`reachable_sums` picks the cheaper one, and refuses data that fit neither.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from formulations.errors import InputError
 MAX_BITS = 10**9
 #: Entries of all merged arrays together (160 MB with the subsets).
 MAX_SUMS = 10**7
-#: Items in one half: its subsets are the bits of an int64.
+#: Most items in one half, because a subset is stored as the bits of an int64.
 _MAX_HALF = 62
-#: Measured cost of merging, in bits of mask work: of any merge, and of each sum in it.
+#: Measured cost of merging in units of mask bits: fixed, and per sum.
 _BITS_PER_MERGE = 5_000_000
 _BITS_PER_SUM = 2_000
 
@@ -76,14 +76,14 @@ def reachable_sums(sizes: Sequence[int], most: int) -> ReachableSums:
 
 
 def bitmask_bits(sizes: Sequence[int], most: int) -> int:
-    """Upper bound on the bits that `BitmaskSums` keeps."""
+    """Upper bound on the bits that `BitmaskSums` stores."""
     low, unit = _offset_and_unit(sizes)
     largest = (max(sizes) - low) // unit
     return len(sizes) * (largest * most * (most + 1) // 2 + most + 1)
 
 
 def merged_sums(num_items: int, most: int) -> int:
-    """Entries that `MergedSums` keeps; more than `MAX_SUMS` if a half has too many items."""
+    """Entries that `MergedSums` stores; more than `MAX_SUMS` if a half has too many items."""
     halves = (num_items // 2, num_items - num_items // 2)
     if halves[1] > _MAX_HALF:
         return MAX_SUMS + 1
@@ -93,14 +93,14 @@ def merged_sums(num_items: int, most: int) -> int:
 class BitmaskSums:
     """Reachable sums as bitmasks, with one snapshot per item for backtracking.
 
-    Subtracting the smallest size from each item and dividing by the common divisor shortens the
-    masks; a sum of c items is then ``c·low + unit·v`` for bit v.
+    To shorten the masks, the smallest size is subtracted from each item, and the result is divided
+    by the common divisor. A sum of c items is then ``c·low + unit·v`` for bit v.
     """
 
     def __init__(self, sizes: Sequence[int], most: int) -> None:
         self._low, self._unit = _offset_and_unit(sizes)
         self._sizes = [(size - self._low) // self._unit for size in sizes]
-        # Newest first, so that backtracking meets the oldest items first.
+        # Add the newest items first, so that backtracking starts with the oldest ones.
         masks = [1] + [0] * most
         self._snapshots = [masks]
         for size in reversed(self._sizes):
@@ -138,7 +138,7 @@ class BitmaskSums:
         return tuple(chosen)
 
     def _floor_bit(self, cardinality: int, limit: int) -> int:
-        # Bits past the longest mask do not exist; without the cap a huge limit would build one.
+        # Without the cap at the mask's length, a huge limit would create a huge integer.
         longest = self._snapshots[0][cardinality].bit_length()
         return min((limit - cardinality * self._low) // self._unit, longest)
 
@@ -193,7 +193,7 @@ class MergedSums:
     def _splits(
         self, cardinality: int
     ) -> list[tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]]:
-        """Pairs of (sums, subsets) whose cardinalities add up, with the shorter array first."""
+        """Pairs of (sums, subsets) of the older and newer half whose cardinalities add up."""
         return [
             (self._older[c], self._newer[cardinality - c])
             for c in range(cardinality + 1)
@@ -202,16 +202,17 @@ class MergedSums:
 
 
 def _sums_by_cardinality(sizes: Sequence[int], most: int) -> list[tuple[IntArray, IntArray]]:
-    """Distinct sums of c items in increasing order, each with its subset of oldest items.
+    """Distinct sums of c items in increasing order, each with its subset of oldest items, by c.
 
-    A subset is an integer whose most significant bit is the oldest item, so that "takes the
-    oldest items" is "is the largest integer".
+    A subset is an integer whose most significant bit is the oldest item, so that the subset with
+    the oldest items is the largest integer.
     """
     most = min(most, len(sizes))
     sums = [np.zeros(1 if c == 0 else 0, dtype=np.int64) for c in range(most + 1)]
     subsets = list(sums)
     for item, size in enumerate(sizes):
         bit = 1 << (len(sizes) - 1 - item)
+        # Decreasing c, so that no subset uses the item twice.
         for c in range(most, 0, -1):
             sums[c] = np.concatenate([sums[c], sums[c - 1] + size])
             subsets[c] = np.concatenate([subsets[c], subsets[c - 1] | bit])
@@ -219,6 +220,7 @@ def _sums_by_cardinality(sizes: Sequence[int], most: int) -> list[tuple[IntArray
 
 
 def _distinct(sums: IntArray, subsets: IntArray) -> tuple[IntArray, IntArray]:
+    # Among equal sums the largest subset comes first and is kept.
     order = np.lexsort((-subsets, sums))
     sums, subsets = sums[order], subsets[order]
     first = np.ones(len(sums), dtype=np.bool_)

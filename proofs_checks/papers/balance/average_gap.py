@@ -1,4 +1,4 @@
-"""Lemmas 4 and 7, the long-run gap of BF-IO, and where they say something: condition (19)."""
+"""Lemmas 4 and 7: the long-run gap of BF-IO, and the batch sizes that meet condition (19)."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -20,7 +20,7 @@ CLAIMS = Claims()
 TENTHS = (1, 3, 5, 9)
 
 
-#: A setting, and the pool from which BF-IO's optimum is known in closed form.
+#: A setting, and a pool for which BF-IO's optimum has a closed form.
 Pool: TypeAlias = tuple[Cell, Admission]
 _POOLS: dict[Admission, str] = {
     level_sizes: "every size 1..s_max",
@@ -47,7 +47,7 @@ def pool_estimates(
 ) -> tuple[Bounded, ...]:
     """Estimate the mean gap on each pool, or the mean imbalance.
 
-    Accepted below this share of s_max/p, times G − 1 for the imbalance.
+    Accepted below ``share`` times s_max/p, times G − 1 for the imbalance.
     """
     name, bound = ("gap", "s_max/p") if per_gap else ("imbalance of BF-IO", "(G − 1)·s_max/p")
     estimates = []
@@ -71,7 +71,7 @@ def gap_estimates(
     return pool_estimates(context, pools, share, context.choose((10, 40), (30, 200), (60, 1000)))
 
 
-#: With two sizes the loads are fixed modulo s_max − 1 in a step, which is as hard as it gets.
+#: With two sizes the loads are fixed modulo s_max − 1 within a step: the hardest pools known.
 _PAIRS: tuple[Pool, ...] = (
     (Cell(4, 64, 0.2, 6), level_sizes),
     (Cell(8, 512, 0.2, 11), two_sizes),
@@ -139,7 +139,7 @@ def _tail_check(context: Context, *, power: int = 2) -> Outcome:
     def holds(case: tuple[int, int]) -> bool:
         tenths, x = case
         p = Fraction(tenths, 10)
-        # E Σ_{r<o} (r+1−x)₊ from the law of o, cut off at R, plus the exact rest.
+        # E Σ_{r<o} (r+1−x)₊ from the law of o truncated at R, plus the exact remainder.
         last = x + terms
         head = sum(
             (
@@ -163,7 +163,7 @@ def _tail_check(context: Context, *, power: int = 2) -> Outcome:
     )
 
 
-# The bound at a batch size of practice.
+# The bound at a batch size used in practice.
 
 
 @CLAIMS.own(
@@ -191,7 +191,7 @@ def _small_batch_check(
     """
     replicas, steps = context.choose((8, 80), (30, 300), (60, 2000))
     bound = largest / 0.1
-    # One cluster of practice, and one with enough slots to level each step.
+    # One cluster of a size used in practice, and one with enough slots to level each step.
     small, large = (
         mean_gaps(Cell(16, B, 0.1, largest), replicas, steps, context.rng, admission)[0]
         for B in (72, 512)
@@ -225,8 +225,8 @@ def meets(slots: int, workers: int, p: float, largest: int, increment: int = 0) 
 def fails_up_to(limit: int, workers: int, largest: int) -> bool:
     """Whether (19) fails for every B in 1..limit and every p in (0, 1).
 
-    For all p, ``γBp ≤ γB`` and ``U_B ≥ 8(s_max + α_B)·α_B``; both grow with B, so that a block of
-    B is settled by the ends of it.
+    For all p, ``γBp ≤ γB`` and ``U_B ≥ 8(s_max + α_B)·α_B``. Both bounds grow with B, so the ends
+    of a range of B decide the whole range.
     """
     gamma = 1 - (2 * largest - 1) / (4 * largest)
     low = 1
@@ -240,7 +240,7 @@ def fails_up_to(limit: int, workers: int, largest: int) -> bool:
 
 
 def sufficient_slots(workers: int, p: float, largest: int) -> int:
-    """Return a power of two that meets (19) although its half does not."""
+    """Return the power of two that meets (19) although its half does not."""
     slots = 1
     while not meets(slots, workers, p, largest):
         slots *= 2
@@ -278,7 +278,7 @@ def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
     )
 
 
-# Lemma 7: the long-run gap under drift, and the step that makes its remainder vanish.
+# Lemma 7: the long-run gap under drift, and the proof step that makes its remainder vanish.
 
 
 #: Universal constant of eq. (32): the one that Bernstein's inequality gives (balance.lemma6).
@@ -447,14 +447,14 @@ def _step_check(
     )
 
 
-# Sentences in the proofs of Lemma 4 and Theorem 2 that say more than what is known.
+# Sentences in the proofs of Lemma 4 and Theorem 2 that claim more than is proven.
 
 
 # "Nonnegative, so its Cesàro average is bounded."
 
 
 def verify_average(data: Data) -> str | None:
-    """Confirm that the average of D(k) = slope·k exceeds a bound after so many steps."""
+    """Confirm that the average of D(k) = slope·k exceeds a bound after the given steps."""
     slope, bound, steps = data["slope"], data["bound"], data["steps"]
     if slope < 1 or bound < 1 or steps < 1:
         return None

@@ -1,4 +1,4 @@
-"""Baselines: instances on which they fail (A.1.1), and two readings of FCFS (appendix B)."""
+"""Baselines: instances where they fail (A.1.1), and two interpretations of FCFS (appendix B)."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -83,7 +83,7 @@ def _round_robin_check(
     def as_corrected(case: tuple[int, int]) -> bool:
         G, H = case
         share = -(-H // G)
-        # Shorts of one token shift the peaks by less than one heavy request.
+        # Short requests of one token shift the peaks by less than one heavy request.
         piled = heavy_peaks(policy, G, H) // _HEAVY.prompt_tokens
         return G * share >= H and (G * share == H) == (H % G == 0) and piled == H
 
@@ -98,10 +98,10 @@ def _round_robin_check(
 
 
 def heavies_by_counts(workers: int, heavies: int, *, burst: int = 0) -> list[int]:
-    """Join the shortest queue by hand: heavy requests per worker after so many rounds.
+    """Simulate join-the-shortest-queue: heavy requests per worker after some rounds.
 
-    In round r = 0, 1, ... come ``r·(G − 1)`` short requests, less ``burst``, and a heavy one; the
-    short ones are gone by the next round.
+    In round r = 0, 1, ... ``r·(G − 1) − burst`` short requests and a heavy one arrive; the short
+    ones complete before the next round.
     """
     heavy = [0] * workers
     for r in range(heavies):
@@ -113,7 +113,7 @@ def heavies_by_counts(workers: int, heavies: int, *, burst: int = 0) -> list[int
 
 
 def loses_order_of_workers(workers: int, policy: str, engine: str) -> bool:
-    """Run the instance for k = G heavies; compare its peak load with an even spread."""
+    """Run the instance for k = G heavy requests; compare its peak load with an even spread."""
     workload = jsq_bad(workers, workers)
     # A step takes 0.1 s per heavy request on the worst worker, a round 4 s.
     steps = 45 * workers
@@ -122,7 +122,7 @@ def loses_order_of_workers(workers: int, policy: str, engine: str) -> bool:
         steps=steps,
     )  # fmt: skip
     heavy = int(workload.prompt_tokens.max())
-    # Spread evenly, the G heavies would be one per worker.
+    # An even spread gives each worker one of the G heavy requests.
     even = heavy + steps + workers * workers
     piled = run.worker[workload.prompt_tokens == heavy]
     return not piled.any() and 10 * int(run.max_load.max()) >= 9 * workers * even
@@ -170,32 +170,32 @@ def _jsq_check(context: Context, *, policy: str = "jsq", burst: int = 0) -> Outc
     return counts, *runs
 
 
-# Appendix B: two readings of first come, first served.
+# Appendix B: two interpretations of first come, first served.
 
 
-#: Chooses the worker of the oldest request from the free slots of all workers, one at least > 0.
+#: Chooses the worker of the oldest request from the free slots per worker, of which one is > 0.
 Rule = Callable[[Sequence[int]], int]
 
 
 def most_free(free: Sequence[int]) -> int:
-    """Algorithm 2: a worker with most free slots, ties to the lowest index."""
+    """Algorithm 2: a worker with the most free slots, ties to the lowest index."""
     return max(range(len(free)), key=lambda g: (free[g], -g))
 
 
 def lowest_index(free: Sequence[int]) -> int:
-    """Choose as the text does: the first worker that has a free slot."""
+    """The rule of the text: the first worker that has a free slot."""
     return next(g for g, slots in enumerate(free) if slots)
 
 
 def least_free(free: Sequence[int]) -> int:
-    """Choose a worker with fewest free slots: what Algorithm 2 must not do."""
+    """A deliberately wrong rule: a worker with the fewest free slots."""
     return min((g for g, slots in enumerate(free) if slots), key=lambda g: (free[g], g))
 
 
 def placements(rule: Rule, outputs: Sequence[int], workers: int, slots: int) -> list[int]:
-    """Simulate FCFS by hand: the worker of each request, oldest first; all wait from the start.
+    """Simulate FCFS: the worker of each request, oldest first; all wait from the start.
 
-    Requests need ``outputs`` steps each; a slot that gets free is used from the next step on.
+    Request i runs for ``outputs[i]`` steps; a freed slot is available from the next step on.
     """
     waiting, placed = list(outputs), []
     remaining: list[list[int]] = [[] for _ in range(workers)]
@@ -211,7 +211,7 @@ def placements(rule: Rule, outputs: Sequence[int], workers: int, slots: int) -> 
 
 
 def newest_first(state: DecodeState) -> list[int | None]:
-    """Admit the newest requests: what FCFS must not do."""
+    """A deliberately wrong FCFS: admit the newest requests first."""
     free: list[int] = state.free_slots.tolist()
     answer: list[int | None] = [None] * state.num_waiting
     for i in reversed(range(state.num_waiting)):
@@ -222,7 +222,7 @@ def newest_first(state: DecodeState) -> list[int | None]:
 
 
 def verify_fcfs(data: Data) -> str | None:
-    """Compute both readings by hand: scan workers by index, or take the emptiest each time."""
+    """Compare both interpretations: scan workers by index, or take the emptiest each time."""
     prompts, workers, slots = data["prompts"], data["workers"], data["slots"]
     if not prompts or min(prompts) < 1 or workers < 1 or slots < 1:
         return None

@@ -1,12 +1,12 @@
-"""Lemmas 3 and 6: how far completions can spread the loads before admission.
+"""Lemmas 3 and 6: how much completions can spread the loads before admission.
 
-Both proofs go through one inequality for all u > 0, of which the lemmas take one u:
+Both proofs use one inequality for all u > 0 and then choose one u:
 
     P(A_pre − (1 − p)·D > u) ≤ 2G·exp(−min{(u/2)²/(16p(1−p)BΛ²), 3(u/2)/(8Λ)})       (Lemma 3)
 
-It is checked here in exact fractions over all completion patterns, which is possible for small B
-only, where at the lemmas' own u nothing can happen. At u_A itself workers with hundreds of equal
-requests are looked at: how many of them complete is binomial.
+It is checked here in exact fractions over all completion patterns. This is possible for small B
+only, where the probability at the lemmas' own u is 0. At u_A itself the check uses workers with
+hundreds of equal requests, where the number of completions is binomial.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,13 +26,13 @@ from proofs_checks.search import Domain, examine, named
 
 CLAIMS = Claims()
 
-#: Room that floating-point comparisons leave.
+#: Tolerance of floating-point comparisons.
 MARGIN = 1 - 1e-9
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Sizes in the slots of each worker, completion probability, increment."""
+    """Request sizes in the slots of each worker, completion probability, increment."""
 
     sizes: tuple[tuple[int, ...], ...]
     chance: Fraction
@@ -57,7 +57,7 @@ class Snapshot:
         return gathered((max(kept) - min(kept) - centre, prod(q)) for kept, q in pairs)
 
     def _kept_law(self, row: Sequence[int]) -> ExactLaw:
-        """Law of what stays on a worker: each request grows, then ends with probability p."""
+        """Law of the load kept on a worker: each request grows, then ends with probability p."""
         law = {0: Fraction(1)}
         for size in row:
             law = of_sum(law, {0: self.chance, size + self.increment: 1 - self.chance})
@@ -79,7 +79,7 @@ def _snapshots(context: Context, largest_increment: int) -> Iterator[Snapshot]:
 
 
 def bernstein3(snapshot: Snapshot, u: float) -> float:
-    """Lemma 3's bound at u; the increment is 1 and is counted within 2Λ."""
+    """Lemma 3's bound at u; the increment is 1 and is included in 2Λ."""
     q, half = float(snapshot.chance * (1 - snapshot.chance)), u / 2
     envelope = snapshot.envelope
     quadratic = half**2 / (16 * q * snapshot.slots * envelope**2)
@@ -95,10 +95,10 @@ def bernstein6(snapshot: Snapshot, u: float) -> float:
 
 
 def _below(snapshot: Snapshot, bound: Bound, steeper: float) -> bool:
-    """Compare tail and bound wherever the tail jumps."""
+    """Compare tail and bound at every jump of the tail."""
     tail = Fraction(0)
     for value, chance in sorted(snapshot.spread_law().items(), reverse=True):
-        # Just below this value the event includes it.
+        # Just below this value the event still includes it.
         tail += chance
         if value <= 0:
             return True
@@ -117,7 +117,7 @@ def deviation_at(
 
 @dataclass(frozen=True)
 class Alike:
-    """Workers whose requests all have one size, so that ``D(k − 1) = 0``."""
+    """Workers whose requests all have the same size, so that ``D(k − 1) = 0``."""
 
     workers: int
     slots: int
@@ -125,16 +125,16 @@ class Alike:
     size: int
 
     def tail(self, increment: int, envelope: Fraction, *, independent: bool = True) -> float:
-        """Bound ``P(A_pre > u_A)`` from above: by the sum over all pairs of workers.
+        """Bound ``P(A_pre > u_A)`` from above by the sum over all pairs of workers.
 
         Parameters
         ----------
         increment : int
-            By how much each request grows [tokens].
+            Growth of each request [tokens].
         envelope : Fraction
-            What stands for Λ in u_A, or for Λ + δ_max [tokens].
+            Value of Λ, or of Λ + δ_max, in u_A [tokens].
         independent : bool
-            Whether requests end each on its own; else all of a worker do at once.
+            Whether requests end independently; else all requests of a worker end together.
         """
         p = self.tenths / 10
         u = deviation_at(float(envelope), self.workers, self.slots, p)
@@ -195,7 +195,7 @@ def _choice_holds(
     bound: Bound, increment: int, envelope: int, workers: int, slots: int, tenths: int
 ) -> bool:
     snapshot = Snapshot(((envelope,) * slots,) * workers, Fraction(tenths, 10), increment)
-    # Lemma 3 counts the increment within 2Λ, Lemma 6 adds it to Λ.
+    # Lemma 3 includes the increment in 2Λ, Lemma 6 adds it to Λ.
     reach = envelope if bound is bernstein3 else envelope + increment
     u = deviation_at(reach, workers, slots, tenths / 10)
     wanted, largest = 2 * workers * exp(-3 * log(workers * slots)), 2 * workers**-2.0 * slots**-3.0
@@ -272,7 +272,7 @@ def verify_exponent(data: Data) -> str | None:
     if workers < 2 or slots < 1 or not 1 <= tenths <= 9:
         return None
     quadratic, linear, alpha = exponents(1, workers, slots, tenths)
-    # Smaller batches make u_A linear in α_B; the lemma is used where the square root is larger.
+    # For smaller batches u_A is linear in α_B; the paper uses the lemma where the root is larger.
     if tenths * (10 - tenths) * slots < 100 * alpha:
         return None
     least = min(quadratic, linear)

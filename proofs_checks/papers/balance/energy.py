@@ -21,7 +21,7 @@ CLAIMS = Claims()
 
 
 def operations(widths: Sequence[int]) -> tuple[int, int]:
-    """Count multiplications, and additions to a sum that starts at 0, of a stack of matrices."""
+    """Count the multiplications and additions of a stack of matrices; sums start at 0."""
     multiplied = added = 0
     for inputs, outputs in pairwise(widths):
         for _ in range(outputs):
@@ -84,13 +84,13 @@ def _operations_check(context: Context, *, per_weight: int = 2) -> Outcome:
     return printed, corrected
 
 
-# Equation (58), and what balance does to it.
+# Equation (58), and the effect of balance on it.
 
 
 def energy(
     loads: Sequence[int], running: Sequence[int], reading: EnergyReading, exponent: float
 ) -> float:
-    """Return the energy of one step [J], one unit of time per token and one of overhead."""
+    """Return the energy of one step [J], with one unit of time per token and one of overhead."""
     cluster = Cluster(len(loads), max(running), step_overhead_s=1.0, token_time_s=1.0)
     model = EnergyModel(parameters=1.0, peak_flops=12.0, exponent=exponent)
     durations = np.array([1.0 + max(loads)])
@@ -106,7 +106,7 @@ _MOST = (4, 6, 8)
 
 
 def _steps(context: Context) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yield loads, the requests behind them, for two and three workers."""
+    """Yield loads and their requests, for two and three workers."""
     most = context.choose(*_MOST)
     for G in (2, 3):
         for loads in product(range(1, most + 1), repeat=G):
@@ -214,7 +214,7 @@ def _figure7_check(context: Context, *, rates: dict[str, str] | None = None) -> 
     """
     del context
     rate = rates or _RATE
-    # Energy is mean power times tokens over tokens per second, with as many tokens in both runs.
+    # Energy is mean power times tokens over tokens per second; both runs have equally many tokens.
     wanted = Fraction(_ENERGY["FCFS"], _ENERGY["BF-IO"]) * Fraction(rate["FCFS"])
     ratio = wanted / Fraction(rate["BF-IO"])
     low, high = (Fraction(_POWER["FCFS"][i], _POWER["BF-IO"][1 - i]) for i in (0, 1))
@@ -231,7 +231,7 @@ def _figure7_check(context: Context, *, rates: dict[str, str] | None = None) -> 
 
 
 def verify_lookahead(data: Data) -> str | None:
-    """Compare the window named in the row with that of the text on figure 6."""
+    """Compare the window in the table row with the one in the text on figure 6."""
     row, text = data["row"], data["text"]
     if row != 20 or text != 80:
         return None

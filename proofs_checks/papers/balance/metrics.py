@@ -1,4 +1,4 @@
-"""Section 6: the metrics of runs, the power curve, figures quoted from Table 1, the look-ahead."""
+"""Section 6: run metrics, the power curve, numbers quoted from Table 1, the look-ahead window."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _IDLE, _MOST, _SATURATION, _EXPONENT = 100.0, 400.0, 0.45, 0.7
 
 
 def printed_power(utilisation: float) -> float:
-    """Power by the printed formula, without a limit [W]."""
+    """Power by the printed formula, without a cap [W]."""
     return _IDLE + (_MOST - _IDLE) * math.pow(utilisation / _SATURATION, _EXPONENT)
 
 
@@ -74,7 +74,7 @@ def _power_check(
     printed = refute(
         "P(mfu) ≤ P_max", f"mfu = 0..{most} %", percentages, verify_power, lambda x: {"percent": x}
     )
-    # A rate in tokens/s is then an mfu; the toolkit's own defaults must be the printed constants.
+    # A rate in tokens/s is then an MFU. The toolkit's defaults must equal the printed constants.
     model = replace(EnergyModel(parameters=1.0, peak_flops=6.0), **(constants or {}))
 
     def corrected_holds(percent: int) -> bool:
@@ -99,7 +99,7 @@ _TABLE = {
     "BF-IO (H=0)": ("2.92", "9.03", "1.26", "386"),
     "BF-IO (H=20)": ("1.65", "9.13", "1.25", "383"),
 }
-#: Quantity, column, quoted value, whether it is a ratio (else a change in percent), from H = 0.
+#: Quantity, column, quoted value, whether a ratio (else a change in percent), relative to H = 0.
 _QUOTED = (
     ("imbalance, ratio", 0, "17", True, False),
     ("throughput, gain [%]", 1, "14", False, False),
@@ -111,7 +111,7 @@ _QUOTED = (
 
 
 def rounding_interval(text: str) -> tuple[Fraction, Fraction]:
-    """Return what a printed number may have been before rounding."""
+    """Return the interval of values that round to a printed number."""
     digits = len(text.partition(".")[2])
     half = Fraction(1, 2 * 10**digits)
     return Fraction(text) - half, Fraction(text) + half
@@ -170,7 +170,7 @@ def _table_check(context: Context, *, last: str = "BF-IO (H=20)") -> Outcome:
 
 
 def _imbalances(context: Context, horizons: Sequence[int], predictor: str) -> FloatArray:
-    """Mean imbalance of runs of the heuristic for J, one row per workload."""
+    """Mean imbalance of runs of the heuristic that minimises J, one row per workload."""
     G, B = 8, 8
     runs = context.choose(6, 12, 40)
     requests = context.choose(300, 600, 2000)
@@ -234,12 +234,12 @@ def _horizon_check(context: Context, *, predictor: str = "oracle") -> Outcome:
 # Section 6.3: average imbalance, throughput and time per token, against the toolkit's metrics.
 
 
-#: A run with the outputs of its requests, to the value of a formula.
+#: Evaluates a formula on a run and the outputs of its requests.
 Formula: TypeAlias = Callable[[Run, list[int]], float]
 
 
 def _metric(number: str, name: str, *broken: Mutation) -> Callable[[Formula], Formula]:
-    """Claim that the toolkit's metric of this name is an equation of the paper."""
+    """Claim that the toolkit's metric of this name equals an equation of the paper."""
 
     def add(formula: Formula) -> Formula:
         return CLAIMS.formula(
@@ -279,7 +279,7 @@ def _metric_check(
 
 
 def mean_gap(run: Run, outputs: list[int]) -> float:
-    """Return the mean of max − min, which is another metric [tokens]."""
+    """Return the mean of max − min, a deliberately different metric [tokens]."""
     del outputs
     rows = step_loads(run).tolist()
     return float(sum(map(gap, rows)) / len(rows))
@@ -299,7 +299,7 @@ def average_imbalance(run: Run, outputs: list[int]) -> float:
 
 
 def per_step(run: Run, outputs: list[int]) -> float:
-    """Return the mean over steps of tokens per second [tokens/s]."""
+    """Return tokens per second averaged over steps, a deliberately different metric [tokens/s]."""
     del outputs
     return float((run.active / run.duration_s).mean())
 
@@ -321,7 +321,7 @@ def throughput(run: Run, outputs: list[int]) -> float:
 
 
 def tokens_weighted(run: Run, outputs: list[int]) -> float:
-    """Return the time per token averaged over tokens instead of requests [s]."""
+    """Return the time per token, wrongly averaged over tokens instead of requests [s]."""
     total = sum(
         float(run.duration_s[start : start + output].sum())
         for start, output in zip(run.start_step.tolist(), outputs, strict=True)

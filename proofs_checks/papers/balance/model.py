@@ -1,4 +1,4 @@
-"""Sections 3, 5 and 6.2: profiles, loads, imbalance, drift, and how long a step takes."""
+"""Sections 3, 5 and 6.2: profiles, loads, imbalance, drift, and step duration."""
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -20,7 +20,7 @@ from proofs_checks.step_enumeration import gap, vectors
 CLAIMS = Claims()
 
 
-#: Load of a request with prompt s in its j-th step, j = 1, 2, ...
+#: Load of a request with prompt s at its j-th step, j = 1, 2, ...
 Weight = Callable[[int, int], int]
 
 
@@ -29,11 +29,11 @@ def printed_weight(prompt: int, age: int) -> int:
     return prompt + age - 1
 
 
-# Equation (1): loads of a run from the definition.
+# Equation (1): loads of a run by the definition.
 
 
 def loads_by_definition(run: Run, prompts: Sequence[int], weight: Weight) -> list[list[int]]:
-    """Recompute ``L_g(k) = Σ w_i(k − x_i + 1)`` from when and where each request ran."""
+    """Recompute ``L_g(k) = Σ w_i(k − x_i + 1)`` from each request's worker, start and end."""
     loads = [[0] * run.cluster.workers for _ in range(run.steps)]
     for i, prompt in enumerate(prompts):
         for k in range(int(run.start_step[i]), int(run.finish_step[i]) + 1):
@@ -76,13 +76,13 @@ def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outc
     )
 
 
-# How many steps a request is active.
+# Number of active steps of a request.
 
 
 def verify_steps(data: Data) -> str | None:
-    """Compare the sentence (o − 1 steps, the k-th needs s + k) with the printed profile."""
+    """Compare the sentence (o − 1 steps, load s + k at the k-th) with the printed profile."""
     prompt, output = data["prompt"], data["output"]
-    # A request of one step would be a counterexample with nothing to see.
+    # A counterexample with a request of one step would not be instructive.
     if prompt < 1 or output < 2:
         return None
     profile = [prompt + j for j in range(output)]
@@ -137,7 +137,7 @@ def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
 
 
 def _small_loads(context: Context) -> tuple[str, list[tuple[int, ...]]]:
-    """Return the load vectors to look at, in words and one by one."""
+    """Return a description of the load vectors to try, and the vectors."""
     largest = context.choose(3, 6, 10)
     loads = [x for workers in (1, 2, 3, 4) for x in vectors(workers, largest)]
     return f"all load vectors of 1 to 4 workers with entries 0..{largest}", loads
@@ -183,7 +183,7 @@ def _gap_check(context: Context, *, fewer: int = 1) -> Outcome:
 
 #: C [s] and t_l [s/token] of the authors' released simulator at 72 slots per worker.
 RELEASED = (Fraction(782, 160_000), Fraction(105_408, 2**20 * 10**6))
-#: Values at which the load weighs much more, much less, and not at all.
+#: Values at which the load matters much more, much less, and not at all.
 _OTHERS = (
     (Fraction(0), Fraction(1)),
     (Fraction(1, 4), Fraction(3, 8)),
@@ -205,7 +205,7 @@ def _cases(context: Context, names: tuple[str, ...]) -> Iterator[_Case]:
 
 
 def _cluster(constants: tuple[Fraction, Fraction], released: Cluster) -> Cluster:
-    # The toolkit's own defaults are what the released values have to be.
+    # The toolkit's defaults must equal the released values.
     if constants == RELEASED:
         return released
     overhead, per_token = map(float, constants)
@@ -213,7 +213,7 @@ def _cluster(constants: tuple[Fraction, Fraction], released: Cluster) -> Cluster
 
 
 def step_times(run: Run, prompts: list[int], constants: tuple[Fraction, Fraction]) -> list[float]:
-    """Return ``C + t_l·max_g L_g(k)`` from when and where each request ran [s]."""
+    """Return ``C + t_l·max_g L_g(k)`` from each request's worker and start and end steps [s]."""
     overhead, per_token = constants
     loads = loads_by_definition(run, prompts, printed_weight)
     return [float(overhead + per_token * max(row)) for row in loads]
@@ -255,7 +255,7 @@ def _time_check(context: Context, *, released: Cluster = _DEFAULT, mean: bool = 
         if mean:
             means = (int(total) / run.cluster.workers for total in run.total_load)
             expected = [float(constants[0]) + float(constants[1]) * load for load in means]
-        # Sums of two products in floating point: the fractions are met up to rounding.
+        # Sums of two products in floating point equal the fractions up to rounding.
         return len(expected) == run.steps and all(
             isclose(a, b, rel_tol=1e-12)
             for a, b in zip(run.duration_s.tolist(), expected, strict=True)
@@ -280,7 +280,7 @@ def _time_check(context: Context, *, released: Cluster = _DEFAULT, mean: bool = 
     )
 
 
-# Definition 2: what indexes the increments of a drift, the request's age or the step.
+# Definition 2: whether the increments of a drift are indexed by request age or by step.
 
 
 #: Load of a request at a step: increments, prompt, first step, step.
@@ -300,7 +300,7 @@ def weight_by_step(increments: Sequence[int], prompt: int, start: int, step: int
 
 
 def late_weight(increments: Sequence[int], prompt: int, start: int, step: int) -> int:
-    """Return the same without the increment of the first step: a wrong load, but a common gain."""
+    """Like `weight_by_step` but wrongly without the first increment; the gain is still common."""
     return prompt + sum(increments[start + 1 : step])
 
 
@@ -318,14 +318,14 @@ def verify_drift(data: Data) -> str | None:
 
 
 def _toolkit(increments: Sequence[int], reading: DriftReading) -> Drift:
-    # The toolkit repeats its increments; one that is never reached must be never repeated either.
+    # The toolkit repeats its increments; an extra one keeps the given ones from being repeated.
     return Drift((*increments, 9), reading)
 
 
 def _as_toolkit(
     increments: Sequence[int], starts: Sequence[int], reading: DriftReading, weight: DriftWeight
 ) -> bool:
-    """Whether the toolkit gives the weights of a formula at every step of all these requests."""
+    """Whether the toolkit's weights equal a formula at every step of all these requests."""
     drift = _toolkit(increments, reading)
     first = np.array(starts, dtype=np.int64)
     prompts = np.full(len(starts), _PROMPT, dtype=np.int64)
@@ -342,7 +342,7 @@ def _run_agrees(
     reading: DriftReading,
     weight: DriftWeight,
 ) -> bool:
-    """Whether the loads of a run are those of a formula."""
+    """Whether the loads of a run equal a formula."""
     run = small_run(*requests, "fcfs", 2, 2, drift=Drift(tuple(increments), reading))
     repeated = list(increments) * run.steps
     loads = [[0] * run.cluster.workers for _ in range(run.steps)]

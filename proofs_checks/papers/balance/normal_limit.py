@@ -1,4 +1,4 @@
-"""Equations (13) to (16) and (49): how near to normal a load is, and the mean of a maximum."""
+"""Equations (13) to (16) and (49): normal approximation of a load, and the mean of a maximum."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -17,7 +17,7 @@ from proofs_checks.search import Domain, examine
 CLAIMS = Claims()
 
 
-#: A constant with which the Berry–Esseen theorem is proven (Shevtsova 2011).
+#: A constant for which the Berry–Esseen theorem is proven (Shevtsova 2011).
 _BERRY_ESSEEN = 0.4748
 
 
@@ -30,7 +30,7 @@ def distance_to_normal(pmf: FloatArray, slots: int) -> float:
     z = (np.arange(len(total)) - slots * mean(pmf)) / (deviation(pmf) * sqrt(slots))
     normal = np.array([(1 + erf(x / sqrt(2))) / 2 for x in z])
     above = np.cumsum(total)
-    # The law steps up at each value: compare Φ there with both sides of the step.
+    # The distribution function jumps at each value: compare Φ with both sides of the jump.
     return float(max(abs(above - normal).max(), abs(above - total - normal).max()))
 
 
@@ -135,7 +135,7 @@ def exceedance(workers: int) -> float:
 
 
 def sufficient_slots(pmf: FloatArray, workers: int) -> int:
-    """Return ``B_0``: from here on the distance to the normal law is at most p_G."""
+    """Return ``B_0``: for B >= B_0 the distance to the normal law is at most p_G."""
     kappa = deviation(pmf) / (len(pmf) - 1)
     return ceil((_BERRY_ESSEEN / kappa / exceedance(workers)) ** 2)
 
@@ -237,9 +237,9 @@ def chance_of_excess(variables: Sequence[Sequence[int]], t: int) -> Fraction:
 
 
 def left_out(variables: Sequence[Sequence[int]]) -> Fraction:
-    """``E[(X_1 − a_1)⁻]·Π_{i>1} P(X_i < a_i)``: what a maximum below its mean can cost.
+    """``E[(X_1 − a_1)⁻]·Π_{i>1} P(X_i < a_i)``: bound on the loss if all variables are below a_i.
 
-    If ``max_i (X_i − a_i)`` is negative then all are, and it is no lower than ``X_1 − a_1``.
+    If ``max_i (X_i − a_i)`` is negative, all differences are, and it is at least ``X_1 − a_1``.
     """
     centres = _means(variables)
     below = [
@@ -260,7 +260,7 @@ def _described(variables: Sequence[Sequence[int]], t: int, right: Fraction) -> s
 
 
 def _sound(variables: Sequence[Sequence[int]], t: int) -> bool:
-    """Independent loads that vary, each uniform on distinct positive values."""
+    """Whether each variable has several distinct positive values."""
     return (
         len(variables) >= 2
         and t >= 1
@@ -325,7 +325,7 @@ def _maximum_check(
     def printed_holds(case: LoadsAndLevel) -> bool:
         variables, t = case
         if non_negative:
-            # Without centring the loads are positive, and the inequality is Markov's.
+            # Without centring the loads are positive, and the inequality reduces to Markov's.
             share = Fraction(sum(max(x) >= t for x in product(*variables)))
             return expected_maximum(variables) >= t * share / prod(map(len, variables))
         return (
@@ -356,7 +356,7 @@ def _maximum_check(
 def verify_family(data: Data) -> str | None:
     """Confirm ``E max_i X_i < max_i a_i + t·P(max_i (X_i − a_i) ≥ t)``, exactly."""
     variables, t = data["variables"], data["t"]
-    # The loads of a family with one mean are the matter of balance.maximum.
+    # The claim balance.maximum covers families with a single mean.
     if not _sound(variables, t) or len(set(_means(variables))) == 1:
         return None
     right = max(_means(variables)) + t * chance_of_excess(variables, t)

@@ -1,4 +1,4 @@
-"""Section 5: the overloaded family (Definition 1), its generator, what Lemma 2 asks of it."""
+"""Section 5: the overloaded family (Definition 1), its generator, and its use in Lemma 2."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ def by_definition(pool: tuple[int, ...], free: int, largest: int) -> bool:
 
 
 def in_words(pool: tuple[int, ...], free: int, skip: int = 1) -> bool:
-    """Apply the sentence below it: remove the most numerous length (``skip`` of them)."""
+    """Apply the sentence below Definition 1: remove the ``skip`` most numerous lengths."""
     removed = sum(count for _, count in Counter(pool).most_common(skip))
     return len(pool) - removed >= free
 
@@ -119,7 +119,7 @@ def _popoviciu_check(context: Context, *, denominator: int = 4) -> Outcome:
         1/s_max)/2.
     """
     largest, total = context.choose((5, 6), (7, 8), (9, 10))
-    # Where the bars stand among stars and bars.
+    # Positions of the bars in a stars-and-bars enumeration.
     bars = combinations(range(total + largest - 1), largest - 1)
     cases = (
         tuple(b - a - 1 for a, b in pairwise((-1, *places, total + largest - 1)))
@@ -129,7 +129,7 @@ def _popoviciu_check(context: Context, *, denominator: int = 4) -> Outcome:
     def holds(weights: tuple[int, ...]) -> bool:
         first = Fraction(sum(w * s for s, w in enumerate(weights, 1)), total)
         second = Fraction(sum(w * s * s for s, w in enumerate(weights, 1)), total)
-        # Ours is sharper: prompts start at 1, so the interval has length s_max − 1.
+        # Our bound is sharper: prompts start at 1, so the interval has length s_max − 1.
         bound = Fraction((largest - 1) ** 2, denominator)
         return second - first**2 <= bound <= Fraction(largest**2, 4)
 
@@ -141,14 +141,14 @@ def _popoviciu_check(context: Context, *, denominator: int = 4) -> Outcome:
     )
 
 
-# Sentences in the proof of Lemma 2 that say more than what is known.
+# Sentences in the proof of Lemma 2 that claim more than is proven.
 
 
 # "The pool contains sufficiently many jobs of each size."
 
 
 def verify_pool(data: Data) -> str | None:
-    """Confirm that Definition 1 holds and that the pool has not one job of some size."""
+    """Confirm that Definition 1 holds and that the pool lacks some size entirely."""
     pool, free, largest = tuple(data["pool"]), data["free"], data["largest"]
     if free < 1 or largest < 2 or not pool or min(pool) < 1 or max(pool) > largest:
         return None
@@ -218,7 +218,7 @@ def _pool_check(context: Context, *, plenty: bool = False, outside: bool = False
 
 
 def _swapped(chosen: Sequence[int], outside: bool) -> list[int]:
-    """Exchange the first and the last; broken, the last is replaced by one more of the first."""
+    """Swap the first and last entries; the broken variant copies one over the other."""
     return [chosen[-1], *chosen[1:-1], chosen[-1] if outside else chosen[0]]
 
 
@@ -249,7 +249,7 @@ _POOLS = ((5, 3), (6, 4), (8, 5))
 def _equal_steps(
     context: Context, *, overloaded: bool
 ) -> Iterator[tuple[tuple[int, ...], int, int, int]]:
-    """Yield pools, the sizes that p and q hold in common and how many slots are free."""
+    """Yield pools, free slots, and a size that both p and q may admit."""
     count, largest = context.choose(*_POOLS)
     for n in range(2, count + 1):
         for pool in multisets(n, largest):
@@ -260,10 +260,10 @@ def _equal_steps(
 
 
 def _another(case: tuple[tuple[int, ...], int, int, int]) -> bool:
-    """Whether of all admitted sets with two of the common size another size is always left."""
+    """Whether a request of another size is left whenever two of the common size are admitted."""
     pool, free, common, _ = case
     others = len(pool) - pool.count(common)
-    # At most free − 2 of the admitted have another size.
+    # At most free − 2 of the admitted requests have another size.
     return others - (free - 2) >= 1
 
 

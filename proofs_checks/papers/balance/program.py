@@ -1,4 +1,4 @@
-"""Section 4: the program (IO), Algorithm 1, and the length of the step."""
+"""Section 4: the program (IO), Algorithm 1, and step duration."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -23,7 +23,7 @@ SmallStep = tuple[list[int], list[list[int]], list[list[int]]]
 
 
 def enumerated_optimum(instance: SmallStep, full_use: bool) -> int:
-    """Return the least accumulated imbalance by Algorithm 1: all allocations, one by one."""
+    """Return the least accumulated imbalance by Algorithm 1, which enumerates all allocations."""
     capacity, base, contribution = instance
     G, N = len(capacity), len(contribution)
     admitted = min(N, sum(capacity))
@@ -89,7 +89,7 @@ def _algorithm_check(context: Context, *, full_use: bool = True) -> Outcome:
     )
 
 
-# The program and the length of the step.
+# The program and the step duration.
 
 
 def verify_admission(data: Data) -> str | None:

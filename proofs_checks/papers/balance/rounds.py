@@ -1,4 +1,4 @@
-"""Theorem 1: Lemma 1 on rounds of least maximum load, what repeats in a round, and its law."""
+"""Theorem 1: Lemma 1 on rounds of least maximum load, and the law of a round."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ def least_maximum(loads: Loads) -> tuple[int, ...]:
 
 
 def fewest_maximisers(loads: Loads) -> tuple[int, ...]:
-    """Return the proof's criterion: maximum load, then how many workers have it."""
+    """Return the proof's criterion: maximum load, then the number of workers that have it."""
     return max(loads), loads.count(max(loads))
 
 
@@ -49,7 +49,7 @@ def optimal_rounds(
     """Yield every optimal assignment, up to equal loads, of every round with these slots."""
     for slots in shapes:
         for sizes in multisets(sum(slots), largest):
-            # Equal workers: one order of the loads is enough.
+            # Workers are interchangeable: one order of the loads is enough.
             reached = {tuple(sorted(x)) for x in reachable_loads([0] * len(slots), slots, sizes)}
             best = min(map(rule, reached))
             for loads in sorted(reached):
@@ -58,7 +58,7 @@ def optimal_rounds(
 
 
 def gap_within_largest(instance: OptimalRound) -> bool:
-    """``M − m ≤ s_max`` with ``s_max`` the largest size there is."""
+    """``M − m ≤ s_max`` with ``s_max`` the largest size in the round."""
     _, sizes, loads = instance
     return gap(loads) <= max(sizes)
 
@@ -90,7 +90,7 @@ def as_data(instance: OptimalRound) -> Data:
 
 
 def random_round(context: Context) -> StepProblem:
-    """Draw a round of two sizes: that leaves many optima, and there the lemma is in danger."""
+    """Draw a round of two sizes: it has many optima, where the lemma is most likely to fail."""
     G, B = (int(context.rng.integers(3, 5)), int(context.rng.integers(2, 4)))
     largest = int(context.rng.integers(4, 20))
     sizes = np.where(np.arange(G * B) < context.rng.integers(1, G * B), largest, 1)
@@ -105,8 +105,8 @@ def random_round(context: Context) -> StepProblem:
 def lemma_holds_by_program(problem: StepProblem) -> bool:
     """Whether integer programs find no optimal assignment that breaks the lemma.
 
-    With M* the least maximum, one exists iff the loads can stay within M* on all workers and
-    within M* − s_max − 1 on the last: a step program with token capacities.
+    Let M* be the least maximum. A violation exists iff the loads can stay within M* on all workers
+    and within M* − s_max − 1 on the last. This is a step program with token capacities.
     """
     least, largest = solve(problem).objective, int(problem.contribution.max())
     if least is None or least <= largest:
@@ -119,7 +119,7 @@ def lemma_holds_by_program(problem: StepProblem) -> bool:
 def _rounds(
     context: Context, rule: Rule, shapes: Sequence[tuple[int, ...]]
 ) -> tuple[str, Iterator[OptimalRound]]:
-    """Return optimal assignments, and how they were made."""
+    """Return optimal assignments, and how they were generated."""
     largest = context.choose(3, 5, 6)
     made = f"every optimal assignment of every round with sizes 1..{largest}, slots {shapes}"
     return made, optimal_rounds(shapes, largest, rule)
@@ -213,7 +213,7 @@ def _imbalance_check(
     )
 
 
-#: Policies of the lockstep claim; it is one on the model, not on a policy.
+#: Policies of the lockstep claim, which concerns the model and holds for every policy.
 _POLICIES = ("fcfs", "jsq-tokens", "longest-first")
 
 
@@ -254,7 +254,7 @@ def _lockstep_check(context: Context, *, equal: bool = True) -> Outcome:
     )
 
 
-# Theorem 1, reduction to rounds: which sizes are admitted to a round.
+# Theorem 1, reduction to rounds: sizes admitted to a round.
 
 
 def overloaded(counts: tuple[int, ...], free: int) -> bool:
@@ -263,12 +263,12 @@ def overloaded(counts: tuple[int, ...], free: int) -> bool:
 
 
 def perfect(pool: Sequence[int], workers: int, slots: int) -> bool:
-    """Whether some assignment of a pool to empty workers has no imbalance."""
+    """Whether some assignment of a pool to empty workers has imbalance 0."""
     return 0 in map(imbalance, reachable_loads([0] * workers, [slots] * workers, pool))
 
 
 def perfect_chances(workers: int, slots: int, values: int) -> tuple[Fraction, Fraction]:
-    """Probability of a round without imbalance, under (IO) and for independent draws.
+    """Probability of a round with imbalance 0, under (IO) and for independent draws.
 
     Prompts are uniform on 1..values and arrive one by one until the pool is overloaded; (IO)
     chooses from the pool, arrival order takes the first G·B.
@@ -276,7 +276,7 @@ def perfect_chances(workers: int, slots: int, values: int) -> tuple[Fraction, Fr
     free = workers * slots
 
     def chosen(counts: tuple[int, ...]) -> Fraction:
-        # G·B requests of one size stay in the pool and balance perfectly.
+        # G·B requests of one size stay in the pool; they give imbalance 0.
         if max(counts) >= free:
             return Fraction(1)
         if overloaded(counts, free):

@@ -1,6 +1,6 @@
 """Lemmas 2 and 5: one admission step separates prompt sizes and contracts the gap.
 
-It is a statement about one step, and so is Lemma 5. Let c_g be the free slots, all filled, A the
+Both lemmas concern one step. Let c_g be the free slots, all filled, A the
 spread of the loads before admission and s an upper bound on sizes. On the event |c_g − Bp| ≤ δBp
 for all g, the tightest form of ``A − γBp`` over all δ and Bp that fit the counts is
 
@@ -44,13 +44,13 @@ class Step:
 
     @property
     def counts_agree(self) -> bool:
-        """Whether the free slots are near enough to each other for some δ < 1/(2s − 1)."""
+        """Whether the free slots are close enough to each other for some δ < 1/(2s − 1)."""
         s = max(self.pool)
         return s * min(self.slots) > (s - 1) * max(self.slots)
 
     @property
     def overloaded(self) -> bool:
-        """Definition 1 at this step: without any one size the pool still fills all slots."""
+        """Definition 1 at this step: the pool still fills all slots if any one size is removed."""
         largest_class = max(Counter(self.pool).values())
         return len(self.pool) - largest_class >= sum(self.slots)
 
@@ -67,7 +67,7 @@ class Step:
 
 
 def step_of(data: Data) -> Step | None:
-    """Read a step from plain data; None if it is none."""
+    """Read a step from plain data; None if the data are not a step."""
     workers = data["workers"]
     step = Step(
         tuple(w["base"] for w in workers), tuple(w["slots"] for w in workers), tuple(data["pool"])
@@ -114,7 +114,7 @@ _DEEP = (*_NORMAL, ((2, 2, 2), 9, 3, 6), ((1, 1, 1, 1), 6, 3, 5), ((1, 1, 1), 6,
 
 
 def steps_apart(context: Context) -> Iterator[Step]:
-    """Yield random steps with loads so far apart that few can be brought within s_max."""
+    """Yield random steps whose loads are far apart; few can be brought within s_max."""
     rng = context.rng
     for _ in range(context.choose(60, 800, 30_000)):
         G, slots = int(rng.integers(2, 5)), 1
@@ -126,10 +126,10 @@ def steps_apart(context: Context) -> Iterator[Step]:
         yield Step(tuple(base), (slots,) * G, tuple(pool))
 
 
-#: Slots of a worker, chance that a request ends, relative deviation, workers.
+#: Slots of a worker, completion probability, relative deviation, workers.
 Completions = tuple[int, Fraction, Fraction, int]
 
-#: Slots and chance at which the bound is nearly met: many slots, of which few are freed.
+#: Slots and completion probability where the bound is nearly tight: many slots, few freed.
 _TIGHT = (3000, Fraction(1, 60))
 _DELTAS = (Fraction(1, 20), Fraction(1, 5), Fraction(1, 2), Fraction(9, 10))
 
@@ -215,7 +215,7 @@ def _chernoff(
 ) -> Examination[Completions]:
     """Compare ``P(some |c_g − Bp| > δBp)`` with ``2G·exp(−δ²Bp/3)``, exactly on the left.
 
-    Requests end ``together`` at a time: on their own, unless a mutation says otherwise.
+    Requests end in groups of ``together``: independently unless a mutation changes it.
     """
     slots = context.choose((8, 40), (8, 40, 100, 200), (8, 40, 100, 200, 500))
     chances = [Fraction(k, 10) for k in (1, 3, 5, 8)]
@@ -251,7 +251,7 @@ def _chernoff(
 
 @dataclass(frozen=True)
 class DriftStep:
-    """One step with its past: sizes in the slots, which complete, the increment, the pool."""
+    """One step with the state before it: sizes in slots, completions, the increment, the pool."""
 
     sizes: tuple[tuple[int, ...], ...]
     completes: tuple[tuple[bool, ...], ...]
@@ -274,7 +274,7 @@ def _drift_steps(context: Context) -> Iterator[DriftStep]:
     for _ in range(context.choose(150, 1500, 20_000)):
         G = int(rng.integers(2, 4))
         B, done = 3, int(rng.integers(1, 3)) if G == 2 else 1
-        # Sizes far above the pool's leave gaps that one admission cannot close.
+        # Sizes far above those of the pool leave gaps that one admission cannot close.
         sizes = rng.integers(1, 25, (G, B)).tolist()
         pattern = tuple(i < done for i in range(B))
         pool = rng.integers(1, 4, G * done + 3).tolist()

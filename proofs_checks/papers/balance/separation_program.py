@@ -1,8 +1,8 @@
 """Lemma 2 for the policy that section 4 defines: minimisers of the imbalance, not of the gap.
 
-What is true of the program (IO) instead, for every minimiser, is proved in
-``proofs/separation-levels.md``: an assignment that leaves worker q at most max{s_max − s_min,
-d_q − Γ} below the maximum is feasible, so the sum of these bounds the least imbalance.
+The statement that holds for every minimiser of the program (IO) is proved in
+``proofs/separation-levels.md``: some assignment leaves worker q at most max{s_max − s_min,
+d_q − Γ} below the maximum, so the sum of these terms bounds the least imbalance.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from proofs_checks.step_enumeration import gap, imbalance, multisets
 CLAIMS = Claims()
 
 
-# The same statement for the program the policy solves.
+# The same statement for the program that the policy solves.
 
 
 def verify_program(data: Data) -> str | None:
@@ -37,10 +37,10 @@ def verify_program(data: Data) -> str | None:
 
 
 def imbalance_bounded(step: Step | None, sharper: int = 0) -> bool:
-    """Whether the least imbalance is at most the sum of the bounds but the smallest of them."""
+    """Whether the least imbalance is at most the sum of all bounds except the smallest."""
     assert step is not None
     bounds = sorted(deficit_bounds(step, sharper))
-    # Which worker p is, the statement does not say: the sum is largest without the smallest bound.
+    # The statement leaves worker p open; the sum is largest if the smallest bound is left out.
     return imbalance(step.minimisers(imbalance)[0]) <= sum(bounds[1:])
 
 
@@ -133,11 +133,11 @@ def verify_objective(data: Data) -> str | None:
 
 
 def _level_steps(context: Context, workers: int) -> Iterator[Step]:
-    """Yield overloaded steps with one free slot per worker, loads in falling order."""
+    """Yield overloaded steps with one free slot per worker, loads in decreasing order."""
     largest, spread = context.choose((6, 0), (8, 1), (10, 3))
     for G in (2, 3):
         for pool in multisets(G + 2, largest) if workers >= G else ():
-            # Workers are alike: loads in falling order are enough.
+            # Workers are interchangeable: loads in decreasing order are enough.
             for base in combinations_with_replacement(range(spread, -1, -1), G - 1):
                 step = Step((*base, 0), (1,) * G, pool)
                 if within(step):
@@ -195,13 +195,13 @@ def violating_step(
     largest, spread : int
         Largest size, and largest load before admission [tokens].
     seed : int
-        Seed of the solver; which of several steps is found depends on it.
+        Seed of the solver, which may change the step that is found.
 
     Returns
     -------
     dict or None
-        Plain data as `proofs_checks.papers.balance.separation.step_of` reads them. None is a proof
-        that the domain holds no such step.
+        Plain data for `proofs_checks.papers.balance.separation.step_of`. None proves that the
+        domain has no violating step.
     """
     from ortools.sat.python import cp_model
 
@@ -233,7 +233,7 @@ def violating_step(
 
 
 def _require_overload(model: Any, sizes: list[Any], most_alike: int) -> None:
-    """No size occurs more than N − C times (Definition 1)."""
+    """Require that no size occurs more than N − C times (Definition 1)."""
     alike: dict[frozenset[int], Any] = {}
     for i, j in combinations(range(len(sizes)), 2):
         same, above = model.new_bool_var(""), model.new_bool_var("")
@@ -246,7 +246,7 @@ def _require_overload(model: Any, sizes: list[Any], most_alike: int) -> None:
 
 
 def _break_bound(model: Any, gap: Any, base: list[Any], top: Any, condition: Any) -> None:
-    """``D > s_max`` and ``D > A_pre − 1``, the bound for one free slot per worker."""
+    """Require ``D > s_max`` and ``D > A_pre − 1``, the bound for one free slot per worker."""
     rows = [model.add(gap >= top + 1)]
     rows += [model.add(gap >= b - other) for b in base for other in base if b is not other]
     if condition is not None:
@@ -257,7 +257,7 @@ def _break_bound(model: Any, gap: Any, base: list[Any], top: Any, condition: Any
 def _require_optimality(
     model: Any, loads: list[Any], base: list[Any], sizes: list[Any], top: Any, reach: int
 ) -> None:
-    """No assignment has a smaller imbalance, and one as small breaks the bound too."""
+    """Require that no assignment has a smaller imbalance, and that ties break the bound too."""
     workers = len(base)
     value = workers * loads[0] - sum(loads)
     for assignment in permutations(range(len(sizes)), workers):

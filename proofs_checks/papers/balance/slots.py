@@ -22,9 +22,9 @@ _CHANCES = tuple(Fraction(k, 10) for k in (1, 3, 5, 9))
 def stationary_by_elimination(prompts: ExactLaw, p: Fraction, states: int) -> list[Fraction]:
     """Solve πP = π for the sizes 0..states−1 of one slot, exactly.
 
-    From size y the slot goes to y + 1 with probability 1 − p and to a fresh prompt with
-    probability p. No path leads down but through a fresh prompt, so the equations of the sizes
-    below any limit are closed, and no state above matters.
+    From size y the slot moves to y + 1 with probability 1 − p and to a fresh prompt with
+    probability p. Sizes decrease only through a fresh prompt, so the equations of the sizes below
+    any limit form a closed system.
     """
     rows = [
         [
@@ -51,7 +51,7 @@ def snapshot_chance(prompts: ExactLaw, p: Fraction, size: int) -> Fraction:
 
 
 def stationary_moments(prompts: ExactLaw, p: Fraction) -> tuple[Fraction, Fraction]:
-    """Mean and variance of the stationary size from its own equation, without its law.
+    """Mean and variance of the stationary size from its balance equation, without its law.
 
     ``E f(U) = (1 − p)·E f(U + 1) + p·E f(S)`` for f(u) = u and f(u) = u².
     """
@@ -172,7 +172,7 @@ class Slot:
     tenths : int
         ``p`` in tenths.
     increments : tuple of int
-        ``δ_1, ..., δ_k`` up to the step looked at.
+        ``δ_1, ..., δ_k`` up to step k.
     start : int or None
         Size at step 0; None for a fresh prompt.
     """
@@ -194,7 +194,7 @@ class Slot:
 
     def law(self) -> ExactLaw:
         """Law of ``Y(k)`` by recursion (38)."""
-        # Weights of which all are multiples: a prompt has `total` over the number of prompts.
+        # Integer weights: each prompt has weight `total` over the number of prompts.
         number = len(self.prompts)
         law = dict.fromkeys(self.prompts, 1) if self.start is None else {self.start: number}
         total = number
@@ -214,11 +214,11 @@ def third_moment(law: ExactLaw) -> Fraction:
 
 
 def slot_of(data: Data) -> Slot | None:
-    """Read a slot that starts from a given size; None if it is none."""
+    """Read a slot that starts from a given size; None if the data are not a slot."""
     prompts, increments = tuple(data["prompts"]), tuple(data["increments"])
     if len(set(prompts)) != len(prompts) or len(prompts) < 2 or min(prompts) < 1:
         return None
-    # Increments of 0 would do too; positive ones leave no doubt.
+    # Increments of 0 would work too; positive ones make a clearer counterexample.
     if not increments or min(increments) < 1 or not 1 <= data["tenths"] <= 9 or data["start"] < 1:
         return None
     return Slot(prompts, data["tenths"], increments, data["start"])
@@ -327,7 +327,7 @@ def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = F
 
 
 def moment_bound(slot: Slot) -> Fraction:
-    """Return a C_3 for slots that begin with a fresh prompt.
+    """Return a valid C_3 for slots that begin with a fresh prompt.
 
     ``|x + y|³ ≤ 4(|x|³ + |y|³)`` for the prompt and the growth, each less its mean; the growth is
     at most δ_max times an age with ``E A³ ≤ 6/p³``, and ``E|H − EH|³ ≤ 8·E H³``.
@@ -337,7 +337,7 @@ def moment_bound(slot: Slot) -> Fraction:
 
 
 def verify_moment(data: Data) -> str | None:
-    """Confirm that the third moment exceeds a constant that would do for a fresh prompt."""
+    """Confirm that the third moment exceeds a constant that is valid for a fresh prompt."""
     slot = slot_of(data)
     if slot is None or data["constant"] < moment_bound(slot):
         return None

@@ -32,19 +32,19 @@ FCFS: tuple[Pool, ...] = ((Cell(8, 128, 0.2, 6), blind_sizes),)
 def improvement_estimates(
     context: Context, pools: Sequence[Pool], share: float
 ) -> tuple[Bounded, ...]:
-    """Estimate BF-IO's imbalance; the ratio's bound follows if it is within (G − 1)s_max/p."""
+    """Estimate BF-IO's imbalance; the bound on the ratio follows if it is below (G − 1)s_max/p."""
     effort = context.choose((8, 30), (30, 200), (60, 1000))
     return pool_estimates(context, pools, share, effort, per_gap=False)
 
 
-#: Where ``E[Imb]/(G·σ·√(B log G))`` lies for B ≥ 16, σ the deviation of a slot: √2 for G → ∞.
+#: Range of ``E[Imb]/(G·σ·√(B log G))`` for B ≥ 16, σ the deviation of a slot; √2 as G → ∞.
 _CONSTANT = (0.5, 1.6)
 
 
 def constant(
     what: str, made: str, slots: Iterable[tuple[FloatArray, int, int]], spread: float
 ) -> Examination[tuple[FloatArray, int, int]]:
-    """Bound the constant of the normal limit on both sides; ``spread`` is put in for σ."""
+    """Bound the constant of the normal limit on both sides; ``spread`` scales σ."""
     low, high = _CONSTANT
 
     def holds(cell: tuple[FloatArray, int, int]) -> bool:
@@ -56,7 +56,7 @@ def constant(
 
 
 def growth(context: Context, name: str, slot: FloatArray, least: int = 16) -> Estimate:
-    """Regress the exact imbalance of FCFS per worker on B log G, B from the least on."""
+    """Regress the exact imbalance of FCFS per worker on B log G, for B from ``least`` on."""
     slots = [least * 4**k for k in range(context.choose(3, 4, 5))]
     workers = context.choose((64, 1024), (64, 256, 1024, 4096), (64, 256, 1024, 4096, 2**16))
     cells = list(product(slots, workers))
@@ -80,7 +80,7 @@ LEAST_G = ceil(exp(4))
 
 
 def prompt_laws() -> dict[str, FloatArray]:
-    """Laws of prompts that the exact computations use, by name."""
+    """Laws of prompts for the exact computations, by name."""
     return {
         "uniform on 1..10": law(range(1, 11)),
         "1 or 10": law([1, 10]),
@@ -92,7 +92,7 @@ def prompt_laws() -> dict[str, FloatArray]:
 # Equations (16) and (3): the bound, evaluated exactly.
 
 
-#: Prompts 2, but 1 with a chance of 1/100: no load of few prompts can be far above its mean.
+#: Prompts of 2, or 1 with probability 1/100: a load of few prompts stays close to its mean.
 _RARE = {"2 (99 %) or 1": law([1, 2], [0.01, 0.99])}
 
 
@@ -169,15 +169,15 @@ def _fcfs_check(
     )
 
 
-# Prompts 2, but 1 with a chance that falls with B: no B_0(G) for all laws.
+# Prompts of 2, or 1 with a probability that decreases in B: no B_0(G) fits all laws.
 
 
 def largest_ratio(rarity: int) -> Fraction:
     """Return a bound on the ratio of one round's mean imbalances, for G ≥ 1000.
 
-    With N ones among the G·B prompts of a round, FCFS has an imbalance of N at most, since no load
-    exceeds 2·B; the best partition has N if N < G, since some load is 2·B then. N has mean G/n and
-    variance at most that, so E[N; N ≥ G] ≤ E[N²]/G ≤ G/n² + 1/n.
+    Let N of the G·B prompts of a round be ones. FCFS has imbalance at most N, since no load
+    exceeds 2·B. The best partition has imbalance N if N < G, since some load is then 2·B. N has
+    mean G/n and at most that variance, so E[N; N ≥ G] ≤ E[N²]/G ≤ G/n² + 1/n.
     """
     return 1 / (1 - Fraction(1, rarity) - Fraction(1, 1000))
 
@@ -188,7 +188,7 @@ def verify_rare(data: Data) -> str | None:
     if rarity < 2 or doublings < 10 or constant < 1:
         raise ValueError("no law, G below 1000, or a constant of 0")
     ratio = largest_ratio(rarity)
-    # B·κ_0² = (1 − 1/(n·B))/(4·n), κ_0 = σ_s/s_max as large as the law allows.
+    # B·κ_0² = (1 − 1/(n·B))/(4·n), with the largest κ_0 = σ_s/s_max that the law allows.
     spread = Fraction(999, 1000) / (4 * rarity)
     logarithm = doublings * Fraction(69_314, 100_000)
     bound = Fraction(constant, 1000) ** 2 * spread * logarithm
@@ -245,7 +245,7 @@ def _theorem_check(
     def holds(cell: tuple[str, FloatArray, int, int]) -> bool:
         _, pmf, B, G = cell
         largest = len(pmf) - 1
-        # What the proof bounds the ratio by; BF-IO itself does better (balance.eq12).
+        # The proof's bound on the ratio; BF-IO itself does better (balance.eq12).
         ratio = expected_imbalance(pmf, B, G) / ((G - 1) * largest)
         kappa = deviation(pmf) / largest
         return ratio >= factor * C * kappa * sqrt(B * log(G)) * G / (G - 1) * (1 + 1e-9)

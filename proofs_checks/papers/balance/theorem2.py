@@ -1,10 +1,11 @@
-"""Theorems 2 and 3: geometric outputs, how large the batch must be, and drift.
+"""Theorems 2 and 3: geometric outputs, the required batch size, and drift.
 
-Where completions are rare no policy can do much. Whoever is admitted, requests end alike, so the
-ages in the slots are the same under every policy that fills all slots. A load is the ages of a
-worker's B requests plus their prompts, and only the prompts, between B and B·s_max together, are
-the policy's. Hence the imbalances of two policies are both within (G − 1)·B·(s_max − 1) of that of
-the ages alone, whose stationary mean is bounded below here in exact arithmetic.
+If completions are rare, policies differ little. Completions do not depend on which requests are
+admitted, so the ages in the slots are the same under every policy that fills all slots. A load is
+the sum of the ages of a worker's B requests and of their prompts. A policy controls only the
+prompts, whose sum is between B and B·s_max. Hence the imbalance of every policy is within
+(G − 1)·B·(s_max − 1) of that of the ages alone, whose stationary mean is bounded below here in
+exact arithmetic.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +56,7 @@ def stationary_cells(context: Context) -> Iterator[tuple[FloatArray, float, int,
 
 
 def lockstep_law(prompts: FloatArray, p: float) -> FloatArray:
-    """Return the law of a slot's size where all ages are 1/p: outputs that are not geometric."""
+    """Return the law of a slot's size if all ages are 1/p, so that outputs are not geometric."""
     return np.concatenate([np.zeros(round(1 / p)), prompts])
 
 
@@ -104,7 +105,7 @@ def _stationary_check(
         holds,
     )
     both = _snapshot_constant(context, spread)
-    # The bound is too loose to tell a wrong σ_snap.
+    # The bound is too loose to detect a wrong σ_snap.
     named = examine(
         "σ_snap is the deviation of a slot's size",
         "all those laws of prompts, p = 1/10 and 1/2",
@@ -131,7 +132,7 @@ def least_age_imbalance(workers: int, slots: int, mean_output: int) -> int:
 
 
 def largest_ratio(data: Data) -> Fraction | None:
-    """Return a bound on the ratio of two policies' mean imbalances; None if none is certain."""
+    """Return a bound on the ratio of two policies' mean imbalances; None if none is proven."""
     workers, slots = data["workers"], data["slots"]
     least = least_age_imbalance(workers, slots, data["mean_output"])
     prompts = (workers - 1) * slots * (data["largest"] - 1)
@@ -139,10 +140,10 @@ def largest_ratio(data: Data) -> Fraction | None:
 
 
 def squared_bound(data: Data) -> Fraction:
-    """Return the square of the theorem's bound, from below; prompts uniform on 1..s_max."""
+    """Return a lower bound on the square of the theorem's bound; prompts uniform on 1..s_max."""
     workers, slots, largest, mean, constant = (int(data[name]) for name in _NAMES)
     variance = Fraction(largest**2 - 1, 12) + mean * (mean - 1)
-    # Six digits of the logarithm, rounded down, leave a floating-point error no room.
+    # Rounding the logarithm down to six digits absorbs its floating-point error.
     logarithm = Fraction(floor(log(workers) * 10**6), 10**6)
     scale = Fraction(constant * workers, 1000 * largest * mean * (workers - 1))
     return scale * scale * variance * logarithm * slots
@@ -153,11 +154,11 @@ def verify(data: Data) -> str | None:
     workers, slots = data["workers"], data["slots"]
     if workers < LEAST_G or slots < sqrt(workers) * log(workers) or data["mean_output"] < 2:
         return None
-    # A smaller constant than the proof's would be one too; a larger one nobody claims.
+    # Constants up to the proof's one are covered by the claim; no larger constant is claimed.
     if data["largest"] < 2 or not 1 <= data["thousandths"] <= 1000 * C:
         return None
     ratio = largest_ratio(data)
-    # With a quarter to spare: nothing hangs on a rounding.
+    # Require a margin of a quarter, so that rounding cannot matter.
     if ratio is None or squared_bound(data) <= (ratio * Fraction(5, 4)) ** 2:
         return None
     return (
@@ -169,7 +170,7 @@ def verify(data: Data) -> str | None:
 
 
 def _printed(context: Context, outputs: Sequence[int] | None) -> Examination[Data]:
-    # A constant ten times smaller needs a batch a hundred times larger, and so on.
+    # A constant ten times smaller requires a batch a hundred times larger, and so on.
     constants = context.choose(((67, 400), (7, 40_000)), ((67, 400), (7, 40_000)),
                                ((67, 400), (7, 40_000), (1, 2_000_000)))  # fmt: skip
     means = outputs or (10, 10**3, 10**6, 10**9)
@@ -276,7 +277,7 @@ def _check(
     )
 
 
-# Theorem 3: the improvement ratio where all requests grow alike, step by step.
+# Theorem 3: the improvement ratio if all requests grow by a common increment per step.
 
 
 def drift_law(prompts: FloatArray, p: float, increments: Sequence[int], step: int) -> FloatArray:
@@ -289,9 +290,9 @@ def drift_law(prompts: FloatArray, p: float, increments: Sequence[int], step: in
     p : float
         Completion probability.
     increments : sequence of int
-        ``δ``, repeated for ever.
+        ``δ``, repeated periodically.
     step : int
-        The step looked at; a slot of age a has gained the a increments before it.
+        The step; a slot of age a has gained the a increments before it.
     """
     ages = int(np.ceil(np.log(CUT_OFF) / np.log1p(-p))) + 1
     chances = p * (1 - p) ** np.arange(ages)

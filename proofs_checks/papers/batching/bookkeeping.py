@@ -1,4 +1,4 @@
-"""Appendix C.1 and C.3: what is counted slot by slot, and its limits: (C.8), (C.9), Lemma 2."""
+"""Appendix C.1 and C.3: counts per slot and their scaling limits: (C.8), (C.9), Lemma 2."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ CLAIMS = Claims()
 
 
 def completed(time: BatchTime, loads: Sequence[int]) -> list[int]:
-    """Return ``B(n)``, n = 0, 1, ...: tokens of batches that are done by the end of slot n."""
+    """Return ``B(n)``, n = 0, 1, ...: tokens of the batches completed by the end of slot n."""
     done = [0]
     for load in loads:
         done += [done[-1]] * (time.slots(load) - 1) + [done[-1] + load]
@@ -32,7 +32,7 @@ def completed(time: BatchTime, loads: Sequence[int]) -> list[int]:
 
 
 def _worst_window(time: BatchTime, budget: int, loads: Sequence[int]) -> tuple[int, int] | None:
-    """Return ``n1 < n2`` between which more is completed than (C.8) allows, in blocks of t_b."""
+    """Return the first ``n1 < n2``, in blocks of t_b, that violate (C.8), or None."""
     done = completed(time, loads)
     blocks = done[:: time.slots(budget)]
     for i, before in enumerate(blocks):
@@ -48,7 +48,7 @@ def _time_of(data: Data) -> BatchTime:
 
 
 def verify_c8(data: Data) -> str | None:
-    """Confirm a sequence of batches that completes more than (C.8) allows, full ones fastest."""
+    """Confirm a sequence of batches that violates (C.8), although full batches are fastest."""
     c, a, b0 = data["time"]
     budget, loads = data["budget"], data["loads"]
     if min(c, budget) < 1 or min(a, b0) < 0 or any(not 0 <= x <= budget for x in loads):
@@ -114,7 +114,7 @@ def _c8_check(context: Context, *, slack: bool = True, full: bool = False) -> Ou
 
 @dataclass(frozen=True)
 class Counts:
-    """Sizes by index, and after each batch tokens and requests done in decode.
+    """Decode sizes by index, and the decode tokens and requests completed after each batch.
 
     Parameters
     ----------
@@ -131,10 +131,10 @@ class Counts:
 def limited_run(
     sizes: Sequence[Sequence[int]], budget: int, k_p: int, k_d: int, starve: bool
 ) -> Counts:
-    """Run requests that are all there at 0 under a (K_p, K_d)-FCFS policy.
+    """Run requests that all arrive at 0 under a (K_p, K_d)-FCFS policy.
 
-    Of the oldest K_p prompts those with fewest tokens left come first if ``starve``, else the
-    oldest; decode tokens of the oldest K_d requests in decode come before prompts.
+    Decode tokens of the oldest K_d requests in decode come first. Then come the oldest K_p
+    prompts: in order of arrival, or those with the fewest tokens left first if ``starve``.
     """
     left = [list(size) for size in sizes]
     history, tokens, requests = [(0, 0)], 0, 0
@@ -155,7 +155,7 @@ def limited_run(
 
 
 def _breaks_c9(counts: Counts, own: int, most: int) -> tuple[int, tuple[int, int, int]] | None:
-    """Return where ``V(F − own + 1) − (own − 1)·max <= B <= V(F + own)`` fails first."""
+    """Return the first violation of ``V(F − own + 1) − (own − 1)·max <= B <= V(F + own)``."""
 
     def first(number: int) -> int:
         return sum(counts.decode[: max(0, number)])
@@ -174,7 +174,7 @@ def _limited(data: Data) -> Counts:
 
 
 def verify_c9(data: Data) -> str | None:
-    """Confirm a (K_p, K_d)-FCFS run that breaks the key relationship (C.9) in decode."""
+    """Confirm a (K_p, K_d)-FCFS run that violates the key relationship (C.9) in decode."""
     sizes, budget, k_p, k_d = (data[name] for name in ("sizes", "budget", "k_p", "k_d"))
     if min(budget, k_p, k_d) < 1 or not sizes or any(min(size) < 1 for size in sizes):
         return None
@@ -256,13 +256,13 @@ def verify_lemma2(data: Data) -> str | None:
 
 
 def most_left_first(queue: Queue, budget: int) -> Batch:
-    """Prompts first, then decode tokens of whoever has most left: not first come, first served."""
+    """A non-FCFS policy: prompts first, then decode tokens, most tokens left first."""
     order = sorted(range(len(queue)), key=lambda i: (queue[i][0] == 0, -queue[i][1]))
     return fill(queue, budget, order)
 
 
 def _fresh_gap(size: tuple[int, int], number: int, budget: int, policy: Policy) -> Fraction:
-    """Return ``max_n |W_d(n) − v_d Z_d(n)| / |x|`` from so many fresh requests of one size."""
+    """Return ``max_n |W_d(n) − v_d Z_d(n)| / |x|`` from ``number`` equal fresh requests on."""
     engine = simple_engine(budget, size)
     state, worst = State(0, (size,) * number), 0
     while state.queue:

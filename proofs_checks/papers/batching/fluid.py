@@ -33,7 +33,7 @@ class Fluid:
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a solution: time, requests in either phase, tokens processed."""
+    """A point of a solution: time, requests in each phase, tokens processed."""
 
     time: Fraction
     in_prefill: Fraction
@@ -42,7 +42,7 @@ class Point:
 
 
 def workload(fluid: Fluid, point: Point, *, printed: bool) -> Fraction:
-    """Return f: by (C.19), or with the weights m_p + m_d and m_d of what is still to be done."""
+    """Return f: by (C.19), or with the remaining tokens m_p + m_d and m_d as weights."""
     both, p, d = fluid.prefill + fluid.decode, fluid.prefill, fluid.decode
     weights = (p, both) if printed else (both, d)
     return weights[0] * point.in_prefill + weights[1] * point.in_decode
@@ -51,18 +51,18 @@ def workload(fluid: Fluid, point: Point, *, printed: bool) -> Fraction:
 def path(
     fluid: Fluid, start: Point, rng: np.random.Generator, steps: int, *, wasted: bool = False
 ) -> Iterator[Point]:
-    """Return the corners of a solution in which a random share goes to either phase.
+    """Return the breakpoints of a solution that gives random shares of capacity to the phases.
 
     Parameters
     ----------
     fluid : Fluid
         The engine.
     start : Point
-        Where it begins.
+        Initial point.
     rng : numpy.random.Generator
         Draws shares and durations.
     steps : int
-        Corners at most; it ends where both phases are empty.
+        Most breakpoints; the path ends when both phases are empty.
     wasted : bool
         Whether part of the capacity may be left unused.
     """
@@ -95,26 +95,26 @@ def path(
 def _shares(
     fluid: Fluid, point: Point, used: Fraction, share: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return tokens per slot of both phases: an empty phase gets no more than comes to it."""
+    """Return tokens per slot of both phases: an empty phase gets at most its inflow."""
     prefill = used * share
     if point.in_prefill == 0:
         prefill = min(prefill, fluid.rate * fluid.prefill)
     decode = used - prefill
     if point.in_decode == 0 and decode * fluid.prefill > prefill * fluid.decode:
-        # What the prompts bring is decoded at once: the capacity is split as their tokens are.
+        # Completed prompts are decoded at once, so the capacity is split in proportion to tokens.
         prefill = used * fluid.prefill / (fluid.prefill + fluid.decode)
         decode = used - prefill
     return prefill, decode
 
 
 def random_fluid(rng: np.random.Generator, load: Fraction) -> Fluid:
-    """Return an engine with a load."""
+    """Return a random engine with this load."""
     prefill, decode, capacity = (Fraction(int(x)) for x in rng.integers(1, 30, size=3))
     return Fluid(load * capacity / (prefill + decode), prefill, decode, capacity)
 
 
 def random_start(rng: np.random.Generator) -> Point:
-    """Return a start with requests in both phases, or in one."""
+    """Return a random initial point with requests in one or both phases."""
     levels = [Fraction(int(x), 4) for x in rng.integers(0, 9, size=2)]
     return Point(_ZERO, levels[0], levels[1] if any(levels) else Fraction(1), _ZERO)
 
@@ -154,7 +154,7 @@ def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 
         )
         last = points[-1]
         is_empty = last.in_prefill == last.in_decode == 0
-        # A path cut off on its way is on its line; one that ends does so at f(0)/δ.
+        # A truncated path is still on the line; a complete one ends at time f(0)/δ.
         return on_line and fluid.drift < 0 and (not is_empty or last.time == begin / -fluid.drift)
 
     return examine(
@@ -166,10 +166,11 @@ def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 
 
 
 def verify_2b(data: Data) -> str | None:
-    """Confirm an overloaded engine whose fluid equations let nothing accumulate.
+    """Confirm an overloaded engine whose fluid equations have a solution without accumulation.
 
-    ``F_p = F_d = λt`` and ``Z = W = 0`` satisfy (C.10), (C.11), (C.13) and (C.14). So they do
-    (C.12), which bounds each phase by itself, if ``λ m_p`` and ``λ m_d`` are at most ``b/t_b``.
+    ``F_p = F_d = λt`` and ``Z = W = 0`` satisfy (C.10), (C.11), (C.13) and (C.14). They also
+    satisfy (C.12), which bounds each phase separately, if ``λ m_p`` and ``λ m_d`` are at most
+    ``b/t_b``.
     """
     rate, p, d = (Fraction(data[name], 10) for name in ("rate", "prefill", "decode"))
     capacity = data["capacity"]
@@ -209,7 +210,7 @@ def _proposition2b_check(context: Context, *, summed: bool = True, short: bool =
         for _ in range(context.choose(200, 2000, 40_000)):
             p, d = (int(x) for x in rng.integers(10, 60, size=2))
             capacity = int(rng.integers(1, 12))
-            # A capacity less than what either phase needs, for the mutation.
+            # For the mutation: a capacity below the need of each phase.
             rate = int(rng.integers(1, 40)) + (1000 if short else 0)
             yield {"rate": rate, "prefill": p, "decode": d, "capacity": capacity}
 
@@ -250,9 +251,9 @@ def _proposition2b_check(context: Context, *, summed: bool = True, short: bool =
 
 
 def verify_c19(data: Data) -> str | None:
-    """Confirm that (C.19) changes by other than arrivals less tokens, at constant flows.
+    """Confirm that the slope of (C.19) differs from arrivals minus tokens, at constant flows.
 
-    The flows are ``B_p' = m_p λ`` (what arrives is processed at once) and ``B_d'`` as given.
+    The flows are ``B_p' = m_p λ`` (arrivals are processed at once) and ``B_d'`` as given.
     """
     rate, p, d, served = data["rate"], data["prefill"], data["decode"], data["decoded"]
     if min(rate, p, d) < 1 or not 0 <= served <= rate * d:
@@ -342,10 +343,10 @@ def _room(rows: Sequence[_Row], capacity: int) -> int:
 
 
 def verify_two_types(data: Data) -> str | None:
-    """Confirm the same of the function of section 4.2, with two types and a load below 1.
+    """Confirm the same for the function of section 4.2, with two types and a load below 1.
 
-    All of the capacity is used. Both types have requests in both phases, so that for a while it
-    may be split between them in any way.
+    All of the capacity is used. Both types have requests in both phases, so for some time any
+    split of the capacity is feasible.
     """
     rows = data["types"]
     if len(rows) != 2 or any(len(row) != 5 or min(row[:3]) < 1 or min(row) < 0 for row in rows):
@@ -388,7 +389,7 @@ def _two_types_check(
     def row() -> list[int]:
         rate, p, d, more = (int(x) for x in rng.integers(1, 9, size=4))
         if balanced:
-            # m_p·Z_d' = m_d·Z_p' = −m_p·m_d·more: to the printed weights all is one.
+            # m_p·Z_d' = m_d·Z_p' = −m_p·m_d·more: the printed weights give all splits one slope.
             return [rate, p, d, p * (rate + p * more), d * (rate + (p + d) * more)]
         return [rate, p, d, *(int(x) for x in rng.integers(0, 2 * rate * (p + d), size=2))]
 

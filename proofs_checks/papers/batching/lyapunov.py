@@ -36,7 +36,7 @@ def linear(engine: Engine, *, counts_running: bool = True) -> "Linear":
 
 
 class Linear:
-    """Tokens not yet loaded, and the running batch at the rate of full ones."""
+    """Tokens not yet loaded, plus the running batch at the rate of full batches."""
 
     def __init__(self, rate: Fraction) -> None:
         self.rate = rate
@@ -47,14 +47,14 @@ class Linear:
 
 
 class Quadratic:
-    """``f`` of appendix B, with the constant that the paper sets to 4; with R for any t_b.
+    """``f`` of appendix B, with a variable constant (4 in the paper) and a term in R for any t_b.
 
     Parameters
     ----------
     engine : Engine
-        With a load below 1.
+        Engine with a load below 1.
     constant : int
-        Of ``ε (1(p' > 0) + d')² / (constant L λ)``.
+        The constant in ``ε (1(p' > 0) + d')² / (constant L λ)``.
     """
 
     def __init__(self, engine: Engine, constant: int) -> None:

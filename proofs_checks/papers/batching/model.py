@@ -1,7 +1,7 @@
 """One engine by the paper's definitions (section 2), slot by slot, with exact expectations.
 
-Written from the text and apart from `bfio`. A state is the slots that the running batch still
-takes and the requests in order of arrival, each with its prompt and decode tokens left.
+Written from the text, independently of `bfio`. A state is the number of slots that the running
+batch still takes, and the requests in order of arrival with their prompt and decode tokens left.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ Policy: TypeAlias = Callable[[Queue, int], Batch]
 Worth: TypeAlias = Callable[["State"], Fraction]
 
 
-#: Every batch takes a slot.
+#: Every batch takes one slot.
 ONE_SLOT = BatchTime(Fraction(1))
 
 
@@ -45,11 +45,11 @@ class Engine:
     budget : int
         ``b``.
     time : BatchTime
-        Whole slots of a batch.
+        Slots of a batch.
     counts : tuple of (int, Fraction)
-        How many requests arrive in a slot, and with what chance.
+        Numbers of arrivals in a slot, with their probabilities.
     sizes : tuple of (Request, Fraction)
-        ``(v_p, v_d)`` of a request, and with what chance.
+        ``(v_p, v_d)`` of a request, with its probability.
     """
 
     budget: int
@@ -82,7 +82,7 @@ class Engine:
         return sum((chance * value(size) for size, chance in self.sizes), Fraction(0))
 
     def arrivals(self) -> Iterator[tuple[Queue, Fraction]]:
-        """Return what may arrive in a slot, with its chance."""
+        """Return the possible arrivals of a slot, with their probabilities."""
         for count, chance in self.counts:
             for drawn in product(self.sizes, repeat=count):
                 total = chance
@@ -101,7 +101,7 @@ class Engine:
         return State(self.time.slots(tokens) - 1, queue + arrived)
 
     def drift(self, worth: Worth, state: State, policy: Policy) -> Fraction:
-        """Return ``E[worth(X(n+1)) | X(n)] − worth(X(n))``, over all that may arrive."""
+        """Return ``E[worth(X(n+1)) | X(n)] − worth(X(n))``, over all possible arrivals."""
         batch = [] if state.remaining else policy(state.queue, self.budget)
         after = (
             chance * worth(self.step(state, batch, arrived)) for arrived, chance in self.arrivals()
@@ -110,12 +110,12 @@ class Engine:
 
 
 def eligible(queue: Queue) -> int:
-    """Return ``Σ (p_i + 1(p_i = 0))``: tokens that a batch could hold without a budget."""
+    """Return ``Σ (p_i + 1(p_i = 0))``: tokens of a batch without a token budget."""
     return sum(p or 1 for p, _ in queue)
 
 
 def fill(queue: Queue, budget: int, order: Sequence[int]) -> Batch:
-    """Give each request in turn all it may have, until the budget is spent."""
+    """Give each request in turn all of its eligible tokens, until the budget is spent."""
     batch, room = [(0, 0)] * len(queue), budget
     for i in order:
         p, _ = queue[i]
@@ -140,34 +140,34 @@ def orca(queue: Queue, budget: int) -> Batch:
 
 
 def shortest_first(queue: Queue, budget: int) -> Batch:
-    """Fewest tokens left first, in whatever phase."""
+    """Fewest tokens left first, in either phase."""
     return fill(queue, budget, sorted(range(len(queue)), key=lambda i: sum(queue[i])))
 
 
 def vllm(queue: Queue, budget: int) -> Batch:
-    """Prompts alone while there are any, else decode tokens (section 3)."""
+    """Only prompts while there are any, else only decode tokens (section 3)."""
     prompts = _of(queue, decoding=False)
     return fill(queue, budget, prompts or range(len(queue)))
 
 
 def faster_transformer(queue: Queue, budget: int) -> Batch:
-    """Decode tokens alone while there are any, else prompts (section 3)."""
+    """Only decode tokens while there are any, else only prompts (section 3)."""
     decoding = _of(queue, decoding=True)
     return fill(queue, budget, decoding or range(len(queue)))
 
 
-#: Those that fill every batch as far as they can.
+#: The policies that fill every batch as far as possible.
 WORK_CONSERVING: tuple[Policy, ...] = (sarathi, orca, shortest_first)
 
 
 def random_time(rng: np.random.Generator) -> BatchTime:
-    """Return a batch time of whole slots: (2.3) with any small constants."""
+    """Return a batch time in whole slots: (2.3) with random small constants."""
     c, a, b0 = int(rng.integers(1, 7)), int(rng.integers(0, 3)), int(rng.integers(0, 6))
     return BatchTime(Fraction(c), Fraction(a), b0)
 
 
 def random_engine(rng: np.random.Generator, time: BatchTime | None = None) -> Engine:
-    """Return an engine with up to two arrivals a slot, of up to three sizes."""
+    """Return a random engine with up to two arrivals per slot, of up to three sizes."""
     weights = [int(x) for x in rng.integers(1, 20, size=3)]
     kinds = [int(x) for x in rng.integers(1, 5, size=int(rng.integers(1, 4)))]
     sizes = [(int(rng.integers(1, 7)), int(rng.integers(1, 7))) for _ in kinds]
@@ -182,14 +182,14 @@ def random_engine(rng: np.random.Generator, time: BatchTime | None = None) -> En
 def simple_engine(
     budget: int, size: Request, rate: Fraction = Fraction(0), time: BatchTime = ONE_SLOT
 ) -> Engine:
-    """Return an engine with requests of one size, one a slot at most."""
+    """Return an engine with requests of one size, at most one per slot."""
     return Engine(budget, time, ((0, 1 - rate), (1, rate)), ((size, Fraction(1)),))
 
 
 def slowed(engine: Engine, load: Fraction) -> Engine:
-    """Return the engine with fewer or more arrivals, so that its load is as given, if it can be.
+    """Return the engine with its arrival rate rescaled to the given load, if possible.
 
-    Its slots have either no arrival or as many as needed for a chance of at most 1.
+    A slot has either no arrival or the fewest for which the probability is at most 1.
     """
     rate = load * engine.full_rate / engine.tokens
     count = max(1, -(-rate.numerator // rate.denominator))
@@ -199,7 +199,7 @@ def slowed(engine: Engine, load: Fraction) -> Engine:
 
 
 def random_queue(rng: np.random.Generator, requests: int) -> Queue:
-    """Return requests in either phase."""
+    """Return random requests in both phases."""
     return tuple((int(rng.integers(0, 6)), int(rng.integers(1, 6))) for _ in range(requests))
 
 
@@ -223,7 +223,7 @@ def from_data(data: Data) -> tuple[Engine, State]:
     Raises
     ------
     ValueError
-        If it is no engine with a state.
+        If the data are not an engine with a state.
     """
     c, a, b0 = data["time"]
     chance = Fraction(*data["chance"])

@@ -15,34 +15,34 @@ from proofs_checks.statistics import mean_estimate
 CLAIMS = Claims()
 
 
-#: Tokens of a short task and of a long one, (4.4) and (4.5), and the budget of both agents.
+#: Tokens of short and long tasks, (4.4) and (4.5), and the budget of both agents.
 SHORT, LONG, BUDGET = 64, 544, 768
-#: Tasks of the stages A@1, A@2, B@2, B@1: each type's first one, and its last.
+#: Numbers of tasks at the stages A@1, A@2, B@2, B@1: first and last stage of each type.
 Levels = tuple[Fraction, Fraction, Fraction, Fraction]
 _ZERO = Fraction(0)
 
 
 @dataclass(frozen=True)
 class RybkoStolyar:
-    """The fluid of two agents whose full batches take a slot.
+    """Fluid model of two agents whose full batches take one slot.
 
     Parameters
     ----------
     rate : Fraction
         ``λ`` of either type.
     last_first : bool
-        Whether agents serve the last stage of requests first, else the first one.
+        Whether agents give priority to the last stage of requests, else to the first stage.
     """
 
     rate: Fraction
     last_first: bool = True
 
     def slopes(self, levels: Levels) -> Levels:
-        """Return how fast the tasks of each stage grow."""
+        """Return the growth rate of the tasks of each stage."""
         fast, slow = Fraction(BUDGET, SHORT), Fraction(BUDGET, LONG)
         begun_a, ended_b = self._agent(levels[0], levels[3], levels[2], fast, slow)
         begun_b, ended_a = self._agent(levels[2], levels[1], levels[0], fast, slow)
-        # What the other agent passes on depends on what it holds: two rounds settle it.
+        # Each agent's inflow is the other agent's output; two iterations reach the fixed point.
         for _ in range(2):
             begun_a, ended_b = self._agent(levels[0], levels[3], begun_b, fast, slow)
             begun_b, ended_a = self._agent(levels[2], levels[1], begun_a, fast, slow)
@@ -53,7 +53,7 @@ class RybkoStolyar:
     ) -> tuple[Fraction, Fraction]:
         """Return the rates at which an agent completes first and last tasks.
 
-        ``coming`` is the rate at which last tasks come to it.
+        ``coming`` is the arrival rate of last tasks.
         """
         if self.last_first:
             ended = slow if last else min(slow, coming)
@@ -65,7 +65,7 @@ class RybkoStolyar:
 
 
 def peaks(network: RybkoStolyar, start: Levels, most: int) -> Iterator[Levels]:
-    """Return the corners of the path from some levels, until all are 0 or there were so many."""
+    """Return the breakpoints of the path until all levels are 0 or a maximum number is reached."""
     levels = start
     yield levels
     for _ in range(most):
@@ -136,9 +136,9 @@ def _rybko_check(context: Context, *, last_first: bool = True, last: int = LONG)
 def _left_of_fork(
     rng: np.random.Generator, load: Fraction, backlog: int, slots: int, *, joins: bool
 ) -> float:
-    """Return the share of a backlog at agent 0 that is left in the network, in tokens.
+    """Return the share of an initial backlog at agent 0 that is left in the network, in tokens.
 
-    Agents have b = 8 and t = 1; sizes are geometric with 8 tokens on average at every agent.
+    Agents have b = 8 and t = 1; sizes are geometric with mean 8 tokens at every agent.
     """
     means, budget = ((4, 4), (2, 6), (6, 2), (5, 3)), 8
     queues: list[list[list[int]]] = [[] for _ in means]
@@ -196,7 +196,7 @@ def _fork_check(
         without agent 3.
     """
     runs, backlog = context.choose(8, 12, 24), context.choose(24, 40, 150)
-    # The backlog of 32 tokens a request passes agents of 8 tokens a slot with a fifth to spare.
+    # The backlog, 32 tokens per request, passes agents of 8 tokens per slot with a fifth spare.
     slots = 20 * backlog
     left = [_left_of_fork(context.rng, load, backlog, slots, joins=joins) for _ in range(runs)]
     estimate: Estimate = mean_estimate(

@@ -1,4 +1,4 @@
-"""Theorem 1 (b): what no policy can serve, and the hypothesis that the paper does not state."""
+"""Theorem 1 (b): loads that no policy can serve, and a hypothesis that the paper omits."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -25,12 +25,12 @@ from proofs_checks.search import Domain, examine, refute
 CLAIMS = Claims()
 
 
-#: Most states of a chain that are listed.
+#: Most states of a Markov chain that are enumerated.
 _MOST_STATES = 120
 
 
 def reachable(engine: Engine) -> int | None:
-    """Return how many states Sarathi-Serve reaches from an empty engine; None if too many."""
+    """Return the number of states that Sarathi-Serve reaches from empty; None if too many."""
     seen = {State(0, ())}
     new = list(seen)
     while new:
@@ -47,7 +47,7 @@ def reachable(engine: Engine) -> int | None:
 
 
 def verify_1b(data: Data) -> str | None:
-    """Confirm an overloaded engine, by (2.8), whose states under Sarathi-Serve are few."""
+    """Confirm an engine, overloaded by (2.8), with finitely many states under Sarathi-Serve."""
     engine, state = from_data(data)
     if state != State(0, ()) or engine.load <= 1 or engine.rate >= 1:
         return None
@@ -72,7 +72,7 @@ def _small_engines(context: Context, *, slow: bool) -> Iterator[Engine]:
 
 
 def _any_batch(queue: Queue, budget: int, draws: Iterator[float]) -> Batch:
-    """Return any feasible batch: (2.5a) to (2.5d) and nothing else."""
+    """Return a random batch that satisfies only (2.5a) to (2.5d)."""
     batch, room = [], budget
     for p, _ in queue:
         taken = int(next(draws) * (min(room, p or 1) + 1))
@@ -140,14 +140,14 @@ def _theorem_check(context: Context, *, assumed: bool = True, slow: bool = False
 
 
 def _idles_below(queue: Queue, budget: int) -> Batch:
-    """Fill the batch where it can be full, by (2.6), and idle otherwise."""
+    """Fill the batch if it can be full, by (2.6), and idle otherwise."""
     full = sarathi(queue, budget)
     tokens = sum(x + y for x, y in full)
     return full if tokens == budget else [(0, 0)] * len(queue)
 
 
 def _slots_to_empty(queue: Queue, budget: int, *, strict: bool) -> int | None:
-    """Return the batches until no request is left, with no arrivals; None if it never is."""
+    """Return the number of batches until the queue is empty, without arrivals; None if never."""
     engine = simple_engine(budget, (1, 1))
     state, count = State(0, queue), 0
     while state.queue:
@@ -159,7 +159,7 @@ def _slots_to_empty(queue: Queue, budget: int, *, strict: bool) -> int | None:
 
 
 def verify_empties(data: Data) -> str | None:
-    """Confirm a queue that a policy with (2.6) never empties."""
+    """Confirm a queue that a policy with property (2.6) never empties."""
     queue, budget = tuple((p, d) for p, d in data["queue"]), data["budget"]
     if budget < 1 or any(p < 0 or d < 1 for p, d in queue):
         return None

@@ -1,4 +1,4 @@
-"""Engines in parallel: Proposition 1, and the step of its proof for join-lowest-request."""
+"""Engines in parallel: Proposition 1, and its proof step for join-lowest-request."""
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -23,12 +23,12 @@ CLAIMS = Claims()
 
 
 States: TypeAlias = Sequence[State]
-#: Chance of each engine to get the next request.
+#: Probability of each engine to get the next request.
 Balancer: TypeAlias = Callable[[States], list[Fraction]]
 
 
 def uniform(states: States) -> list[Fraction]:
-    """Send it to any engine, all equally likely."""
+    """Choose an engine uniformly at random."""
     return [Fraction(1, len(states))] * len(states)
 
 
@@ -37,17 +37,17 @@ def _to(chosen: int, states: States) -> list[Fraction]:
 
 
 def fewest_requests(states: States) -> list[Fraction]:
-    """Send it to the engine with the fewest requests, the first of equals."""
+    """Choose the engine with the fewest requests; ties: the first."""
     return _to(min(range(len(states)), key=lambda k: len(states[k].queue)), states)
 
 
 def fewest_tokens(states: States) -> list[Fraction]:
-    """Send it to the engine with the fewest tokens left, the first of equals."""
+    """Choose the engine with the fewest tokens left; ties: the first."""
     return _to(min(range(len(states)), key=lambda k: sum(map(sum, states[k].queue))), states)
 
 
 def always_first(states: States) -> list[Fraction]:
-    """Send it to the first engine, whatever the others do."""
+    """Always choose the first engine."""
     return _to(0, states)
 
 
@@ -57,7 +57,7 @@ NAMED: tuple[Balancer, ...] = (uniform, fewest_requests, fewest_tokens)
 def drifts(engine: Engine, states: States, balancer: Balancer) -> list[Fraction]:
     """Return the drift of ``Σ(P + D) + R b/t_b`` of each engine, exactly.
 
-    Requests of one slot are routed one after another, each seen by the next.
+    Requests of one slot are routed in turn; each decision sees the earlier ones.
     """
     worth = linear(engine)
     served = [
@@ -74,7 +74,7 @@ def drifts(engine: Engine, states: States, balancer: Balancer) -> list[Fraction]
 def _routed(
     states: list[State], arrived: Sequence[tuple[int, int]], balancer: Balancer
 ) -> list[Fraction]:
-    """Return the mean tokens that each engine gets of some requests in turn."""
+    """Return the mean tokens that each engine receives when the requests are routed in turn."""
     if not arrived:
         return [Fraction(0)] * len(states)
     mean = [Fraction(0)] * len(states)
@@ -88,7 +88,7 @@ def _routed(
 
 
 def verify_balancer(data: Data) -> str | None:
-    """Confirm that one of K engines, which gets all requests, has more than it can serve."""
+    """Confirm that one of K engines gets all requests and is overloaded."""
     engines, budget, tokens = data["engines"], data["budget"], data["tokens"]
     rate = Fraction(*data["chance"])
     if engines < 2 or budget < 1 or tokens < 2 or not 0 < rate <= 1:
@@ -155,7 +155,7 @@ def _proposition_check(
             load = Fraction(count * int(rng.integers(5, most_load)), 100)
             engine = slowed(random_engine(rng), load)
             states = [State(0, random_queue(rng, engine.budget)) for _ in range(count)]
-            # All that may arrive in a slot is listed: few requests.
+            # All possible arrivals of a slot are enumerated, so there are few requests.
             if engine.counts[-1][0] <= 3:
                 yield engine, states, balancers[k % len(balancers)]
 
@@ -177,18 +177,18 @@ def _proposition_check(
 
 
 def _drained(context: Context, balancer: Balancer) -> Estimate:
-    """Estimate what is left of a backlog at one engine of three, at a load of 0.8."""
+    """Estimate the share left of a backlog at one engine of three, at a load of 0.8."""
     rng, size, budget, count = context.rng, (3, 3), 4, 3
     backlog, runs = context.choose(20, 60, 200), context.choose(4, 8, 16)
     engine = simple_engine(budget, size)
     left = []
     for _ in range(runs):
         states = [State(0, (size,) * backlog)] + [State(0, ())] * (count - 1)
-        # Twice what the engine with the backlog needs even if its share of arrivals stays.
+        # Twice the time that the backlogged engine needs even if it keeps its share of arrivals.
         slots = 2 * int(backlog * sum(size) / (budget * Fraction(1, 5)))
         for _ in range(slots):
             states = [engine.step(s, sarathi(s.queue, budget)) for s in states]
-            # Two chances of a request a slot: λ = 8/5, of the 2 that the engines can serve.
+            # Two Bernoulli arrivals per slot: λ = 8/5, of the 2 that the engines can serve.
             for _ in range(int((rng.random(2) < 0.8).sum())):
                 shares = [float(share) for share in balancer(states)]
                 k = int(rng.choice(count, p=shares))
@@ -201,13 +201,13 @@ def _drained(context: Context, balancer: Balancer) -> Estimate:
 
 
 def _work(data: Data) -> list[int]:
-    """Return the tokens that are left to each engine."""
+    """Return the tokens left at each engine."""
     p, d = data["prefill"], data["decode"]
     return [(p + d) * z_p + d * z_d for z_p, z_d in data["engines"]]
 
 
 def verify_fewest(data: Data) -> str | None:
-    """Confirm that join-lowest-request sends all to the engine with the most work left."""
+    """Confirm that join-lowest-request sends all requests to the engine with the most work."""
     p, d, engines = data["prefill"], data["decode"], data["engines"]
     if min(p, d) < 1 or len(engines) < 2 or any(min(z) < 0 for z in engines):
         return None

@@ -1,4 +1,4 @@
-"""Policies of section 3: which are work-conserving, what they must serve, where they saturate."""
+"""Policies of section 3: work conservation, required throughput, and saturation."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -27,7 +27,7 @@ CLAIMS = Claims()
 
 
 def small_states(most_budget: int, most_requests: int) -> Iterator[tuple[Queue, int]]:
-    """Return all small queues with all small budgets."""
+    """Return all pairs of a small queue and a small budget."""
     requests = [(p, d) for p in range(4) for d in (1, 2)]
     for budget in range(1, most_budget + 1):
         for n in range(1, most_requests + 1):
@@ -44,7 +44,7 @@ def _is_full(policy: Policy, queue: Queue, budget: int) -> bool:
 
 
 def whole_prompts(queue: Queue, budget: int) -> Batch:
-    """Prompts first, each whole or not at all, then decode tokens: without chunks."""
+    """Prompts first, each whole or not at all (no chunks), then decode tokens."""
     batch, room = [(0, 0)] * len(queue), budget
     for i, (p, _) in sorted(enumerate(queue), key=lambda pair: pair[1][0] == 0):
         if (p or 1) <= room:
@@ -109,7 +109,7 @@ def _conserving_check(
 
 
 def _limited(queue: Queue, budget: int, oldest: int) -> Batch:
-    """Sarathi-Serve with decode tokens of the oldest requests only, and one prompt after another.
+    """Sarathi-Serve limited to decode tokens of the oldest requests, and one prompt at a time.
 
     The order is that of arrival.
     """
@@ -192,7 +192,7 @@ def _oldest_check(context: Context, *, least: int = 1, enough: bool = True) -> O
     return printed, corrected
 
 
-# Where two policies that do not mix saturate: vanilla vLLM and FasterTransformer.
+# Saturation of two policies that do not mix phases: vanilla vLLM and FasterTransformer.
 
 
 @CLAIMS.own(
@@ -234,7 +234,7 @@ def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
             return Fraction(sum(d for _, d in state.queue))
 
         waiting = ((0, 3),) * (2 * b)
-        # After any slot there is a prompt with chance λ, and none else: both states in turn.
+        # After any slot there is a prompt with probability λ; enumerate both cases.
         none, one = (
             engine.drift(decode, State(0, queue), policy)
             for queue in (waiting, (*waiting, (v_p, v_d)))
@@ -254,10 +254,10 @@ def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
 
 
 def saturation(policy: Policy, size: tuple[int, int], budget: int, time: BatchTime) -> Fraction:
-    """Return the requests per slot of an engine with more prompts than it can serve.
+    """Return the requests per slot of an engine that never runs out of prompts.
 
-    Counted over three stretches between slots in which the engine has no request in decode and no
-    prompt begun.
+    Counted over three regeneration cycles: periods between slots in which no request is in decode
+    and no prompt has started.
     """
     engine = simple_engine(budget, size, time=time)
     plenty = (size,) * (3 * budget)
@@ -272,7 +272,7 @@ def saturation(policy: Policy, size: tuple[int, int], budget: int, time: BatchTi
         state = State(0, state.queue + fresh)
         found += state.queue == plenty
         if slots > 4000:
-            break  # Mixed batches need not come back to such a slot.
+            break  # Policies with mixed batches may never return to a regeneration slot.
     return Fraction(done, slots)
 
 

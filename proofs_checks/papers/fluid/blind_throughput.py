@@ -1,10 +1,10 @@
 """Proposition 5 exactly: a decision problem over stage counts bounds every blind policy.
 
-The instance is that of A.3: prompts of one token, one or two decode stages, half of each. What a
-policy that does not know types can have on the GPU between two iterations is three numbers:
-prompts before stage 1 of unknown type, prompts before stage 1 known to have a stage 2 (they have
-been there and were evicted), prompts before stage 2. ``proofs/proposition5.md`` says why the
-linear program below bounds every policy, whatever arrives.
+The instance is that of A.3: prompts of one token, half with one decode stage and half with two.
+A blind policy does not know the types. Between two iterations its GPU state has three numbers:
+prompts before stage 1 of unknown type, prompts before stage 1 known to have a stage 2 (they
+reached it and were evicted), and prompts before stage 2. ``proofs/proposition5.md`` proves that
+the linear program below bounds every policy for any arrivals.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ CLAIMS = Claims()
 #: Prompts on the GPU between iterations: unknown before stage 1, known before stage 1, before
 #: stage 2. They hold 1, 1 and 2 tokens each.
 State = tuple[int, int, int]
-#: ``d0`` and ``d1`` with ``d0 + 9·d1 = 1``, and what the bound is claimed to stay below.
+#: ``d0`` and ``d1`` with ``d0 + 9·d1 = 1``, and the claimed limit on the bound.
 TIMES = (
     (Fraction(1, 2), Fraction(1, 18), Fraction(4704, 1000)),
     (Fraction(1, 4), Fraction(1, 12), Fraction(4840, 1000)),
@@ -44,11 +44,11 @@ class Batch:
     Parameters
     ----------
     state : tuple of int
-        What is on the GPU before it.
+        GPU state before the iteration.
     fresh, restarted : int
-        Prompts that pass stage 0, of unknown type and known to have a stage 2.
+        Prompts that pass stage 0: of unknown type, and known to have a stage 2.
     unknown, known, last : int
-        Prompts that pass stage 1 of either kind, and stage 2.
+        Prompts that pass stage 1, of each of these kinds, and prompts that pass stage 2.
     """
 
     state: State
@@ -60,7 +60,7 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the batch, which its duration depends on."""
+        """Tokens of the batch; they determine its duration."""
         return self.fresh + self.restarted + 2 * (self.unknown + self.known) + 3 * self.last
 
     @property
@@ -69,7 +69,7 @@ class Batch:
         return self.unknown + 3 * self.last
 
     def outcomes(self) -> Iterator[tuple[State, int, int]]:
-        """Yield the next states, with their chances as numerator and denominator."""
+        """Yield the next states, with their probabilities as numerator and denominator."""
         u, k, v = self.state
         for longer in range(self.unknown + 1):
             after = (
@@ -81,7 +81,7 @@ class Batch:
 
 
 def states(memory: int) -> list[State]:
-    """Return all states whose tokens fit."""
+    """Return all states whose tokens fit in memory."""
     return [
         (u, k, v)
         for v in range(memory // 2 + 1)
@@ -92,9 +92,9 @@ def states(memory: int) -> list[State]:
 
 @cache
 def batches(memory: int) -> tuple[Batch, ...]:
-    """Return all batches that fit beside what is paused, from all states.
+    """Return all batches that fit in memory together with the paused prompts, from all states.
 
-    Each member adds one token to what is on the GPU.
+    Each member adds one token to the memory in use.
     """
     found = []
     for state in states(memory):
@@ -125,7 +125,7 @@ def values(
 ) -> tuple[float, dict[State, float]]:
     """Solve the linear program: the least rate g, and potentials that prove it.
 
-    Without evictions g is the rate of a policy that never evicts and always finds fresh prompts.
+    Without evictions, g bounds policies that never evict and never run out of fresh prompts.
     """
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix
@@ -147,7 +147,7 @@ def values(
     matrix = csr_matrix((numbers, (rows, columns)), (len(limits), len(index) + 1))
     cost = np.zeros(len(index) + 1)
     cost[-1] = 1
-    # Without evictions a state may admit no batch: the potential of getting stuck has no floor.
+    # Without evictions a state may have no feasible batch, and its potential would be unbounded.
     sides = [(None, None) if evicts else (-(10**3), 10**3)] * len(index) + [(None, None)]
     solved = linprog(cost, matrix, limits, bounds=sides, method="highs")
     if solved.status != 0:
@@ -177,7 +177,7 @@ def certified_rate(
     """
     if any(potential[a] > potential[s] for s in potential for a in smaller(s)):
         raise ArithmeticError("an eviction raises the potential")
-    # In whole multiples of 1/(unit·2^memory): the largest gain of each duration.
+    # In integer multiples of 1/(unit·2^memory): the largest gain for each duration.
     gains: dict[int, int] = {}
     for batch in batches(memory):
         gain = (batch.reward * unit - potential[batch.state]) << memory
@@ -188,7 +188,7 @@ def certified_rate(
     return max(Fraction(gain, scale) / (start + token * n) for n, gain in gains.items())
 
 
-# Paused prompts count.
+# Paused prompts count as tokens of the batch.
 
 
 _INSTANCE = (
@@ -245,7 +245,7 @@ def _check(context: Context, *, memory: int = 9, less: Fraction = Fraction(0)) -
     return Findings(bounded, numbers=numbers)
 
 
-# Only the batch counts.
+# Only the members of the batch count.
 
 
 def mean_queue(law: FloatArray, served: int, steps: int) -> FloatArray:
@@ -254,9 +254,9 @@ def mean_queue(law: FloatArray, served: int, steps: int) -> FloatArray:
     Parameters
     ----------
     law : FloatArray
-        Law of what arrives in a step.
+        Law of the arrivals of a step.
     served : int
-        Most that leave in a step, before the arrivals.
+        Most departures of a step, before its arrivals.
     steps : int
         Steps.
     """
@@ -271,10 +271,10 @@ def mean_queue(law: FloatArray, served: int, steps: int) -> FloatArray:
 
 
 def unfinished(steps: int, replicas: int, starts: int, rng: np.random.Generator) -> FloatArray:
-    """Run the blind policy of the proof; return the iterations that unfinished prompts stand for.
+    """Run the blind policy of the proof; return the iterations left for unfinished prompts.
 
-    Shape (R,). In each unit of time up to ``starts`` prompts pass stage 0, all of the step before
-    pass stage 1, one passes stage 2.
+    Shape (R,). In each unit of time up to ``starts`` prompts pass stage 0, all prompts of the
+    previous step pass stage 1, and one passes stage 2.
     """
     waiting = np.zeros((2, replicas), dtype=np.int64)
     before = np.zeros((2, replicas), dtype=np.int64)
@@ -283,7 +283,7 @@ def unfinished(steps: int, replicas: int, starts: int, rng: np.random.Generator)
         last = np.maximum(last - 1, 0) + before[1]
         total = waiting.sum(axis=0)
         number = np.minimum(total, starts)
-        # Types are exchangeable in the queue: those that start are a sample of it.
+        # Types are exchangeable in the queue, so the started prompts are a random sample of it.
         long = np.where(total > 0, rng.hypergeometric(waiting[1], waiting[0], number), 0)
         before = np.stack([number - long, long])
         waiting = waiting - before + rng.poisson(1, (2, replicas))

@@ -1,4 +1,4 @@
-"""The equilibrium of the fluid model: cases, (2) to (8), appendix A.2, and what is misprinted."""
+"""The equilibrium of the fluid model: cases, (2) to (8), appendix A.2, and misprinted formulas."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Case:
 
     @staticmethod
     def of(data: Data) -> "Case | None":
-        """Read plain data; None if they are no stable case."""
+        """Read plain data; None if they are not a stable case."""
         rows = tuple((rate, prompt, output) for rate, prompt, output in data["rows"])
         case = Case(rows, data["fixed"], data["inverse"])
         if not rows or case.fixed < 1 or min(min(row) for row in rows) < 1:
@@ -138,16 +138,16 @@ def random_cases(rng: np.random.Generator, number: int, most: int = 4) -> Iterat
         yield Case(rows, int(rng.integers(1, 10)), work + int(rng.integers(1, 4 * work)))
 
 
-# Formulas of the fluid paper as it prints them where they are wrong.
+# Wrong formulas of the fluid paper, as printed.
 
 
 def printed_balance(classes: Sequence[RequestClass], worker: FluidWorker) -> tuple[Fraction, ...]:
-    """Return ``n_j = (d0 + d1·M*) λ_j`` of section 3.2: one stage's count, not all stages'."""
+    """Return ``n_j = (d0 + d1·M*) λ_j`` of section 3.2: the count of one stage, not of all."""
     return equilibrium(classes, worker).per_stage
 
 
 def printed_active(classes: Sequence[RequestClass], worker: FluidWorker) -> tuple[Fraction, ...]:
-    """Return ``n_j = ΔT λ_j (l'_j + 1)(l_j + l'_j/2)`` of appendix A.2: a memory, not a count."""
+    """Return ``n_j = ΔT λ_j (l'_j + 1)(l_j + l'_j/2)`` of appendix A.2: memory, not a count."""
     state = equilibrium(classes, worker)
     pairs = zip(classes, state.active, strict=True)
     return tuple(kind.footprint * active for kind, active in pairs)
@@ -164,8 +164,8 @@ def printed_policy_memory(
 ) -> Fraction:
     """Return (11), ``Σ n_j (l + L'_j/2)(l'_j − l'_{j−1})`` with ``L'_j = l'_1 + ... + l'_j``.
 
-    The sum over stages has ``l'_{j−1} + 1 + l'_j`` in place of L'_j, and one stage more in the
-    first segment.
+    The correct sum over stages has ``l'_{j−1} + 1 + l'_j`` in place of L'_j, and one more stage in
+    the first segment.
     """
     rows = zip(thresholds, accumulate(outputs), outputs, (0, *outputs), strict=False)
     return sum(
@@ -175,9 +175,9 @@ def printed_policy_memory(
 
 
 def printed_exponent_bound(before: int, threshold: int, share: Fraction) -> Fraction:
-    """Return theorem 2's ``8 (n_k − n_{k−1} P)/n_k``, a "lower bound" on θ that θ can miss.
+    """Return Theorem 2's ``8 (n_k − n_{k−1} P)/n_k``, a "lower bound" that θ can violate.
 
-    Lemma 8 proves it with ``n_{k−1}`` in the denominator.
+    Lemma 8 proves the bound with ``n_{k−1}`` in the denominator.
     """
     return 8 * (threshold - before * share) / threshold
 
@@ -192,7 +192,7 @@ _SIZES = ((2, 20), (3, 300), (4, 3000))
 
 
 def made(context: Context) -> str:
-    """Return the cases of `equilibrium_cases` in words."""
+    """Describe the cases of `equilibrium_cases`."""
     longest, number = context.choose(*_SIZES)
     return (
         f"every case of 1 or 2 classes with rate 1, prompts 1 and 2, outputs up to {longest}, at "
@@ -211,7 +211,7 @@ STABLE = ("rates, prompts and outputs are positive integers", "d1·A < 1")
 
 # Equations that hold.
 def _valid(claim_id: str, broken: str, **changes: Any) -> Callable[[E], E]:
-    """Claim an equation that holds; with these keywords it must not."""
+    """Claim an equation that holds; ``broken`` has keywords with which it must fail."""
 
     def add(equation: E) -> E:
         what = texts_of(equation)["formula"]
@@ -276,7 +276,7 @@ def eq7(case: Case, *, power: int = 1) -> bool:
     return case.time == case.fixed / (1 - case.d1 * case.work_rate) ** power
 
 
-# Equations that do not.
+# Equations that do not hold.
 def _refuted(
     claim_id: str,
     why: Callable[[Case], str],
@@ -284,7 +284,7 @@ def _refuted(
     scope: Scope = Scope.FORMULA,
     defect: Defect = Defect.MISPRINT,
 ) -> Callable[[E], E]:
-    """Claim an equation that takes ``printed`` to choose its form."""
+    """Claim a refuted equation; the check's keyword ``printed`` selects its form."""
 
     def add(equation: E) -> E:
         right = partial(equation, printed=False)
@@ -315,7 +315,7 @@ def _refuted(
 
 
 def verifier(equation: Equation, why: Callable[[Case], str]) -> Verifier:
-    """Return what tells whether data are a case in which an equation fails."""
+    """Return a verifier that confirms that an equation fails for a case."""
 
     def verify(data: Data) -> str | None:
         case = Case.of(data)
@@ -378,7 +378,7 @@ def _balance(case: Case, *, printed: bool = True) -> bool:
 
 
 def _end(case: Case) -> int:
-    """Return the end of (8)."""
+    """Return the right-hand side of (8)."""
     return sum(rate * (output + 1) for rate, _, output in case.rows)
 
 

@@ -18,10 +18,10 @@ CLAIMS = Claims()
 # Figure 6.
 
 _TIMES = (0, 0, 1, 5, 5, 7, 7, 11, 14, 14)
-#: After processing at t = 1, 7, 14: segment 1, segment 2, completed at this time (P1 is 1).
+#: State after processing at t = 1, 7, 14: segment 1, segment 2, just completed (P1 is 1).
 _PRINTED = (((), (3,), (1, 2)), ((7,), (3, 5, 6), (4,)), ((10,), (6, 7, 8), (3, 5, 9)))
 _CORRECTED = (*_PRINTED[:2], ((10,), (7, 8), (3, 5, 6, 9)))
-#: Clock units between times of the figure; a batch takes one.
+#: Clock units between the times of the figure; a batch takes one unit.
 _SCALE = 100
 
 
@@ -32,7 +32,7 @@ def trace(types: Sequence[int]) -> tuple[Any, ...]:
     """
     requests = [(_SCALE * t, 1, kind - 1) for t, kind in zip(_TIMES, types, strict=True)]
     instance = instance_of(requests, 1, 0)
-    # Requests that arrive together stay in order of their numbers: the sort is by length as well.
+    # Requests that arrive together must stay in numerical order, but the engine sorts by length.
     number = sorted(range(10), key=lambda i: requests[i])
     run = reference(instance, nested_policy((0, 1), (3, 3)), 20 * _SCALE)
     rows = []
@@ -57,7 +57,7 @@ def trace(types: Sequence[int]) -> tuple[Any, ...]:
 
 
 def is_as_shown(types: Sequence[int]) -> bool:
-    """Whether P7 and P8 go on and P9 completes, as the figure's last row has it."""
+    """Whether P7 and P8 advance and P9 completes, as in the figure's last row."""
     return list(types[6:9]) == [2, 2, 1]
 
 
@@ -133,7 +133,7 @@ def _reservation_check(context: Context, *, longest: int = 10_000) -> Outcome:
     del context
     reserved = 1 + longest
     least = Fraction(1 + 1, reserved)
-    # Of what both types reserve over their stages, so much is used.
+    # Share of the memory reserved by both types over their stages that is used.
     used = stage_sum(1, 1) + stage_sum(1, longest)
     average = Fraction(used, reserved * (2 + longest + 1))
     seen = examine(
@@ -152,19 +152,19 @@ def _reservation_check(context: Context, *, longest: int = 10_000) -> Outcome:
 
 
 def advanced(counts: Sequence[int], threshold: int, *, printed: bool) -> list[int]:
-    """Return the prompts at each stage, and completed, after lines 9 and 10 of algorithm 1."""
+    """Return the prompts at each stage, and completed, after lines 9 and 10 of Algorithm 1."""
     left, moved = list(counts), [0] * (len(counts) + 1)
     batch = [min(threshold, n) for n in counts]
     for k, taken in enumerate(batch):
         left[k] -= taken
     for k, taken in enumerate(batch):
-        # Printed: min{n_j, n_jk} again, of what line 9 has left.
+        # As printed: min{n_j, n_jk} is evaluated again after line 9 has changed n_jk.
         moved[k + 1] += min(threshold, left[k]) if printed else taken
     return [n + m for n, m in zip([*left, 0], moved, strict=True)]
 
 
 def keeps_prompts(case: tuple[tuple[int, ...], int], *, printed: bool) -> bool:
-    """Whether all prompts are somewhere afterwards, each batch member one stage further."""
+    """Whether no prompt is lost and each batch member advances one stage."""
     counts, threshold = case
     after = advanced(counts, threshold, printed=printed)
     batch = [min(threshold, n) for n in counts]
@@ -181,7 +181,7 @@ def is_served(case: tuple[tuple[int, ...], int]) -> bool:
 def verify_algorithm1(data: Data) -> str | None:
     """Confirm that lines 9 and 10 misplace prompts of a type that is in the batch."""
     counts, threshold = tuple(data["counts"]), data["threshold"]
-    # Stage 0 and one decode at least; nobody has a negative number of prompts.
+    # There are at least two stages (prefill and one decode), and no count is negative.
     if len(counts) < 2 or min(counts) < 0 or threshold < 1 or not is_served((counts, threshold)):
         return None
     if keeps_prompts((counts, threshold), printed=True):
@@ -234,7 +234,7 @@ def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool 
 
 
 def printed_stages(outputs: Sequence[int]) -> list[range]:
-    """Return the stages of each segment in line 1: between cumulative sums of output lengths."""
+    """Return the stages of each segment in line 1, between cumulative sums of output lengths."""
     sums = [sum(outputs[:i]) for i in range(len(outputs) + 1)]
     return [range(a, b) for a, b in pairwise(sums)]
 
@@ -246,13 +246,13 @@ def corrected_stages(outputs: Sequence[int]) -> list[range]:
 
 
 def cuts_well(outputs: Sequence[int], segments: Sequence[range]) -> bool:
-    """Whether segments tile the stages 0..l'_m and the i-th ends with stage l'_i."""
+    """Whether the segments partition the stages 0..l'_m and segment i ends with stage l'_i."""
     tiled = [stage for segment in segments for stage in segment] == list(range(outputs[-1] + 1))
     return tiled and all(s[-1] == o for s, o in zip(segments, outputs, strict=True) if len(s))
 
 
 def verify_algorithm2(data: Data) -> str | None:
-    """Confirm that the printed stages are no segments of section 5.1."""
+    """Confirm that the printed stages are not the segments of section 5.1."""
     outputs = data["outputs"]
     if len(outputs) < 2 or outputs[0] < 1 or sorted(set(outputs)) != outputs:
         return None

@@ -29,7 +29,7 @@ Full = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 def full_batch(full: Full) -> int:
-    """Tokens of a batch with n_i prompts at each stage of segment i, stage by stage."""
+    """Tokens of a batch with n_i prompts at each stage of segment i, summed by stage."""
     prompt, outputs, thresholds = full
     begins = (0, *(output + 1 for output in outputs))
     return sum(
@@ -62,7 +62,7 @@ def verify_eq11(data: Data) -> str | None:
 
 
 def meets_equilibrium(case: Case) -> bool:
-    """Whether ``n_i = ΔT*·Λ_i`` on one prompt length gives M* in the closed form."""
+    """Whether ``n_i = ΔT*·Λ_i`` with a common prompt length gives M* in the closed form."""
     prompt = case.rows[0][1]
     outputs = tuple(accumulate(output for _, _, output in case.rows))
     rows = tuple((rate, prompt, o) for (rate, _, _), o in zip(case.rows, outputs, strict=True))
@@ -175,7 +175,7 @@ def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> 
     def holds(full: Full) -> bool:
         tokens = waiting_tokens(full)
         if first_too:
-            # A sum from j = 1 would have a queue of whole prompts before segment 1.
+            # A sum from j = 1 would include the queue of fresh prompts before segment 1.
             tokens += full[2][0] * (full[0] + full[1][0])
         return part * tokens <= full_batch(full) and part * tokens <= printed_policy_memory(*full)
 
@@ -192,7 +192,7 @@ Merged = tuple[int, int, tuple[int, ...]]
 
 
 def exact_memory(merged: Merged) -> int:
-    """Tokens of a full batch, ``l'_j = j``: segment i ends at stage iΔ, the first has stage 0."""
+    """Tokens of a full batch, ``l'_j = j``: segment i ends at stage iΔ, segment 1 has stage 0."""
     prompt, width, thresholds = merged
     ends = tuple(width * (i + 1) for i in range(len(thresholds)))
     return full_batch((prompt, ends, thresholds))

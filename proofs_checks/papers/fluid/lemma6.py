@@ -1,4 +1,4 @@
-"""Lemma 6: WAIT's queue of a class against the walk in steps of the longest batch."""
+"""Lemma 6: WAIT's queue of a class, and a reflected walk in steps of the longest batch."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -20,7 +20,7 @@ Kinds = tuple[tuple[int, int, int], ...]
 
 
 def setting_of(data: Data) -> tuple[Setting, Kinds] | None:
-    """Read a setting from plain data; None if they are none."""
+    """Read a setting from plain data; None if the data are not a setting."""
     kinds = tuple((prompt, output, n) for prompt, output, n in data["classes"])
     times: list[list[int]] = data["arrivals"]
     if len(kinds) != len(times) or min(min(p, n) for p, _, n in kinds) < 1:
@@ -42,7 +42,7 @@ def longest_batch(setting: Setting, kinds: Kinds) -> int:
     return setting.fixed + setting.per_token * full
 
 
-# A case is looked at under several conventions, and only its last few are still of interest.
+# A case is evaluated under several conventions in a row, so a small cache is enough.
 @lru_cache(maxsize=64)
 def _served(setting: Setting, kinds: Kinds) -> StageRun:
     duration = max(t for t, _, _ in setting.requests) + 20 * longest_batch(setting, kinds)
@@ -52,16 +52,16 @@ def _served(setting: Setting, kinds: Kinds) -> StageRun:
 def excess(
     setting: Setting, kinds: Kinds, *, leave_at_start: bool, base: int = 2, pace: int = 1
 ) -> tuple[int, int, int, int] | None:
-    """Return when a queue exceeds its dominator: class, time, W and W̃; None if never.
+    """Return the first time a queue exceeds its walk, as (class, time, W, W̃); None if never.
 
-    The difference W̃ − W falls at multiples of ΔT only, so these are all the times to look at.
+    The difference W̃ − W decreases at multiples of ΔT only, so only these times are checked.
 
     Parameters
     ----------
     setting, kinds
         Engine, arrivals, classes and thresholds.
     leave_at_start : bool
-        Whether the n_j of a batch leave the queue when it starts, or when it ends.
+        Whether the n_j prompts of a batch leave the queue when it starts, or when it ends.
     base : int
         The walk is reflected at ``base·n_j``.
     pace : int
@@ -86,9 +86,9 @@ def excess(
 
 
 def keeps_at_ends(setting: Setting, kinds: Kinds, *, since: bool = True) -> bool:
-    """Whether W ≤ W̃ and what came since the walk's last step, whenever a batch has ended.
+    """Whether W ≤ W̃ + arrivals since the walk's last step, at the end of every batch.
 
-    Then nobody is under way, so that it does not matter when the prompts of a batch leave.
+    No batch is running at these times, so it does not matter when its prompts leave the queue.
     """
     step, run = longest_batch(setting, kinds), _served(setting, kinds)
     for prompt, output, n in kinds:
@@ -106,7 +106,7 @@ def keeps_at_ends(setting: Setting, kinds: Kinds, *, since: bool = True) -> bool
 
 
 def has_ties(setting: Setting, kinds: Kinds) -> bool:
-    """Whether something happens just when the walk takes a step: conventions would decide."""
+    """Whether an event coincides with a step of the walk, so that conventions matter."""
     step = longest_batch(setting, kinds)
     if any(t % step == 0 for t, _, _ in setting.requests):
         return True
@@ -156,10 +156,10 @@ def _settings(context: Context) -> Iterator[tuple[Setting, Kinds]]:
 
 
 def _staggered(rng: np.random.Generator) -> tuple[Setting, Kinds]:
-    """Draw a bunch of class 2, of which almost n_2 wait, just before a step of the walk.
+    """Draw a burst of class 2 just before a step of the walk, when almost n_2 prompts wait.
 
-    Class 1 is served at that time, so that class 2 waits for two batches to end before its first
-    prompts leave, and the walk takes another step meanwhile.
+    A batch of class 1 is running then. Class 2 waits for two batches to end before its first
+    prompts leave, and the walk takes another step in between.
     """
     n, fixed = int(rng.integers(2, 4)), int(rng.integers(16, 26))
     kinds: Kinds = ((*_LENGTHS[0], 1), (*_LENGTHS[1], n))

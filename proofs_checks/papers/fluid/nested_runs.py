@@ -1,4 +1,4 @@
-"""Runs of Nested WAIT: memory, transfers, and what gap, latency and TTFT forget (appendix C)."""
+"""Runs of Nested WAIT: memory, transfers, missing terms of gap, latency and TTFT (appendix C)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -53,7 +53,7 @@ class Load:
 
 
 def verify_memory(data: Data) -> str | None:
-    """Confirm that a run exceeds M^π of (11) and its queues."""
+    """Confirm that the memory of a run exceeds M^π of (11) plus the tokens of its queues."""
     requests = tuple((t, o) for t, o in data["requests"])
     ends, thresholds = tuple(data["ends"]), tuple(data["thresholds"])
     load = Load(data["prompt"], ends, thresholds, requests, data["fixed"], data["per_token"])
@@ -131,12 +131,12 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
 def _transfers(
     outputs: Sequence[int], types: Sequence[int], times: Sequence[int], thresholds: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return ``Y_2`` of the first batches of a run, the pipeline filled."""
+    """Return ``Y_2`` of the first batches of a run after the pipeline has filled."""
     requests = [(t, 1, outputs[j]) for t, j in zip(times, types, strict=True)]
     policy = nested_policy(outputs, thresholds)
     run = reference(instance_of(requests, 3, 1), policy, times[-1] + 200)
     moved = queue_lengths(run, policy).transfers(1).tolist()
-    # The first l'_1 batches bring nothing: segment 1 is being filled.
+    # The first l'_1 batches transfer no prompt, because segment 1 is still filling.
     return tuple(moved[outputs[0] :])
 
 
@@ -229,11 +229,11 @@ def _structure_check(context: Context, *, unequal: bool = False) -> Outcome:
 
 
 def _waiting(run: StageRun, stage: int) -> IntArray:
-    """Count those that wait for a stage and have it to pass."""
+    """Count the prompts that wait for a stage and still have to pass it."""
     return waiting_at(run, np.flatnonzero(run.instance.output >= stage), stage)
 
 
-# Gap, latency and TTFT in the proof of Theorem 2: queues are not all (appendix C).
+# Gap, latency and TTFT in the proof of Theorem 2 omit prompts outside queues (appendix C).
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ def _why_ttft(case: Pair) -> str:
     )
 
 
-# What holds: queues and pipelines.
+# The statements that hold: queues plus pipelines.
 
 
 def _nested_gap_loads(context: Context) -> Iterator[Load]:
@@ -328,7 +328,7 @@ def _nested_gap_loads(context: Context) -> Iterator[Load]:
 
 
 def in_system_is_bounded(load: Load, stages: int) -> bool:
-    """Whether at most ``Σ W_k + Σ n_i·(stages of segment i)`` are in the system."""
+    """Whether at most ``Σ W_k + Σ n_i·(stages of segment i)`` prompts are in the system."""
     run, policy = load.run(), nested_policy(load.ends, load.thresholds)
     waiting = queue_lengths(run, policy).waiting.sum(axis=1)
     ended = np.sort(run.completion[run.completion >= 0])
@@ -341,11 +341,11 @@ def in_system_is_bounded(load: Load, stages: int) -> bool:
 
 
 def unanswered_are_bounded(load: Load, stages: int) -> bool:
-    """Whether at most ``W_1 + 2n_1`` have arrived and not passed stage 1 (or their last)."""
+    """Whether at most ``W_1 + 2n_1`` arrived prompts have not passed stage 1 (or their last)."""
     run, policy = load.run(), nested_policy(load.ends, load.thresholds)
     waiting, under_way = queue_lengths(run, policy).waiting[:, 0], 2 * load.thresholds[0]
     if len(load.ends) > 1 and load.ends[0] == 0:
-        # Stage 1 is the first of segment 2: its queue waits for the first token too.
+        # Stage 1 is the first stage of segment 2, so its queue also waits for the first token.
         waiting = queue_lengths(run, policy).waiting[:, :2].sum(axis=1)
         under_way = sum(load.thresholds[:2])
     answered = np.sort(run.first_token[run.first_token >= 0])
@@ -355,7 +355,7 @@ def unanswered_are_bounded(load: Load, stages: int) -> bool:
     return bool((there <= waiting + stages * under_way).all())
 
 
-#: Whether a display has room for what a prompt needs.
+#: Whether a printed bound is large enough for what every prompt needs.
 Room: TypeAlias = Callable[[Pair], bool]
 
 
@@ -406,7 +406,7 @@ def _claim(
     what: str = "in the system are at most Σ W_k + Σ n_i·(stages of segment i)",
     bounded: Callable[[Load, int], bool] = in_system_is_bounded,
 ) -> Callable[[Room], Room]:
-    """Claim a display; data that meet (10) and have no room in it refute it."""
+    """Claim a printed bound. Data that meet (10) and exceed the bound refute it."""
 
     def add(room: Room) -> Room:
         def verify(data: Data) -> str | None:
@@ -446,8 +446,8 @@ def gap_leaves_room(case: Pair) -> bool:
     Correction: Σ_i n_i·(stages of segment i) prompts under way must be added to the queues. The
         order stays.
     """
-    # Twice, to be safe. A cohort of n_1 advances when n_1 more have arrived, so that none leaves
-    # segment 1 before l'_1 cohorts have come after its own.
+    # A factor of two for safety. A cohort of n_1 advances when n_1 more prompts have arrived, so
+    # no prompt leaves segment 1 before l'_1 later cohorts have arrived.
     return case.first * case.output <= 2 * case.queues
 
 
@@ -487,5 +487,5 @@ def ttft_leaves_room(case: Pair) -> bool:
     Correction: Λ·E[TTFT] ≤ E[W_1] + 2n_1, by Little's law: with few arrivals a prompt waits for
         its cohort, however short the queue. The order stays.
     """
-    # The i-th of a cohort waits for n_1 − i more before its prefill: (n_1 − 1)/2 on average.
+    # Prompt i of a cohort waits for n_1 − i arrivals before its prefill: (n_1 − 1)/2 on average.
     return Fraction((case.first - 1) * case.interval, 2) <= 2 * case.longest * case.first_queue

@@ -1,4 +1,4 @@
-"""Theorems 2 to 4: how gap, latency and TTFT of Nested WAIT scale, and what its memory obeys."""
+"""Theorems 2 to 4: scaling of gap, latency and TTFT of Nested WAIT, and bounds on its memory."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _WORKER = FluidWorker(Fraction(1, 2), Fraction(1, 18), 10**6)
 
 @dataclass(frozen=True)
 class Experiment:
-    """Nested WAIT with some thresholds on random arrivals.
+    """Nested WAIT with given thresholds on random arrivals.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ Setup: TypeAlias = Callable[[], Experiment]
 
 
 def by_horizon(run: StageRun, horizons: Sequence[int]) -> list[list[float]]:
-    """Return gap, mean latency and mean TTFT of a run as seen at each duration."""
+    """Return gap, mean latency and mean TTFT of a run, observed up to each duration."""
     instance, unit = run.instance, run.instance.clock.units_per_second
     rows = []
     for h in horizons:
@@ -97,7 +97,7 @@ def by_horizon(run: StageRun, horizons: Sequence[int]) -> list[list[float]]:
 
 
 def memory_is_bounded(run: StageRun, experiment: Experiment) -> bool:
-    """Whether every batch keeps within the full batch and the tokens of its queues."""
+    """Whether the memory at every batch is at most a full batch plus the tokens of the queues."""
     nested, queues = experiment.nested, queue_lengths(run, experiment.policy)
     held = np.array([nested.group.prompt + end for end in nested.group.ends[:-1]], dtype=np.int64)
     full = policy_memory(nested.weights, experiment.thresholds)
@@ -105,7 +105,7 @@ def memory_is_bounded(run: StageRun, experiment: Experiment) -> bool:
 
 
 def scaling_check(context: Context, experiments: Sequence[Setup]) -> Findings:
-    """Estimate the exponents of some experiments, and look at the memory of their runs."""
+    """Estimate the scaling exponents of experiments, and check the memory of their runs."""
     parts = [_scaling(context, make()) for make in experiments]
     return Findings(
         *(examination for part in parts for examination in part.seen),
@@ -120,9 +120,9 @@ def scaling_check(context: Context, experiments: Sequence[Setup]) -> Findings:
 def _scaling(context: Context, setting: Experiment) -> Findings:
     name = f"n = {setting.thresholds}"
     meets = not threshold_violations(setting.problem, setting.thresholds)
-    # Long runs are worth loading the compiled engine for.
+    # For long runs the compiled engine is worth its loading time.
     engine = Engine.REFERENCE if context.effort is Effort.QUICK else Engine.COMPILED
-    # Ends of observation [s].
+    # Observation ends [s].
     seen = [h * context.choose(1, 10, 100) for h in (30, 60, 120)]
     seeds = context.rng.integers(10**9, size=context.choose(16, 24, 64)).tolist()
     runs = [setting.run(seen[-1], seed, engine) for seed in seeds]
@@ -177,7 +177,7 @@ def _three_types() -> Experiment:
 
 
 def _opposite() -> Experiment:
-    """Rates that swing against each other, a period of 4 s."""
+    """Rates that oscillate in opposite phase, with a period of 4 s."""
     means, swings = (Fraction(1), Fraction(1)), (Fraction(1, 4), Fraction(1, 4))
     worker = FluidWorker(Fraction(1, 2), Fraction(1, 100), 10**6)
     profile = SinusoidalRates(means, swings, Fraction(4), (Fraction(0), Fraction(1, 2)))

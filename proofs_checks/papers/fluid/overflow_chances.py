@@ -1,4 +1,4 @@
-"""Equations (12) and (15): the chance that the memory of Theorems 2 to 4 is exceeded."""
+"""Equations (12) and (15): the probability that the memory of Theorems 2 to 4 is exceeded."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from proofs_checks.search import Domain, plain
 
 CLAIMS = Claims()
 
-#: Batches between a change of rates.
+#: Batches between changes of rates.
 _PERIOD = 7
 
 
@@ -35,8 +35,8 @@ class TwoSegments:
     thresholds : tuple of int
         ``n_1 > n_2 > n_1 P_2``.
     rates : tuple of (int, int)
-        Rates of the types of segments 1 and 2 in ratio; several take turns, each for some
-        batches. Slow enough for the first part of (10).
+        Relative rates of the types of segments 1 and 2. Several pairs alternate, each for some
+        batches. Absolute rates are low enough for the first part of (10).
     batches : int
         ``S``.
     inverse : int
@@ -63,20 +63,20 @@ class TwoSegments:
 
     @property
     def applies(self) -> bool:
-        """Whether ``n_1 > n_2 > n_1 P_2`` for the largest share; segments fill, rates change."""
+        """Whether ``n_1 > n_2 > n_1 P_2`` for the largest P_2, segments fill, and rates change."""
         first, second = self.thresholds
         fills = self.batches > self.output + self.width + _PERIOD * (len(self.rates) - 1)
         return first > second > first * max(self.shares) and fills
 
     def allowance(self, count: int) -> float:
-        """``n_2 + ln(count·S/δ)/θ_2``: what (12) allows for the queue."""
+        """``n_2 + ln(count·S/δ)/θ_2``: the queue that (12) allows for."""
         theta = drift_exponent(*self.thresholds, max(self.shares))
         return self.thresholds[1] + log(count * self.batches * self.inverse) / theta
 
     def arrivals(self) -> Iterator[FloatArray]:
-        """Yield the laws of the transfers to segment 2 that come in time."""
+        """Yield the laws of the transfers to segment 2 within S batches."""
         laws = [binomial_law(self.thresholds[0], float(share)) for share in self.shares]
-        # The first l'_1 + 1 batches fill segment 1; the last one's transfer comes too late.
+        # The first l'_1 + 1 batches fill segment 1; the transfer of the last batch comes too late.
         for s in range(self.batches - self.output - 1):
             yield laws[(s // _PERIOD) % len(laws)]
 
@@ -86,10 +86,10 @@ class TwoSegments:
         Parameters
         ----------
         limit : float
-            On the queue left after the decision about a batch.
+            Limit on the queue that is left after forming a batch.
         when_full : bool
-            Count only batches that find all of segment 2 full: it has been served before as
-            often as it has further stages.
+            Count only batches at which all stages of segment 2 are full: the segment has been
+            served as often before as it has further stages.
         """
         second, kept = self.thresholds[1], max(0, floor(limit) + 1)
         cold = self.width - 1 if when_full else 0
@@ -142,7 +142,7 @@ def verify_overflow(data: Data, *, varying: bool) -> str | None:
     )
 
 
-#: δ is 1/10 at most.
+#: δ is at most 1/10.
 _INVERSE = 10
 
 
@@ -153,13 +153,13 @@ def _printed(case: TwoSegments) -> Fraction:
 
 
 def printed_chance(case: TwoSegments) -> float:
-    """Return a lower bound on the chance that the memory of (12) with (11) is exceeded."""
+    """Return a lower bound on the probability that the memory of (12) with (11) is exceeded."""
     spare = float(_printed(case) - case.full)
     return case.exceeds(case.allowance(2) + spare / (case.prompt + case.output), when_full=True)
 
 
 def buffer_suffices(case: TwoSegments, *, buffer: float = 1) -> bool:
-    """Whether W_2 keeps within ``n_2 + ln(S/δ)/θ_2`` with probability 1 − δ at least."""
+    """Whether W_2 stays within ``n_2 + ln(S/δ)/θ_2`` with probability at least 1 − δ."""
     limit = case.thresholds[1] + buffer * (case.allowance(1) - case.thresholds[1])
     return case.exceeds(limit, when_full=False) <= 1 / case.inverse
 
@@ -215,7 +215,7 @@ def _check(
 def _claim(
     claim_id: str, rates: Sequence[tuple[tuple[int, int], ...]], *, varying: bool
 ) -> Callable[[C], C]:
-    """Claim the memory of a theorem for these rates to segments 1 and 2."""
+    """Claim the memory of a theorem for these rates of segments 1 and 2."""
     verify = partial(verify_overflow, varying=varying)
     return CLAIMS.result(
         claim_id,

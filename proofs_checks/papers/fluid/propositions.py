@@ -1,7 +1,7 @@
-"""Proposition 4: memory M* exactly, where first come, first served loses throughput; its proof.
+"""Proposition 4 and its proof: with memory M*, first come, first served loses throughput.
 
-First come, first served is that of section 4.3, with four rules for whom an overflow removes:
-"remove ongoing prompts to accommodate new arrivals", says the paper, and not which.
+First come, first served is that of section 4.3, with four eviction rules. The paper says "remove
+ongoing prompts to accommodate new arrivals" and does not say which prompts.
 """
 
 from collections.abc import Sequence
@@ -36,15 +36,15 @@ CLAIMS = Claims()
 
 @dataclass(frozen=True)
 class Removal:
-    """FCFS where those removed wait again, from stage 0, in order of arrival.
+    """FCFS in which evicted prompts restart from stage 0 and queue in order of arrival.
 
     Parameters
     ----------
     oldest, everyone : bool
-        Whether the first to have arrived are removed, or all; the last to have arrived by default.
+        Whether the oldest prompts, or all prompts, are evicted; by default the youngest.
     new_first : bool
-        Whether arrivals start beside what is held now, before anyone is removed; by default they
-        start beside what those who remain need next.
+        Whether arrivals start with the memory left by the current prompts, before evictions; by
+        default they start with the memory that the remaining prompts' next stages leave.
     """
 
     oldest: bool = False
@@ -52,7 +52,7 @@ class Removal:
     new_first: bool = False
 
     def __call__(self, state: StageState) -> Decision:
-        """Return the next batch and whom to remove before it."""
+        """Return the next batch and the prompts to evict before it."""
         started = self._starts(state, state.waiting, self._held(state)) if self.new_first else []
         kept, removed = self._removals(state, sum(self._next(state, i) for i in started))
         if self.new_first:
@@ -62,7 +62,7 @@ class Removal:
         return Decision([*kept, *self._starts(state, waiting, needed)], removed)
 
     def _removals(self, state: StageState, needed: int) -> tuple[list[int], list[int]]:
-        """Return who stays and who goes, so that the former fit beside some tokens."""
+        """Split prompts into kept and evicted, so that the kept ones and ``needed`` tokens fit."""
         kept, removed = list(state.held), []
         needed += sum(self._next(state, i) for i in kept)
         if self.everyone and needed > state.instance.memory:
@@ -73,7 +73,7 @@ class Removal:
         return kept, removed
 
     def _starts(self, state: StageState, waiting: list[int], needed: int) -> list[int]:
-        """Return who starts: in order of arrival, up to the first for whom there is no room."""
+        """Return the prompts to start: in order of arrival, up to the first that does not fit."""
         started: list[int] = []
         for i in waiting:
             needed += int(state.instance.prompt[i])
@@ -83,14 +83,14 @@ class Removal:
         return started
 
     def _held(self, state: StageState) -> int:
-        # A stage adds one token; nobody who is held has passed none.
+        # Each stage adds one token, and a held prompt has passed at least one stage.
         return sum(self._next(state, i) - 1 for i in state.held)
 
     def _next(self, state: StageState, i: int) -> int:
         return int(state.instance.prompt[i]) + (int(state.stage[i]) if i in state.held else 0)
 
 
-#: Name and policy; the first is what `Removal` is by default.
+#: Policies by name; the first equals `Removal` with its defaults.
 EVICTION_RULES: dict[str, StagePolicy] = {
     "the youngest go": FirstComeFirstServed(),
     "the oldest go": Removal(oldest=True),
@@ -155,7 +155,7 @@ def _proposition4_check(
         tried, two of them at quick effort.
     """
     horizons = context.choose([150], [100, 200, 400], [500, 1000, 2000, 4000])
-    # At quick effort the two rules under which the least is lost.
+    # At quick effort only the two rules that lose the least.
     rules = list(EVICTION_RULES.items())[: context.choose(2, 4, 4)]
     policies = [("WAIT as FCFS", policy)] if policy else rules
     measured = [
@@ -190,19 +190,19 @@ def _proposition4_check(
     return Findings(estimates=tuple(estimates))
 
 
-# The constants in the proof of Proposition 4: chance of an overflow, and growth of the queue.
+# The constants in the proof of Proposition 4: overflow probability, and growth of the queue.
 
 
-#: Arrivals after which the memory is not exceeded, as printed.
+#: Arrivals that the paper lists as not exceeding the memory.
 _PRINTED = {(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)}
 
 
 def loads(first: int, second: int, *, prompts: int = 1) -> tuple[int, int, int]:
     """Return the tokens of the three iterations after the equilibrium's batch.
 
-    One prompt of type 1 then stands before stage 1, two of type 2 before stages 1 and 2: 2 + 2 + 3
-    tokens. The next iteration has the arrivals too, at stage 0. Each later one brings (1, 1), as
-    it does on average.
+    After that batch one prompt of type 1 is before stage 1, and two of type 2 are before stages 1
+    and 2: 2 + 2 + 3 tokens. The next iteration adds the given arrivals at stage 0. Each later
+    iteration has the mean arrivals (1, 1).
     """
     at_once = 2 + 2 + 3 + prompts * (first + second)
     then = 3 + 2 * first + 2 * second + 2 * prompts
@@ -216,7 +216,7 @@ def is_safe(pair: tuple[int, int], iterations: int, *, prompts: int = 1) -> bool
 
 
 def verify_overflow(data: Data) -> str | None:
-    """Confirm that a pair is safe for two iterations, though not among the printed ones."""
+    """Confirm that a pair of arrivals is safe for two iterations but not on the printed list."""
     pair = (data["first"], data["second"])
     if min(pair) < 0 or (is_safe(pair, 2) == (pair in _PRINTED)):
         return None
@@ -283,7 +283,7 @@ def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) 
 
 
 def printed_verdict(estimates: Sequence[Estimate]) -> Verdict:
-    """Return a verdict if all rules agree; the printed text leaves the rule open."""
+    """Return a verdict if all eviction rules agree, because the paper does not fix the rule."""
     if len({estimate.accepted for estimate in estimates}) > 1:
         return Verdict.NOT_CHECKABLE
     return accepted(*estimates)
@@ -292,7 +292,7 @@ def printed_verdict(estimates: Sequence[Estimate]) -> Verdict:
 def _shares(
     context: Context, policy: StagePolicy, memory: int, duration: int, runs: int
 ) -> FloatArray:
-    """Return the prompts of type 2 in the system at t, over t."""
+    """Return the number of type 2 prompts in the system at t, divided by t."""
     shares = []
     for seed in context.rng.integers(10**9, size=runs).tolist():
         instance = poisson_instance(canonical(memory), duration, seed)
@@ -354,7 +354,7 @@ def _queue_check(
         lambda w: (1 - w / 9) / 2 < Fraction(3, 10),
     )  # fmt: skip
     verdict = printed_verdict(upper)
-    # Estimates on either side of 0.3 decide nothing about a statement that leaves the rule open.
+    # The statement leaves the rule open, so rules on both sides of 0.3 do not decide it.
     deciding = [] if verdict is Verdict.NOT_CHECKABLE else upper
     within = {
         f"if {rule}, 0.3·t is": "within reach" if estimate.accepted else "out of reach"

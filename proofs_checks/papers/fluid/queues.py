@@ -1,8 +1,8 @@
-"""The queues of the proofs: paths and laws, and Lemmas 1 to 5 on one class in unit steps.
+"""Queues of the proofs: paths and laws, and Lemmas 1 to 5 on one class in unit steps.
 
-A queue takes arrivals X and serves n at once, if n are there:
-``W' = W + X − n·1{W + X >= n}``. Its dominator is reflected at a base: ``V' = max{base, V + X −
-n}``.
+A queue receives arrivals X and serves n prompts at once if at least n wait:
+``W' = W + X − n·1{W + X >= n}``. The walk that dominates it is reflected at a base:
+``V' = max{base, V + X − n}``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,14 +40,14 @@ def reflected_path(arrivals: Sequence[int], service: int, base: int) -> list[int
 
 
 def poisson_law(rate: float) -> FloatArray:
-    """Law of a Poisson number, cut off where less than `CUT_OFF` is left."""
+    """Poisson law, truncated where the tail is below `CUT_OFF`."""
     most = ceil(rate + 12 * rate**0.5 + 30)
     law = np.array([exp(k * log(rate) - rate - lgamma(k + 1)) for k in range(most)])
     return law[: int(np.flatnonzero(law > CUT_OFF * 1e-3)[-1]) + 1]
 
 
 def binomial_law(trials: int, chance: float) -> FloatArray:
-    """Law of a binomial number."""
+    """Binomial law."""
     law = np.ones(1)
     for _ in range(trials):
         law = np.convolve(law, (1 - chance, chance))
@@ -92,15 +92,15 @@ def tail(law: FloatArray) -> FloatArray:
 
 
 def _trimmed(law: FloatArray) -> FloatArray:
-    """Drop the far end of a law, where there is next to nothing."""
+    """Drop the negligible upper tail of a law."""
     kept = np.flatnonzero(law > CUT_OFF * 1e-3)
     return law[: int(kept[-1]) + 1]
 
 
-# Lemmas 1 to 3: one class in unit steps, λ arrivals on average, λ served at once.
+# Lemmas 1 to 3: one class in unit steps, with λ mean arrivals and λ prompts served at once.
 
 
-#: Room for rounding where laws are computed in floats.
+#: Rounding tolerance for laws computed in floats.
 MARGIN = 1e-9
 
 
@@ -109,7 +109,7 @@ Path = tuple[tuple[int, ...], int]
 
 
 def _paths(context: Context) -> Domain[Path]:
-    """Every sequence of a few arrivals."""
+    """Yield all short sequences of small arrival numbers."""
     steps, most = context.choose((5, 4), (6, 5), (8, 6))
     return Domain(
         f"every sequence of {steps} arrivals up to {most - 1}, λ = 1, 2, 3",
@@ -231,7 +231,7 @@ def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Out
         paths = product(range(len(chances)), repeat=length)
         weighed = [(x, prod((chances[k] for k in x), start=Fraction(1))) for x in paths]
         if not alike:
-            # Two arrivals at first and none later.
+            # Two arrivals in the first step and none later.
             weighed = [((2,) + (0,) * (length - 1), Fraction(1))]
         late = gathered((reflected_path(x, service, 0)[-1], p) for x, p in weighed)
         early = gathered((max(0, *accumulate(k - service for k in x)), p) for x, p in weighed)
@@ -297,7 +297,7 @@ def _display_check(context: Context, *, as_printed: bool = True, still: bool = F
     return printed, corrected
 
 
-# Lemmas 4 and 5: the mean of the largest partial sum, and the root that bounds it.
+# Lemmas 4 and 5: the mean of the largest partial sum, and its square-root bound.
 
 
 def positive_part(rate: int, steps: int) -> float:
@@ -397,7 +397,7 @@ def _lemma5_check(context: Context, *, factor: float = 1.0, base: int = 1) -> Ou
 
 
 def verify_constant(data: Data) -> str | None:
-    """Confirm that the sum stays above 3/2·√T from some T on."""
+    """Confirm that the sum is above 3/2·√T from some T on."""
     steps: int = data["steps"]
     # Σ k^{−1/2} ≥ 2√(T+1) − 2, and that is at least 3/2·√T as soon as √T/2 ≥ 2.
     if steps < 16:

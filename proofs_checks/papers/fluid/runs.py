@@ -1,4 +1,4 @@
-"""Runs of the toolkit's engine, one by one and many at once, and what every run obeys."""
+"""Runs of the toolkit's engine, single or vectorised, and invariants of every run."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ CANONICAL_CLASSES = (RequestClass(Fraction(1), 1, 1), RequestClass(Fraction(1), 
 
 
 def canonical(memory: int = 9, d0: Fraction = Fraction(1, 2)) -> FluidProblem:
-    """Return that instance with ``d0 + 9·d1 = 1``, or with less d0."""
+    """Return that instance with ``d0 + 9·d1 = 1``, or with a smaller d0."""
     return FluidProblem(CANONICAL_CLASSES, (FluidWorker(d0, Fraction(1, 18), memory),))
 
 
@@ -57,21 +57,21 @@ def reference(
     *,
     drain: bool = False,
 ) -> StageRun:
-    """Serve with the readable engine up to a clock value."""
+    """Serve the instance with the readable engine up to a clock value."""
     seconds = None if duration is None else Fraction(duration, instance.clock.units_per_second)
     return serve(instance, policy, horizon_s=seconds, drain=drain, engine=Engine.REFERENCE)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A random small engine with classes.
+    """A small engine with request classes and arrivals.
 
     Parameters
     ----------
     classes : tuple of (int, int)
-        Prompt and output of each class, all different.
+        Prompt and output of each class, all distinct.
     requests : tuple of Request
-        What arrives, sorted.
+        Arrivals, sorted.
     fixed, per_token : int
         Time of a batch [clock units].
     """
@@ -82,11 +82,11 @@ class Setting:
     per_token: int
 
     def instance(self, memory: int = 10**6) -> StageInstance:
-        """Return it for the engine."""
+        """Return the requests as an instance for the engine."""
         return instance_of(self.requests, self.fixed, self.per_token, memory)
 
     def wait(self, thresholds: Sequence[int]) -> ThresholdPolicy:
-        """Return WAIT for the classes."""
+        """Return the WAIT policy for the classes."""
         kinds = [RequestClass(Fraction(1), *lengths) for lengths in self.classes]
         return wait_policy(kinds, thresholds)
 
@@ -94,7 +94,7 @@ class Setting:
 def random_setting(
     rng: np.random.Generator, number: int, *, equal_prompts: bool = False, most: int = 3
 ) -> Setting:
-    """Draw classes, times, and arrivals that come in bunches as well as one by one."""
+    """Draw classes, times, and arrivals, both single and in bursts."""
     prompt = int(rng.integers(1, 5))
     outputs = sorted(set(rng.integers(0, 5, int(rng.integers(1, most + 1))).tolist()))
     classes = tuple(
@@ -108,7 +108,7 @@ def random_setting(
 
 
 def random_policy(seed: int) -> Callable[[StageState], list[int]]:
-    """Return a policy that puts each request that is there into the batch by a coin."""
+    """Return a policy that puts each present request into the batch at random."""
     rng = np.random.default_rng(seed)
 
     def policy(state: StageState) -> list[int]:
@@ -119,7 +119,7 @@ def random_policy(seed: int) -> Callable[[StageState], list[int]]:
 
 
 def sundry_policies(setting: Setting, rng: np.random.Generator) -> Iterator[StagePolicy]:
-    """Yield WAIT, Nested WAIT, first come first served with and without limits, coins."""
+    """Yield WAIT, Nested WAIT, FCFS with and without limits, and a random policy."""
     yield setting.wait(rng.integers(1, 4, len(setting.classes)).tolist())
     ends = sorted({output for _, output in setting.classes})
     yield nested_policy(ends, rng.integers(1, 4, len(ends)).tolist())
@@ -128,11 +128,11 @@ def sundry_policies(setting: Setting, rng: np.random.Generator) -> Iterator[Stag
     yield random_policy(int(rng.integers(10**9)))
 
 
-# Many independent runs of WAIT at once, as arrays; checks compare some of them with the engine.
+# Many independent runs of WAIT as arrays. Checks compare some of them with the engine.
 #
-# A class starts its next cohort once n_j more of it have arrived, so a run needs no queues: with
-# c_j cohorts started, class j is ready at its arrival number ``(c_j + 1)·n_j``. The next batch
-# starts when the engine is free and some class is ready, and serves all that are.
+# A class starts its next cohort when n_j more of its requests have arrived, so a run needs no
+# queues: with c_j cohorts started, class j is ready at its arrival number ``(c_j + 1)·n_j``. The
+# next batch starts when the engine is free and some class is ready. It serves all ready classes.
 
 
 #: Later than any time of a run [clock units].
@@ -141,7 +141,7 @@ _NEVER = 2**62
 
 @dataclass(frozen=True)
 class Replicas:
-    """R runs of WAIT.
+    """R independent runs of WAIT.
 
     Parameters
     ----------
@@ -150,9 +150,9 @@ class Replicas:
     thresholds : tuple of int
         One per class.
     arrivals : tuple of IntArray
-        Shape (R, N_j) for each class, sorted; `_NEVER` where fewer arrive [clock units].
+        Shape (R, N_j) for each class, sorted, padded with `_NEVER` [clock units].
     ends : tuple of IntArray
-        Shape (R, K_j): when the batches that serve the class end.
+        Shape (R, K_j): end times of the batches that serve the class.
     """
 
     problem: FluidProblem
@@ -161,14 +161,14 @@ class Replicas:
     ends: tuple[IntArray, ...]
 
     def served(self, j: int, stage: int) -> IntArray:
-        """Return when each request of a class passes a stage, shape (R, N_j)."""
+        """Return the time each request of a class passes a stage, shape (R, N_j)."""
         ends = self.ends[j]
         batch = np.arange(self.arrivals[j].shape[1]) // self.thresholds[j] + stage
         passed = ends[:, np.minimum(batch, ends.shape[1] - 1)]
         return np.where(batch < ends.shape[1], passed, _NEVER)
 
     def unfinished(self, duration: int) -> IntArray:
-        """Return the stages of requests arrived before, not completed by, a time, shape (R,)."""
+        """Return the total stages of requests in the system at a time, shape (R,)."""
         total = np.zeros(len(self.arrivals[0]), dtype=np.int64)
         for j, kind in enumerate(self.problem.classes):
             open_ = (self.arrivals[j] < duration) & (self.served(j, kind.output) > duration)
@@ -176,9 +176,9 @@ class Replicas:
         return total
 
     def delays(self, duration: int, stages: Sequence[int]) -> FloatArray:
-        """Return the mean time from arrival to the end of a stage of each class, shape (R,).
+        """Return the mean time from arrival to the end of each class's stage, shape (R,).
 
-        Over requests that have passed it by the duration [s].
+        Averaged over the requests that have passed it by the duration [s].
         """
         total, count = np.zeros((2, len(self.arrivals[0])))
         for j, stage in enumerate(stages):
@@ -191,7 +191,7 @@ class Replicas:
         return np.asarray(total / np.maximum(count, 1) / units)
 
     def instance(self, replica: int) -> StageInstance:
-        """Return one run's requests for the engine."""
+        """Return the requests of one run as an instance for the engine."""
         rows = sorted(
             (int(t), j)
             for j, column in enumerate(self.arrivals)
@@ -230,7 +230,8 @@ def wait_replicas(
 def _arrivals(mean: float, duration: int, replicas: int, rng: np.random.Generator) -> IntArray:
     counts = rng.poisson(mean, replicas)
     times = np.sort(rng.integers(1, duration, (replicas, int(counts.max()) + 1)), axis=1)
-    # A sorted row's first entries would come too early: the others are made late before sorting.
+    # Rows have different numbers of arrivals. Surplus entries are set to `_NEVER` in random
+    # positions, because dropping the end of a sorted row would bias arrivals towards early times.
     late = np.arange(times.shape[1]) >= counts[:, None]
     shuffled = rng.permuted(times, axis=1)
     return np.sort(np.where(late, _NEVER, shuffled), axis=1)
@@ -243,7 +244,7 @@ def _served(
     duration: int,
     arrivals: Sequence[IntArray],
 ) -> tuple[IntArray, ...]:
-    """Return when the batches of each class end."""
+    """Return the end times of the batches of each class."""
     replicas, m = len(arrivals[0]), len(arrivals)
     row = np.arange(replicas)
     ready = [_ready(column, n) for column, n in zip(arrivals, thresholds, strict=True)]
@@ -270,7 +271,7 @@ def _served(
 
 
 def _ready(arrivals: IntArray, threshold: int) -> IntArray:
-    """Return when each cohort of a class is complete, and never one more."""
+    """Return the time each cohort of a class is complete, followed by `_NEVER`."""
     ready = arrivals[:, threshold - 1 :: threshold]
     return np.column_stack((ready, np.full(len(ready), _NEVER)))
 
@@ -288,13 +289,13 @@ def exponent_estimate(
     Parameters
     ----------
     name : str
-        What scales.
+        The scaled quantity.
     horizons : sequence of int
         H of them.
     values : FloatArray
-        Shape (R, H): one row per independent run, seen at all horizons.
+        Shape (R, H): one row per independent run, observed at all horizons.
     groups : int
-        The runs are split into so many; each gives one slope of its mean in logarithms.
+        Number of groups of runs; each group gives one slope of its mean, in logarithms.
     rule, accept
         As in `mean_estimate`, on the interval of the mean slope.
     """
@@ -305,7 +306,7 @@ def exponent_estimate(
     return mean_estimate(name, slopes, rule, accept)
 
 
-# What every run obeys: the time of a batch, WAIT's cohorts, and runs that are the same.
+# Invariants of every run: batch times, WAIT's cohorts, and equivalent runs.
 
 
 _SMALL = ("one engine, integer clock", "runs that begin empty")
@@ -363,7 +364,7 @@ def _eq1_check(context: Context, *, paused_too: bool = False) -> Outcome:
 
 
 def waiting_at(run: StageRun, members: IntArray, stage: int) -> IntArray:
-    """Return how many of some requests wait for a stage >= 1 after each batch, shape (K,)."""
+    """Return the number of requests that wait for a stage >= 1 after each batch, shape (K,)."""
     events = run.log.events()
     mine = np.isin(events.request, members)
     come, go = (

@@ -1,4 +1,4 @@
-"""How the memory of Nested WAIT depends on the number of types and of segments."""
+"""Memory of Nested WAIT as a function of the numbers of types and segments."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -152,7 +152,7 @@ _BINS = (23, 11, 8, 7, 6, 4, 3, 2, 1, 1)
 
 
 def figure_problem(total: int, d0: Fraction, d1: Fraction) -> NestedProblem:
-    """Section 7.2's lengths 1..500 and prefill 62, rates uniform in the bins of section 6.2."""
+    """Problem of section 7.2: lengths 1..500, prefill 62, rates of section 6.2's bins."""
     rates = tuple(Fraction(total * _BINS[j // 50], 50 * sum(_BINS)) for j in range(500))
     return NestedProblem.single(62, tuple(range(1, 501)), rates, FluidWorker(d0, d1, 1))
 
@@ -171,7 +171,7 @@ _FIGURES = {
 def _curve(
     name: str, d0: Fraction, load: Fraction, counts: Sequence[int]
 ) -> dict[int, tuple[int, int]]:
-    """Return M^π and the total of (15) by L, where stable; ``load`` is d1 times the rate."""
+    """Return M^π and the total of (15) by L, if stable; ``load`` is d1 times the rate."""
     total, duration, probability = _FIGURES[name]
     plans = equal_plans(
         figure_problem(total, d0, load / total), counts, duration=duration,
@@ -185,7 +185,7 @@ def _curve(
 
 
 def is_u_shaped(totals: Sequence[int]) -> bool:
-    """Whether they fall and then rise, both at least once."""
+    """Whether the values decrease and then increase, both at least once."""
     least = totals.index(min(totals))
     falls = all(a > b for a, b in pairwise(totals[: least + 1]))
     rises = all(a < b for a, b in pairwise(totals[least:]))
@@ -217,7 +217,7 @@ def _figures_check(
     shaped, driven, best = [], [], []
     names = list(_FIGURES)
     for draw in range(context.choose(12, 40, 200)):
-        # The paper names neither constant: d0 = 5 to 40 ms, d1 = 65 to 260 ns at rate 50.
+        # The paper gives neither constant. Tried: d0 = 5 to 40 ms, d1 = 65 to 260 ns at rate 50.
         d0 = Fraction(int(context.rng.integers(1, 9)), 200)
         load = Fraction(13 * int(context.rng.integers(1, 5)), 4 * 10**6)
         points = _curve(names[draw % len(names)], d0, load, counts)

@@ -1,4 +1,4 @@
-"""Queues between segments: the exponent θ (Lemma 8), walks that dominate (Lemmas 7, 9), tails."""
+"""Queues between segments: the exponent θ (Lemma 8), dominating walks (Lemmas 7, 9), tails."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -29,12 +29,12 @@ CLAIMS = Claims()
 
 #: ``n_{k−1}``, ``n_k`` and ``P_k``.
 Triple = tuple[int, int, Fraction]
-#: What is surely no rounding error.
+#: Margin above any rounding error.
 _DOUBT = 1e-9
 
 
 def cumulant(triple: Triple, theta: float) -> float:
-    """``g(θ) = −θ n_k + n_{k−1} ln(1 − P + P e^θ)``: (16) asks for its positive root."""
+    """``g(θ) = −θ n_k + n_{k−1} ln(1 − P + P e^θ)``; (16) defines its positive root."""
     before, threshold, share = triple
     p = float(share)
     # ln(1 − P + P e^θ) = θ + ln(P + (1 − P) e^{−θ}), which does not overflow.
@@ -63,7 +63,7 @@ def drift(triple: Triple) -> Fraction:
 
 
 def _domain(context: Context) -> Domain[Triple]:
-    """Those triples."""
+    """The domain of these triples."""
     return Domain(
         f"all with n_(k−1) < {context.choose(7, 14, 30)}, P = 1/8 .. 7/8, and random ones "
         "below 300",
@@ -209,7 +209,7 @@ def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
     )
 
 
-# Walks that dominate the queues between segments (Lemmas 7 and 9).
+# Walks that dominate queues between segments (Lemmas 7 and 9).
 
 
 QUEUE = ("W' = W + Y − n_k·1{W + Y ≥ n_k}", "steps are batches with segment k − 1")
@@ -221,7 +221,7 @@ Path = tuple[tuple[int, ...], int, int]
 
 
 def _paths(context: Context) -> Domain[Path]:
-    """Every sequence of a few transfers."""
+    """Yield all short sequences of small transfer numbers."""
     steps, below = context.choose((5, 4), (6, 5), (7, 6))
     return Domain(
         f"every sequence of {steps} transfers, n_(k−1) below {below}",
@@ -400,7 +400,7 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
 _MARGIN = 1e-9
 
 
-#: What n_{k−1} is below: quick, normal, deep.
+#: Limits on n_{k−1}: quick, normal, deep.
 _BELOW = (7, 12, 20)
 
 
@@ -471,7 +471,7 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
         for law in _laws(triple, steps):
             seen = np.convolve(law, arrival) if before_service else law
             tails = tail(seen)
-            # Above 1 a bound says nothing.
+            # A bound above 1 is trivial.
             bounds = np.exp(np.minimum(theta * (threshold - np.arange(len(tails))), 0.0))
             if (tails > bounds + _MARGIN).any():
                 return False
@@ -491,7 +491,7 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
     )
 
 
-# Queues of segment 1 with the arrivals of longer batches (appendices C and D).
+# Queues of segment 1, with the arrivals of longer batches (appendices C and D).
 
 
 #: Arrivals of each step, those of longer batches, and ``n_1``.

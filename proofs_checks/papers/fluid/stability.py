@@ -1,4 +1,4 @@
-"""What memory and load allow: the stable region, heavy traffic, loads that no policy bears."""
+"""Stability by memory and load: stable region, heavy traffic, loads that no policy sustains."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -102,9 +102,9 @@ def _region_check(context: Context, *, fixed_too: bool = True) -> Outcome:
 
 
 def best_admission(problem: FluidProblem) -> Fraction:
-    """Maximise ``Σ x_j (l'_j + 1)`` within the memory by looking at every vertex.
+    """Maximise ``Σ x_j (l'_j + 1)`` within the memory by enumerating vertices.
 
-    A vertex of boxes and one row has at most one rate strictly between its bounds.
+    With box constraints and one row, a vertex has at most one rate strictly between its bounds.
     """
     capacity, classes = problem.single_worker().capacity, problem.classes
     best = Fraction(0)
@@ -162,10 +162,10 @@ def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
     )
 
 
-# Proposition 1 and its proof: loads that no policy bears.
+# Proposition 1 and its proof: loads that no policy sustains.
 
 
-#: Clock units between arrivals, prompt, output, and the engine's two times.
+#: Clock units between arrivals, prompt, output, d0 and d1.
 Steady = tuple[int, int, int, int, int]
 _NAMES = ("interval", "prompt", "output", "fixed", "per_token")
 
@@ -174,17 +174,17 @@ _NAMES = ("interval", "prompt", "output", "fixed", "per_token")
 
 
 def steady_setting(case: Steady, number: int) -> Setting:
-    """Return one class that arrives every ``interval`` clock units, first at its end."""
+    """Return a class with an arrival every ``interval`` clock units, the first at ``interval``."""
     interval, prompt, output, fixed, per_token = case
     requests = tuple(((i + 1) * interval, prompt, output) for i in range(number))
     return Setting(((prompt, output),), requests, fixed, per_token)
 
 
 def latency_is_constant(case: Steady) -> bool:
-    """Whether WAIT with threshold 1 gives every request the same latency, for ever.
+    """Whether WAIT with threshold 1 gives all requests a constant latency.
 
-    If its full batch, ``d0 + d1·w``, ends before the next arrival, each arrival starts a batch at
-    once, so that each request takes l' intervals and one batch.
+    If a full batch, ``d0 + d1·w``, ends before the next arrival, each arrival starts a batch at
+    once. Each request then takes l' intervals and one batch.
     """
     interval, prompt, output, fixed, per_token = case
     full = fixed + per_token * stage_sum(prompt, output)
@@ -193,7 +193,7 @@ def latency_is_constant(case: Steady) -> bool:
     setting = steady_setting(case, output + 12)
     run = reference(setting.instance(), setting.wait([1]))
     done = run.completion[:12] - run.instance.arrival[:12]
-    # The first ones meet fewer companions in their last batch.
+    # The first requests share their last batch with fewer requests.
     return bool((done[output:] == output * interval + full).all())
 
 
@@ -215,7 +215,7 @@ def verify_printed(data: Data) -> str | None:
 
 
 def surplus(case: Steady, memory: int, speed: int = 1) -> Fraction:
-    """Return ``c = λ − C/(d0 + d1·C)/w``: how fast the number in the system must grow."""
+    """Return ``c = λ − C/(d0 + d1·C)/w``, the least growth rate of the number in the system."""
     interval, prompt, output, fixed, per_token = case
     work = stage_sum(prompt, output)
     return Fraction(1, interval) - Fraction(memory, (fixed + per_token * memory) * work * speed)
@@ -224,9 +224,9 @@ def surplus(case: Steady, memory: int, speed: int = 1) -> Fraction:
 def least_waiting(case: Steady, memory: int, duration: int, speed: int = 1) -> Fraction:
     """Return a lower bound on the summed latencies up to the duration, for any policy.
 
-    In memory C an engine does at most ``C/(d0 + d1·C)`` token-iterations a second, and every
-    request in the system has at most w of them left. So at least ``c·t − 1`` requests are there at
-    time t, with c of `surplus`.
+    With memory C an engine does at most ``C/(d0 + d1·C)`` token-iterations per second, and every
+    request in the system has at most w of them left. So at time t there are at least ``c·t − 1``
+    requests, with c from `surplus`.
     """
     rate = surplus(case, memory, speed)
     if rate <= 0:
@@ -236,7 +236,7 @@ def least_waiting(case: Steady, memory: int, duration: int, speed: int = 1) -> F
 
 
 def waited(run: StageRun, duration: int) -> int:
-    """Return the summed times in the system up to the duration."""
+    """Return the total time of all requests in the system, up to the duration."""
     ends = np.where((run.completion < 0) | (run.completion > duration), duration, run.completion)
     came = run.instance.arrival <= duration
     return int((ends - run.instance.arrival)[came].sum())
@@ -315,7 +315,7 @@ def _proposition1_check(
     return printed, corrected
 
 
-# Its proof, appendix A.1.
+# Proof of Proposition 1, appendix A.1.
 
 
 def verify_a1(data: Data) -> str | None:
@@ -336,16 +336,16 @@ def verify_a1(data: Data) -> str | None:
 
 
 def a1_applies(interval: int, prompt: int, output: int, per_token: int, *, printed: bool) -> bool:
-    """Tell whether the condition holds, over ``l'`` stages as printed or ``l' + 1``."""
+    """Whether the condition holds, over ``l'`` stages as printed or over ``l' + 1``."""
     stages = output if printed else output + 1
     return per_token * stages * (2 * prompt + output) >= 2 * interval
 
 
 def a1_holds(interval: int, prompt: int, output: int, per_token: int, *, printed: bool) -> bool:
-    """Whether a batch with one prompt per stage brings ``d0·λ`` more than it completes."""
+    """Whether a batch with one prompt per stage has ``d0·λ`` more arrivals than completions."""
     last = output - 1 if printed else output
     tokens = stage_sum(prompt, last)
-    # (d0 + d1·tokens)·λ − 1 ≥ d0·λ; with n per stage both sides grow alike.
+    # (d0 + d1·tokens)·λ − 1 ≥ d0·λ; with n prompts per stage both sides scale by n.
     return per_token * tokens >= interval
 
 

@@ -1,4 +1,4 @@
-"""Theorem 1: how gap, latency and TTFT of WAIT scale with the duration, and its memory."""
+"""Theorem 1: scaling of WAIT's gap, latency and TTFT with the duration, and its memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Choice:
 
     @staticmethod
     def of(data: Data) -> "Choice | None":
-        """Read plain data; None if they are no stable case with a threshold per class."""
+        """Read plain data; None if they are not a stable case with a threshold per class."""
         case = Case.of(data)
         thresholds = tuple(data["thresholds"])
         if case is None or len(thresholds) != len(case.rows) or min(thresholds) < 1:
@@ -70,10 +70,10 @@ class Choice:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether batches of at most C tokens can do more work than arrives.
+        """Whether batches of at most C tokens have more throughput than the arriving work.
 
-        If not, what is left is a reflected walk without drift at least, under any policy, and the
-        mean latency grows as ``√(ζT)``.
+        If not, under any policy the remaining work is at least a reflected walk without negative
+        drift, and the mean latency grows as ``√(ζT)``.
         """
         done = Fraction(self.memory) / (self.case.fixed + self.case.d1 * self.memory)
         return done > self.case.work_rate
@@ -122,9 +122,9 @@ def looked_through(context: Context, *, ample: bool = False) -> Examination[Choi
     Parameters
     ----------
     context : Context
-        What the check is given.
+        Context of the check.
     ample : bool
-        C = M^π in place of C = M*.
+        Whether C = M^π instead of C = M*.
     """
     return refute(
         "strict (9) and C ≥ M* leave room for bounded latencies",
@@ -159,7 +159,7 @@ TOO_SLOW = Scaling(canonical(10**6, Fraction(4, 5)), (1, 1))
 
 
 def agrees_with_engine(replicas: Replicas, number: int, seconds: int) -> Examination[int]:
-    """Compare completions up to an early time with those of the engine."""
+    """Compare early completions with those of the engine."""
     policy = wait_policy(replicas.problem.classes, replicas.thresholds)
 
     def same(row: int) -> bool:
@@ -187,7 +187,7 @@ def agrees_with_engine(replicas: Replicas, number: int, seconds: int) -> Examina
 
 
 def scaling(context: Context, setting: Scaling) -> tuple[Replicas, list[int], list[int]]:
-    """Return runs, and the horizons to look at them [s, clock units]."""
+    """Return runs, and their observation horizons [s] and [clock units]."""
     horizons = context.choose([64, 128, 256, 512], [256, 1024, 4096], [256, 1024, 4096, 16384])
     number = context.choose(64, 192, 512)
     replicas = wait_replicas(
@@ -207,7 +207,7 @@ def _at_most(name: str, most: float, horizons: Sequence[int], values: object) ->
 def exponents(
     context: Context, setting: Scaling, label: str, gap: float, latency: float
 ) -> tuple[tuple[Estimate, ...], Examination[int]]:
-    """Estimate the exponents of gap, latency and TTFT; accepted below these limits."""
+    """Estimate the exponents of gap, latency and TTFT; accepted below the limits."""
     replicas, horizons, clock = scaling(context, setting)
     gaps = np.column_stack(
         [replicas.unfinished(t) / h for t, h in zip(clock, horizons, strict=True)]

@@ -1,4 +1,4 @@
-"""One class: the queues in the proof of Theorem 1 (appendix B), and how the gap's bound scales."""
+"""One class: queues in the proof of Theorem 1 (appendix B), and scaling of the gap's bound."""
 
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -41,7 +41,7 @@ class SingleClass:
         return SingleClass(*values) if min(values) >= 1 else None
 
     def duration(self, batch: int) -> int:
-        """Time of the batch of this number, from 1: the pipeline has that many cohorts at most."""
+        """Duration of batch number ``batch`` (from 1), which has at most ``batch`` cohorts."""
         last = min(batch - 1, self.output)
         return self.fixed + self.per_token * self.threshold * stage_sum(self.prompt, last)
 
@@ -52,10 +52,10 @@ class SingleClass:
 
     @property
     def under_way(self) -> int:
-        """``n·l'``: so many of those that have arrived are not completed, if so many have.
+        """``n·l'``: number of incomplete prompts, once this many have arrived.
 
-        A cohort is served when n more have arrived, so that it completes with the l'-th cohort
-        after its own.
+        A cohort advances when n more prompts have arrived, so it completes with the l'-th later
+        cohort.
         """
         return self.threshold * self.output
 
@@ -63,12 +63,12 @@ class SingleClass:
 def mean_queues(single: SingleClass, batches: int) -> list[float]:
     """Return the mean queue at the end of each batch, with ``λ = n/ΔT`` (equality in (9)).
 
-    A batch starts at once if n are there and else when the n-th comes, which leaves none: ``W' =
-    max(W, n) − n + X`` with X Poisson(λ·τ).
+    A batch starts at once if n prompts wait. Otherwise it starts when the n-th arrives, and the
+    queue is then empty. Hence ``W' = max(W, n) − n + X`` with X Poisson(λ·τ).
     """
     n = single.threshold
     laws = [poisson_law(n * single.duration(s) / single.longest) for s in range(1, batches + 1)]
-    # The walk before each batch, beyond n; then what comes during the batch.
+    # The excess of the walk over n before each batch, plus the arrivals during the batch.
     walks = mean_path(reflected_laws(laws, n))
     return [
         walk + n * single.duration(s) / single.longest for s, walk in enumerate(walks[:batches], 1)
@@ -174,7 +174,7 @@ def _critical_check(
 
 
 def verify_walk(data: Data) -> str | None:
-    """Confirm that ``2n``, below which W̃ never is, exceeds ``λ + √(λS)`` with λ = n."""
+    """Confirm that ``2n``, the minimum of W̃, exceeds ``λ + √(λS)`` with λ = n."""
     rate, batches = data["rate"], data["batches"]
     # 2λ > λ + √(λS) if and only if λ > S.
     if batches < 1 or rate <= batches:
@@ -266,11 +266,11 @@ def _kingman_check(
     )
 
 
-# How the bound on the gap scales in heavy traffic (appendix B.0.1).
+# Scaling of the bound on the gap in heavy traffic (appendix B.0.1).
 
 
 def verify_scaled(data: Data) -> str | None:
-    """Confirm that ``E[W^{ζT}]/(ζT)`` exceeds the display with powers of ζ."""
+    """Confirm that ``E[W^{ζT}]/(ζT)`` exceeds the printed bound with powers of ζ."""
     rate, duration, scale = data["rate"], data["horizon"], data["scale"]
     if min(rate, scale) < 1 or duration <= rate or scale * duration > 400:
         return None

@@ -1,4 +1,4 @@
-"""Theorems 3 and 4: rates that vary in time, and Nested WAIT with fewer segments than types."""
+"""Theorems 3 and 4: time-varying rates, and Nested WAIT with fewer segments than types."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
         before, threshold, shares = case
         star = max(shares) if largest else min(shares)
         laws = [binomial_law(before, float(p)) for p in shares]
-        # Busy for a while, quiet for a while.
+        # Alternating high and low rates.
         arrivals = [laws[(s // 7) % 2] for s in range(steps)]
         drift = threshold - before * star
         bound = threshold * largest + float(before * star * (1 - star) / (2 * drift))
@@ -107,7 +107,7 @@ def _windows_check(context: Context, *, moments: bool = True) -> Outcome:
         share = go / (stay + go)
         now = profile.rates_at(start)
         limit = profile.largest_share([1], [0]) if moments else now[1] / sum(now)
-        # Within one piece the share is that of the moment, so that the supremum is reached.
+        # Within one piece the share is constant, so the supremum is attained.
         reached = max(row[1] / sum(row) for row in profile.rates)
         shorter = profile.integral(0, start, start + length / 2)
         return (
@@ -129,13 +129,13 @@ def _windows_check(context: Context, *, moments: bool = True) -> Outcome:
 
 
 def growth(single: SingleClass, batches: int) -> tuple[float, float]:
-    """Mean queue beyond n after some and after 16 times as many batches, ``λ·ΔT = n``."""
+    """Mean queue in excess of n after S and after 16 S batches, with ``λ·ΔT = n``."""
     means = mean_queues(single, 16 * batches)
     return means[batches - 1] - single.threshold, means[-1] - single.threshold
 
 
 def verify_equality(data: Data) -> str | None:
-    """Confirm that with equality the mean queue at 16 S is at least thrice that at S."""
+    """Confirm that with equality the mean queue at 16 S is at least three times that at S."""
     single, batches = SingleClass.of(data), data["batches"]
     if single is None or not single.output + 2 <= batches <= 64:
         return None
@@ -209,7 +209,7 @@ def _equality_check(
     return as_printed, corrected
 
 
-# Theorem 4: Nested WAIT with fewer segments than types; what (14) allows and (15) lacks.
+# Theorem 4: Nested WAIT with fewer segments than types; the conditions (14) and (15) are weak.
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class Merged:
 
     @property
     def work_rate(self) -> int:
-        """``A``: work that arrives per unit time."""
+        """``A``: arriving work per unit time."""
         return sum(stage_sum(self.prompt, j) for j in range(1, self.number + 1))
 
     def time(self, *, printed: bool) -> Fraction:
@@ -258,7 +258,7 @@ class Merged:
         if len(self.thresholds) < 2 or min(values) < 1:
             return False
         segments = len(self.thresholds)
-        # p_i = (L − i)/(L − i + 1), as all rates are alike.
+        # p_i = (L − i)/(L − i + 1), since all rates are equal.
         drifts = all(
             before > after and after * (segments - i) > before * (segments - i - 1)
             for i, (before, after) in enumerate(pairwise(self.thresholds))
@@ -267,12 +267,12 @@ class Merged:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether the load ``d1·A`` is 1 at most."""
+        """Whether the load ``d1·A`` is at most 1."""
         return self.work_rate <= self.inverse
 
 
 def verify(data: Data) -> str | None:
-    """Confirm that thresholds satisfy (14), strictly, and the load is above 1."""
+    """Confirm that thresholds satisfy (14) strictly although the load is above 1."""
     merged = Merged(
         data["prompt"], data["width"], tuple(data["thresholds"]), data["fixed"], data["inverse"]
     )
@@ -372,7 +372,7 @@ def merged_memory(case: TwoSegments, *, index: bool = False, full: bool = False)
     index : bool
         Whether ``l'_{(j−1)ΔL} = ΔL`` replaces ``l'_{j−1}``, which is ``l'_1 = 1``.
     full : bool
-        Whether M^π is the memory of a full batch, as its words have it, and not the sum.
+        Whether M^π is the memory of a full batch, as the text defines it, and not the sum.
     """
     width = case.output
     printed = printed_segment_memory(case.prompt, width, case.thresholds)
@@ -382,10 +382,10 @@ def merged_memory(case: TwoSegments, *, index: bool = False, full: bool = False)
 
 
 def merged_chance(case: TwoSegments, often: int, memory: float) -> float:
-    """Return a lower bound on the chance that a memory is exceeded.
+    """Return a lower bound on the probability that a memory limit is exceeded.
 
-    Types Δ and 2Δ come ``often`` times as often as each other one. As long as only they come,
-    nobody leaves within a segment, so that batches are full.
+    Types Δ and 2Δ each arrive ``often`` times as often as any other type. As long as only these
+    arrive, no prompt completes within a segment, so batches are full.
     """
     width, (first, _) = case.output, case.thresholds
     # Segment 2 begins after l'_Δ = Δ.
@@ -491,7 +491,7 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
     )
 
 
-#: What (15) becomes with one of its two errors mended, and whether it is the index.
+#: Variants of (15) with one of its two errors corrected; True if the index is.
 _MENDED = {
     "the same with l'_{(j−1)ΔL} in place of l'_{j−1}, M^π as printed": True,
     "the same with the memory of a full batch, l'_{j−1} as printed": False,
@@ -499,7 +499,7 @@ _MENDED = {
 
 
 def _one_error_each() -> dict[str, float]:
-    """Return two chances that exceed δ = 1/10, one for each error alone; l = 1, ΔL = 2."""
+    """Return two overflow probabilities above δ = 1/10, one for each error; l = 1, ΔL = 2."""
     sum_only, index_only = merged_case(1, 2, (3, 2), 20), merged_case(1, 2, (10, 9), 30)
     return {
         "l'_{(j−1)ΔL} and the sum, n = (3, 2), S = 20: P(exceeded)": merged_chance(

@@ -1,4 +1,4 @@
-"""Conditions (9) and (10): what they imply, least solutions, and the printed thresholds."""
+"""Conditions (9) and (10): implications, least solutions, and the printed thresholds."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -40,7 +40,7 @@ def meets_condition9(
 
 
 def _choices(context: Context) -> Iterator[Choice]:
-    """Yield the equilibrium's thresholds, larger ones on its ray, and ones beside it."""
+    """Yield the equilibrium's thresholds, their multiples, and perturbations of them."""
     rng = context.rng
     for case in random_cases(rng, context.choose(40, 400, 4000)):
         ray = [case.time * row[0] for row in case.rows]
@@ -150,7 +150,7 @@ def _problems(context: Context, strict: bool) -> Iterator[ThresholdProblem]:
 
 
 def _is_least(problem: ThresholdProblem, method: str | None, looser: ThresholdProblem) -> bool:
-    """Whether the iteration's vector is below every solution near it, and a solution."""
+    """Whether the iteration's vector is a solution and below every nearby solution."""
     vector, _ = least_thresholds(problem)
     if vector is None or threshold_violations(problem, vector):
         return False
@@ -202,13 +202,13 @@ def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> O
     return Findings(seen, numbers=vectors)
 
 
-# The thresholds that sections 6.1 and 6.2 print or prescribe, against (9) and (10).
+# Thresholds printed or prescribed in sections 6.1 and 6.2, checked against (9) and (10).
 
 
 def _longest_fails(case: Case) -> bool:
-    """Whether the rule of section 6.1 breaks (9) for the longest class whatever B is.
+    """Whether the rule of section 6.1 violates (9) for the longest class for every B.
 
-    With ``n_j = B·λ_j/(Λ·(l'_j + 1))`` it asks ``d0 + d1·B·X <= B/(Λ·(l' + 1))``.
+    With ``n_j = B·λ_j/(Λ·(l'_j + 1))`` condition (9) is ``d0 + d1·B·X <= B/(Λ·(l' + 1))``.
     """
     longest = max(kind.iterations for kind in case.classes)
     needed = sum(
@@ -218,7 +218,7 @@ def _longest_fails(case: Case) -> bool:
 
 
 def _suits(case: Case, rule: BatchRule) -> bool:
-    """Whether some limit makes the rule's real thresholds meet (9)."""
+    """Whether the rule's real thresholds meet (9) for some limit B."""
     limit = 1
     while limit < 10**12:
         thresholds = batch_limit_thresholds(case.classes, limit, rule)
@@ -232,7 +232,7 @@ def _suits(case: Case, rule: BatchRule) -> bool:
 
 
 def verify_section61(data: Data) -> str | None:
-    """Confirm that a stable case has no limit with which the rule meets (9)."""
+    """Confirm that the rule violates (9) for every limit B in a stable case."""
     case = Case.of(data)
     if case is None or not _longest_fails(case):
         return None
@@ -287,7 +287,7 @@ def _section61_check(
     return as_printed, as_corrected
 
 
-#: Rates of the ten bins and the thresholds that "follow (10)".
+#: Rates of the ten bins, and the thresholds said to "follow (10)".
 _PRINTED = [([23, 11, 8, 7, 6, 4, 3, 2, 1, 1], [66, 43, 32, 24, 17, 11, 7, 4, 2, 1])]
 
 
@@ -298,7 +298,7 @@ def drifts_before(rates: Sequence[int], thresholds: Sequence[int], i: int) -> bo
 
 
 def drifts(rates: Sequence[int], thresholds: Sequence[int]) -> bool:
-    """Tell whether the second part of (10) holds: ``n_{i+1}/n_i > Λ_{i+1}/Λ_i``."""
+    """Whether the second part of (10) holds: ``n_{i+1}/n_i > Λ_{i+1}/Λ_i``."""
     return all(drifts_before(rates, thresholds, i) for i in range(1, len(rates)))
 
 
@@ -308,7 +308,7 @@ def suffix_sums(rates: Sequence[int]) -> list[int]:
 
 
 def verify_section62(data: Data) -> str | None:
-    """Confirm that the printed thresholds are in the ratio of the rates and break (10)."""
+    """Confirm that the printed thresholds are proportional to the rates and violate (10)."""
     rates, thresholds = data["rates"], data["thresholds"]
     if (rates, thresholds) not in _PRINTED or drifts(rates, thresholds):
         return None

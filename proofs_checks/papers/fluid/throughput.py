@@ -1,4 +1,4 @@
-"""Propositions 2 and 3: no policy beats the equilibrium, nor bounds latencies with memory M*."""
+"""Propositions 2 and 3: no policy beats the equilibrium, or bounds latencies with memory M*."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -81,8 +81,8 @@ def least_backlog(
 ) -> Fraction:
     """Return a lower bound on the work in the system at a time, for any policy.
 
-    An engine that does ``rate`` work per clock unit at most leaves at least the largest of what
-    came in (t, end] less ``rate·(end − t)``.
+    An engine does at most ``rate`` work per clock unit. So it leaves at least the maximum over t
+    of the work that arrives in (t, end], less ``rate·(end − t)``.
     """
     least = late = Fraction(0)
     for time, work in zip(reversed(times), reversed(works), strict=True):
@@ -92,9 +92,9 @@ def least_backlog(
 
 
 def work_left(run: StageRun) -> int:
-    """Return the work of the requests that have arrived and not completed, stages done taken off.
+    """Return the remaining work of the requests in the system.
 
-    Batches under way count as not done.
+    Completed stages are subtracted; the stages of running batches are not.
     """
     work = run.instance.work[run.arrived & ~run.is_completed].sum()
     events = run.log.events()
@@ -113,7 +113,7 @@ def _policies(rng: np.random.Generator) -> Iterator[StagePolicy]:
 
 @dataclass(frozen=True)
 class ReservingCoins:
-    """Starts prompts whose full lengths fit together; tosses a coin on each for the batch."""
+    """Starts prompts whose final lengths fit together; each joins the batch at random."""
 
     memory: int
     rng: np.random.Generator
@@ -134,7 +134,7 @@ class ReservingCoins:
 
 
 def _critical_maxima(context: Context, horizons: Sequence[int], load: float) -> FloatArray:
-    """Return ``max_s`` of the work that came in s seconds less 9·s, shape (R, H)."""
+    """Return ``max_s`` of the work that arrives in s seconds less 9·s, shape (R, H)."""
     runs = context.choose(256, 512, 4096)
     rng = context.rng
     come = 3 * rng.poisson(load, (runs, horizons[-1])) + 6 * rng.poisson(
@@ -182,7 +182,7 @@ def _proposition3_check(context: Context, *, speed: int = 1, load: float = 1.0) 
         least = least_backlog(
             instance.arrival[came].tolist(), instance.work[came].tolist(), rate, run.observed
         )
-        # A batch that is under way at the end has done 9 at most.
+        # A batch that is running at the end has done at most 9 units of work.
         return run.overflows == 0 and work_left(run) >= least - 9
 
     pathwise = examine(
@@ -203,7 +203,7 @@ def _proposition3_check(context: Context, *, speed: int = 1, load: float = 1.0) 
 def least_mean(seconds: int, load: float = 1.0) -> float:
     """Return ``E(work of T seconds − 9·T)^+``, below the mean of `least_backlog`.
 
-    Two independent Poisson streams of rate ``load`` bring work of 3 and 6 a request.
+    Two independent Poisson streams of rate ``load`` have work of 3 and 6 per request.
     """
     chances = poisson_law(load * seconds)
     double = np.zeros(2 * len(chances) - 1)

@@ -1,4 +1,4 @@
-"""Gap and latency in the proof of Theorem 1: queues, and the prompts under way (appendix B)."""
+"""Gap and latency in the proof of Theorem 1: queues, and prompts in progress (appendix B)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ CLAIMS = Claims()
 
 @dataclass(frozen=True)
 class Display:
-    """One class, how often its prompts come, and the number of steps.
+    """Parameters of a printed bound: one class, its arrival rate, and the number of steps.
 
     Parameters
     ----------
@@ -39,14 +39,14 @@ class Display:
 
     @property
     def come(self) -> Fraction:
-        """``λ·ΔT``: what comes in a step."""
+        """``λ·ΔT``: mean arrivals in a step."""
         if not self.interval:
             return Fraction(self.single.threshold)
         return Fraction(self.single.longest, self.interval)
 
     @property
     def applies(self) -> bool:
-        """Whether (9) holds, strictly unless with equality, and prompts have time to complete."""
+        """Whether (9) holds, strictly if ``interval`` > 0, and prompts have time to complete."""
         n, stages = self.single.threshold, self.single.output + 1
         return (not self.interval or self.come < n) and self.steps >= 2 * stages
 
@@ -60,31 +60,31 @@ class Display:
 
     @property
     def least_under_way(self) -> float:
-        """``E[min(N, n·l')]``, N Poisson(λT): so many at least have come and not completed."""
+        """``E[min(N, n·l')]``, N Poisson(λT): lower bound on the mean of incomplete prompts."""
         law = poisson_law(float(self.come * self.steps))
         return float(law @ np.minimum(np.arange(len(law)), self.single.under_way))
 
     @property
     def least_latency(self) -> int:
-        """``l' + 1`` batches, each with n fresh prompts at least [clock units]."""
+        """Duration of ``l' + 1`` batches, each with at least n fresh prompts [clock units]."""
         single = self.single
         return (single.output + 1) * single.duration(1)
 
     @property
     def data(self) -> Data:
-        """The display as plain data."""
+        """The parameters as plain data."""
         own = {"interval": self.interval, "steps": self.steps}
         whole: Data = plain(self.single) | own
         return whole
 
 
 def gap_leaves_room(case: Display) -> bool:
-    """Whether twice the printed gap, times T, leaves room for the prompts under way."""
+    """Whether twice the printed gap, times T, is at least the prompts in progress."""
     return case.least_under_way <= 2 * case.queue
 
 
 def latency_leaves_room(case: Display) -> bool:
-    """Whether the printed latency leaves room for the batches of a prompt."""
+    """Whether the printed latency is at least the duration of a prompt's batches."""
     return case.least_latency <= case.single.longest * case.queue / case.steps
 
 
@@ -105,7 +105,7 @@ def _setting(case: Display) -> str:
 
 
 def verify_gap(data: Data, *, critical: bool) -> str | None:
-    """Confirm that even twice the printed gap is too small for the prompts under way."""
+    """Confirm that even twice the printed gap is too small for the prompts in progress."""
     case = _read(data, critical=critical)
     if case is None or gap_leaves_room(case):
         return None
@@ -117,7 +117,7 @@ def verify_gap(data: Data, *, critical: bool) -> str | None:
 
 
 def verify_latency(data: Data, *, critical: bool) -> str | None:
-    """Confirm that the printed latency is less than the batches of a prompt take."""
+    """Confirm that the printed latency is less than the duration of a prompt's batches."""
     case = _read(data, critical=critical)
     if case is None or latency_leaves_room(case):
         return None
@@ -128,7 +128,7 @@ def verify_latency(data: Data, *, critical: bool) -> str | None:
     )
 
 
-# What holds: the queue and the pipeline.
+# The statement that holds: queue plus pipeline.
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,10 @@ class ServedByWait:
     thresholds: tuple[int, ...]
 
     def holds(self, *, spare: int = 0) -> bool:
-        """Whether ``min(N_j, n_j·l'_j)`` at least and ``n_j·l'_j`` at most are under way.
+        """Whether the prompts in progress are within ``min(N_j, n_j·l'_j)`` and ``n_j·l'_j``.
 
-        At least: have arrived and not completed. At most: wait for a stage beyond the first.
+        The lower bound is on prompts that have arrived and not completed. The upper bound is on
+        prompts that wait for a stage beyond the first.
         """
         policy = self.setting.wait(self.thresholds)
         run = reference(self.setting.instance(), policy, self.setting.requests[-1][0] + 60)
@@ -216,7 +217,7 @@ _UNITS = (
 
 
 def _claim(claim_id: str, room: Callable[[Display], bool], *, critical: bool) -> Callable[[C], C]:
-    """Claim gap or latency, with equality or strict inequality in (9)."""
+    """Claim the bound on gap or latency, with equality or strict inequality in (9)."""
     latency = room is latency_leaves_room
     mutations = [Mutation("one stage less in the correction", spare=1)]
     if not latency:

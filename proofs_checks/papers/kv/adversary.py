@@ -1,8 +1,8 @@
-"""Theorem 6.2 and the Ω(√n) bound: one long request, then many short ones; the printed costs.
+"""Theorem 6.2 and the Ω(√n) bound: one long request, then many short ones; printed costs.
 
-Exact in the convention of section 3 (C): a short request of one token fills one slot, so once the
-start of the long request is fixed, starting short ones as soon as they fit is best, and the least
-total latency of any algorithm that neither pauses nor clears is a sum.
+Costs are exact in the convention of section 3 (C). A short request of one token occupies one slot.
+For a fixed start of the long request it is therefore optimal to start short ones as soon as they
+fit, and the least total latency without pausing or clearing is an explicit sum.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,11 +42,11 @@ class Attack:
 
     @property
     def together(self) -> int:
-        """Short requests that run at a time on an empty worker."""
+        """Number of short requests that fit together on an empty worker."""
         return self.memory // (self.prompt + 1)
 
     def batches(self, num: int) -> int:
-        """Total latency of ``num`` short requests from now on, with nothing else running."""
+        """Total latency of ``num`` short requests that start now on an empty worker."""
         full, rest = divmod(num, self.together)
         return self.together * full * (full + 1) // 2 + rest * (full + 1)
 
@@ -55,7 +55,7 @@ class Attack:
         end = start + self.memory - self.prompt
         now, left, total = self.release, self.num, end
         while left and now < end:
-            # Until the long request starts all is free; then it holds one token more a slot.
+            # The memory is free until the long request starts; then it grows by a token per slot.
             held = self.prompt + 1 + now - start if now >= start else 0
             placed = min(left, (self.memory - held) // (self.prompt + 1))
             left -= placed
@@ -68,7 +68,7 @@ class Attack:
         return self.with_long_at(self.release + -(-self.num // self.together))
 
     def best(self) -> int:
-        """Return a total latency that the optimum does not exceed."""
+        """Return an upper bound on the optimal total latency."""
         return min(self.wait(), self.with_long_at(0))
 
     def problem(self) -> LatencyProblem:
@@ -223,13 +223,13 @@ def _square_root_check(context: Context, *, short: int | None = None) -> Outcome
 def program_costs(steps: int, prompt: int) -> tuple[int, int, int]:
     """Return the exact costs of keeping, pausing and waiting under the rule of appendix B.1.
 
-    There a short request holds s tokens for one round, so 1/ε run at a time, as the proof has it.
-    ``prompt`` must be a multiple of ``steps``.
+    Under this rule a short request holds s tokens for one round, so 1/ε of them run at a time, as
+    in the proof. ``prompt`` must be a multiple of ``steps``.
     """
     memory = steps * prompt
     rounds = prompt // steps
     together = steps * rounds * (rounds + 1) // 2
-    # At the release the long request holds (1 − ε)M: one short one still fits, in that round only.
+    # At the release the long request holds (1 − ε)M, so one short request fits in that round only.
     late = prompt - 1
     full, rest = divmod(late, steps)
     after = steps * full * (full + 1) // 2 + rest * (full + 1)
@@ -245,7 +245,7 @@ def printed_costs(steps: int, prompt: int) -> tuple[Fraction, Fraction, Fraction
 
 
 def verify_costs(data: Data) -> str | None:
-    """Compare the printed costs with the exact ones; two lower bounds and an equality."""
+    """Compare the printed costs with the exact ones: two lower bounds and an equality."""
     steps, multiple = data["steps"], data["multiple"]
     if steps < 3 or multiple < 1:
         return None
@@ -337,13 +337,13 @@ def _costs_check(
 
 
 def printed_ratio(steps: int, prompt: int) -> Fraction:
-    """Return the smaller of the printed costs over the printed bound on the optimum."""
+    """Return the ratio of the smaller printed cost to the printed bound on the optimum."""
     keep, pause, wait = printed_costs(steps, prompt)
     return min(keep, pause) / wait
 
 
 def verify_ratio(data: Data) -> str | None:
-    """Check that the printed ratio stays below 1/ε however large M is."""
+    """Check that the printed ratio stays below 1/ε for every M."""
     steps, prompt = data["steps"], data["prompt"]
     if steps < 3 or prompt < 1:
         return None

@@ -1,4 +1,4 @@
-"""How many shorter arrivals there are: the proofs of Lemmas 5.5 and 5.6."""
+"""Numbers of shorter arrivals: the proofs of Lemmas 5.5 and 5.6."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ CLAIMS = Claims()
 
 @dataclass(frozen=True)
 class ArrivalWindow:
-    """Arrivals in a number of rounds: 0..``most`` per round, outputs 1..``longest``, all uniform.
+    """Arrivals in some rounds: 0..``most`` per round, outputs 1..``longest``, all uniform.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class ArrivalWindow:
     longest : int
         Largest output.
     below : int
-        ``ô``: arrivals with an output below it count.
+        ``ô``: arrivals with an output below it are counted.
     """
 
     rounds: int
@@ -37,7 +37,7 @@ class ArrivalWindow:
     below: int
 
     def law(self) -> ExactLaw:
-        """Law of the number of arrivals that count, by convolution."""
+        """Law of the number of counted arrivals, by convolution."""
         chance = Fraction(self.below - 1, self.longest)
         one = gathered(
             (short, share / (self.most + 1))
@@ -68,7 +68,7 @@ def printed_mean(window: ArrivalWindow) -> Fraction:
 
 
 def read_window(data: Data) -> ArrivalWindow:
-    """Read a window and refuse a meaningless one."""
+    """Read a window and reject invalid data."""
     window = ArrivalWindow(data["rounds"], data["most"], data["longest"], data["below"])
     if min(window.rounds, window.most) < 1 or not 2 <= window.below <= window.longest <= 30:
         raise ValueError("no window")
@@ -124,7 +124,7 @@ def _mean_check(context: Context, *, up_to: int = 1) -> Outcome:
     return printed, as_corrected
 
 
-# Hoeffding, and what is read off it.
+# Hoeffding's inequality, and the conclusion drawn from it.
 def tail(law: ExactLaw, least: Fraction) -> Fraction:
     """``Pr(N ≥ least)``."""
     return sum((p for n, p in law.items() if n >= least), Fraction(0))
@@ -162,7 +162,7 @@ def _hoeffding_check(context: Context, *, power: float = 2.0) -> Outcome:
 
 
 _HORIZONS = (10, 100, 1000)
-#: Constants C that are tried, from 1 on.
+#: Number of constants C tried, from 1 on.
 _LONGEST = 20
 
 
@@ -173,7 +173,7 @@ def chances(rounds: int, tenths: int) -> list[Fraction]:
 
 
 def verify_tail(data: Data) -> str | None:
-    """Check that the probability stays as T grows a hundredfold, whatever the constant C."""
+    """Check for each constant C that the probability does not vanish as T grows a hundredfold."""
     tenths = data["tenths"]
     if not 1 <= tenths <= 9:
         return None
@@ -238,7 +238,7 @@ def _tail_check(
     return printed, corrected
 
 
-# Remark 6.3: how the ratio of Theorem 6.2 depends on the number of short requests.
+# Remark 6.3: dependence of the ratio of Theorem 6.2 on the number of short requests.
 
 
 def attack(steps: int, prompt: int, num: int) -> Attack:
@@ -247,9 +247,9 @@ def attack(steps: int, prompt: int, num: int) -> Attack:
 
 
 def ratio(steps: int, prompt: int, num: int) -> Fraction:
-    """Return what keeping the long request costs over what waiting with it does.
+    """Return the cost of keeping the long request, divided by the cost of delaying it.
 
-    Nothing fits beside the long request after the release, so both are sums.
+    No short request fits with the long one after the release, so both costs are sums.
     """
     case = attack(steps, prompt, num)
     long_output, short = case.memory - prompt, case.batches(num)
@@ -258,7 +258,7 @@ def ratio(steps: int, prompt: int, num: int) -> Fraction:
     return Fraction(keep, min(keep, wait))
 
 
-# The ends.
+# The two ends of the range.
 _READING = (
     "the rule of section 3 (C), Algorithm 2, which starts at once and is the best answer here: "
     "after the release no short request fits beside the long one, paused or not."
@@ -288,7 +288,7 @@ def _ends_check(
     sizes = context.choose((5, 10, 100), (5, 10, 20, 50, 100), range(3, 201))
 
     def negligible(steps: int) -> bool:
-        # At ε = 1/3 the long request alone takes 2s rounds of the s that the short one waits.
+        # At ε = 1/3 the long request takes 2s rounds alone, and the short one waits for s of them.
         return ratio(steps, 10**6, few(steps * 10**6)) <= 1 + Fraction(2, steps)
 
     def near_one(steps: int) -> bool:
@@ -309,9 +309,9 @@ def _ends_check(
     return least, many, sums
 
 
-# Between them.
+# The values between the ends.
 def verify_balance(data: Data) -> str | None:
-    """Compare the ratio at εM with that at half and twice the number."""
+    """Compare the ratio at εM short requests with that at half and twice as many."""
     steps, half = data["steps"], data["half"]
     if steps < 3 or half < 1:
         return None

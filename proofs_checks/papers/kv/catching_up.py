@@ -1,7 +1,7 @@
-"""Lemmas 5.5 and 5.6: bursts that the optimum outwaits with what Algorithm 2 has started.
+"""Lemmas 5.5 and 5.6: bursts during which the optimum delays a request that Algorithm 2 starts.
 
-Slots are those of `proofs_checks.papers.kv.model`: a request occupies so many consecutive slots
-from its start on, under convention C the next ones.
+Slots are those of `proofs_checks.papers.kv.model`: a request occupies consecutive slots from its
+start on, or from the next slot on under convention C.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,22 +33,22 @@ CLAIMS = Claims()
 
 @dataclass(frozen=True)
 class Burst:
-    """Some requests in round 0, then short ones at equal distances, then none.
+    """Some requests in round 0, then short ones at equal intervals, then none.
 
     Parameters
     ----------
     convention : Convention
-        What a request occupies.
+        Which slots and tokens a request occupies.
     memory, prompt : int
         ``M`` and ``s`` [tokens].
     present : tuple of int
-        Outputs of the requests that are there in round 0; the first is the one looked at.
+        Outputs of the requests that arrive in round 0; the statement concerns the first.
     output, number : int
-        Output of the short ones, and how many come at a time.
+        Output of the short requests, and how many arrive at a time.
     gap, period : int
-        Round of the first, and rounds between them.
+        Round of the first short arrivals, and rounds between short arrivals.
     length : int
-        ``L``: how many times they come.
+        ``L``: number of short arrival times.
     """
 
     convention: Convention
@@ -82,12 +82,12 @@ class Burst:
         return self.gap + self.period * (self.length - 1)
 
     def to_data(self) -> Data:
-        """Return it as plain data."""
+        """Return the burst as plain data."""
         return vars(self) | {"convention": self.convention.value, "present": list(self.present)}
 
 
 def burst_of(data: Data) -> Burst:
-    """Read a burst; refuse one that is too large to be solved here, or none."""
+    """Read a burst; reject invalid ones and those too large to be solved here."""
     burst = Burst(
         **data | {"convention": Convention(data["convention"]), "present": tuple(data["present"])}
     )
@@ -98,7 +98,7 @@ def burst_of(data: Data) -> Burst:
 
 
 def verify(data: Data) -> str | None:
-    """Check that the optimum outwaits the burst, for three lengths of it."""
+    """Check that the optimum delays the first request past the burst, for three burst lengths."""
     burst = burst_of(data)
     if any(burst.prompt + output > burst.memory for output in (*burst.present, burst.output)):
         return None
@@ -120,7 +120,7 @@ def verify(data: Data) -> str | None:
 
 
 def verify_queue(data: Data) -> str | None:
-    """Check the same where at least two others wait in round 0."""
+    """Check the same with at least two other requests in round 0."""
     return verify(data) if len(data["present"]) >= 3 else None
 
 
@@ -139,23 +139,23 @@ def _single(context: Context) -> Iterator[Burst]:
         shorts = 2 if convention is Convention.PRINTED else 1
         if longest < memory and number * length <= 6:
             yield Burst(convention, memory, 1, (longest,), shorts, number, 1, 1, length)
-    # One request at a time, the smallest burst under B with s + o ≤ M that we know.
+    # One request at a time; the smallest burst known under B with s + o ≤ M.
     yield Burst(Convention.PRINTED, 7, 4, (3,), 1, 1, 1, 1, 4)
 
 
-# Lemma 5.5: the schedule that is moved in the proof.
+# Lemma 5.5: the move of a schedule in the proof.
 
 
 def idle_slots(data: Jobs, starts: Sequence[int], until: int) -> list[int]:
-    """Return the slots before ``until`` that nobody occupies."""
+    """Return the slots before ``until`` that no request occupies."""
     busy = {s + age for s, n in zip(starts, data.length, strict=True) for age in range(n)}
     return [slot for slot in range(until) if slot not in busy]
 
 
 def moved(starts: Sequence[int], job: int, idle: Sequence[int], less: int = 0) -> list[int]:
-    """Move a job to the first of some idle slots, and what starts between them out of its way.
+    """Move a job to the first of some idle slots, and delay the jobs that start between them.
 
-    With ``less`` the others make room for so many slots less, to show that they must.
+    ``less`` reduces these delays, to show that they are needed.
     """
     after = list(starts)
     for other, start in enumerate(starts):
@@ -167,7 +167,7 @@ def moved(starts: Sequence[int], job: int, idle: Sequence[int], less: int = 0) -
 
 
 def _spread(context: Context) -> Iterator[tuple[Jobs, list[int]]]:
-    """Yield requests and schedules that fit, with idle slots."""
+    """Yield requests with feasible schedules that leave idle slots."""
     for _ in range(context.choose(150, 4000, 60_000)):
         data = jobs(random_problem(context.rng, least=2, most=4, memory=9, mixed=True))
         starts = [a + int(context.rng.integers(0, 16)) for a in data.arrival]
@@ -176,7 +176,7 @@ def _spread(context: Context) -> Iterator[tuple[Jobs, list[int]]]:
 
 
 def _moves(context: Context) -> Iterator[tuple[Jobs, list[int], int, list[int]]]:
-    """Yield jobs with a schedule, one of them, and idle slots before it, as many as it needs."""
+    """Yield jobs, a schedule, one of the jobs, and as many idle slots before it as it needs."""
     for data, starts in _spread(context):
         for job, (start, length) in enumerate(zip(starts, data.length, strict=True)):
             idle = [r for r in idle_slots(data, starts, start) if r >= data.arrival[job]]
@@ -196,18 +196,18 @@ def _move_is_sound(case: tuple[Jobs, list[int], int, list[int]], less: int) -> b
     )
 
 
-# How much waits.
+# The amount of waiting work.
 
 
 def work_tail(law: FloatArray, slots: int, rounds: int, level: float) -> float:
-    """Return ``P(W ≥ level)`` for the work of the proof after some rounds.
+    """Return ``P(W ≥ level)`` for the proof's waiting work W after some rounds.
 
     Parameters
     ----------
     law : FloatArray
         Law of the arrivals in a round.
     slots : int
-        Slots that each occupies at most.
+        Most slots that a request occupies.
     rounds : int
         Rounds.
     level : float
@@ -232,16 +232,16 @@ def _work_bounded(case: tuple[float, int, int], share: float) -> bool:
     return work_tail(law, slots, 60, level) <= constant / duration
 
 
-# Side by side.
+# Requests that run side by side.
 
 
 def largest_peak(data: Jobs) -> int:
-    """Return ``π``: the most tokens that a request ever holds."""
+    """Return ``π``: the largest number of tokens that a request ever holds."""
     return max(f + n - 1 for f, n in zip(data.first, data.length, strict=True))
 
 
 def _side_by_side(data: Jobs, more: int) -> bool:
-    """Whether ``⌊M/π⌋`` requests are there wherever one waits under Algorithm 2."""
+    """Whether at least ``⌊M/π⌋`` requests run whenever one waits under Algorithm 2."""
     starts = algorithm(data)
     least = data.memory // largest_peak(data) + more
     return all(
@@ -252,13 +252,13 @@ def _side_by_side(data: Jobs, more: int) -> bool:
 
 
 def _roomy_run(data: Jobs, starts: Sequence[int], slot: int, length: int) -> bool:
-    """Whether so many slots from one on leave room for any request."""
+    """Whether ``length`` slots from ``slot`` on each leave room for any request."""
     room = data.memory - largest_peak(data)
     return all(sum(present(data, starts, slot + d)) <= room for d in range(length))
 
 
 def _no_run_is_left(data: Jobs) -> bool:
-    """Whether no optimum leaves a request waiting before as many roomy slots as it needs."""
+    """Whether no optimum delays a request past a sufficient run of slots with room for it."""
     return not any(
         _roomy_run(data, starts, slot, length)
         for starts in optima(data)
@@ -268,7 +268,7 @@ def _no_run_is_left(data: Jobs) -> bool:
 
 
 def _sharing(context: Context, more: int) -> tuple[Examination[Jobs], Examination[Jobs]]:
-    """Check the steps of Theorems 3 and 4 that are about one schedule."""
+    """Check the steps of Theorems 3 and 4 that concern a single schedule."""
     number = context.choose(120, 600, 20_000)
     drawn = [jobs(random_problem(context.rng, least=3, most=9, memory=16)) for _ in range(number)]
     few = [
@@ -350,7 +350,7 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
 # Lemma 5.6: overloaded systems. Proof: ``proofs/lemma5.6.md``.
 
 
-#: Convention, memory, prompt and unit of time where one request at a time fits; outputs that
+#: Convention, memory, prompt and unit of time with room for one request at a time; outputs that
 #: occupy one, two and three units.
 _ONE_AT_A_TIME = (
     (Convention.PRINTED, 7, 4, 1, (1, 2, 3)),
@@ -360,18 +360,18 @@ _ONE_AT_A_TIME = (
 
 
 def queued(convention_index: int, others: int, length: int) -> Burst:
-    """Return the family of lemma5.6.md: J of two units, others of three, a burst of units."""
+    """Return an instance of lemma5.6.md: J of two units, others of three, a burst of one unit."""
     convention, memory, prompt, unit, (one, two, three) = _ONE_AT_A_TIME[convention_index]
     present = (two, *[three] * others)
     return Burst(convention, memory, prompt, present, one, 1, 3 * unit, unit, length)
 
 
-#: Short and long requests that a round brings.
+#: Short and long requests that arrive in a round.
 Round = tuple[int, int]
 
 
 def stream(convention_index: int, rounds: tuple[Round, ...]) -> LatencyProblem:
-    """Return J of three units in round 0, then what rounds 1, 2, ... bring."""
+    """Return an instance with J of three units in round 0, then arrivals in rounds 1, 2, ..."""
     convention, memory, prompt, _, (one, _, three) = _ONE_AT_A_TIME[convention_index]
     arrivals, outputs = [0], [three]
     for now, (short, long) in enumerate(rounds, 1):
@@ -381,7 +381,7 @@ def stream(convention_index: int, rounds: tuple[Round, ...]) -> LatencyProblem:
 
 
 def overloaded(rounds: tuple[Round, ...], behind: int = 0) -> bool:
-    """Whether short ones never run out, and outnumber the long ones by two with J."""
+    """Whether short requests never run out, and outnumber the long ones and J by at least two."""
     short, long = (sum(column) for column in zip(*rounds, strict=True))
     never_out = all(
         done >= now - behind for now, done in enumerate(accumulate(s for s, _ in rounds), 1)
@@ -399,7 +399,7 @@ def _streams(context: Context, behind: int) -> Iterator[tuple[int, tuple[Round, 
 
 
 def _outlasts(case: tuple[int, tuple[Round, ...]]) -> bool:
-    """Whether Algorithm 2 starts J at once, and every optimum after all short ones."""
+    """Whether Algorithm 2 starts J at once, and every optimum after all short requests."""
     kind, rounds = case
     data, unit = jobs(stream(kind, rounds)), _ONE_AT_A_TIME[kind][3]
     after = 1 + unit * sum(short for short, _ in rounds)

@@ -1,4 +1,4 @@
-"""Where Equation (1) is looked at, and how often: checkpoints and Proposition 4.1."""
+"""Where and how often Equation (1) is evaluated: checkpoints and Proposition 4.1."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -25,13 +25,13 @@ CLAIMS = Claims()
 
 # Checkpoints.
 def at_completions(memory: int, running: Sequence[Load], new: Sequence[Load]) -> bool:
-    """Equation (1) at the last slot of each running and new request, the candidate included."""
+    """Equation (1) at the last slot of each running and new request, including the candidate."""
     together = [*running, *new]
     return all(used(together, slots - 1) <= memory for _, slots in together)
 
 
 def at_completions_of_others(memory: int, running: Sequence[Load], new: Sequence[Load]) -> bool:
-    """Equation (1) at the checkpoints as Algorithm 1 lists them, before it adds the candidate."""
+    """Equation (1) at the checkpoints that Algorithm 1 lists before it adds the candidate."""
     together = [*running, *new]
     return all(used(together, slots - 1) <= memory for _, slots in together[:-1])
 
@@ -81,7 +81,7 @@ def _checkpoint_check(context: Context, *, test: Test = at_completions) -> Outco
 
 
 def listed_state(data: Data) -> WorkerState:
-    """Read a worker and one candidate under Equation (1), and refuse what is no such state."""
+    """Read a worker and one candidate under Equation (1), and reject invalid states."""
     memory, prompt, output = (data[key] for key in ("memory", "prompt", "candidate"))
     running = tuple((prompt + age, o - age + 1) for age, o in data["running"])
     if min(prompt, output, len(running)) < 1 or prompt + output > memory:
@@ -92,7 +92,7 @@ def listed_state(data: Data) -> WorkerState:
 
 
 def verify_listed(data: Data) -> str | None:
-    """Say whether the candidate passes at the listed checkpoints and exceeds the memory."""
+    """Check that the candidate passes at the listed checkpoints but exceeds the memory."""
     state = listed_state(data)
     columns = state.memory, state.running, state.waiting
     if not at_completions_of_others(*columns) or equation_1(*columns):
@@ -158,14 +158,14 @@ def _listed_check(
 
 # Proposition 4.1.
 def inequalities_per_round(data: Jobs, *, keep_finished: bool = False) -> list[int]:
-    """Return how many inequalities Algorithm 1 looks at in each round.
+    """Return the number of inequalities that Algorithm 1 evaluates in each round.
 
     Parameters
     ----------
     data : Jobs
         Requests, all at 0.
     keep_finished : bool
-        Take ``S(t) = S(t−1) ∪ U(t−1)`` to the letter: finished requests stay in S.
+        Apply ``S(t) = S(t−1) ∪ U(t−1)`` literally, so that finished requests stay in S.
     """
     counts: list[int] = []
     starts = algorithm(data)
@@ -175,7 +175,7 @@ def inequalities_per_round(data: Jobs, *, keep_finished: bool = False) -> list[i
         held = [j for j in before if keep_finished or now < starts[j] + data.length[j]]
         started = sum(start == now for start in starts)
         waits = any(start > now for start in starts)
-        # The k-th request tried: completions of S, of the k − 1 before it, its own.
+        # Request k is checked at the completions of S, of the k − 1 before it, and its own.
         counts.append(sum(len(held) + k for k in range(1, started + waits + 1)))
     return counts
 

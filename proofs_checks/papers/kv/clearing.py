@@ -1,4 +1,4 @@
-"""Sections 7 and 8: batches of any duration, clearing by chance, predictions, printed figures."""
+"""Sections 7 and 8: batches of any duration, random clearing, predictions, printed numbers."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -98,7 +98,7 @@ def _small(context: Context) -> list[LatencyProblem]:
 
 
 def alpha_of(memory: int) -> Fraction:
-    """Return a share so large that no two requests are ever in the cache."""
+    """Return a share so large that no two requests are in the cache together."""
     return 1 - Fraction(1, memory)
 
 
@@ -172,7 +172,7 @@ def _clearing_check(context: Context, *, tenths: int = 3) -> Outcome:
 def started_at_once(
     memory: int, prompt: int, believed: Sequence[int], convention: Convention
 ) -> list[int]:
-    """Return the requests that Algorithm 2 starts at 0 on an empty worker by believed outputs."""
+    """Return the requests that Algorithm 2 starts at 0 on an empty worker, by predictions."""
     data = jobs(problem_of(memory, [prompt] * len(believed), believed, convention))
     order = sorted(range(len(believed)), key=lambda job: (believed[job], job))
     positions = selected(memory, (), [data.load(job) for job in order])
@@ -180,7 +180,7 @@ def started_at_once(
 
 
 def exceeds(data: Data, convention: Convention) -> bool:
-    """Whether what starts at 0 by ô − δ exceeds the memory before it has completed."""
+    """Whether the requests started at 0 by ô − δ exceed the memory before they complete."""
     believed = [hoped - data["error"] for _, hoped in data["requests"]]
     starters = started_at_once(data["memory"], data["prompt"], believed, convention)
     outputs = [data["requests"][job][0] for job in starters]
@@ -189,7 +189,7 @@ def exceeds(data: Data, convention: Convention) -> bool:
 
 
 def verify_margin(data: Data) -> str | None:
-    """Check that what starts at once by ô − δ exceeds the memory, under every convention."""
+    """Check that the requests started at 0 by ô − δ exceed the memory, under every convention."""
     rows, error, prompt = data["requests"], data["error"], data["prompt"]
     if not rows or min(error, prompt) < 1:
         return None
@@ -216,7 +216,7 @@ def _drawn(context: Context) -> Data:
 
 
 def _safe(context: Context, sign: int) -> bool:
-    """Let Algorithm 2 serve a random instance by predictions with a margin."""
+    """Whether Algorithm 2, with a margin on predictions, never overflows a random instance."""
     problem: LatencyProblem = random_problem(
         context.rng, least=2, rounds=0, convention=Convention.HALF_OPEN
     )
@@ -266,23 +266,23 @@ def _margin_check(context: Context, *, sign: int = 1) -> Outcome:
     return printed, corrected
 
 
-# Sections 7 and 8: size of the cache, slopes.
+# Sections 7 and 8: cache size and slopes.
 
 
 # The size of the cache.
 _LAYERS, _HIDDEN, _BYTES = 80, 8192, 2
 _PARAMETERS = 70 * 10**9
-#: Tokens of the published experiments.
+#: Token limit of the published experiments.
 _PUBLISHED = 16_492
 
 
 def bytes_per_token(layers: int) -> int:
-    """Return the bytes of keys and values per token, ``2·L·H·D``."""
+    """Return the bytes of keys and values per token, ``2·L·H·D`` elements."""
     return 2 * layers * _HIDDEN * _BYTES
 
 
 def tokens_limit(data: Data) -> int:
-    """Return the tokens that fit, for the printed sizes in units of ``gigabyte`` bytes."""
+    """Return how many tokens fit, for the printed sizes in units of ``gigabyte`` bytes."""
     model = _PARAMETERS * _BYTES if data["model_in_bytes"] else 140 * data["gigabyte"]
     tokens: int = (160 * data["gigabyte"] - model) // bytes_per_token(_LAYERS)
     return tokens
@@ -331,19 +331,19 @@ def _limit_check(context: Context, *, layers: int = _LAYERS) -> Outcome:
 
 
 # Latency and slopes.
-#: Seconds of the cap, and the slopes of Algorithm 2 and of the best benchmark (section 7.1).
+#: Latency cap [s], and the slopes of Algorithm 2 and of the best benchmark (section 7.1).
 _CAP, _SLOPES = 200, (Fraction(1, 6), Fraction(1, 2))
 
 
 def grown(slope: Fraction, arrivals: int, per_unit: int) -> Fraction:
-    """Return the latency that a line through the origin reaches [s].
+    """Return the latency on a line through the origin [s].
 
     Parameters
     ----------
     slope : Fraction
         Seconds per unit of the horizontal axis.
     arrivals : int
-        Where to read it.
+        Number of arrivals at which to evaluate the line.
     per_unit : int
         Arrivals per unit: 1 if the axis counts arrivals, λ if it is time in seconds.
     """

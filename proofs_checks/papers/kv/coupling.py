@@ -1,8 +1,8 @@
-"""Off-Couple: Algorithm 3, the rounds at which it is compared, Lemma 5.4, and what uses it.
+"""Off-Couple: Algorithm 3, the rounds at which it is compared, Lemma 5.4, and its uses.
 
-It is analysis only: it starts from what Algorithm 2 has done up to some round, knows an offline
-schedule from there on, and follows it until both are in the same state. Its lemma (it never
-exceeds M and catches up) is proven informally, so check what comes out.
+Off-Couple serves the analysis only. It starts from the state of Algorithm 2 at some round, knows
+an offline schedule from there on, and follows it until both are in the same state. The proof of
+its lemma (it never exceeds M, and it catches up) is informal, so the result is checked.
 """
 
 from collections import Counter
@@ -50,8 +50,8 @@ class Coupling:
     starts : tuple of int
         Start round of each request.
     copies_from : int
-        ``t̂``: round from which it copies the offline schedule, where that has completed all that
-        Algorithm 2 had started.
+        ``t̂``: round from which it copies the offline schedule; by then the offline schedule has
+        completed all requests that Algorithm 2 had started.
     """
 
     starts: tuple[int, ...]
@@ -68,8 +68,8 @@ def off_couple(
     problem : LatencyProblem
         Data.
     online : sequence of int or None
-        Start round of each request that Algorithm 2 has started up to ``now``, the requests it
-        starts at ``now`` included; None for all others.
+        Start round of each request that Algorithm 2 has started up to ``now``, including those it
+        starts at ``now``; None for all others.
     offline : sequence of int
         A complete schedule that agrees with ``online`` before ``now``.
     now : int
@@ -78,7 +78,7 @@ def off_couple(
     Raises
     ------
     InputError
-        If a sequence is of the wrong length or the two disagree before ``now``.
+        If a sequence has the wrong length or the two disagree before ``now``.
     """
     _check(problem, online, offline, now)
     starts = list(online)
@@ -106,7 +106,7 @@ def _copy(starts: list[int | None], offline: Sequence[int], round_: int) -> None
 def _catch_up(
     instance: CacheInstance, starts: list[int | None], offline: Sequence[int], round_: int
 ) -> None:
-    """Start by Equation (2) what the offline schedule has started by now."""
+    """Start, by Equation (2), requests that the offline schedule has started by now."""
     lengths = instance.num_batches.tolist()
     behind = [i for i, start in enumerate(starts) if start is None and offline[i] <= round_]
     loads = _running(instance, starts, round_)
@@ -165,7 +165,7 @@ class Moment:
 
     @cached_property
     def data(self) -> Jobs:
-        """The requests as the memory sees them."""
+        """Memory profiles of the requests."""
         return jobs(self.problem)
 
     @cached_property
@@ -180,7 +180,7 @@ class Moment:
 
     @cached_property
     def compensated(self) -> int:
-        """``CP_{t+1}`` of this path: what the decision of Algorithm 2 at ``now`` costs OFF."""
+        """``CP_{t+1}`` of this path: the cost to OFF of Algorithm 2's decision at ``now``."""
         later = self.now + 1
         after = least_latency(self.data, prefix(self.online, later), later, self.online)
         return after - sum(self.offline[0])
@@ -190,17 +190,17 @@ class Moment:
         return {job for job, start in enumerate(starts) if start == self.now}
 
     def pending(self, starts: Sequence[int], now: int) -> int:
-        """Return how many requests have arrived by round ``now`` and not completed."""
+        """Return the number of requests that have arrived by round ``now`` and not completed."""
         columns = zip(self.data.arrival, starts, self.problem.output.tolist(), strict=True)
         return sum(arrival <= now < start + output for arrival, start, output in columns)
 
     def coupled(self, offline: Sequence[int]) -> Coupling:
-        """Return the schedule of Off-Couple against an optimum."""
+        """Return the schedule of Off-Couple for this optimum."""
         online = [start if start <= self.now else None for start in self.online]
         return off_couple(self.problem, online, offline, self.now)
 
     def coupled_by_text(self, offline: Sequence[int]) -> Coupling:
-        """Return the same by the text of Algorithm 3, apart from `off_couple`."""
+        """Return the same schedule, computed from the text of Algorithm 3 without `off_couple`."""
         starts = prefix(self.online, self.now + 1)
         outputs = self.problem.output.tolist()
         t_hat = max((offline[job] + outputs[job] for job in starts), default=self.now + 1)
@@ -229,14 +229,14 @@ def small_problems(
         )
 
 
-#: Convention, M, and the last arrival: where a few hundred draws meet what Lemma 5.4 rules out.
+#: Convention, M and last arrival for which a few hundred draws include violations of Lemma 5.4.
 FILLING = ((Convention.CLOSED, 6, 4), (Convention.PRINTED, 6, 4), (Convention.HALF_OPEN, 8, 6))
 
 
 def filling_problems(
     context: Context, count: int
 ) -> Iterator[tuple[Convention, int, tuple[int, ...], tuple[int, ...]]]:
-    """Draw convention, M, outputs and arrivals of 4 requests, s = 1, under A, B and C in turn."""
+    """Draw convention, M, outputs and arrivals of 4 requests with s = 1; conventions alternate."""
     for draw in range(count):
         convention, memory, last = FILLING[draw % 3]
         least = 1 + (convention is not Convention.CLOSED)
@@ -254,7 +254,7 @@ def moments(
 
 
 def rounds_to_see(problems: Iterable[LatencyProblem]) -> Iterator[Moment]:
-    """Yield the rounds of runs that are not optimal; elsewhere there is nothing to see."""
+    """Yield the rounds of runs that are not optimal; in optimal runs the claims are trivial."""
     for problem in problems:
         data = jobs(problem)
         online = algorithm(data)
@@ -266,13 +266,13 @@ MADE = "every round of random runs of Algorithm 2 on 4 requests that are not opt
 
 
 def draws(context: Context) -> int:
-    """Return how many instances the rare failures need."""
+    """Return the number of instances needed to meet rare failures."""
     return context.choose(260, 1200, 30_000)
 
 
 # The decomposition of the regret.
 def read_common(data: Data) -> LatencyProblem:
-    """Read a problem and refuse different prompts."""
+    """Read a problem and reject different prompts."""
     problem = from_data(data | {"requests": [row[:3] for row in data["requests"]]})
     if len(set(problem.prompt.tolist())) > 1:
         raise ValueError("prompts differ")
@@ -283,33 +283,33 @@ FROM_STATE = ("a common prompt s", "no pausing", "OFF optimal from the state of 
 PROOF = "KV-cache paper, proof of Theorem 5.3 (section 5.1)"
 
 
-# Off-Couple: Lemma 5.4, the inequality before Equation (7), and what (7) is used for.
+# Off-Couple: Lemma 5.4, the inequality before Equation (7), and the use of (7).
 
 
-#: A moment and the single optimum from there.
+#: A moment and the unique optimum from it.
 Case: TypeAlias = tuple[Moment, tuple[int, ...]]
-#: A condition on a moment and the optimum from there.
+#: A condition on a moment and the optimum from it.
 Part: TypeAlias = Callable[[Moment, Sequence[int]], bool]
 
 
 def decides_alike(moment: Moment, offline: Sequence[int]) -> bool:
-    """Whether OFF starts at t what Algorithm 2 starts."""
+    """Whether OFF starts the same requests at t as Algorithm 2."""
     return moment.started(offline) == moment.started(moment.online)
 
 
 def puts_off(moment: Moment, offline: Sequence[int]) -> bool:
-    """Whether OFF starts nothing at t but what Algorithm 2 starts: V ⊂ S_ON ∪ U."""
+    """Whether OFF starts at t only requests that Algorithm 2 starts: V ⊂ S_ON ∪ U."""
     return moment.started(offline) <= moment.started(moment.online)
 
 
 def always(moment: Moment, offline: Sequence[int]) -> bool:
-    """No condition."""
+    """The condition that is always met."""
     del moment, offline
     return True
 
 
 def off_itself(moment: Moment, offline: Sequence[int]) -> Coupling:
-    """Off-Couple broken: it is OFF from the round after ``now`` on."""
+    """A broken Off-Couple that equals OFF from the round after ``now`` on."""
     return Coupling(tuple(offline), moment.now + 1)
 
 
@@ -337,12 +337,12 @@ def _verifier(part: Part, broken: str) -> Verifier:
 def _cases_of(
     convention: Convention, memory: int, outputs: tuple[int, ...], arrivals: tuple[int, ...]
 ) -> tuple[Case, ...]:
-    """Return moments at which Algorithm 2 starts something, and the one optimum no more."""
+    """Return moments with a unique optimum, which starts only requests that Algorithm 2 starts."""
     problem = problem_of(memory, [1] * len(outputs), outputs, convention, arrivals)
     return tuple(
         (moment, moment.offline[0])
         for moment in rounds_to_see([problem])
-        # Where it starts nothing, nothing fits, and OFF decides alike.
+        # If Algorithm 2 starts nothing, no request fits, and OFF starts nothing either.
         if moment.started(moment.online)
         and len(moment.offline) == 1
         and puts_off(moment, moment.offline[0])
@@ -380,7 +380,7 @@ def _examined(
         CONVENTIONS,
         lambda convention: under[convention] > 0,
     )
-    # The algorithms look ahead by Equation (1), so its own convention is the one shown.
+    # The algorithms look ahead by Equation (1), so the counterexample uses its convention.
     shown = [
         as_data(moment.problem, now=moment.now)
         for moment, _ in printed.failures
@@ -409,7 +409,7 @@ def _claim(
     scope: Scope = Scope.RESULT,
     defect: Defect = Defect.RESULT,
 ) -> Callable[[Part], Part]:
-    """Claim a part of the lemma, or what is used for it; it holds under the condition."""
+    """Claim a part of the lemma or a step that uses it; the correction adds the condition."""
 
     def add(part: Part) -> Part:
         verify = _verifier(part, broken)
@@ -513,7 +513,7 @@ def bounded_by_coupling(moment: Moment, offline: Sequence[int]) -> bool:
 
 
 def same_state(moment: Moment, offline: Sequence[int]) -> bool:
-    """Whether OC has completed by t̂ what OFF has, and what runs then runs in both alike."""
+    """Whether OC and OFF have completed the same requests by t̂ and run the others identically."""
     coupled, outputs = moment.coupled(offline), moment.problem.output.tolist()
     ends = zip(offline, coupled.starts, outputs, strict=True)
     return all(off == oc or max(off, oc) + o <= coupled.copies_from for off, oc, o in ends)

@@ -1,4 +1,4 @@
-"""What the memory limit means: section 2.3, section 3, Equation (1), appendix B.1."""
+"""Definitions of the memory limit: section 2.3, section 3, Equation (1), appendix B.1."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -19,7 +19,7 @@ CLAIMS = Claims()
 Schedule: TypeAlias = tuple[LatencyProblem, tuple[int, ...]]
 
 
-#: First and last age, ``t − p``, at which a request of output o counts.
+#: First and last age, ``t − p``, at which a request of output o holds memory.
 Ages: TypeAlias = Callable[[int], tuple[int, int]]
 
 
@@ -63,7 +63,7 @@ def _together_check(
 
 # Three memory rules.
 def _section_3(output: int) -> tuple[int, int]:
-    # S holds what has been processed and still awaits a token: not the prompts of this round.
+    # S has the requests that are processed and still need a token, not the prompts of this round.
     return 1, output
 
 
@@ -85,7 +85,7 @@ RULES: dict[str, Ages] = {
 def within(
     memory: int, prompts: Sequence[int], outputs: Sequence[int], starts: Sequence[int], ages: Ages
 ) -> bool:
-    """Whether ``Σ (s + t − p)`` over the requests that count stays within M at every round."""
+    """Whether ``Σ (s + t − p)`` over the requests that hold memory is at most M at every round."""
     tokens: dict[int, int] = {}
     for prompt, output, start in zip(prompts, outputs, starts, strict=True):
         low, high = ages(output)
@@ -99,7 +99,7 @@ _SIZES = ((2, 2), (3, 3), (5, 5))
 
 
 def _schedules(context: Context) -> Iterator[Schedule]:
-    """Every schedule of two requests with a common prompt up to a size."""
+    """Yield every schedule of two requests with a common prompt, up to a size."""
     longest, latest = context.choose(*_SIZES)
     for prompt, memory in product((1, 2), range(3, 4 + 2 * longest)):
         for outputs in product(range(1, longest + 1), repeat=2):
@@ -117,7 +117,7 @@ def _allowed(schedule: Schedule, rule: str, more_prompt: int = 0, more_output: i
 
 
 def verify_rules(data: Data) -> str | None:
-    """Say which of the three printed rules allow a schedule, if they disagree."""
+    """Return which of the three printed rules allow a schedule, if they disagree."""
     prompts, outputs, starts = zip(*data["requests"], strict=True)
     if min(prompts) < 1 or len(set(prompts)) > 1 or min(outputs) < 1 or min(starts) < 0:
         return None
@@ -172,7 +172,7 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
         )
 
     def ours(schedule: Schedule) -> bool:
-        # The checker of the formulations has a convention for each rule.
+        # `formulations` has a convention for each rule.
         problem, starts = schedule
         columns = problem.memory, problem.prompt.tolist(), problem.output.tolist()
         return all(

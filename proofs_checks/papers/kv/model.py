@@ -1,9 +1,8 @@
 """One worker by the paper's definitions: profiles of memory, and Algorithms 1 and 2 slot by slot.
 
-Written from the text and apart from `bfio.kvcache`, whose runs are compared with it. The three
-conventions differ in names only: a request holds ``first``, ``first + 1``, ... tokens in
-``length`` consecutive slots, of which the first is the round of its start (A and B) or the next
-one (C).
+Written from the text, independently of `bfio.kvcache`, whose runs are compared with it. The three
+conventions have a common form: a request holds ``first``, ``first + 1``, ... tokens in ``length``
+consecutive slots. The first slot is the round of its start (A and B) or the next one (C).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,15 +16,15 @@ from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.evidence import Data
 
 CONVENTIONS = tuple(Convention)
-#: Tokens in the coming slot, and slots still occupied, the coming one included.
+#: Tokens in the coming slot, and slots still occupied, including the coming one.
 Load: TypeAlias = tuple[int, int]
-#: Whether requests may start: given memory, running loads and new ones, the candidate last.
+#: Whether requests may start, given memory, running loads and new loads (the candidate last).
 Test: TypeAlias = Callable[[int, Sequence[Load], Sequence[Load]], bool]
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """Requests as the memory sees them.
+    """Memory profiles of requests.
 
     Parameters
     ----------
@@ -50,7 +49,7 @@ class Jobs:
 
 
 def jobs(problem: LatencyProblem) -> Jobs:
-    """Return the requests of a problem as the memory sees them."""
+    """Return the memory profiles of a problem's requests."""
     f = problem.convention.first_age
     outputs = problem.output.tolist()
     return Jobs(
@@ -68,7 +67,7 @@ def problem_of(
     convention: Convention = Convention.CLOSED,
     arrivals: Sequence[int] | None = None,
 ) -> LatencyProblem:
-    """Return a problem from plain sequences; all requests are there at 0 by default."""
+    """Return a problem from plain sequences; by default all requests arrive at 0."""
     zeros = [0] * len(outputs)
     columns = (zeros if arrivals is None else arrivals, prompts, outputs)
     arrival, prompt, output = (np.array(column, dtype=np.int64) for column in columns)
@@ -104,7 +103,7 @@ def equation_1(memory: int, running: Sequence[Load], new: Sequence[Load]) -> boo
 
 
 def now_only(memory: int, running: Sequence[Load], new: Sequence[Load]) -> bool:
-    """Look at the coming slot only: no look-ahead, to show what Equation (1) is for."""
+    """A test of the coming slot only, without look-ahead, to show the need for Equation (1)."""
     return used([*running, *new], 0) <= memory
 
 
@@ -165,7 +164,7 @@ def algorithm(
 
 
 def running_loads(data: Jobs, starts: dict[int, int], now: int) -> list[Load]:
-    """Return the loads of what started before ``now`` and has not left the cache."""
+    """Return the loads of requests that started before ``now`` and are still in the cache."""
     return [
         data.load(job, now - start)
         for job, start in starts.items()
@@ -174,7 +173,7 @@ def running_loads(data: Jobs, starts: dict[int, int], now: int) -> list[Load]:
 
 
 def present(data: Jobs, starts: Sequence[int], slot: int) -> list[int]:
-    """Return the tokens of the requests that are there in a slot."""
+    """Return the tokens of the requests in the cache in a slot."""
     return [
         first + slot - start
         for start, first, length in zip(starts, data.first, data.length, strict=True)
@@ -194,7 +193,7 @@ def peak(data: Jobs, starts: Sequence[int]) -> int:
 def all_at_once(
     memories: Iterable[int], prompts: Iterable[int], num: int
 ) -> Iterator[LatencyProblem]:
-    """Yield all problems with a common prompt, everything at 0, and no request too large."""
+    """Yield all problems with a common prompt, arrivals at 0, and no oversized request."""
     for memory, prompt, convention in product(memories, prompts, CONVENTIONS):
         longest = memory - prompt + (convention is Convention.PRINTED)
         for outputs in combinations_with_replacement(range(1, longest + 1), num):
@@ -244,18 +243,18 @@ def optima(
     now: int = 0,
     known: Sequence[int] | None = None,
 ) -> list[tuple[int, ...]]:
-    """Return all schedules of least total latency that keep what has started.
+    """Return all schedules of least total latency that keep the given starts.
 
     Parameters
     ----------
     data : Jobs
         A few requests.
     fixed : mapping, optional
-        Starts before ``now`` of the requests that have started.
+        Starts of the requests that have started before ``now``.
     now : int
         Earliest start of the others.
     known : sequence of int, optional
-        A schedule that keeps them too, and starts the others no earlier; it only saves time.
+        A feasible schedule with the same fixed starts; it only speeds up the search.
     """
     return _searched(data, fixed, now, known, ties=True).schedules
 
@@ -286,13 +285,13 @@ def _searched(
 
 
 class _Search:
-    """Depth first over the starts of the requests that are left; all optima, or (ties) one."""
+    """Depth-first search over the starts of the other requests: all optima, or one (``ties``)."""
 
     def __init__(self, data: Jobs, starts: dict[int, int], now: int, ties: bool) -> None:
         self.data, self.starts, self.ties = data, starts, ties
         self.left = [job for job in range(len(data.length)) if job not in starts]
         self.earliest = [max(now, data.arrival[job]) for job in self.left]
-        # One after the other once everything has left: a schedule, so a limit on the search.
+        # Running the requests one after another at the end is feasible: an initial upper bound.
         ends = [start + data.length[job] - 1 for job, start in starts.items()]
         begin = max([now, *self.earliest, *ends]) + 1
         self.best = sum(starts.values())
@@ -300,8 +299,9 @@ class _Search:
             self.best += begin
             begin += data.length[job]
         self.schedules: list[tuple[int, ...]] = []
-        # The cache over time as one integer, a field for each slot: its tokens, raised so that
-        # the highest bit of a field is set iff they exceed the memory. All requests at once fit.
+        # The cache over time is one integer with a field per slot. A field has the slot's tokens
+        # plus an offset, so that its highest bit is set iff they exceed the memory. A field is
+        # wide enough for all requests at once.
         kinds = list(zip(data.first, data.length, strict=True))
         self.width = (data.memory + sum(f + n for f, n in kinds)).bit_length() + 1
         slots = self.best + max(data.length, default=0) + 1
@@ -312,21 +312,21 @@ class _Search:
             self.used += self.shape[job] << start * self.width
 
     def extend(self, total: int, left: Sequence[int], earliest: Sequence[int]) -> None:
-        """Try every start of the first request left.
+        """Try every start of the first remaining request.
 
         Parameters
         ----------
         total : int
             Sum of the starts so far.
         left, earliest : sequence of int
-            Requests left, and starts before which what is placed leaves them no memory.
+            Remaining requests, and lower bounds on their starts from the placed requests.
         """
         if not left:
             if total < self.best:
                 self.best, self.schedules = total, []
             self.schedules.append(tuple(self.starts[job] for job in range(len(self.data.length))))
             return
-        # What is placed later takes memory too, so these starts bound the rest from below.
+        # Placing more requests only takes memory, so these starts are lower bounds.
         starts = [self._first_fit(job, start) for job, start in zip(left, earliest, strict=True)]
         job, others = left[0], left[1:]
         start, rest = starts[0], sum(starts[1:])

@@ -1,6 +1,7 @@
-"""Stochastic arrivals: streams of equal requests, Theorem 5.3, the rates that can be sustained.
+"""Stochastic arrivals: streams of equal requests, Theorem 5.3, and sustainable rates.
 
-With equal requests a schedule is how many start in each round: long streams are exact and cheap.
+With equal requests a schedule is a number of starts per round, so long streams are computed
+exactly at low cost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ CLAIMS = Claims()
 
 @dataclass(frozen=True)
 class EqualRequests:
-    """One kind of request and the memory it runs in.
+    """One kind of request and the memory size.
 
     Parameters
     ----------
@@ -42,18 +43,18 @@ class EqualRequests:
 
     @staticmethod
     def of(memory: int, prompt: int, output: int, convention: Convention) -> "EqualRequests":
-        """Return the kind of a request, which must fit alone."""
+        """Return the kind of a request; it must fit alone."""
         data = jobs(problem_of(memory, [prompt], [output], convention))
         return EqualRequests(memory, data.first[0], data.length[0])
 
     @property
     def area(self) -> int:
-        """Tokens times slots that a request fills."""
+        """Token-slots of a request: its tokens summed over its slots."""
         return sum(self.first + age for age in range(self.length))
 
     @property
     def steady(self) -> int:
-        """Requests that can start in every round for ever: ``⌊M / area⌋``."""
+        """Requests that can start in every round indefinitely: ``⌊M / area⌋``."""
         return self.memory // self.area
 
 
@@ -66,7 +67,7 @@ def kinds_of(data: Data) -> dict[Convention, EqualRequests]:
 
 
 def greedy(kind: EqualRequests, recent: Sequence[int]) -> int:
-    """Return how many Algorithm 2 starts of many; ``recent[k]`` started k + 1 rounds ago."""
+    """Return how many requests Algorithm 2 starts; ``recent[k]`` started k + 1 rounds ago."""
     rooms = []
     for delay in range(kind.length):
         held = sum(
@@ -79,16 +80,16 @@ def greedy(kind: EqualRequests, recent: Sequence[int]) -> int:
 
 
 def started(kind: EqualRequests, arrivals: Sequence[int], *, most: int | None = None) -> list[int]:
-    """Return how many start in each round until all have.
+    """Return the number of starts in each round until all requests have started.
 
     Parameters
     ----------
     kind : EqualRequests
         Kind of the requests.
     arrivals : sequence of int
-        How many arrive in each round.
+        Number of arrivals in each round.
     most : int, optional
-        Start at most so many per round, in place of Algorithm 2.
+        Start at most this many per round, in place of Algorithm 2.
     """
     counts: list[int] = []
     waiting = 0
@@ -102,16 +103,16 @@ def started(kind: EqualRequests, arrivals: Sequence[int], *, most: int | None = 
 
 
 def mean_wait(arrivals: Sequence[int], counts: Sequence[int]) -> Fraction:
-    """Return the mean of start less arrival, first come first started."""
+    """Return the mean waiting time (start − arrival) under first come, first served."""
     waits = sum(now * count for now, count in enumerate(counts))
     waits -= sum(now * count for now, count in enumerate(arrivals))
     return Fraction(waits, sum(arrivals))
 
 
 def saturated_rate(kind: EqualRequests) -> Fraction:
-    """Return the starts per round of Algorithm 2 in the long run if requests never run out.
+    """Return Algorithm 2's long-run starts per round if requests never run out.
 
-    What starts follows from the last ``length − 1`` rounds, so the run is periodic in the end.
+    The starts depend on the last ``length − 1`` rounds only, so the run becomes periodic.
     """
     seen: dict[tuple[int, ...], tuple[int, int]] = {}
     recent: tuple[int, ...] = (0,) * (kind.length - 1)
@@ -126,7 +127,7 @@ def saturated_rate(kind: EqualRequests) -> Fraction:
 
 
 def as_starts(counts: Sequence[int]) -> list[int]:
-    """Return the round of each request from how many there are in each round."""
+    """Return the round of each request from the number of requests per round."""
     return [now for now, count in enumerate(counts) for _ in range(count)]
 
 
@@ -138,7 +139,7 @@ def stream(
     return problem_of(memory, [prompt] * len(rounds), [output] * len(rounds), convention, rounds)
 
 
-# Stochastic arrivals: Theorem 5.3, growth of the latency, and the rates that can be sustained.
+# Stochastic arrivals: Theorem 5.3, growth of the latency, and sustainable rates.
 
 
 #: Horizons T at which streams are compared; each doubles the one before.
@@ -147,7 +148,7 @@ _ROUNDS = (12, 24, 48)
 
 # Theorem 5.3.
 def excesses(kind: EqualRequests, per_round: int) -> list[Fraction]:
-    """Return AEL of Algorithm 2 less that of the steady start, for each duration."""
+    """Return the AEL of Algorithm 2 less that of steady starts, for each duration."""
     excess = []
     for rounds in _ROUNDS:
         arrivals = [per_round] * rounds
@@ -158,13 +159,13 @@ def excesses(kind: EqualRequests, per_round: int) -> list[Fraction]:
 
 
 def grows(excess: Sequence[Fraction]) -> bool:
-    """Whether excesses at horizons that double grow with T as a line does."""
+    """Whether the excesses at doubling horizons grow at least linearly in T."""
     first, second = excess[1] - excess[0], excess[2] - excess[1]
     return first > 0 and second >= Fraction(3, 2) * first
 
 
 def steady_keeps_memory(data: Data, convention: Convention) -> bool:
-    """Whether the steady start is a schedule."""
+    """Whether steady starts are feasible."""
     arrivals = [data["per_round"]] * _ROUNDS[0]
     problem = stream(data["memory"], data["prompt"], data["output"], convention, arrivals)
     kind = kinds_of(data)[convention]
@@ -333,7 +334,7 @@ def _square(name: str, x: Sequence[float], y: Sequence[float]) -> Estimate:
 
 
 def verify_stability(data: Data) -> str | None:
-    """Compare the rates that Algorithm 2 and a steady start sustain, under every convention."""
+    """Compare the rates that Algorithm 2 and steady starts sustain, under every convention."""
     kinds = kinds_of(data)
     if any(saturated_rate(kind) >= kind.steady for kind in kinds.values()):
         return None

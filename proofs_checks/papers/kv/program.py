@@ -33,7 +33,7 @@ def _domain(context: Context) -> str:
 
 
 def _program_problems(context: Context) -> Iterator[LatencyProblem]:
-    """Every problem of `_domain`."""
+    """Yield every problem of `_domain`."""
     longest, largest = context.choose(*_SIZES)
     for prompt, memory in product(range(1, largest + 1), range(1, largest + longest + 1)):
         for outputs in product(range(1, longest + 1), repeat=2):
@@ -139,12 +139,12 @@ def fits_from(schedule: Schedule, first: int) -> bool:
 
 
 def running(start: int, output: int, now: int) -> int:
-    """``y_{i,t} = Σ_k x_{i,k}·1{t − k < o_i}`` of constraint 2, x having its 1 at the start."""
+    """``y_{i,t} = Σ_k x_{i,k}·1{t − k < o_i}`` of constraint 2, where x is 1 at the start."""
     return sum(int(k == start) * int(now - k < output) for k in range(now + 1))
 
 
 def verify_round_0(data: Data) -> str | None:
-    """Say whether a schedule meets the rows of rounds 1..T and breaks that of round 0."""
+    """Check that a schedule meets the rows of rounds 1..T and violates that of round 0."""
     schedule = _read_schedule(data)
     if not fits_from(schedule, 1) or fits_from(schedule, 0):
         return None
@@ -246,7 +246,7 @@ def _program_check(context: Context, *, first: int = 0) -> Outcome:
         return least - int(problem.arrival.sum()) == brute_force(problem)[0]
 
     def by_solver(problem: LatencyProblem) -> bool:
-        """Compare the program with every request a kind of its own."""
+        """Compare with the program in which every request is its own kind."""
         program = LatencyProgram(problem, aggregate=False)
         return program.solved().objective == brute_force(problem)[0]
 

@@ -1,4 +1,4 @@
-"""Theorem 6.4: its proof, the bound, and what repairs it."""
+"""Theorem 6.4: its proof, the bound, and a corrected proof."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -19,7 +19,7 @@ CLAIMS = Claims()
 
 # Yao's inequality.
 def _mixtures(size: int, parts: int) -> Iterator[tuple[Fraction, ...]]:
-    """Yield all laws on ``size`` points with chances in multiples of ``1/parts``."""
+    """Yield all laws on ``size`` points with probabilities in multiples of ``1/parts``."""
     for counts in product(range(parts + 1), repeat=size - 1):
         if sum(counts) <= parts:
             yield tuple(Fraction(c, parts) for c in (*counts, parts - sum(counts)))
@@ -152,7 +152,7 @@ def _distribution_check(context: Context, *, extra: int = 1) -> Outcome:
 
 
 def verify_conditional(data: Data) -> str | None:
-    """Count the instances that hit a start k′, and weigh them with ε/c."""
+    """Count the instances that hit a start k′, weighted by ε/c."""
     steps, constant = read_law(data)
     start = printed_values(steps, constant)[0]
     chance = len(hit(steps, start)) * Fraction(1, steps * constant)
@@ -202,9 +202,9 @@ def _conditional_check(context: Context, *, missing: int = 2) -> Outcome:
     return printed, as_corrected
 
 
-# The memory that is left.
+# The memory left at the release.
 def verify_room(data: Data) -> str | None:
-    """Compute what the long request leaves at the release and compare with (k − k′)M."""
+    """Compare the memory that the long request leaves at the release with (k − k′)M."""
     steps, prompt, later = data["steps"], data["prompt"], data["later"]
     if steps < 3 or prompt < 1 or not 1 <= later <= steps - 2:
         return None
@@ -274,19 +274,19 @@ def riemann_sum(steps: int) -> Fraction:
 
 
 def sum_of_fractions(terms: Iterable[Fraction]) -> Fraction:
-    """Add many fractions over their common denominator, at once."""
+    """Add many fractions at once over their common denominator."""
     listed = list(terms)
     whole = lcm(*(term.denominator for term in listed))
     return Fraction(sum(t.numerator * (whole // t.denominator) for t in listed), whole)
 
 
 def last_display(steps: int, constant: int) -> Fraction:
-    """``(1 − 1/c) + (1/c)·ε·Σ_k 1/(k′ + 1 − k)``, apart from `bfio.kvcache.lower_bounds`."""
+    """``(1 − 1/c) + (1/c)·ε·Σ_k 1/(k′ + 1 − k)``, without `bfio.kvcache.lower_bounds`."""
     return 1 + (riemann_sum(steps) - 1) / constant
 
 
 def without_one(epsilon: Fraction, constant: int) -> Fraction:
-    """Evaluate the bound wrongly: H in place of H − 1."""
+    """Evaluate the bound wrongly, with H in place of H − 1."""
     return printed_bound_6_4(epsilon, constant) + Fraction(1, constant)
 
 
@@ -348,7 +348,7 @@ def _sum_check(context: Context, *, terms: int = 1, bound: Bound = printed_bound
 def expected_ratio(steps: int, constant: int, prompt: int) -> Fraction:
     """Return an upper bound on ``E[TEL]/E[OPT]`` of the algorithm that starts at once.
 
-    The optimum is at least that of the short requests alone plus that of the long one alone.
+    The optimum is at least the sum of the optima for the short requests and for the long one.
     """
     memory = steps * prompt
     cost = least = 0
@@ -360,17 +360,17 @@ def expected_ratio(steps: int, constant: int, prompt: int) -> Fraction:
 
 
 def limits(data: Data) -> dict[str, Fraction]:
-    """Return what starting at once costs for M large, under each convention."""
+    """Return the ratio of starting at once for large M, under each convention."""
     steps, constant = read_law(data)
     return {c.value: limit_6_4(Fraction(1, steps), constant, c) for c in CONVENTIONS}
 
 
 def verify_bound(data: Data) -> str | None:
-    """Check that an algorithm stays below the bound: by its limits, and exactly for some M."""
+    """Check that an algorithm beats the bound: in the limit of large M, and exactly for some M."""
     steps, constant = read_law(data)
     bound, greatest = last_display(steps, constant), limits(data)
     exact = [expected_ratio(steps, constant, prompt) for prompt in (1, 10, 100)]
-    # A ratio of 1 is assumed of no algorithm.
+    # The ratio is trivially at least 1, so bounds of at most 1 are not tested.
     if constant < 2 or bound <= max(greatest.values()) or max(exact) > greatest["C"]:
         return None
     shown = ", ".join(f"{float(limit):.4f} ({name})" for name, limit in greatest.items())
@@ -422,7 +422,7 @@ def _bound_check(
         return mine == attack.with_long_at(0) and lower_bound(problem) <= attack.best()
 
     def at_most(case: Data) -> bool:
-        # 1/ε short requests in one of c/ε + 1 instances wait for εM rounds each: at most 2/c more.
+        # In one of c/ε + 1 instances 1/ε short requests wait for εM rounds each: at most 2/c more.
         most = 1 + short * Fraction(2, case["constant"])
         exact = expected_ratio(case["steps"], case["constant"], 10_000)
         return max(exact, *limits(case).values()) <= most
@@ -441,15 +441,15 @@ def _bound_check(
     return printed, corrected, engine
 
 
-# Theorem 6.4 with a proof: a distribution of releases that meets every start.
+# Theorem 6.4 with a corrected proof: a distribution of releases that hits every start.
 #
-# With chance ½ only the long request comes; else εM short ones come at kM, k uniform on ε, 2ε,
-# ..., c + 1 − 2ε. Before the release a deterministic algorithm knows the long request only, so it
-# is a start k′M (a pause keeps its tokens, and each stretch of εM tokens still takes εM rounds: no
-# less is met). Started after cM, it costs 1 + c times the optimum where nothing else comes.
-# Started before, each of the 1/ε − 2 releases after k′ meets memory for 1/ε − 2, ..., 1 short
-# requests at a time, where the optimum that waits runs 1/ε − 1 at least (1/ε under B, which only
-# helps).
+# With probability ½ only the long request arrives. Otherwise εM short ones arrive at kM, with k
+# uniform on ε, 2ε, ..., c + 1 − 2ε. Before the release a deterministic algorithm knows the long
+# request only, so it is given by a start k′M. (A pause keeps the tokens, and each εM tokens still
+# take εM rounds, so pausing hits no fewer releases.) A start after cM costs 1 + c times the
+# optimum if nothing else arrives. With an earlier start, the 1/ε − 2 releases after k′ find memory
+# for 1/ε − 2, ..., 1 short requests at a time. The optimum, which waits, runs at least 1/ε − 1
+# (1/ε under B, which only helps).
 
 
 #: The values of k for 1/ε and c.
@@ -464,24 +464,24 @@ def every_release(steps: int, constant: int) -> list[Fraction]:
 
 
 def least_growth(steps: int, room: Fraction) -> Fraction:
-    """Return a lower bound on TEL/OPT for M large where ``room·M`` tokens are free at the release.
+    """Return a lower bound on TEL/OPT for large M if ``room·M`` tokens are free at the release.
 
-    With free memory fit short requests run at a time, until all are done: ``(εM)²/(2·fit)`` in
-    total. After waiting with the long one 1/ε − 1 do at least; under A both take twice as long,
-    and where one fits three quarters of this remain, more than the proof counts.
+    ``fit`` short requests run at a time in the free memory, with a total latency of
+    ``(εM)²/(2·fit)``. If the long request waits, at least 1/ε − 1 run at a time. Under A both take
+    twice as long; if one fits, three quarters of this remain, more than the proof uses.
     """
     fit = floor(room * steps)
     return Fraction(steps - 1, fit) if fit > 0 else Fraction(1)
 
 
 def cleared(steps: int, room: Fraction) -> Fraction:
-    """Return the bound where the long request may be cleared: that costs no term in M²."""
+    """Return the bound if the long request may be cleared, which costs no term in M²."""
     del steps, room
     return Fraction(1)
 
 
 def least_ratio(steps: int, constant: int) -> Fraction:
-    """``½ + ½·[1 − 1/(c + 1) + (H_{1/ε−1} − 1)/(c + 1)]``, or 1 + c/2 where that is less."""
+    """``½ + ½·[1 − 1/(c + 1) + (H_{1/ε−1} − 1)/(c + 1)]``, or 1 + c/2 if that is smaller."""
     hits = riemann_sum(steps) - 1
     return min(1 + hits / (2 * (constant + 1)), 1 + Fraction(constant, 2))
 
@@ -494,7 +494,7 @@ def mean_ratio(
     law: Law = every_release,
     growth: Growth = least_growth,
 ) -> Fraction:
-    """Return a lower bound on ``E[TEL/OPT]`` of the start k′ for M large.
+    """Return a lower bound on ``E[TEL/OPT]`` of the start k′ for large M.
 
     Parameters
     ----------
@@ -503,7 +503,7 @@ def mean_ratio(
     start : Fraction
         k′.
     law : callable
-        Values of k; half of the chance is theirs, and in the other half nothing else arrives.
+        Values of k, with total probability ½; with probability ½ nothing else arrives.
     growth : callable
         Bound on TEL/OPT at one release.
     """
@@ -518,7 +518,7 @@ def mean_ratio(
 def limit(steps: int) -> float:
     """Return the bound for the best c, with H = ln n + 0.5772 + 1/(2n) − ..."""
     hits = log(steps - 1) + 0.5772156649 + 1 / (2 * steps) - 2
-    # Both parts of the minimum are equal where c(c + 1) = hits.
+    # The two parts of the minimum are equal if c(c + 1) = hits.
     constant = max(sqrt(hits + Fraction(1, 4)) - 0.5, 0.0)
     return 1 + constant / 2
 

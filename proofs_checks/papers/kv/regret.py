@@ -93,13 +93,13 @@ def _sign_check(context: Context, *, against_online: bool = False) -> Outcome:
 
 # Which requests OFF starts.
 def lengths(moment: Moment, starts: Sequence[int]) -> Counter[tuple[int, int]]:
-    """Return arrivals and lengths of what starts now; requests alike in both are one."""
+    """Count the requests that start now, by arrival and length."""
     data = moment.data
     return Counter((data.arrival[job], data.length[job]) for job in moment.started(starts))
 
 
 def leaves_the_batch(moment: Moment) -> bool:
-    """Whether every optimum starts something that Algorithm 2 does not."""
+    """Whether every optimum starts a request that Algorithm 2 does not."""
     mine = lengths(moment, moment.online)
     return all(lengths(moment, other) - mine for other in moment.offline)
 
@@ -127,7 +127,7 @@ def verify_subset(data: Data) -> str | None:
     verify=verify_subset,
 )
 def _subset_check(context: Context, *, spare: int = 0) -> Outcome:
-    # Rarer than what the other claims look for.
+    # Counterexamples are rarer than those of the other claims.
     """OFF differs only by starting less.
 
     Source: KV-cache paper, proof of Theorem 5.3 (section 5.1), text before Algorithm 3
@@ -220,7 +220,7 @@ def _linear_check(context: Context, *, share: Fraction = Fraction(1)) -> Outcome
 
 # The expectation.
 def expected(data: Data, power: int = 1) -> Fraction:
-    """Return the mean of a CP that is C_1·K̄, but q·T^power with probability 1/T."""
+    """Return the mean of a CP that is q·T^power with probability 1/T and C_1·K̄ otherwise."""
     if data["horizon"] < 2 or min(data["usual"], data["slope"]) < 1:
         raise ValueError("no horizon, or a bound of 0")
     chance = Fraction(1, data["horizon"])
@@ -273,7 +273,7 @@ def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> O
     printed = domain.refute("E CP ≤ C_1·K̄", verify_expectation)
     corrected = domain.examine(
         "E CP ≤ C_1·K̄ + q",
-        # The sum is at most q·T; broken, q·T².
+        # The sum is at most q·T; the mutation uses q·T².
         lambda case: expected(case, power) <= case["usual"] + share * case["slope"],
     )
     return printed, corrected
@@ -284,7 +284,7 @@ def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> O
 
 # Equations (3) and (4).
 def least_left(problem: LatencyProblem, path: Sequence[int], now: int) -> int:
-    """``L^OFF_t``: latency from round ``now`` on of the optimum from the state that a path has."""
+    """``L^OFF_t``: latency from round ``now`` on of the optimum from a path's state."""
     best = optima(jobs(problem), prefix(path, now), now)[0]
     columns = zip(problem.arrival.tolist(), best, problem.output.tolist(), strict=True)
     return sum(max(0, p + o - max(now, a)) for a, p, o in columns)
@@ -293,7 +293,7 @@ def least_left(problem: LatencyProblem, path: Sequence[int], now: int) -> int:
 def differences(
     problem: LatencyProblem, path: Sequence[int], after: Sequence[int] | None = None
 ) -> list[int]:
-    """Return ``L^OFF_t − L^OFF_{t+1}`` along a path, until all have completed.
+    """Return ``L^OFF_t − L^OFF_{t+1}`` along a path, until all requests have completed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which requests start: Equations (1) and (2), and the break, common and mixed prompts."""
+"""Selection of starting requests: Equations (1) and (2), the break, common and mixed prompts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +57,7 @@ def random_state(rng: np.random.Generator, prompts: str) -> WorkerState:
         if fits(memory, [*running, load]):
             running.append(load)
     num = int(rng.integers(1, 6))
-    # `integers` stops below its end: no prompt is greater than 4.
+    # `integers` excludes its upper end: prompts are at most 4.
     needs = np.full(num, first) if prompts == "common" else rng.integers(1, 5, num)
     lengths = np.sort(rng.integers(1, 7, num))
     if prompts == "agreeable":
@@ -68,7 +68,7 @@ def random_state(rng: np.random.Generator, prompts: str) -> WorkerState:
 
 
 def fits(memory: int, loads: Sequence[Load]) -> bool:
-    """Whether loads stay within the memory at every slot until all have left."""
+    """Whether loads stay within the memory at every slot until all requests have left."""
     return all(used(loads, d) <= memory for d in range(max((n for _, n in loads), default=0)))
 
 
@@ -203,7 +203,7 @@ Statement = Callable[[WorkerState], bool]
 
 
 def empty_workers(memory: int, requests: Sequence[Sequence[int]]) -> list[WorkerState]:
-    """Return the empty worker before requests (s, o), under each of the three conventions."""
+    """Return an empty worker with waiting requests (s, o), under each of the three conventions."""
     prompts, outputs = zip(*sorted(requests, key=lambda row: row[1]), strict=True)
     states = []
     for convention in CONVENTIONS:
@@ -234,7 +234,7 @@ def verify_largest(data: Data) -> str | None:
 
 
 def verify_break(data: Data) -> str | None:
-    """Compare the scan that breaks with the one that goes on, under every convention."""
+    """Compare the scan that breaks with the one that continues, under every convention."""
     states = _read(data)
     if any(map(breaking_is_scanning_on, states)):
         return None
@@ -285,7 +285,7 @@ def _check(
 
 
 def _claim(claim_id: str, verify: Verifier, what: str) -> Callable[[Statement], Statement]:
-    """Claim for mixed prompts what holds for a common one."""
+    """Claim for mixed prompts a statement that holds for a common prompt."""
 
     def add(holds: Statement) -> Statement:
         return CLAIMS.own(

@@ -1,4 +1,4 @@
-"""Theorem 4.2: Algorithm 1 where all requests are there at 0, its limit, the exchange step."""
+"""Theorem 4.2: Algorithm 1 with all arrivals at 0, its limit, and the exchange step."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -27,12 +27,12 @@ from proofs_checks.search import Domain, examine, refute
 CLAIMS = Claims()
 
 
-#: Memory, common prompt and the outputs of requests that are all there at 0.
+#: Memory, common prompt, and outputs of requests that all arrive at 0.
 Outputs: TypeAlias = tuple[int, int, tuple[int, ...]]
 
 
 def read_everywhere(data: Data) -> list[tuple[LatencyProblem, list[int]]]:
-    """Read the problem under A, B and C, each with the starts that its row holds for it."""
+    """Read the problem under A, B and C, each with its starts from the rows."""
     rows = data["requests"]
     if not rows or any(len(row) != 1 + len(CONVENTIONS) for row in rows):
         raise ValueError("no request, or not an output and three starts in each row")
@@ -45,7 +45,7 @@ def read_everywhere(data: Data) -> list[tuple[LatencyProblem, list[int]]]:
 
 
 def verify_optimality(data: Data) -> str | None:
-    """Check that schedules keep the memory and beat Algorithm 1, under every convention."""
+    """Check that schedules are feasible and beat Algorithm 1, under every convention."""
     if any(data["prompt"] + output > data["memory"] for output, *_ in data["requests"]):
         return None
     comparisons = []
@@ -65,7 +65,7 @@ def verify_optimality(data: Data) -> str | None:
 
 
 def placed(data: Jobs, order: Sequence[int]) -> list[int]:
-    """Return starts: each job in turn at the first slot from which it fits with those before."""
+    """Place jobs in order, each at the first slot where it fits; return their starts."""
     tokens: dict[int, int] = {}
     starts = [0] * len(order)
     for job in order:
@@ -80,7 +80,7 @@ def placed(data: Jobs, order: Sequence[int]) -> list[int]:
 
 
 def best_placed(data: Jobs) -> list[int]:
-    """Return the best starts that placing in any order gives."""
+    """Return the best starts over all placement orders."""
     orders = {
         tuple(data.length[job] for job in order): order
         for order in permutations(range(len(data.length)))
@@ -105,7 +105,7 @@ def beaten_everywhere(instance: Outputs, schedule: Callable[[Jobs], list[int]]) 
 def beaten(
     what: str, made: str, instances: Iterable[Outputs], schedule: Callable[[Jobs], list[int]]
 ) -> Examination[Outputs]:
-    """Look for instances on which Algorithm 1 is beaten under every convention."""
+    """Search for instances on which Algorithm 1 is beaten under every convention."""
     better: list[Data] = []
 
     def holds(instance: Outputs) -> bool:
@@ -124,7 +124,7 @@ Key: TypeAlias = Callable[[Jobs, int], tuple[int, ...]]
 
 
 def longest_first(data: Jobs, job: int) -> tuple[int, int]:
-    """Sort key of a broken algorithm: longest output first."""
+    """Sort key of a deliberately broken algorithm: longest output first."""
     return -data.length[job], job
 
 
@@ -136,7 +136,7 @@ def with_starts(problem: LatencyProblem, starts: Sequence[int]) -> Data:
 
 
 def read_with_starts(data: Data) -> tuple[LatencyProblem, list[int]]:
-    """Read a problem with a common prompt, everything at 0, and a start for each request."""
+    """Read a problem with a common prompt, arrivals at 0, and a start for each request."""
     problem = from_data(data | {"requests": [row[:3] for row in data["requests"]]})
     if len(set(problem.prompt.tolist())) > 1 or problem.arrival.any():
         raise ValueError("prompts differ, or something arrives late")
@@ -148,13 +148,13 @@ _SMALL = ((range(2, 6), (1,)), (range(2, 7), (1, 2)), (range(2, 9), (1, 2, 3)))
 
 
 def small_domain(context: Context) -> str:
-    """Return the sizes of `small_instances` in words."""
+    """Describe the sizes of `small_instances`."""
     memories, prompts = context.choose(*_SMALL)
     return f"s in {list(prompts)}, M in {list(memories)}, conventions A, B, C"
 
 
 def small_instances(context: Context, sizes: Sequence[int]) -> Iterator[LatencyProblem]:
-    """Yield every instance of `small_domain`, everything at 0."""
+    """Yield every instance of `small_domain`, with arrivals at 0."""
     memories, prompts = context.choose(*_SMALL)
     for num in sizes:
         yield from all_at_once(memories, prompts, num)
@@ -220,9 +220,9 @@ def _theorem_check(
 
 
 def least_for_equal(data: Jobs) -> list[int]:
-    """Return the best starts of equal requests that are all there at 0.
+    """Return the best starts of equal requests that all arrive at 0.
 
-    Equal requests are interchangeable, so only starts in order are tried.
+    Equal requests are interchangeable, so only non-decreasing starts are tried.
     """
     num, length, first = len(data.length), data.length[0], data.first[0]
     best = algorithm(data)
@@ -312,12 +312,12 @@ def _equal_check(context: Context, *, sizes: Sequence[int] = (6, 7), few: int = 
 # Theorem 4.2 where the prompt is negligible: s/M → 0, as the model assumes.
 
 
-#: M and n are multiplied by each, s and o stay.
+#: Factors by which M and n are multiplied; s and o stay fixed.
 SCALES = (1, 10, 100, 1000)
 
 
 def totals(data: Data, scale: int, convention: Convention) -> tuple[int, int]:
-    """Return the total latency of Algorithm 1 and of starting ⌊M/area⌋ requests every round."""
+    """Return the total latency of Algorithm 1, and of starting ⌊M/area⌋ requests every round."""
     kind = EqualRequests.of(data["memory"] * scale, data["prompt"], data["output"], convention)
     num = data["requests"] * scale
     if kind.steady < 1:
@@ -351,7 +351,7 @@ def verify_limit(data: Data) -> str | None:
 def area_bound(kind: EqualRequests, num: int) -> Fraction:
     """Return a lower bound on the sum of the slots at which requests end, counted from 1.
 
-    Those that have ended after t slots fill ``area`` each of the ``M·t`` there are.
+    The requests that have ended after t slots use ``area`` each of the ``M·t`` token-slots.
     """
     ends = (Fraction(k * kind.area, kind.memory) for k in range(1, num + 1))
     return sum((max(Fraction(kind.length), end) for end in ends), Fraction(0))
@@ -422,12 +422,12 @@ def _check(
     )
 
 
-# The exchange step in the proof of Theorem 4.2, and Figure 4: the optimum that waits.
+# The exchange step in the proof of Theorem 4.2, and Figure 4: an optimum that waits.
 
 
-# The exchange in the proof.
+# The exchange step in the proof.
 def _disagreements(context: Context) -> Iterator[tuple[LatencyProblem, list[int], list[int]]]:
-    """Yield instances with the starts of Algorithm 1 and of an optimum that is better."""
+    """Yield instances with the starts of Algorithm 1 and of a better optimum."""
     for problem in small_instances(context, (4,)):
         data = jobs(problem)
         starts = algorithm(data)
@@ -437,7 +437,7 @@ def _disagreements(context: Context) -> Iterator[tuple[LatencyProblem, list[int]
 
 
 def exchanged(starts: Sequence[int], other: Sequence[int]) -> tuple[int, list[int], list[int]]:
-    """Return t*, what only ``other`` starts then, and what only ``starts`` does."""
+    """Return t*, and the requests that only ``other`` or only ``starts`` starts at t*."""
     pairs = list(zip(starts, other, strict=True))
     first = min(min(pair) for pair in pairs if pair[0] != pair[1])
     theirs = [i for i, (mine, its) in enumerate(pairs) if its == first != mine]
@@ -520,7 +520,7 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
 
 # Figure 4.
 def one_at_a_time(outputs: Sequence[int], arrivals: Sequence[int]) -> LatencyProblem:
-    """Return requests of which no two fit together, in convention A as the figure draws them."""
+    """Return requests of which no two fit together, in convention A as in the figure."""
     largest = max(outputs)
     prompt = largest + 1
     return problem_of(
@@ -534,7 +534,7 @@ def figure_4(first: int, second: int, fifth: int) -> LatencyProblem:
 
 
 def waits(problem: LatencyProblem, starts: Sequence[int]) -> bool:
-    """Whether a schedule idles at t + 1 and runs P4 before P3, as the figure's right side does."""
+    """Whether a schedule idles at t + 1 and runs P4 before P3, as in the figure's right side."""
     return min(starts) > 0 and starts[3] < starts[2] and not violations(problem, starts)
 
 

@@ -1,4 +1,4 @@
-"""Proof of Lemma 5.6: the shortest of the requests that wait."""
+"""Proof of Lemma 5.6: the shortest waiting request."""
 
 from fractions import Fraction
 from itertools import product
@@ -13,7 +13,7 @@ from proofs_checks.search import examine, refute
 CLAIMS = Claims()
 
 
-# The shortest of those that wait.
+# The shortest waiting request.
 def waiting_law(
     memory: int, longest: int, per_round: int, now: int
 ) -> dict[tuple[int, int], Fraction]:

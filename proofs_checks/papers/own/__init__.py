@@ -1,1 +1,1 @@
-"""Our own claims: what the papers use without saying, and what follows from them."""
+"""Our own claims: implicit assumptions of the papers, and consequences."""

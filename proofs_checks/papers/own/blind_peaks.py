@@ -1,4 +1,4 @@
-"""Policies that know no lengths pay G times the least sum of peaks: ``proofs/blind-peaks.md``."""
+"""Length-blind policies cost G times the least sum of peaks: ``proofs/blind-peaks.md``."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ CLAIMS = Claims()
 
 @dataclass(frozen=True)
 class Cluster:
-    """Workers, slots of each, and the length of long requests."""
+    """Workers, slots per worker, and the length of long requests."""
 
     workers: int
     slots: int
@@ -34,12 +34,12 @@ class Cluster:
         return self.workers * ((self.lanes - 1) * self.longest + 1)
 
 
-#: Chooses how many requests each worker starts, from its free slots and how many wait.
+#: Chooses the number of starts per worker, from the free slots and the number waiting.
 Blind = Callable[[Sequence[int], int], Sequence[int]]
 
 
 def random_policy(rng: np.random.Generator, slots: int) -> Blind:
-    """Return a policy with moods: it fills all, fills one worker, or idles, by chance."""
+    """Return a policy that at random fills all workers, fills one worker, or idles."""
     moods = rng.dirichlet([2, 1, 1])
 
     def starts(free: Sequence[int], waiting: int) -> list[int]:
@@ -54,16 +54,16 @@ def random_policy(rng: np.random.Generator, slots: int) -> Blind:
 
 
 def run_against(cluster: Cluster, policy: Blind, together: int = 1) -> tuple[int, list[int]]:
-    """Let the adversary choose lengths as requests start.
+    """Run a policy against an adversary that chooses lengths as requests start.
 
     Parameters
     ----------
     cluster : Cluster
         Workers.
     policy : callable
-        Blind: it is told free slots and how many wait.
+        A blind policy: it sees free slots and the number waiting only.
     together : int
-        Long requests that may start in a step in which none runs.
+        Long requests that may start in a step in which no long request runs.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def run_against(cluster: Cluster, policy: Blind, together: int = 1) -> tuple[int
 
 
 def hindsight(cluster: Cluster, shorts: int) -> int:
-    """Return the sum of peaks with the long requests side by side, then the short ones."""
+    """Return the sum of peaks if long requests run in parallel, then the short ones."""
     full, rest = divmod(shorts, cluster.lanes)
     triangle = cluster.longest * (cluster.longest + 1) // 2
     return triangle + full * cluster.slots - (-rest // cluster.workers)
@@ -107,8 +107,8 @@ def _runs(context: Context) -> Iterator[tuple[Cluster, Blind]]:
 
 
 def close_chance(places: int, long: int, distance: int) -> Fraction:
-    """Return the probability that two of some uniform places are nearer than a distance."""
-    # Apart: take distance − 1 places out between any two, and what is left is a free choice.
+    """Return the probability that two of some uniform positions are closer than a distance."""
+    # Removing distance − 1 positions after each makes the remaining choice unrestricted.
     left = places - (long - 1) * (distance - 1)
     return 1 - Fraction(comb(max(left, 0), long), comb(places, long))
 

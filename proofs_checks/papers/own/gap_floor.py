@@ -1,4 +1,4 @@
-"""With two prompt sizes no policy brings the gap far below their difference."""
+"""With two prompt sizes no policy reduces the gap far below their difference."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -20,13 +20,13 @@ CLAIMS = Claims()
 
 
 def longest_step(residues: tuple[int, ...], period: int) -> int:
-    """``λ(r)``: longest step from a residue that occurs to the next, round the circle."""
+    """``λ(r)``: longest step between consecutive occurring residues on the circle."""
     places = sorted({r % period for r in residues})
     return max(b - a for a, b in zip(places, [*places[1:], places[0] + period], strict=True))
 
 
 def onto(workers: int, places: int) -> int:
-    """Return in how many ways G workers occupy each of some places."""
+    """Return the number of surjections of G workers onto k places."""
     return sum((-1) ** j * comb(places, j) * (places - j) ** workers for j in range(places + 1))
 
 

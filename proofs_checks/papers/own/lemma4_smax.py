@@ -36,13 +36,13 @@ class Constants:
 
     @property
     def counts(self) -> float:
-        """``W``: how far the free slots of a worker are from Bp on a good step."""
+        """``W``: bound on the deviation of a worker's free slots from Bp on a good step."""
         p = self.completion
         return sqrt(2 * p * (1 - p) * self.slots * self.alpha) + self.alpha / 3
 
     @property
     def growth(self) -> float:
-        """How far the growth that ends is from its mean on a good step [tokens]."""
+        """Bound on the deviation of the completed growth from its mean, good step [tokens]."""
         p = self.completion
         root = sqrt((1 - p) * self.slots * self.alpha / p)
         return self.drift * (2 * root + self.alpha / p)
@@ -67,7 +67,7 @@ class Constants:
 
 
 def least_slots(workers: int, completion: float, largest: int, program: bool = False) -> int:
-    """Return a batch size that meets the condition although one less does not."""
+    """Return the batch size that meets the condition although one slot less does not."""
 
     def met(slots: int) -> bool:
         return Constants(workers, slots, completion, largest).met(program)
@@ -109,7 +109,7 @@ def _contractions(
 
 
 def growth_tail(slots: int, longest: int, least: float) -> float:
-    """Return ``P(Σ_i (ξ_i − 1/2)·N_i ≥ least)``, ages cut off at ``longest``; p = 1/2.
+    """Return ``P(Σ_i (ξ_i − 1/2)·N_i ≥ least)``, ages truncated at ``longest``; p = 1/2.
 
     Twice the sum is a sum of ``±N_i``: one law with integer values, convolved.
     """
@@ -143,7 +143,7 @@ def _noise(context: Context, factor: float) -> Examination[tuple[int, float]]:
     )
 
 
-# The whole.
+# The whole statement.
 
 _SETTINGS = ((2, 0.9, 2), (2, 0.5, 2), (16, 0.5, 10), (16, 0.1, 10), (256, 0.5, 10))
 

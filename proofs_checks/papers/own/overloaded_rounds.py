@@ -1,4 +1,4 @@
-"""Equal outputs and an overloaded pool: rounds without any imbalance."""
+"""Equal outputs and an overloaded pool: rounds with imbalance 0."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -11,17 +11,17 @@ from proofs_checks.step_enumeration import imbalance, reachable_loads
 CLAIMS = Claims()
 
 
-#: Workers, slots per worker, and how many requests of each size are in the pool.
+#: Workers, slots per worker, and numbers of requests of each size in the pool.
 Round = tuple[int, int, tuple[int, ...]]
 
 
 def threshold(sizes: int, workers: int) -> int:
-    """``T(K, G)``: largest B at which K sizes can leave an imbalance; none if below 1."""
+    """``T(K, G)``: largest B at which K sizes can leave an imbalance; below 1 there is none."""
     return (sizes - 1) ** 2 + sizes * (-(sizes - 1) // workers)
 
 
 def is_perfect(case: Round, sizes: Sequence[int] | None = None) -> bool:
-    """Whether the least imbalance of the round is 0, for sizes 1, 2, ... or those given."""
+    """Whether the least imbalance of the round is 0, for the given sizes or 1, 2, ..."""
     workers, slots, counts = case
     names = sizes or range(1, len(counts) + 1)
     pool = [v for v, count in zip(names, counts, strict=True) for _ in range(count)]
@@ -29,23 +29,23 @@ def is_perfect(case: Round, sizes: Sequence[int] | None = None) -> bool:
 
 
 def has_layers(case: Round) -> bool:
-    """Whether B times G requests of one size can be given to the G workers, one each."""
+    """Whether the pool has B layers of G equal requests, one per worker."""
     workers, slots, counts = case
     return sum(count // workers for count in counts) >= slots
 
 
 def is_overloaded(case: Round) -> bool:
-    """Definition 1: without any one size the pool still fills all slots."""
+    """Definition 1: the pool still fills all slots if any one size is removed."""
     workers, slots, counts = case
     return sum(counts) - max(counts) >= workers * slots
 
 
 def smallest_overloaded(workers: int, slots: int, sizes: int) -> Iterator[Round]:
-    """Yield the overloaded pools that are not so with one request less."""
+    """Yield the overloaded pools that are no longer overloaded with one request less."""
     free = workers * slots
     for counts in product(range(free + 1), repeat=sizes):
         others = sum(counts) - max(counts)
-        # One request less of any size: then too few are left beside the most numerous size.
+        # With one request less, too few requests of other sizes than the most numerous remain.
         if others == free and counts.count(max(counts)) > 1:
             yield workers, slots, counts
 
@@ -68,7 +68,7 @@ def _above(context: Context, slots: Callable[[int, int], int]) -> Iterator[Round
 
 
 def _generic(case: Round) -> list[int]:
-    """Return sizes of which no two choices of up to B have the same sum."""
+    """Return sizes for which all multisets of up to B have different sums."""
     _, slots, counts = case
     return [(slots + 1) ** j for j in range(len(counts))]
 

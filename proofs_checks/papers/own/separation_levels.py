@@ -1,4 +1,4 @@
-"""One admission step levels the loads, for both objectives: what replaces Lemma 2's proof."""
+"""One admission step levels the loads, for both objectives: replaces the proof of Lemma 2."""
 
 from collections.abc import Callable, Iterator
 
@@ -24,10 +24,10 @@ def deficit_bounds(step: Step, sharper: int = 0) -> list[int]:
 
 
 def levelled(step: Step) -> tuple[list[Loads], int, int]:
-    """Return the loads of the proof's assignments, the least gap and the least imbalance.
+    """Return the loads of the proof's assignments, least gap and least imbalance.
 
-    The proof's assignment has the least maximum, then the fewest workers at it, then the largest
-    total.
+    The proof's assignment has the least maximum, then the fewest workers with that load, then the
+    largest total.
     """
     reached = reachable_loads(step.base, step.slots, step.pool)
 

@@ -36,7 +36,7 @@ def areas(data: Jobs) -> list[int]:
 
 
 def starting_bound(data: Jobs, starts: Sequence[int], factor: int) -> bool:
-    """Whether the i-th request to start does so by ``factor·V_{i−1}/M``."""
+    """Whether the i-th start is at most ``factor·V_{i−1}/M``."""
     before = [0, *accumulate(areas(data))]
     return all(
         data.memory * start <= factor * area
@@ -45,7 +45,7 @@ def starting_bound(data: Jobs, starts: Sequence[int], factor: int) -> bool:
 
 
 def least_total(data: Jobs, first: int | None = None) -> Fraction:
-    """Return ``(V − A/2)/M + O/3`` of the first requests, and the lengths of the others."""
+    """Return ``(V − A/2)/M + O/3`` for the first requests, plus the lengths of the others."""
     kept = len(data.length) if first is None else first
     sums, lengths = list(accumulate(areas(data)))[:kept], sorted(data.length)
     half = Fraction(sums[-1], 2) if sums else Fraction(0)
@@ -54,11 +54,11 @@ def least_total(data: Jobs, first: int | None = None) -> Fraction:
 
 
 def best_bound(data: Jobs) -> Fraction:
-    """Return the largest of these bounds over the number of first requests."""
+    """Return the largest bound of `least_total` over the number of first requests."""
     return max(least_total(data, first) for first in range(len(data.length) + 1))
 
 
-#: Largest memory and number of requests that are looked through whole.
+#: Largest memory and number of requests enumerated completely.
 _SIZES = (((5, 3), (4, 4)), ((6, 4), (4, 5)), ((9, 4), (7, 5)))
 
 
@@ -72,7 +72,7 @@ def _large(context: Context) -> Iterator[LatencyProblem]:
     for _ in range(context.choose(30, 80, 20_000)):
         drawn = random_problem(rng, least=4, most=16, memory=40, prompt=3, rounds=0)
         yield drawn
-        # The other end: equal requests in a queue of some batches.
+        # The opposite extreme: equal requests in a queue of several batches.
         s, o = int(drawn.prompt[0]), int(drawn.output[0])
         num = int(rng.integers(2, 40))
         yield problem_of(drawn.memory, [s] * num, [o] * num, drawn.convention)

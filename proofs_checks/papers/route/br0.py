@@ -1,7 +1,7 @@
-"""BR-0 by hand, from sections 3.1 and 3.2 alone: all the decisions that it may take.
+"""BR-0 by enumeration, from sections 3.1 and 3.2 alone: all possible decisions.
 
-Where the paper leaves a choice among requests (equal scores), every choice is followed; requests
-of one size are not told apart. A decision is therefore the sorted sizes that each worker admits.
+If the paper leaves a choice among requests (equal scores), every choice is followed. Requests of
+equal size are interchangeable, so a decision is the sorted sizes that each worker admits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 #: Sizes admitted by each worker, sorted.
 Decision = tuple[tuple[int, ...], ...]
-#: Orders workers with a free slot: free slots, margin; the largest key is next.
+#: Sort key of a worker from free slots and margin; the worker with the largest key is next.
 Key = Callable[[int, int], tuple[int, ...]]
 
 
@@ -34,13 +34,13 @@ def free_then_margin(free: int, margin: int) -> tuple[int, ...]:
 
 
 def free_then_small_margin(free: int, margin: int) -> tuple[int, ...]:
-    """Most free slots first, smaller margin on ties: what BR-0 must not do."""
+    """A deliberately wrong order: most free slots first, smaller margin on ties."""
     return free, -margin
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What BR-0 is given, and parts of it that a mutation may break.
+    """Parameters of BR-0, which mutations may change.
 
     Parameters
     ----------
@@ -59,14 +59,14 @@ class Rules:
 
 @dataclass(frozen=True)
 class PartialStep:
-    """What is known while one step is decided.
+    """State in the course of one step's decision.
 
     Parameters
     ----------
     free, loads : tuple of int
         Free slots and load of each worker [tokens].
     waiting : tuple of int
-        Sizes that wait, sorted [tokens].
+        Sizes of waiting requests, sorted [tokens].
     admitted : tuple of tuples of int
         The decision so far.
     """
@@ -101,7 +101,7 @@ def f_score(added: int, margin: int, workers: int) -> int:
 def best_sets(
     step: PartialStep, worker: int, candidates: Sequence[int], most: int
 ) -> tuple[int, set[tuple[int, ...]]]:
-    """Return the highest score of 1 to ``most`` candidates for a worker, and what has it."""
+    """Return the highest score of 1 to ``most`` candidates for a worker, and the sets with it."""
     margin, G = step.margin(worker), len(step.free)
     sets = {s for n in range(1, most + 1) for s in combinations(sorted(candidates), n)}
     best = max(f_score(sum(s), margin, G) for s in sets)
@@ -109,7 +109,7 @@ def best_sets(
 
 
 def choices(step: PartialStep, rules: Rules) -> Iterator[PartialStep]:
-    """Yield what BR-0 may do next; of workers with equal keys the first is taken."""
+    """Yield the next admissions BR-0 may make; of workers with equal keys the first is next."""
     workers = [g for g, free in enumerate(step.free) if free]
     worker = max(workers, key=lambda g: (*rules.key(step.free[g], step.margin(g)), -g))
     _, singles = best_sets(step, worker, step.waiting, 1)
@@ -117,7 +117,7 @@ def choices(step: PartialStep, rules: Rules) -> Iterator[PartialStep]:
     if sum(step.free) <= rules.threshold:
         candidates = sorted(step.waiting)[-rules.candidates :]
         best, subsets = best_sets(step, worker, candidates, step.free[worker])
-        # With no subset worth it, one request goes all the same: nobody starves.
+        # If no subset has a positive score, one request is admitted anyway to avoid starvation.
         sent = subsets if best > 0 else singles
     for sizes in sent:
         yield step.after(worker, sizes)
@@ -138,7 +138,7 @@ def decisions(
 
 
 def decision(assignment: Sequence[int | None], waiting: Sequence[int], workers: int) -> Decision:
-    """Turn an assignment, a worker or None per waiting request, into the sizes of each worker."""
+    """Turn an assignment (worker or None per waiting request) into the sizes of each worker."""
     return tuple(
         tuple(sorted(s for s, g in zip(waiting, assignment, strict=True) if g == worker))
         for worker in range(workers)
@@ -193,7 +193,7 @@ def _eq1_check(context: Context, *, penalty: int = 0) -> Outcome:
 
 
 def slope(added: int, margins: Sequence[int], weights: ScoreWeights) -> int:
-    """Slope of F_H just above ``added``: the reward, less the penalties of the steps overflown."""
+    """Slope of F_H just above ``added``: reward less the penalties of overflowing steps."""
     overflown = (p for p, m in zip(weights.penalty, margins, strict=True) if added >= m)
     return sum(weights.reward) - sum(overflown)
 

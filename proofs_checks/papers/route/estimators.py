@@ -1,4 +1,4 @@
-"""Appendix C: the two-stage estimate, what is projected from it, the gate, and refreshes."""
+"""Appendix C: the two-stage estimate, projections from it, the gate, and refreshes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Remaining:
     Parameters
     ----------
     weights : tuple of int
-        In proportion to the chances of 1, 2, ... steps.
+        Proportional to the probabilities of 1, 2, ... steps.
     look_ahead : int
         ``H``.
     """
@@ -50,7 +50,7 @@ class Remaining:
         return self.mean(lambda r: min(r, self.look_ahead))
 
     def stages(self) -> tuple[Fraction, Fraction]:
-        """Return p and μ of (5); μ is 0 where p is."""
+        """Return p and μ of (5); μ is 0 if p is 0."""
         p = self.chance(lambda r: r <= self.look_ahead)
         within = self.mean(lambda r: r if r <= self.look_ahead else 0)
         return p, within / p if p else Fraction(0)
@@ -244,7 +244,7 @@ def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome
 
 # Refresh.
 def verify_decrement(data: Data) -> str | None:
-    """Compare H less the elapsed steps with the in-window contribution, R known."""
+    """Compare H minus the elapsed steps with the in-window contribution for known R."""
     remaining, horizon, elapsed = data["remaining"], data["horizon"], data["elapsed"]
     if min(remaining, horizon, elapsed) < 1 or elapsed >= min(remaining, horizon):
         return None
@@ -304,9 +304,10 @@ def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) 
 
 # The floor.
 def projected(remaining: int, told: int, refresh: int, floor: int) -> Iterator[int]:
-    """Yield ŷ at each step of a request whose predictor always tells the same.
+    """Yield ŷ at each step of a request whose predictor always returns the same value.
 
-    Asked at first, after every ``refresh`` tokens, and where the floor is crossed.
+    The predictor is queried at the start, after every ``refresh`` tokens, and if ŷ crosses the
+    floor.
     """
     value = told
     for step in range(remaining):

@@ -1,4 +1,4 @@
-"""BR-0 as a special case of BR-H: the toolkit's two-stage heuristic against BR-0 by hand."""
+"""BR-0 as a special case of BR-H: the toolkit's two-stage heuristic against enumerated BR-0."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from proofs_checks.search import examine
 CLAIMS = Claims()
 
 
-#: Decides on free slots, loads, sizes, weights of the window and parameters.
+#: Decides from free slots, loads, sizes, window weights and parameters.
 Router = Callable[
     [IntArray, IntArray, IntArray, tuple[int, ...], TwoStageParameters], list[int | None] | None
 ]
@@ -43,7 +43,7 @@ class RandomStep:
 
 @dataclass(frozen=True)
 class Break:
-    """What a mutation changes, in BR-H (factors) or in BR-0 (the rest)."""
+    """Changes made by a mutation, in BR-H (factors) or in BR-0 (the rest)."""
 
     beta: int = 0
     threshold: int = 0
@@ -58,7 +58,7 @@ def _cases(context: Context) -> Iterator[RandomStep]:
     rng = context.rng
     for n in range(context.choose(150, 1500, 20_000)):
         G, N = int(rng.integers(1, 4)), int(rng.integers(1, 7))
-        # Every other step has few different numbers, so that keys, margins and scores tie.
+        # Every other step has few distinct numbers, so that keys, margins and scores tie.
         load, size = ((30, 12), (3, 4))[n % 2]
         yield RandomStep(
             tuple(rng.integers(0, 4, G).tolist()),
@@ -70,7 +70,7 @@ def _cases(context: Context) -> Iterator[RandomStep]:
 
 
 def _two_routers(case: RandomStep, broken: Break, route: Router) -> list[list[int | None] | None]:
-    """Return what BR-H decides with the defaults, and with α, β and a discount written out."""
+    """Return BR-H's decisions with the defaults, and with explicit α, β and discount."""
     arrays = (
         np.array(case.free, dtype=np.int64),
         np.array(case.loads, dtype=np.int64)[:, None],
@@ -82,10 +82,10 @@ def _two_routers(case: RandomStep, broken: Break, route: Router) -> list[list[in
         alpha=Fraction(1),
         beta=Fraction(len(case.free) + broken.beta),
     )
-    # No more than six wait: without a limit all are candidates.
+    # At most six requests wait, so without a limit all are candidates.
     limit = None if case.candidates == 6 else case.candidates
     default = TwoStageParameters(threshold=case.threshold, candidates=limit)
-    # A discount is immaterial where there is one step.
+    # A discount has no effect if there is only one step.
     return [route(*arrays, (1,), default), route(*arrays, (7,), explicit)]
 
 

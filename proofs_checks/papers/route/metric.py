@@ -1,4 +1,4 @@
-"""Section 6.1: the imbalance that is reported against the one that is minimised."""
+"""Section 6.1: the reported imbalance against the minimised one."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -12,7 +12,7 @@ CLAIMS = Claims()
 
 
 def verify_metric(data: Data) -> str | None:
-    """Confirm that less of the objective comes with more of the metric."""
+    """Confirm that a lower objective comes with a higher metric."""
     first, second = data["first"], data["second"]
     if len(first) != len(second) or len(first) < 2 or min(*first, *second) < 0:
         return None

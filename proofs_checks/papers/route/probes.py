@@ -1,4 +1,4 @@
-"""Choosing a subset by a few reachable sums (appendix D.4), and where two probes are exact."""
+"""Subset choice by a few reachable sums (appendix D.4), and cases where two probes are exact."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -29,7 +29,7 @@ def masks(sizes: Sequence[int], slots: int, *, upwards: bool = False) -> tuple[l
 
 
 def enumerated(sizes: Sequence[int], slots: int) -> list[int]:
-    """Return the same from all subsets."""
+    """Return the sums by cardinality, by enumerating all subsets."""
     return [sum({1 << sum(chosen) for chosen in combinations(sizes, c)}) for c in range(slots + 1)]
 
 
@@ -84,11 +84,11 @@ def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcom
     return Findings(exact, cost, numbers=numbers)
 
 
-# Choosing a subset by a few reachable sums (appendix D.4), and where two probes are exact.
+# Subset choice by a few reachable sums (appendix D.4), and cases where two probes are exact.
 
 
 def reachable_sums(sizes: Sequence[int], capacity: int) -> list[int]:
-    """Return the sums of 1 to ``capacity`` of the sizes, in rising order."""
+    """Return the sums of 1 to ``capacity`` sizes, in increasing order."""
     return sorted({sum(s) for c in range(1, capacity + 1) for s in combinations(sizes, c)})
 
 
@@ -100,20 +100,20 @@ def best_near(
     weights: ScoreWeights,
     probes: int = 2,
 ) -> int:
-    """Best score of the reachable sums next to each point: the largest up to it, the next above.
+    """Best score of the reachable sums next to each point: largest up to it, smallest above it.
 
     Parameters
     ----------
     points : iterable of int or None
-        Where to probe; None is infinity.
+        Points to probe; None is infinity.
     sizes, margins : sequence of int
         Sizes of the candidates, and safe margins of the worker over the window.
     capacity : int
         Free slots.
     weights : ScoreWeights
-        Reward, penalty and discounts.
+        Rewards and penalties with discounts.
     probes : int
-        2, or 1 for the lower one alone.
+        2, or 1 for the lower probe alone.
     """
     sums = reachable_sums(sizes, capacity)
     tried: list[int] = []
@@ -153,7 +153,7 @@ def choices(context: Context, look_ahead: int) -> Iterator[tuple[list[int], int,
 
 
 def discounted(margins: Sequence[int], beta: int) -> ScoreWeights:
-    """Return weights with α = 1 and falling discounts over the window."""
+    """Return weights with α = 1 and decreasing discounts over the window."""
     return ScoreWeights.of(Fraction(1), Fraction(beta), [8 - h for h in range(len(margins))])
 
 
@@ -163,7 +163,7 @@ _MADE = (
 
 
 def _two_probes(context: Context, probes: int, look_ahead: int) -> Outcome:
-    """Compare the better of so many reachable sums next to the peak with all subsets."""
+    """Compare the best of the probed sums next to the peak with all subsets."""
     return examine(
         "the better of two reachable sums is the best subset",
         _MADE.format(look_ahead),
@@ -244,7 +244,7 @@ def _unit(margins: list[int]) -> ScoreWeights:
 def verify_kinks(data: Data) -> str | None:
     """Confirm that two probes around the first margin miss the best subset."""
     sizes, margins = data["sizes"], data["margins"]
-    # Margins of 0 leave nothing to fill; there need be none.
+    # With margins of 0 there is nothing to fill; positive ones are enough.
     if not sizes or min(sizes) < 1 or not margins or min(margins) < 1 or len(sizes) > 10:
         return None
     best = best_by_enumeration(sizes, len(sizes), margins, _unit(margins))

@@ -1,4 +1,4 @@
-"""Equation (3): the snapshot of the cluster from which BR-H decides."""
+"""Equation (3): the cluster snapshot from which BR-H decides."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -26,14 +26,14 @@ Active = tuple[int, int]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is known of a cluster at one step.
+    """Information about a cluster at one step.
 
     Parameters
     ----------
     active : tuple of tuples
         Shape (G, requests): the active set of each worker.
     slots : tuple of int
-        Requests that each worker holds at most.
+        Slots of each worker.
     waiting : tuple of int
         Sizes of the waiting requests [tokens].
     """
@@ -60,7 +60,7 @@ class Snapshot:
 
 
 def decoded(held: Sequence[Active], steps: int) -> Iterator[int]:
-    """Yield the load of a worker at each step, its requests decoded one token at a time."""
+    """Yield a worker's load at each step, with its requests decoded one token at a time."""
     for _ in range(steps):
         yield sum(size for size, _ in held)
         held = [(size + 1, left - 1) for size, left in held if left > 1]
@@ -94,7 +94,7 @@ def random_snapshots(context: Context) -> Iterator[Snapshot]:
 
 
 def small_snapshots() -> list[Snapshot]:
-    """Return all clusters of two workers with few requests."""
+    """Return all small clusters of two workers with few requests."""
     held = [
         tuple(requests)
         for count in range(2)
@@ -121,7 +121,7 @@ def _score_is_drop(snapshot: Snapshot, *, steps: int, late: bool) -> bool:
     return True
 
 
-#: What a router goes without, and the snapshot as it then sees it.
+#: Omitted information, and the snapshot without it.
 _PARTS: dict[str, Callable[[Snapshot], Snapshot]] = {
     "the other workers": lambda s: replace(s, active=s.active[:1], slots=s.slots[:1]),
     "the free slots": lambda s: replace(s, slots=()),
@@ -138,7 +138,7 @@ def _with(
 
 
 def _is_needed(part: str, sent: dict[Snapshot, frozenset[int]]) -> bool:
-    """Whether two snapshots that differ in a part alone send worker 0 different requests."""
+    """Whether two snapshots that differ only in this part send different requests to worker 0."""
     without: dict[Snapshot, set[frozenset[int]]] = defaultdict(set)
     for snapshot, requests in sent.items():
         without[_PARTS[part](snapshot)].add(requests)

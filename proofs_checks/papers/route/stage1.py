@@ -17,7 +17,7 @@ CLAIMS = Claims()
 
 
 def emptiest(data: Data) -> int | None:
-    """Return the worker with most free slots; None if there are several."""
+    """Return the worker with the most free slots; None if there is a tie."""
     counts = [len(requests) for requests in data["active"]]
     return counts.index(min(counts)) if counts.count(min(counts)) == 1 else None
 
@@ -29,7 +29,7 @@ def best_single(waiting: Sequence[int], margin: int, workers: int) -> set[int]:
 
 
 def verify_stage1(data: Data) -> str | None:
-    """Confirm that stage 1 sends a request that is not safe, and not as the sentence says."""
+    """Confirm that stage 1 sends an unsafe request, contrary to the sentence."""
     active, waiting, slots = data["active"], data["waiting"], data["slots"]
     if len(active) < 2 or len(waiting) < 2 or min(waiting) < 1 or data["threshold"] < 1:
         return None
@@ -42,7 +42,7 @@ def verify_stage1(data: Data) -> str | None:
     loads = [sum(requests) for requests in active]
     margin = max(loads) - loads[worker]
     sent = best_single(waiting, margin, len(active))
-    # Every part of the sentence must fail: safe, largest request, lightest worker.
+    # Every part of the sentence must fail: safe request, largest request, lightest worker.
     if min(sent) <= margin or max(waiting) in sent or loads[worker] == min(loads):
         return None
     return (
@@ -54,7 +54,7 @@ def verify_stage1(data: Data) -> str | None:
 
 
 def _states(context: Context) -> Iterator[Data]:
-    """Yield small clusters with active requests, with one emptiest worker."""
+    """Yield small clusters with active requests and a unique emptiest worker."""
     largest, slots = context.choose((3, 3), (4, 3), (4, 4))
     rows = [
         list(row)
@@ -74,7 +74,7 @@ def _states(context: Context) -> Iterator[Data]:
 
 
 def _as_toolkit(data: Data, penalty: int | None) -> bool:
-    """Whether the toolkit's BR-0 takes one of the decisions that BR-0 by hand may take."""
+    """Whether the toolkit's BR-0 makes one of the decisions that enumerated BR-0 allows."""
     waiting = data["waiting"]
     free = [data["slots"] - len(row) for row in data["active"]]
     loads = [sum(row) for row in data["active"]]
@@ -119,7 +119,7 @@ def _stage1_check(
     cases = [
         data
         for data in _states(context)
-        # Where all requests are of one size, fewer requests are a smaller load.
+        # If all requests have the same size, fewer requests mean a smaller load.
         if not alike
         or len({size for row in (*data["active"], data["waiting"]) for size in row}) == 1
     ]

@@ -1,4 +1,4 @@
-"""Sections 6.2 to 6.4, appendices E, G and H: sentences on the tables."""
+"""Sections 6.2 to 6.4 and appendices E, G and H: statements about the tables."""
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ SWEEPS = {int(G): _rows(table) for G, table in _PRINTED["sweeps"].items()}
 OTHER_ORACLE_16 = _row(*_PRINTED["other_oracle_16"])
 BASELINES = ("Random", "RR", "P2C", "JSQ")
 DEPLOYED = ("BR-H Survival", "BR-H ExactMatch")
-#: The oracle in two settings, as its rows come.
+#: The oracle's rows for its two settings.
 ORACLE = ("BR-H oracle, first", "BR-H oracle, second")
 
 _TRACES = {"Proprietary Data": PROPRIETARY, "Azure-2024": AZURE}
@@ -45,7 +45,7 @@ _OURS = ("BR-0", *ORACLE, *DEPLOYED)
 
 
 def dominates(better: Row, worse: Row) -> bool:
-    """Whether a row has less imbalance and TPOT, and more throughput."""
+    """Whether a row has lower imbalance and TPOT, and higher throughput."""
     return (
         better.imbalance < worse.imbalance
         and better.tpot < worse.tpot
@@ -139,7 +139,7 @@ def _lowest_check(
 
 # "The throughput advantage over the strongest baseline rises with G."
 def advantage(rows: Mapping[str, Row], name: str, over: Sequence[str]) -> float:
-    """Return the throughput of a method over the best of some others."""
+    """Return the ratio of a method's throughput to the best of some others."""
     return float(rows[name].throughput / max(rows[other].throughput for other in over))
 
 

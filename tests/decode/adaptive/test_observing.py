@@ -1,4 +1,4 @@
-"""What `adaptive` notes at each step, and the windows that follow from it."""
+"""Observations of `adaptive` at each step, and the look-ahead windows derived from them."""
 
 import numpy as np
 import pytest

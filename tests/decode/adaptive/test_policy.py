@@ -1,4 +1,4 @@
-"""Whole runs of `adaptive`: what it may know, where it starts, what it brings."""
+"""Complete runs of `adaptive`: available information, initial settings, and benefit."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""When two runs are the same run, and compiled ones without a compiler."""
+"""Equality of runs, and kernels run as plain Python."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from tests.decode.cases import what_is_read
 
-#: How the run was simulated, which need not be the same.
+#: Fields on how the run was simulated, which may differ.
 CLOCKS = {"wall_s", "decide_s", "engine"}
 #: Policies with a kernel: those that serve one request after the other, and all others.
 GREEDY = [spec.name for spec in specs() if getattr(spec.kernel, "choose", None) is not None]
@@ -28,7 +28,7 @@ OTHERS = [spec.name for spec in specs() if spec.kernel is not None and spec.name
 
 
 def differences(first: Run, second: Run) -> list[str]:
-    """Return the fields in which two runs differ; arrays count bit by bit, with their types."""
+    """Return the fields in which two runs differ; arrays are compared by bits and type."""
     return [
         field.name
         for field in fields(Run)
@@ -75,7 +75,7 @@ def run_compiled(
     cluster: Cluster,
     **options: Any,
 ) -> Run | None:
-    """Run a policy on the compiled engine; None if that declines."""
+    """Run a policy on the compiled engine; None if it does not support the run."""
     options = _with(name, cluster, options, policy_options)
     try:
         return simulate(workload, name, cluster, engine="compiled", **options)
@@ -101,7 +101,7 @@ def assert_same_run(
 
 @contextmanager
 def as_plain_python() -> Iterator[None]:
-    """Run kernels as they are written, not compiled."""
+    """Run kernels as plain Python, without compiling."""
     run = whole_run.run_compiled
 
     def run_plainly(*args: Any, **options: Any) -> Any:

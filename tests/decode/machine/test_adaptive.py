@@ -1,4 +1,4 @@
-"""Compiled runs of `adaptive` decide what the readable policy decides, rehearsals included."""
+"""Compiled runs of `adaptive` make the decisions of the readable policy, including rehearsals."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each operation on whole arrays has two bodies, which do the same."""
+"""Each operation on whole arrays has two implementations with equal results."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The page on compiled runs says what the code does."""
+"""The page on compiled runs agrees with the code."""
 
 import re
 

@@ -1,7 +1,8 @@
 """Both engines give the same run: every policy with a kernel, every predictor, every option.
 
-Runs are drawn from a seed, not by Hypothesis: it likes small numbers, and engines come apart where
-workers are full, requests wait, and memory, clients and workers give way in the middle.
+Runs are drawn from a seed, not by Hypothesis, which prefers small numbers. Differences between the
+engines show when workers are full, requests wait, and memory overflows, clients cancel or workers
+fail during the run.
 """
 
 from dataclasses import dataclass, replace

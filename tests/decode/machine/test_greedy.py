@@ -1,4 +1,4 @@
-"""Each compiled baseline decides what the readable policy decides, step by step."""
+"""Each compiled baseline makes the same decisions as the readable policy, at every step."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,4 +1,4 @@
-"""A loop without the features that a run does not use gives the same run; with less it differs."""
+"""A loop without unused features gives the same run; without used features it differs."""
 
 from unittest.mock import patch
 

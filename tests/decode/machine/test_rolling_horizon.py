@@ -1,4 +1,4 @@
-"""Compiled runs of `rolling-horizon` decide what the statement of its plans decides."""
+"""Compiled runs of `rolling-horizon` make the decisions of its reference implementation."""
 
 from typing import Any
 from unittest.mock import patch

@@ -1,4 +1,4 @@
-"""The waiting requests by size, kept from decision to decision."""
+"""The order of waiting requests by size, maintained between decisions."""
 
 import numpy as np
 from hypothesis import given

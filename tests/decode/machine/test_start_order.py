@@ -1,4 +1,4 @@
-"""The order of start on each worker, against a list that is sorted anew."""
+"""The order of starts on each worker, against a freshly sorted list."""
 
 import numpy as np
 from hypothesis import given

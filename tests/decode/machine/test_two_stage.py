@@ -1,4 +1,4 @@
-"""Compiled runs of `br-0` and `br-h` decide what the readable heuristic decides."""
+"""Compiled runs of `br-0` and `br-h` make the same decisions as the readable heuristic."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -25,7 +25,7 @@ def state(
     contributions: Sequence[Sequence[int]] | None = None,
     seed: int = 0,
 ) -> DecodeState:
-    """Build a state; whatever is not given is 0, or constant over a window of one step."""
+    """Build a state; by default values are 0, or constant over a window of one step."""
     G, N = len(loads), len(sizes)
 
     def vector(values: Sequence[int] | None, length: int) -> np.ndarray[tuple[int], np.dtype]:

@@ -1,4 +1,4 @@
-"""Each baseline against a plain statement of its rule, written from the papers' sentences."""
+"""Each baseline against a simple implementation of its rule, written from the papers."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The page on policies against the code."""
+"""The page on policies agrees with the code."""
 
 import re
 

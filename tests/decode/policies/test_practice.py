@@ -1,4 +1,4 @@
-"""Rules of serving engines: instances by hand, and plain statements from their sources."""
+"""Rules of serving engines: instances by hand, and simple implementations from their sources."""
 
 from dataclasses import replace
 

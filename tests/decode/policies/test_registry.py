@@ -1,4 +1,4 @@
-"""Names, installed policies, a user's own function, and what goes wrong with each."""
+"""Policy names, installed policies, user-defined functions, and their errors."""
 
 import importlib.metadata
 import re

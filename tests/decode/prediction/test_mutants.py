@@ -1,8 +1,8 @@
-"""The tests of predictions notice every small mistake in what they test.
+"""The tests of predictions detect every mutant of the tested code.
 
-Mistakes are put one by one into kernels and predictors, and the tests of their properties run on
-them: both engines alike, none sees the future, a step less with each token, the gate at one half,
-the floor. Kernels run as plain Python, with what machine code has in place of whole arrays.
+Each mutant has one mistake in a kernel or predictor. The property tests run on it: equal engines,
+no knowledge of the future, a step less with each token, the gate at one half, the floor. Kernels
+run as plain Python, with the machine-code implementations of operations on whole arrays.
 """
 
 import re

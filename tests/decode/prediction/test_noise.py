@@ -1,4 +1,4 @@
-"""Oracles with errors: each model is what it says."""
+"""Oracles with errors: each error model has its stated law."""
 
 import numpy as np
 import pytest

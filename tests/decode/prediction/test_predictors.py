@@ -242,7 +242,7 @@ def test_the_oracle_as_an_object_is_the_oracle() -> None:
 
 
 class Endless:
-    """Thinks for ever."""
+    """A predictor that never answers."""
 
     def remaining(self, requests: IntArray, ages: IntArray, horizon: int) -> IntArray:
         """Never answer."""

@@ -1,4 +1,4 @@
-"""When predictors are asked, and what holds in between, in both engines."""
+"""Times at which predictors are queried, and predictions in between, in both engines."""
 
 import numpy as np
 import pytest

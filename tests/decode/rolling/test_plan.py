@@ -1,4 +1,4 @@
-"""Plans: the kernel decides as the statement does, and both do what is said of them."""
+"""Plans: the kernel equals the reference implementation, and both have the stated properties."""
 
 import numpy as np
 import pytest

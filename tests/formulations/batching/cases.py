@@ -1,4 +1,4 @@
-"""Networks of agents: strategies as wide as the data."""
+"""Hypothesis strategies of networks of agents, over all data."""
 
 from fractions import Fraction
 
@@ -18,7 +18,7 @@ batch_times = st.builds(
 
 @st.composite
 def networks(draw: st.DrawFn, *, max_agents: int = 4, max_stages: int = 6) -> AgentNetwork:
-    """Draw a network with routed and fork–join types; every request leaves sooner or later."""
+    """Draw a network with routed and fork–join types; every request departs eventually."""
     names = [f"a{j}" for j in range(draw(st.integers(1, max_agents)))]
     agents = [
         Agent(name, draw(st.integers(1, 40)), draw(batch_times), draw(st.integers(1, 3)))

@@ -1,4 +1,4 @@
-"""Instances of the fluid programs: the golden one, and strategies as wide as the data."""
+"""Instances of the fluid programs: the golden one, and strategies over all data."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,4 +1,4 @@
-"""The stated program, its vectorised twin, the horizon, and the enumeration oracle."""
+"""The stated program, its vectorised form, the horizon, and the enumeration oracle."""
 
 import itertools
 

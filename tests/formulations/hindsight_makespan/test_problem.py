@@ -160,7 +160,7 @@ def test_the_checker_measures_each_violation(
 
 
 def _conserves(problem: MakespanProblem, starts: tuple[int, ...]) -> bool:
-    """Say step by step whether as many requests start as can."""
+    """Whether as many requests as possible start at every step."""
     ends = [k + int(o) for k, o in zip(starts, problem.output, strict=True)]
     for step in range(max(ends, default=0)):
         running = sum(k < step < e for k, e in zip(starts, ends, strict=True))

@@ -1,4 +1,4 @@
-"""The stated program, its vectorised twin, windows, bounds, and the enumeration oracle."""
+"""The stated program, its vectorised form, windows, bounds, and the enumeration oracle."""
 
 import itertools
 from fractions import Fraction

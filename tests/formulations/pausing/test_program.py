@@ -1,4 +1,4 @@
-"""The pausing program: statement and twin, checker, bounds, and Dinkelbach's sequence."""
+"""The pausing program: statement, vectorised form, checker, bounds, and Dinkelbach's sequence."""
 
 from fractions import Fraction
 from typing import Any

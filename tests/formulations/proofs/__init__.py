@@ -1,1 +1,1 @@
-"""What is called proven, against enumeration, with coefficients up to the limits."""
+"""Proven results against enumeration, with coefficients up to the limits."""

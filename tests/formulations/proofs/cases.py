@@ -1,7 +1,7 @@
 """Tiny problems of every program with coefficients up to the limits, and an oracle of steps.
 
-Sizes are drawn by their number of bits, so that sums lie on both sides of 2^28, 2^30, 2^31, 2^32,
-2^40, 2^50 and 2^53. What data or programs refuse as too large is drawn again.
+Sizes are drawn by their number of bits, so that sums are on both sides of 2^28, 2^30, 2^31, 2^32,
+2^40, 2^50 and 2^53. Problems that are refused as too large are drawn again.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ P = TypeVar("P")
 
 
 def drawn(build: Callable[[np.random.Generator], P], seed: int) -> P:
-    """Draw a problem that its data class takes."""
+    """Draw a problem that its data class accepts."""
     rng = np.random.default_rng(seed)
     while True:
         try:

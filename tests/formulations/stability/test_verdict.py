@@ -1,4 +1,4 @@
-"""What theory says of a network, and the best token budget."""
+"""Theoretical stability verdicts for a network, and the best token budget."""
 
 from fractions import Fraction
 

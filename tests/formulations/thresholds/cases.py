@@ -23,7 +23,7 @@ loads = st.sampled_from(
 
 @st.composite
 def wait_problems(draw: st.DrawFn, max_classes: int = 3) -> WaitProblem:
-    """Draw classes and a load, critical and overloaded ones included, maybe with little memory."""
+    """Draw classes and a load (also critical or overloaded), sometimes with little memory."""
     classes = tuple(
         RequestClass(draw(rates), draw(st.integers(1, 12)), draw(st.integers(0, 8)))
         for _ in range(draw(st.integers(1, max_classes)))
@@ -53,7 +53,7 @@ def prompt_groups(draw: st.DrawFn, max_classes: int = 4) -> PromptGroup:
 
 @st.composite
 def nested_problems(draw: st.DrawFn, max_classes: int = 4) -> NestedProblem:
-    """Draw one group, a load, critical and overloaded ones included, maybe with little memory."""
+    """Draw one group and a load (also critical or overloaded), sometimes with little memory."""
     problem = _problem(draw, (draw(prompt_groups(max_classes)),))
     (group,) = problem.groups
     return NestedProblem.single(

@@ -56,7 +56,7 @@ def smallest_imbalance(problem: StepProblem) -> int:
 
 @st.composite
 def core_problems(draw: st.DrawFn, *, max_workers: int = 4, most: int = 1500) -> StepProblem:
-    """Any problem with a one-dimensional core that ``most`` assignments or so enumerate.
+    """Any problem with a one-dimensional core and about ``most`` assignments.
 
     One step, or a window of equal loads, constant contributions, or growth that full slots share.
     """

@@ -1,4 +1,4 @@
-"""Workers that must not take some sizes: compiled in one call, by hand one after the other."""
+"""Workers that must not take some sizes, against enumeration."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Steps whose placements are worth something, with memory, speeds and required requests."""
+"""Steps with benefits of placements, memory, speeds and required requests."""
 
 from fractions import Fraction
 from typing import Any

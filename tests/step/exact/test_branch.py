@@ -1,4 +1,4 @@
-"""Branch and price: cases of who takes a request, and the proof that they make."""
+"""Branch and price: branching on the worker of a request, and the resulting proof."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Work limits: where they strike, what is left in hand, and that no clock has a say."""
+"""Work limits: where they stop, the answer then returned, and independence of the clock."""
 
 import numpy as np
 import pytest

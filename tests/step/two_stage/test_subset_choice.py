@@ -23,7 +23,7 @@ SIZE = st.integers(0, 4) | st.integers(0, 60) | st.integers(0, 1_000_000)
 
 @st.composite
 def cases(draw: st.DrawFn, kind: str) -> Case:
-    """Draw candidates that are constant over the window, grow alike, or grow as they like."""
+    """Draw candidates that are constant over the window, grow equally, or grow differently."""
     K, columns = draw(st.integers(1, 8)), draw(st.integers(1, 4))
     sizes = draw(st.lists(SIZE, min_size=K, max_size=K))
     drift = np.zeros((K, columns), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The two-stage heuristic against a separate plain statement, goldens and its invariants."""
+"""The two-stage heuristic against a separate simple implementation, goldens and invariants."""
 
 from collections.abc import Sequence
 from fractions import Fraction

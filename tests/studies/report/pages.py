@@ -20,12 +20,12 @@ class Number:
     path: str
 
     def row_keys(self, name: str = "data-keys") -> list[str]:
-        """Return the keys of the rows it was made of."""
+        """Return the keys of the rows it was computed from."""
         return self.attributes.get(name, "").split()
 
     @property
     def statistic(self) -> str:
-        """What it says it is."""
+        """Its stated statistic."""
         return self.attributes["data-statistic"]
 
     @property
@@ -88,7 +88,7 @@ def parse(page: Path) -> tuple[list[Number], list[str]]:
 
 @dataclass(frozen=True)
 class Written:
-    """A page, its numbers and other texts in tables, and what it was made of."""
+    """A page, its numbers and other texts in tables, and its source data."""
 
     results: Results
     page: Path

@@ -1,4 +1,4 @@
-"""Every number of a page once more, from the rows of a store and with arithmetic of its own."""
+"""Recompute every number of a page from the rows of a store, with separate arithmetic."""
 
 import math
 import statistics

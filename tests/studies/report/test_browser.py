@@ -1,4 +1,4 @@
-"""The page in a real browser: nothing fails, everything is seen, nothing is fetched."""
+"""The page in a real browser: no errors, everything visible, no network requests."""
 
 import base64
 from collections.abc import Iterator

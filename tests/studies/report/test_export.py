@@ -1,4 +1,4 @@
-"""Rows as CSV and Parquet: all of them, with types that lose nothing."""
+"""Rows as CSV and Parquet: complete and with lossless types."""
 
 import csv
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Figures: what they draw is what their tables say; odd arguments do no harm."""
+"""Figures: they show the values of their tables, and handle unusual arguments."""
 
 import re
 from collections.abc import Mapping, Sequence

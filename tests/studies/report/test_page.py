@@ -1,4 +1,4 @@
-"""The page: whole, escaped, the same for the same rows, written at once or not at all."""
+"""The page: complete, escaped, deterministic, and written atomically."""
 
 import hashlib
 import re

@@ -20,7 +20,7 @@ def task(**arguments: Value) -> Task:
 
 
 def computed(tasks: Sequence[Task], values: Sequence[Value]) -> dict[str, Row]:
-    """Return rows with these values of y; text stands for a row that failed."""
+    """Return rows with these values of y; a text marks a failed row."""
     return {
         t.key: Row(t, Status.FAILED) if isinstance(value, str) else done(t, {"y": value})
         for t, value in zip(tasks, values, strict=True)

@@ -250,7 +250,7 @@ def test_equal_values_have_no_interval() -> None:
 
 
 def coverage(kind: str, count: int, repetitions: int = 4000) -> float:
-    """Return how often an interval of so many values holds the truth."""
+    """Return the share of intervals, each of some values, that contain the truth."""
     rng = np.random.default_rng(7)
     held = 0
     for _ in range(repetitions):

@@ -35,7 +35,7 @@ def lines(view: TableView) -> list[list[str]]:
 
 
 def results(values: Sequence[Mapping[str, Value] | None]) -> Results:
-    """Return results with these values, in the order of the plan; None is a row that failed."""
+    """Return results with these values, in the order of the plan; None marks a failed row."""
     study = Study("small", "?", "made-up", (Grid(AXES),))
     rows = [
         synthetic.done(task, own) if own is not None else Row(task, Status.FAILED, error="no")

@@ -1,4 +1,4 @@
-"""Every number of a page is what the rows it names give; a page that lies is caught."""
+"""Every number of a page follows from the rows it names; wrong numbers are detected."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which requests a row gets, and that their digest tells them apart."""
+"""The requests of a row, and digests that distinguish them."""
 
 import os
 import time
@@ -36,7 +36,7 @@ def trace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def requests(trace: Path) -> Requests:
-    """Return what arguments choose, with the trace above at hand."""
+    """Return the requests that the arguments select, with the trace above available."""
 
     def choose(**arguments: Any) -> Workload:
         given = Arguments(arguments, WORKLOAD_ARGUMENTS)

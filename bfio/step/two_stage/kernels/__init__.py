@@ -1,1 +1,1 @@
-"""Compiled twins of the two-stage heuristic, for Numba; importing this package loads nothing."""
+"""Numba kernels of the two-stage heuristic; importing this package loads nothing."""

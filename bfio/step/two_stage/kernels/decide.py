@@ -1,4 +1,4 @@
-"""The compiled two-stage heuristic behind the interface of its statement, for Python callers."""
+"""The compiled two-stage heuristic with the interface of the reference implementation."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -17,16 +17,16 @@ from bfio.step.two_stage.kernels.two_stage import (
 from bfio.step.two_stage.limits import Limits
 from formulations.arrays import IntArray
 
-#: Factors at or above it leave 64-bit integers at once.
+#: Factors from this on could overflow 64-bit integers.
 _LARGEST = 2**61
 
 
 class Parameters(Protocol):
-    """What `TwoStageParameters` of the heuristic above this package has."""
+    """The attributes of `bfio.step.two_stage.heuristic.TwoStageParameters`."""
 
     @property
     def threshold(self) -> int:
-        """Free slots up to which subsets are chosen."""
+        """Free slots up to which subsets are chosen (stage 2)."""
 
     @property
     def candidates(self) -> int | None:
@@ -53,12 +53,12 @@ def two_stage_compiled(
     parameters: Parameters,
     limits: Limits | None = None,
 ) -> list[int | None] | None:
-    """Decide as `bfio.step.two_stage.heuristic.two_stage_reference` does, with its arguments.
+    """Decide as `bfio.step.two_stage.heuristic.two_stage_reference`, with the same arguments.
 
     Returns
     -------
     list of (int or None), or None
-        Worker of each request; None instead of a list if the reference has to decide.
+        Worker of each request; None instead of a list if the kernels do not support the data.
     """
     if limits is not None and limits.benefit is not None:
         return None
@@ -66,7 +66,7 @@ def two_stage_compiled(
     factors = _factors(parameters.alpha, beta, tuple(weights))
     if factors is None:
         return None
-    # Always fresh, writeable and contiguous, so that one machine code serves every caller.
+    # Writeable contiguous copies, so that all callers use the same compiled signature.
     added = np.array(contribution, dtype=np.int64, order="C")
     sizes, growth = added[:, 0].copy(), np.zeros(len(weights), dtype=np.int64)
     if len(added):
@@ -105,7 +105,7 @@ def _decide_within(
     limits: Limits,
     assignment: IntArray,
 ) -> int:
-    """Let `two_stage_decide_within` fill the assignment."""
+    """Call `two_stage_decide_within`, which fills the assignment."""
     pools = [by_size[limits.required[by_size]], by_size[~limits.required[by_size]]]
     most_time = np.empty(0, np.int64) if limits.most_time is None else limits.most_time
     return two_stage_decide_within(
@@ -134,7 +134,7 @@ def _read(status: int, assignment: IntArray) -> list[int | None] | None:
 
 @cache
 def warm_up() -> None:
-    """Compile the kernels, or load them from the cache on disk, before any clock runs."""
+    """Compile the kernels or load them from the cache on disk, before any time is measured."""
     one = np.ones((1, 1), dtype=np.int64)
     by_size, assignment = np.zeros((2, 1), dtype=np.int64)
     row, none = one[0].copy(), one[0, :0].copy()

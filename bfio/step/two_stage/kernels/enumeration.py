@@ -1,7 +1,7 @@
-"""Best requests where each grows its own way, compiled.
+"""Compiled choice of the best requests with different growth.
 
-Every bound here rests on one fact: the penalty ``Σ_h penalty_h·max(0, D(h) − m(h))`` never falls
-when requests are added, so adding T to S raises the score by at most the rewards
+All bounds follow from one fact: the penalty ``Σ_h penalty_h·max(0, D(h) − m(h))`` never decreases
+when requests are added. So adding T to S raises the score by at most the rewards
 ``Σ_h reward_h·v_i(h)`` of T.
 """
 
@@ -39,10 +39,11 @@ def best_row(
     score : Score
         Data of the score.
     prefer_oldest : bool
-        Whether the oldest request wins a tie, or the largest and then the oldest.
+        Whether ties go to the oldest request, or else to the largest and then the oldest.
     """
     best, value = 0, score_of(contribution[ids[0]], score)
     for k in range(1, len(ids)):
+        # The reward bounds the score from above.
         if rewards[ids[k]] < value:
             continue
         found = score_of(contribution[ids[k]], score)
@@ -70,7 +71,7 @@ def best_by_enumeration(
     most : int
         Free slots of the worker, 1 to the number of ids.
     allowances : IntArray
-        Shape (at least most + 1, H+1): what c requests may add; empty for any.
+        Shape (at least most + 1, H+1): most that c requests may add; empty if unlimited.
     chosen : IntArray
         Its first entries are filled with request numbers.
 
@@ -86,12 +87,13 @@ def best_by_enumeration(
         prefix[k + 1] = prefix[k] + rewards[by_reward[k]]
     trajectories = np.zeros((most + 1, contribution.shape[1]), np.int64)
     path = np.zeros(most + 1, np.int64)
-    # Of the path so far: the score and the members as bits, the oldest the most significant.
+    # Score and members of each prefix of the path; the oldest member is the highest bit.
     values = np.zeros(most + 1, np.int64)
     members = np.zeros(most + 1, np.int64)
     best, size, subset = -(1 << 62), 0, 0
     depth = position = 0
     while True:
+        # The next requests in order of reward bound the gain of every extension of the path.
         last = min(len(ids), position + most - depth)
         if position < last and values[depth] + prefix[last] - prefix[position] >= best:
             added = contribution[by_reward[position]]
@@ -116,7 +118,7 @@ def best_by_enumeration(
 
 @compilable(allocates=True)
 def _by_reward(ids: IntArray, rewards: IntArray) -> IntArray:
-    """Return the requests by falling reward, so that few of them bound what is to come."""
+    """Return the requests in decreasing order of reward, which makes the bounds tight."""
     ordered = ids.copy()
     for k in range(1, len(ordered)):
         request, place = ordered[k], k
@@ -129,7 +131,7 @@ def _by_reward(ids: IntArray, rewards: IntArray) -> IntArray:
 
 @compilable(allocates=True)
 def _age_bits(ids: IntArray) -> IntArray:
-    """Return one bit per request, more significant the older it is."""
+    """Return one bit per request; older requests have higher bits."""
     bits = np.empty(len(ids), np.int64)
     for k in range(len(ids)):
         newer = 0

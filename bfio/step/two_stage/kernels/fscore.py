@@ -1,6 +1,6 @@
-"""The F-score in 64-bit integers, compiled; twin of `bfio.step.two_stage.fscore`.
+"""The F-score in 64-bit integers, compiled; see `bfio.step.two_stage.fscore`.
 
-Nothing here guards against overflow: callers check the magnitudes first, as
+These functions do not check for overflow. Callers check the magnitudes first, as
 `bfio.step.two_stage.kernels.two_stage.two_stage_decide` does.
 """
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bfio.common.compilable import compilable
 from formulations.arrays import IntArray
 
-#: Above any sum of tokens: where a score that never decreases has its peak.
+#: Above any sum of tokens; the peak of a score that never decreases.
 NO_LIMIT = 1 << 62
 
 
@@ -23,7 +23,7 @@ class Score(NamedTuple):
     margins : IntArray
         ``m(h)`` of the worker under consideration [tokens].
     drift : IntArray
-        ``d(h)`` with ``v_i(h) = s_i + d(h)``; unused while requests grow differently.
+        ``d(h)`` with ``v_i(h) = s_i + d(h)``; unused if requests grow differently.
     """
 
     reward: IntArray
@@ -34,7 +34,7 @@ class Score(NamedTuple):
 
 @compilable
 def score_of(trajectory: IntArray, score: Score) -> int:
-    """F-score of a set that adds ``D(h)``, any trajectory of shape (H+1,) [tokens]."""
+    """F-score of a set with an arbitrary trajectory ``D(h)``, shape (H+1,) [tokens]."""
     total = 0
     for h in range(len(trajectory)):
         over = max(0, trajectory[h] - score.margins[h])
@@ -44,7 +44,7 @@ def score_of(trajectory: IntArray, score: Score) -> int:
 
 @compilable
 def fits(trajectory: IntArray, allowance: IntArray) -> bool:
-    """Whether a set that adds ``D(h)`` adds at no step more than is allowed there."""
+    """Whether the trajectory ``D(h)`` of a set is within the allowance at every step."""
     within = True
     for h in range(len(trajectory)):
         within = within and trajectory[h] <= allowance[h]
@@ -53,7 +53,7 @@ def fits(trajectory: IntArray, allowance: IntArray) -> bool:
 
 @compilable
 def score_at(score: Score, count: int, total: int) -> int:
-    """F-score of ``count`` requests that grow alike and have ``total`` tokens now."""
+    """F-score of ``count`` requests with common growth and a current size of ``total`` tokens."""
     value = 0
     for h in range(len(score.margins)):
         added = total + count * score.drift[h]
@@ -64,9 +64,9 @@ def score_at(score: Score, count: int, total: int) -> int:
 
 @compilable
 def most_total(score: Score, count: int, allowances: IntArray) -> int:
-    """Return the largest total of ``count`` requests that adds at no step more than allowed.
+    """Return the largest total size of ``count`` requests within the allowance at every step.
 
-    ``allowances[count, h]`` is what they may add at step h; without rows, anything.
+    ``allowances[count, h]`` is the most they may add at step h; without rows there is no limit.
     """
     most = NO_LIMIT
     if len(allowances) > 0:
@@ -77,7 +77,7 @@ def most_total(score: Score, count: int, allowances: IntArray) -> int:
 
 @compilable
 def slope(score: Score, count: int, total: int) -> int:
-    """Slope of the score just right of a total: rewards less the penalties already due."""
+    """Slope of the score just right of a total: rewards less penalties of overflowing steps."""
     value = 0
     for h in range(len(score.margins)):
         due = score.margins[h] - count * score.drift[h] <= total
@@ -87,15 +87,17 @@ def slope(score: Score, count: int, total: int) -> int:
 
 @compilable
 def peak_end(score: Score, count: int, right: bool) -> int:
-    """Right or left end of the totals of ``count`` requests where the score is largest.
+    """Right or left end of the totals of ``count`` requests with the largest score.
 
-    The slope only falls as the total grows, and changes at integers. The right end is the smallest
-    total with a slope below 0, the left end the smallest with none above 0, found by bisection;
-    `NO_LIMIT` if there is none, −`NO_LIMIT` if the score never increases.
+    The slope never increases with the total, and changes at integers only. Bisection finds the
+    right end, the smallest total with a slope below 0, or the left end, the smallest with a slope
+    of at most 0. The result is `NO_LIMIT` if there is none, and −`NO_LIMIT` if the score never
+    increases.
     """
     bar = 0 if right else 1
     if score.reward.sum() < bar:
         return -NO_LIMIT
+    # The slope changes only at m(h) − count·d(h), so the end is between the extremes of these.
     least = most = score.margins[0] - count * score.drift[0]
     for h in range(1, len(score.margins)):
         position = score.margins[h] - count * score.drift[h]

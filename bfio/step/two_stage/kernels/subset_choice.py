@@ -1,11 +1,12 @@
-"""The best subset for one worker, compiled; twin of `bfio.step.two_stage.subset_choice`.
+"""The best subset for one worker, compiled; see `bfio.step.two_stage.subset_choice`.
 
-Same ties: highest score, then largest current size, then oldest requests. Candidates come ordered
-by size instead of age, which answers most questions without any reachable sums:
+Ties are the same: highest score, then largest current size, then oldest requests. Candidates are
+ordered by size instead of age, which decides most cases without reachable sums:
 
-* a peak at or beyond the c largest sizes, or before the c smallest ones, decides cardinality c;
-* between them a single request is found by bisection and a pair by two pointers;
-* only three requests or more need masks, and these no longer than their peak.
+* if the peak is at or above the sum of the c largest sizes, or below that of the c smallest ones,
+  that sum is best for cardinality c;
+* otherwise bisection finds a single request, and two pointers find a pair;
+* only three or more requests need masks, which are no longer than their peak.
 """
 
 from typing import NamedTuple
@@ -25,14 +26,14 @@ from bfio.step.two_stage.kernels.subset_sums import (
 )
 from formulations.arrays import IntArray
 
-#: Returned instead of a count where reachable sums would be too long.
+#: Returned instead of a count if the masks of reachable sums would be too long.
 TOO_LARGE = -1
-#: In place of a total: only masks tell it; no sum is allowed.
+#: In place of a total: to be found with masks; no sum is within the allowance.
 _UNKNOWN, _NONE = -1, -2
 
 
 class Candidates(NamedTuple):
-    """Candidates of one choice, largest first, ties oldest first; each of shape (K,).
+    """Candidates of one choice, largest first, ties oldest first; arrays of shape (K,).
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class Candidates(NamedTuple):
 
 
 class Masks(NamedTuple):
-    """Reachable sums of the candidates by age; ``masks`` is empty where no choice needs them.
+    """Reachable sums of the candidates by age; ``masks`` is empty if no cardinality needs them.
 
     A sum of c candidates is ``c·low + unit·v`` for bit v.
     """
@@ -63,27 +64,27 @@ class Masks(NamedTuple):
 def best_by_sums(
     candidates: Candidates, most: int, score: Score, allowances: IntArray, chosen: IntArray
 ) -> tuple[int, int]:
-    """Choose 1 to ``most`` candidates of highest score, which all grow by ``score.drift``.
+    """Choose 1 to ``most`` candidates with the highest score; all grow by ``score.drift``.
 
-    Two probes per cardinality are exact; the proof is in `bfio.step.two_stage.subset_choice`.
+    Two probes per cardinality are exact: see the proof in `bfio.step.two_stage.subset_choice`.
 
     Parameters
     ----------
     candidates : Candidates
-        At least ``most``.
+        At least ``most`` candidates.
     most : int
         Free slots of the worker, >= 1.
     score : Score
         Data of the score.
     allowances : IntArray
-        Shape (at least most + 1, H+1): what c requests may add; empty for any.
+        Shape (at least most + 1, H+1): most that c requests may add; empty if unlimited.
     chosen : IntArray
         Its first entries are filled with request numbers.
 
     Returns
     -------
     tuple of (int, int)
-        Number chosen and their score; `TOO_LARGE` and 0 if the sums cannot be held.
+        Number chosen and their score; `TOO_LARGE` and 0 if the masks would be too long.
     """
     totals = np.empty(most + 1, np.int64)
     peaks = np.empty(most + 1, np.int64)
@@ -95,6 +96,7 @@ def best_by_sums(
         if totals[c] == _UNKNOWN:
             totals[c] = _probe_masks(masks, c, peaks[c], most_total(score, c, allowances), score)
     best, value = _best_total(totals, most, score)
+    # Ties of score and size between cardinalities go to the set with the oldest requests.
     count = 0
     other = np.empty(most, np.int64)
     for c in range(1, most + 1):
@@ -115,9 +117,9 @@ def _probe_without_masks(
     peaks: IntArray,
     totals: IntArray,
 ) -> int:
-    """Fill the better probe of each cardinality, or what else is known; return the last unknown.
+    """Fill the better probe of each cardinality if known; return the last unknown cardinality.
 
-    Where less is allowed than the end of a peak, that takes its place.
+    An allowance below the right end of a peak replaces it.
     """
     sizes = candidates.sizes
     constant = not score.drift.any()
@@ -151,7 +153,7 @@ def _probe_without_masks(
 
 @compilable
 def _better(score: Score, count: int, below: int, above: int, limit: int) -> int:
-    """Return which of two totals scores higher, on a tie the larger one, if that is allowed."""
+    """Return the total with the higher score (ties: the larger) among those within the limit."""
     if above > limit:
         return below
     return above if score_at(score, count, above) >= score_at(score, count, below) else below
@@ -172,7 +174,7 @@ def _best_total(totals: IntArray, most: int, score: Score) -> tuple[int, int]:
 
 @compilable
 def _first_at_most(sizes: IntArray, limit: int) -> int:
-    """First position of a size <= limit in decreasing sizes; their number if there is none."""
+    """First position of a size <= limit in decreasing sizes; the number of sizes if none."""
     low, high = 0, len(sizes)
     while low < high:
         middle = (low + high) // 2
@@ -185,8 +187,9 @@ def _first_at_most(sizes: IntArray, limit: int) -> int:
 
 @compilable
 def _pairs_around(sizes: IntArray, peak: int) -> tuple[int, int]:
-    """Largest sum of two <= peak and smallest sum > peak; both must exist."""
+    """Largest sum of two sizes <= peak, and smallest sum > peak; both must exist."""
     below, above = -1, 2 * sizes[0] + 1
+    # Sizes decrease: a small sum needs a larger second item, a large sum a smaller first item.
     i, j = 0, len(sizes) - 1
     while i < j:
         total = sizes[i] + sizes[j]
@@ -201,7 +204,7 @@ def _pairs_around(sizes: IntArray, peak: int) -> tuple[int, int]:
 
 @compilable(allocates=True)
 def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: int) -> Masks:
-    """Build the masks for all unknown totals, or empty ones if there are none or too long."""
+    """Build masks for the unknown totals; empty if there are none or masks would be too long."""
     ids, low = candidates.ids, candidates.sizes[-1]
     if needed == 0:
         return Masks(np.empty((0, 0, 0), np.uint64), ids, ids, low, 1)
@@ -212,8 +215,8 @@ def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: in
     for c in range(3, needed + 1):
         if totals[c] == _UNKNOWN:
             last = max(last, (peaks[c] - c * low) // unit)
-    # From the c smallest one leads to the c largest by replacing one item by the next larger one
-    # at a time; so the smallest sum above the peak is at most one gap above it.
+    # Replacing one item at a time by the next larger one leads from the c smallest to the c
+    # largest. So the smallest sum above the peak is at most one gap above it.
     words = (last + gap // unit) // 64 + 1
     if words > MAX_WORDS // ((len(ids) + 1) * (needed + 1)):
         return Masks(np.empty((0, 0, 0), np.uint64), ids, ids, low, unit)
@@ -225,7 +228,7 @@ def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: in
 
 @compilable
 def _unit_and_gap(sizes: IntArray) -> tuple[int, int]:
-    """Greatest common divisor of, and largest among, the gaps between neighbouring sizes."""
+    """Greatest common divisor and maximum of the gaps between neighbouring sizes."""
     unit = gap = 0
     for k in range(1, len(sizes)):
         step = sizes[k - 1] - sizes[k]
@@ -249,7 +252,7 @@ def _probe_masks(masks: Masks, cardinality: int, peak: int, limit: int, score: S
 def _members(
     candidates: Candidates, masks: Masks, cardinality: int, total: int, members: IntArray
 ) -> None:
-    """Write the oldest requests whose sizes sum to a reachable total, in increasing order."""
+    """Write the set of oldest requests with this reachable total, in increasing order."""
     ids, sizes, c = candidates.ids, candidates.sizes, cardinality
     if total == sizes[:c].sum():
         copy_to(members, ids[:c])
@@ -269,7 +272,7 @@ def _members(
 
 @compilable(allocates=True)
 def _smallest_members(candidates: Candidates, cardinality: int, members: IntArray) -> None:
-    """Write the smallest requests; of those that tie for the last place the oldest."""
+    """Write the smallest requests; ties for the last place go to the oldest."""
     ids, sizes = candidates.ids, candidates.sizes
     last_place = sizes[len(sizes) - cardinality]
     tied = _first_at_most(sizes, last_place)
@@ -282,7 +285,7 @@ def _smallest_members(candidates: Candidates, cardinality: int, members: IntArra
 
 @compilable
 def _oldest_pair(candidates: Candidates, total: int) -> tuple[int, int]:
-    """Two requests with this sum; of all such pairs the one that takes the oldest."""
+    """Return the pair with this sum that has the oldest requests."""
     ids, sizes = candidates.ids, candidates.sizes
     oldest, second = NO_LIMIT, NO_LIMIT
     i, j = 0, len(sizes) - 1
@@ -292,7 +295,7 @@ def _oldest_pair(candidates: Candidates, total: int) -> tuple[int, int]:
             i += 1
             continue
         if found == total:
-            # Equal sizes stand oldest first, so the first of each run is the one to take.
+            # Equal sizes are ordered oldest first, so take the first of each run.
             first = max(i + 1, _first_at_most(sizes, sizes[j]))
             older, newer = min(ids[i], ids[first]), max(ids[i], ids[first])
             if older < oldest or (older == oldest and newer < second):

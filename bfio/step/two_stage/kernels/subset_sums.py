@@ -1,8 +1,8 @@
 """Reachable sums by cardinality as 64-bit words, compiled.
 
-The twin of `bfio.step.two_stage.subset_sums.BitmaskSums`: bit v of mask c says whether some c of
-the items sum to v, adding an item is a shift and an OR (BalanceRoute, appendix D.4), and the masks
-before each item are kept, so that a subset behind a sum can be read back.
+The compiled form of `bfio.step.two_stage.subset_sums.BitmaskSums`: bit v of mask c is set iff c of
+the items sum to v. Adding an item is a shift and an OR (BalanceRoute, appendix D.4). The masks
+before each item are kept, so that the subset of a sum can be reconstructed.
 """
 
 import numpy as np
@@ -12,13 +12,13 @@ from bfio.common.compilable import compilable
 from bfio.common.words import Words
 from formulations.arrays import IntArray
 
-#: Words of all masks of one choice together (32 MB): beyond it merging half-sums costs less.
+#: Most words of all masks of one choice (32 MB); for more, merging half-sums is cheaper.
 MAX_WORDS = 1 << 22
 
 
 @compilable(allocates=True)
 def reachable_masks(sizes: IntArray, most: int, words: int) -> Words:
-    """Return the masks of all suffixes of the items, sums below ``64·words`` only.
+    """Return the masks of all suffixes of the items, for sums below ``64·words``.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def reachable_masks(sizes: IntArray, most: int, words: int) -> Words:
     masks = np.empty((len(sizes) + 1, most + 1, words), np.uint64)
     masks[len(sizes)] = 0
     masks[len(sizes), 0, 0] = 1
-    # Newest first, so that reading back meets the oldest items first.
+    # Add the newest items first, so that reconstruction starts with the oldest ones.
     for k in range(len(sizes) - 1, -1, -1):
         copy_to(masks[k, 0], masks[k + 1, 0])
         for c in range(1, most + 1):
@@ -57,7 +57,7 @@ def _shift_or(without: Words, fewer: Words, size: int, result: Words) -> None:
     if skip < words:
         result[skip] = without[skip] | (fewer[0] << up)
     for w in range(skip + 1, words):
-        # Two shifts: one by 64 would be undefined.
+        # Two shifts, because a single shift by 64 is undefined.
         low = (fewer[w - skip - 1] >> down) >> np.uint64(1)
         result[w] = without[w] | (fewer[w - skip] << up) | low
 
@@ -82,12 +82,14 @@ def smallest_above(mask: Words, bit: int) -> int:
     w = first >> 6
     if w >= len(mask):
         return -1
+    # Clear the bits below `first`.
     word = (mask[w] >> np.uint64(first & 63)) << np.uint64(first & 63)
     while word == 0:
         w += 1
         if w == len(mask):
             return -1
         word = mask[w]
+    # word & -word is the lowest set bit.
     return (w << 6) + highest_bit(word & (~word + np.uint64(1)))
 
 
@@ -106,7 +108,7 @@ def highest_bit(word: np.uint64) -> int:
 def oldest_members(
     masks: Words, sizes: IntArray, cardinality: int, bit: int, members: IntArray
 ) -> None:
-    """Write the subset with this sum that takes the oldest items, in increasing order.
+    """Write the subset of oldest items with this sum, in increasing order.
 
     Parameters
     ----------

@@ -10,17 +10,17 @@ _FIRST_ROWS = 1024
 
 @compilable(allocates=True)
 def new_table(columns: int) -> IntArray:
-    """Return a table with some rows, none of them filled."""
+    """Return a table with uninitialised rows."""
     return np.empty((_FIRST_ROWS, columns), np.int64)
 
 
 @compilable(allocates=True)
 def with_room(table: IntArray, rows: int) -> IntArray:
-    """Return the table itself, or a copy of twice the rows if so many are all there are."""
+    """Return the table if it has more than ``rows`` rows, else a copy with twice as many."""
     if rows < len(table):
         return table
     larger = np.empty((2 * len(table), table.shape[1]), np.int64)
-    # Element by element: assigning a slice takes seconds to compile.
+    # Copy element by element: a slice assignment takes seconds to compile.
     for row in range(rows):
         for column in range(table.shape[1]):
             larger[row, column] = table[row, column]

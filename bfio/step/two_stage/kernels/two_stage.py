@@ -1,11 +1,11 @@
-"""The two-stage heuristic, compiled; `bfio.step.two_stage.heuristic` is its readable statement.
+"""The two-stage heuristic, compiled; `bfio.step.two_stage.heuristic` is the reference.
 
-Both decide identically, request by request. What this kernel cannot hold exactly in 64-bit
-integers, or refuses as the statement does, it leaves to the statement by its return value.
+Both make identical decisions. The kernel returns `NEEDS_REFERENCE` if the data could overflow
+64-bit integers, need long masks, or are refused by the reference.
 
-Waiting requests are kept in one order, largest first, so that a choice among those that grow alike
-is a bisection. Margins are those of the worker at hand only; a worker's least margin is kept until
-its loads or the envelope change.
+Waiting requests are kept in order of size, largest first, so that a choice among requests with
+common growth is a bisection. Margins are stored for the current worker only. A worker's least
+margin is cached until its loads or the envelope change.
 """
 
 from typing import NamedTuple
@@ -19,16 +19,16 @@ from bfio.step.two_stage.kernels.fscore import Score, fits, peak_end, score_at, 
 from bfio.step.two_stage.kernels.subset_choice import Candidates, best_by_sums
 from formulations.arrays import IntArray
 
-#: The assignment is written.
+#: The assignment is complete.
 DECIDED = 0
-#: Ask `bfio.step.two_stage.heuristic.two_stage_reference` with the original data.
+#: Use `bfio.step.two_stage.heuristic.two_stage_reference` with the original data instead.
 NEEDS_REFERENCE = 1
-#: Candidates that enumeration of all subsets may have, as in `bfio.step.two_stage.subset_choice`.
+#: Most candidates for enumeration of all subsets, as in `bfio.step.two_stage.subset_choice`.
 MAX_ENUMERATED = 16
-#: Candidates by default, as in `bfio.step.two_stage.heuristic`.
+#: Default numbers of candidates, as in `bfio.step.two_stage.heuristic`.
 _CANDIDATES_BY_SUMS = 64
 _CANDIDATES_BY_ENUMERATION = 12
-#: Sums below it stay exact in 64 bits, with room for the rounding of the estimate itself.
+#: Sums below this are exact in 64 bits, with a margin for rounding of the estimate itself.
 _SAFE = 2.0**61
 #: Positions in `Admission.counts`.
 _WAITING, _FREE, _ENVELOPES, _SLOTS, _TIME = 0, 1, 2, 3, 4
@@ -42,12 +42,12 @@ class Bounds(NamedTuple):
     time : IntArray
         Shape (G,): time per token of each worker.
     most_time : IntArray
-        Shape (G,): most time of each worker at any look-ahead step; empty for any.
+        Shape (G,): most time of each worker at any look-ahead step; empty if unlimited.
     slots : IntArray
-        Shape (G,): slots that were free at first.
+        Shape (G,): initially free slots.
     allowances : IntArray
-        Shape (most slots + 1, H+1): time that c requests may add to the worker at hand; empty with
-        ``most_time``.
+        Shape (most slots + 1, H+1): most time that c requests may add to the current worker; empty
+        if ``most_time`` is.
     """
 
     time: IntArray
@@ -62,22 +62,23 @@ class Admission(NamedTuple):
     Parameters
     ----------
     free, loads, contribution, by_size, assignment : IntArray
-        See `two_stage_decide`; ``by_size`` holds those that still wait, at its front. Loads are
-        times, and contributions those on the worker at hand, read if requests grow differently.
+        See `two_stage_decide`. The front of ``by_size`` has the waiting requests. Loads are in
+        units of time, and so are contributions, on the current worker; the latter are used if
+        requests grow differently.
     sizes, rewards : IntArray
-        Shape (N,): ``v_i(0)`` of each request, and its rewards if requests grow differently; in
-        time, too.
+        Shape (N,): ``v_i(0)`` of each request, and its rewards if requests grow differently; also
+        in units of time.
     envelope : IntArray
         Shape (H+1,), largest load at each step.
     least, known : IntArray
         Shape (G,): least margin of each worker and the envelope for which it was computed.
     counts : IntArray
-        Requests waiting, slots that they can fill, how often the envelope rose, slots that may be
-        filled at all, and the time per token of the contributions.
+        Waiting requests, slots that they can fill, number of rises of the envelope, slots that may
+        still be filled in total, and the time per token of the contributions.
     chosen : IntArray
-        Requests that the choice at hand takes.
+        Requests of the current choice.
     score : Score
-        Factors, drift of the requests, margins of the worker at hand.
+        Factors, drift of the requests, margins of the current worker.
     alike : bool
         Whether all requests grow by ``score.drift``.
     """
@@ -126,9 +127,9 @@ def two_stage_decide(
     sizes : IntArray
         Shape (N,), ``v_i(0)`` of the waiting requests in arrival order [tokens].
     growth : IntArray
-        Shape (H+1,), ``d(h)`` of requests that grow alike [tokens].
+        Shape (H+1,), ``d(h)`` of requests with common growth [tokens].
     contribution : IntArray
-        Shape (N, H+1), their projected loads; (0, H+1) if all of them are ``sizes[i] + d(h)``.
+        Shape (N, H+1), their projected loads; (0, H+1) if all are ``sizes[i] + d(h)``.
     by_size : IntArray
         Shape (N,), the requests in the order of `order_by_size`; overwritten.
     reward, penalty : IntArray
@@ -169,10 +170,12 @@ def two_stage_decide(
     if candidates == 0:
         candidates = _default_candidates(admission)
     counts = admission.counts
+    # Stage 1: single requests.
     while counts[_FREE] > threshold and counts[_WAITING] > 0:
         worker = _emptiest_worker(admission)
         _set_margins(admission, worker)
         _admit_single(admission, worker, admission.by_size[: counts[_WAITING]])
+    # Stage 2: subsets.
     while counts[_FREE] > 0 and counts[_WAITING] > 0:
         worker = _largest_product(admission) if product_key else _emptiest_worker(admission)
         _set_margins(admission, worker)
@@ -199,7 +202,7 @@ def two_stage_decide_within(
     product_key: bool,
     assignment: IntArray,
 ) -> int:
-    """Do as `two_stage_decide` within the limits of `bfio.step.two_stage.limits.Limits`.
+    """Decide as `two_stage_decide`, within the limits of `bfio.step.two_stage.limits.Limits`.
 
     Parameters
     ----------
@@ -212,9 +215,9 @@ def two_stage_decide_within(
     by_size : IntArray
         Shape (N,): the required requests in the order of `order_by_size`, then the others.
     num_required, num_slots : int
-        How many are required, and slots that may be filled.
+        Number of required requests, and slots that may be filled.
     time, most_time : IntArray
-        Shape (G,): see `Bounds`; ``most_time`` is empty where there is no token capacity.
+        Shape (G,): see `Bounds`; ``most_time`` is empty without token capacities.
 
     Returns
     -------
@@ -233,7 +236,7 @@ def two_stage_decide_within(
     bounds = Bounds(time, most_time, free.copy(), allowances)
     everyone = by_size.copy()
     for pool in (by_size[:num_required], by_size[num_required:]):
-        # Workers that were closed to the required requests may take others.
+        # Workers that were closed for the required requests may take other requests.
         for g in range(len(free)):
             free[g] = bounds.slots[g] - (assignment == g).sum()
         admission = _admission(
@@ -260,7 +263,7 @@ def two_stage_decide_within(
 def _admit_within(
     admission: Admission, bounds: Bounds, threshold: int, candidates: int, product_key: bool
 ) -> bool:
-    """Run both stages within bounds; False if a choice is left to the reference."""
+    """Run both stages within bounds; return False if the reference has to decide."""
     if candidates == 0:
         candidates = _default_candidates(admission)
     counts = admission.counts
@@ -272,7 +275,7 @@ def _admit_within(
         _set_time(admission, bounds.time[worker])
         fitting = _fitting(admission, bounds, worker)
         if len(fitting) == 0:
-            # It takes no more of those that wait.
+            # Close the worker: none of the waiting requests fits.
             admission.free[worker] = 0
             counts[_FREE] = min(admission.free.sum(), counts[_SLOTS])
         elif is_single:
@@ -284,9 +287,9 @@ def _admit_within(
 
 @entry_point
 def order_by_size(sizes: IntArray, by_size: IntArray) -> None:
-    """Write the requests by current size to ``by_size``, largest first, ties oldest first.
+    """Write the requests to ``by_size`` by current size, largest first, ties oldest first.
 
-    Sizes times N must stay below 2^62, or the order is void; such data go to the reference.
+    The order is valid only if sizes times N are below 2^62; other data go to the reference.
     """
     bits = 0
     while len(sizes) >> bits > 0:
@@ -295,7 +298,7 @@ def order_by_size(sizes: IntArray, by_size: IntArray) -> None:
     for i in range(len(sizes)):
         keys[i] = i - (sizes[i] << bits)
     keys.sort()
-    # The lowest bits of a number in two's complement: no division.
+    # The index is in the lowest bits of the key, also in two's complement.
     for k in range(len(sizes)):
         by_size[k] = keys[k] & ((1 << bits) - 1)
 
@@ -306,7 +309,7 @@ def _is_exact(
 ) -> bool:
     """Whether no score and no product of slots and margin can overflow.
 
-    The estimate is in floats, because in integers it could overflow itself.
+    The estimate uses floats, because integers could overflow in the estimate itself.
     """
     tokens = _largest(loads) + most_added
     factor, slots = 1.0, 0.0
@@ -328,7 +331,7 @@ def _largest(matrix: IntArray) -> float:
 
 @compilable
 def _largest_sum(sizes: IntArray, growth: IntArray) -> float:
-    """Return the largest contribution of requests that grow alike."""
+    """Return the largest contribution of requests with common growth."""
     size, grown = sizes[0], growth[0]
     for i in range(1, len(sizes)):
         size = max(size, sizes[i])
@@ -413,11 +416,12 @@ def _set_margins(admission: Admission, worker: int) -> None:
 
 @compilable
 def _set_time(admission: Admission, time: int) -> None:
-    """Turn contributions, and what follows from them, into times on a worker of this speed."""
+    """Convert contributions, sizes, rewards and drift to times, at this time per token."""
     before = admission.counts[_TIME]
     if time == before:
         return
     contribution, sizes, rewards = admission.contribution, admission.sizes, admission.rewards
+    # All values are multiples of the previous time per token, so the divisions are exact.
     for i in range(len(contribution)):
         for h in range(contribution.shape[1]):
             contribution[i, h] = contribution[i, h] // before * time
@@ -432,7 +436,7 @@ def _set_time(admission: Admission, time: int) -> None:
 
 @compilable(allocates=True)
 def _fitting(admission: Admission, bounds: Bounds, worker: int) -> IntArray:
-    """Return the waiting requests, largest first, for which a worker has room."""
+    """Return the waiting requests that fit on a worker, largest first."""
     waiting = admission.by_size[: admission.counts[_WAITING]]
     if len(bounds.most_time) == 0:
         return waiting
@@ -448,10 +452,10 @@ def _fitting(admission: Admission, bounds: Bounds, worker: int) -> IntArray:
 
 @compilable(allocates=True)
 def _set_allowances(admission: Admission, bounds: Bounds, worker: int) -> None:
-    """Write what c requests may add to a worker, for c = 0 .. its free slots.
+    """Write the most time that c requests may add to a worker, for c = 0 .. its free slots.
 
-    Slots that must be filled besides keep room for the smallest requests not admitted, as many of
-    these as fit at all.
+    If further slots of the worker must be filled, room for the smallest unassigned requests is
+    reserved, for as many of them as fit.
     """
     assignment, free = admission.assignment, admission.free[worker]
     unassigned = (assignment < 0).sum()
@@ -467,7 +471,7 @@ def _set_allowances(admission: Admission, bounds: Bounds, worker: int) -> None:
 def _keep_room(
     admission: Admission, bounds: Bounds, worker: int, smallest: IntArray, must: int
 ) -> int:
-    """Write the allowances if a worker is to take so many; return how many of these fit."""
+    """Write the allowances if a worker must take ``must`` requests; return how many fit."""
     assignment, fitting = admission.assignment, must
     for h in range(len(admission.envelope)):
         found = 0
@@ -500,7 +504,7 @@ def _least_margin(admission: Admission, worker: int) -> int:
 
 @compilable
 def _emptiest_worker(admission: Admission) -> int:
-    """Most free slots; ties: largest least margin, then lowest index."""
+    """Worker with most free slots; ties: largest least margin, then lowest index."""
     best, margin, most = -1, -1, 0
     for g in range(len(admission.free)):
         if admission.free[g] < most:
@@ -513,7 +517,7 @@ def _emptiest_worker(admission: Admission) -> int:
 
 @compilable
 def _largest_product(admission: Admission) -> int:
-    """Largest (free slots · least margin) with a free slot; ties: lowest index."""
+    """Worker with a free slot and the largest (free slots · least margin); ties: lowest index."""
     best, product = -1, -1
     for g in range(len(admission.free)):
         if admission.free[g] > 0:
@@ -525,13 +529,13 @@ def _largest_product(admission: Admission) -> int:
 
 @compilable
 def _admit_single(admission: Admission, worker: int, waiting: IntArray) -> None:
-    """Admit the request of highest score among some that wait, largest first; ties: oldest."""
+    """Admit the request of highest score; ties: oldest. ``waiting`` is sorted, largest first."""
     _take(admission, worker, waiting, _best_single(admission, waiting, True))
 
 
 @compilable
 def _best_single(admission: Admission, ids: IntArray, prefer_oldest: bool) -> int:
-    """Position of the request of highest score; ties: oldest, or else largest, then oldest."""
+    """Position of the request of highest score; ties: the oldest, or the largest, then oldest."""
     if admission.alike:
         return _best_alike(admission, ids, prefer_oldest)
     return best_row(ids, admission.contribution, admission.rewards, admission.score, prefer_oldest)
@@ -539,10 +543,11 @@ def _best_single(admission: Admission, ids: IntArray, prefer_oldest: bool) -> in
 
 @compilable
 def _best_alike(admission: Admission, ids: IntArray, prefer_oldest: bool) -> int:
-    """Do as `_best_single` for requests that grow alike.
+    """Decide as `_best_single`, for requests with common growth.
 
-    The score rises up to the left end of its peak, is level up to the right end, then falls. So
-    the best are those next to the right end on either side, and any level with the one below.
+    The score increases up to the left end of its peak, is constant up to the right end, and then
+    decreases. So the best request is next to the right end, on either side, or has the same score
+    as the one below.
     """
     score, sizes = admission.score, admission.sizes
     below = _first_at_most(sizes, ids, peak_end(score, 1, True))
@@ -560,7 +565,7 @@ def _best_alike(admission: Admission, ids: IntArray, prefer_oldest: bool) -> int
 
 @compilable
 def _oldest_level(admission: Admission, ids: IntArray, position: int) -> int:
-    """Position of the oldest request level with the one given, the best up to the peak."""
+    """Position of the oldest request with the score of the given one, the best up to the peak."""
     sizes = admission.sizes
     size = sizes[ids[position]]
     if slope(admission.score, 1, size - 1) > 0:
@@ -575,7 +580,7 @@ def _oldest_level(admission: Admission, ids: IntArray, position: int) -> int:
 
 @compilable
 def _first_at_most(sizes: IntArray, waiting: IntArray, limit: int) -> int:
-    """First position of a request with size <= limit; the number waiting if there is none."""
+    """First position of a request with size <= limit; the number of requests if there is none."""
     low, high = 0, len(waiting)
     while low < high:
         middle = (low + high) // 2
@@ -599,7 +604,7 @@ def _admit_subset(
     Returns
     -------
     bool
-        False if the choice is left to the reference.
+        False if the reference has to decide.
     """
     candidates = waiting[: min(num_candidates, len(waiting))]
     most = min(admission.free[worker], len(candidates), admission.counts[_FREE])
@@ -631,7 +636,7 @@ def _single_score(admission: Admission, request: int) -> int:
 def _best_subset(
     admission: Admission, candidates: IntArray, most: int, allowances: IntArray
 ) -> tuple[int, int]:
-    """Write the best subset to ``chosen``; return its number (<= 0: undecided) and its score."""
+    """Write the best subset to ``chosen``; return its size (<= 0: undecided) and its score."""
     score, chosen = admission.score, admission.chosen
     if admission.alike:
         sizes = np.empty(len(candidates), np.int64)
@@ -646,7 +651,7 @@ def _best_subset(
 
 @compilable
 def _admit(admission: Admission, worker: int, request: int) -> None:
-    """Give a slot of the worker to a request that is then taken off the list."""
+    """Admit a request to a worker; the caller removes it from the waiting requests."""
     admission.assignment[request] = worker
     loads = admission.loads[worker]
     for h in range(len(loads)):
@@ -664,7 +669,7 @@ def _admit(admission: Admission, worker: int, request: int) -> None:
 
 @compilable
 def _take(admission: Admission, worker: int, ids: IntArray, k: int) -> None:
-    """Admit one of some waiting requests, which stand in the order of all."""
+    """Admit request k of ``ids``, a subsequence of the waiting requests, and remove it there."""
     _admit(admission, worker, ids[k])
     position = k
     while admission.by_size[position] != ids[k]:

@@ -1,4 +1,4 @@
-"""FCFS with four rules for whom an overflow removes: by hand, and against the toolkit's own."""
+"""FCFS with four eviction rules: by hand, and against the toolkit's own policy."""
 
 import numpy as np
 import pytest

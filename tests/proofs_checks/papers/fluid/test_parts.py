@@ -1,4 +1,4 @@
-"""What the claims of the fluid paper compute with, against brute force and hand-made values."""
+"""Functions behind the claims of the fluid paper, against brute force and by hand."""
 
 from fractions import Fraction
 from itertools import product

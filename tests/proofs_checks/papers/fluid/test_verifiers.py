@@ -1,4 +1,4 @@
-"""Verifiers of counterexamples: they accept what is wrong, and nothing else."""
+"""Verifiers of counterexamples: they accept exactly the valid counterexamples."""
 
 from functools import partial
 from typing import Any

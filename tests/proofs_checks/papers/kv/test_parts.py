@@ -1,4 +1,4 @@
-"""What the claims of the KV-cache paper compute with, against the engines and enumeration."""
+"""Functions behind the claims of the KV-cache paper, against the engines and enumeration."""
 
 from fractions import Fraction
 from math import exp

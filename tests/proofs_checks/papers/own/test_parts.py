@@ -1,4 +1,4 @@
-"""What our own claims compute with, against brute force and hand-made values."""
+"""Functions behind our own claims, against brute force and by hand."""
 
 from fractions import Fraction
 from itertools import permutations, product

@@ -1,4 +1,4 @@
-"""Small step problems of every kind that the method for windows meets, and their optimum."""
+"""Small step problems of every kind for the method for windows, and their optimum."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -12,7 +12,7 @@ from formulations.step import StepProblem
 from formulations.step.check import brute_force
 from formulations.step.problem import geometric_weights
 
-#: Most assignments that a case has, so that enumeration takes some milliseconds.
+#: Most assignments of a case, so that enumeration takes some milliseconds.
 _MOST = 800
 #: Largest tokens: tiny ones make ties, and those of the last come near the limits of 64 bits.
 _TOKENS = (0, 1, 3, 10, 10, 50, 50, 50, 1000, 1000, 10**6, 10**9, 3 * 10**11)
@@ -70,7 +70,7 @@ def _base(rng: np.random.Generator, G: int, steps: int, tokens: int, *, drops: b
 def _contribution(
     rng: np.random.Generator, N: int, steps: int, tokens: int, info: str
 ) -> IntArray:
-    """Return requests that grow alike, and as the information says others too."""
+    """Return requests with common growth and, depending on the information, others."""
     sizes = rng.integers(0, tokens + 1, (N, 1))
     if rng.random() < 0.2:
         sizes[:] = tokens

@@ -1,4 +1,4 @@
-"""The method for windows under limits: the same everywhere, and right wherever it stops."""
+"""The method for windows under limits: deterministic, and valid wherever it stops."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Parts of the method for windows, each against what it must be by hand or by enumeration."""
+"""Parts of the method for windows, by hand and against enumeration."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -222,7 +222,7 @@ def placed_sums(model: WindowModel, owner: IntArray) -> tuple[int, list[int]]:
 
 
 def first_placement(model: WindowModel, rng: np.random.Generator) -> IntArray:
-    """Return a random placement that admits as many as the problem says."""
+    """Return a random placement with the number of admissions that the problem requires."""
     owner = np.full(len(model.order), -1, dtype=np.int64)
     slots = np.repeat(np.arange(len(model.open)), model.workers.slots)
     chosen = rng.permutation(len(owner))[: model.problem.num_admitted]

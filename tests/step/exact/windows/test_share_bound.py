@@ -1,4 +1,4 @@
-"""Any shares within the whole, with any prices, bound the objective: the theorem, as it stands."""
+"""Theorem: any shares with sum at most 1 and any prices give a bound on the objective."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -105,7 +105,7 @@ def plain_bound(problem: StepProblem, given: ShareRound, scale: int) -> int | No
 
 
 def rounds_of(seed: int, number: int, largest: int) -> list[tuple[StepProblem, int, ShareRound]]:
-    """Return feasible problems that admit somebody, each with a scale and a random round."""
+    """Return feasible problems with at least one admission, with a scale and a random round."""
     rng = np.random.default_rng(seed)
     return [
         (problem, scale, random_round(problem, scale, rng))

@@ -1,4 +1,4 @@
-"""Certificates by shares: what is forged is refused, and each check of the verifier is needed."""
+"""Certificates by shares: forged ones are refused, and each check of the verifier is needed."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

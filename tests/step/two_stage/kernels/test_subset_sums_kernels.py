@@ -1,4 +1,4 @@
-"""Compiled reachable sums against the Python integers of the readable statement."""
+"""Compiled reachable sums against the Python integers of the reference implementation."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The compiled two-stage heuristic against its readable statement, decision by decision."""
+"""The compiled two-stage heuristic against the reference implementation, for every decision."""
 
 import subprocess
 import sys
@@ -49,7 +49,7 @@ def matrix(draw: st.DrawFn, tokens: st.SearchStrategy[int], rows: int, columns: 
 
 @st.composite
 def cases(draw: st.DrawFn, kinds: Sequence[str], max_slots: int = 6) -> Case:
-    """Draw a problem whose requests stay constant, grow alike, or go their own ways."""
+    """Draw a problem whose requests stay constant, have common growth, or grow differently."""
     G, N, columns = draw(st.integers(1, 5)), draw(st.integers(0, 11)), draw(st.integers(1, 4))
     tokens = draw(st.sampled_from(TOKENS))
     base, contribution = matrix(draw, tokens, G, columns), matrix(draw, tokens, N, columns)
