@@ -11,6 +11,7 @@ import itertools
 import os
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from typing import Any, Protocol
@@ -140,7 +141,9 @@ class _DiskCache:
         rtsys.initialize(target)
         payload = self._kept.read(_types_text(signature, target.codegen()))
         if payload is not None:
-            return CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: SLF001
+            # Code of what has moved may name a module that is gone: then it is compiled again.
+            with suppress(ModuleNotFoundError, AttributeError):
+                return CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: SLF001
         if not self._is_linked:
             _let_compile(self._entry, self._linked(self._entry.py_func))
             self._is_linked = True

@@ -166,6 +166,23 @@ def test_an_edited_callee_is_compiled_anew(folder: Path) -> None:
     assert result(folder) == "100 False"
 
 
+def test_a_callee_that_moves_does_not_break_its_caller(folder: Path) -> None:
+    """Its machine code stays valid, or is compiled again if it names the old module."""
+    tuples = (
+        "from typing import NamedTuple\nclass Pair(NamedTuple):\n    first: int\n    second: int\n"
+    )
+    caller = (
+        "from bfio.common.kernels import entry_point\nfrom {0} import Pair, number\n"
+        "@entry_point\ndef total(pair):\n    return pair.first + number()\n"
+        "print(total(Pair(1, 2)))\n"
+    )
+    for home in ("callee", "moved"):
+        (folder / f"{home}.py").write_text(_CALLEE.format(3) + tuples, encoding="utf-8")
+        (folder / "caller.py").write_text(caller.format(home), encoding="utf-8")
+        assert [result(folder) for _ in range(2)] == ["4", "4"]
+        (folder / f"{home}.py").unlink()
+
+
 def test_an_edit_elsewhere_leaves_machine_code_valid(folder: Path) -> None:
     """Only what is compiled counts."""
     use = (
