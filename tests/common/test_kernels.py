@@ -141,11 +141,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def python(folder: Path, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a folder, with a cache of its own."""
+    """Run Python in a folder, with a cache of its own.
+
+    No byte code is kept: Python takes it for that of a file of equal size and second.
+    """
+    own = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), **variables},
+        env={**os.environ, **own, **variables},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
