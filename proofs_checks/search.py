@@ -160,7 +160,7 @@ def examine(
         Instances, of any type.
     holds : callable
         Whether an instance meets the conclusion.
-            applies : callable, optional
+    applies : callable, optional
         Whether an instance meets the hypotheses; by default all do.
     keep : int
         Most failures kept.

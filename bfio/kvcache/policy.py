@@ -199,7 +199,7 @@ def delta_of(policy: CachePolicy) -> int:
     return integer(getattr(policy, "delta", 0), "delta")
 
 
-#: Tokens needed in the next batch, and remaining batches including it.
+# Tokens needed in the next batch, and remaining batches including it.
 Load: TypeAlias = tuple[int, int]
 
 
