@@ -176,12 +176,6 @@ def source_of(name: str) -> tuple[str, Path | None]:
     return (path.stem if path is not None and _is_file(place) else place), path
 
 
-def users_folder(name: str) -> Path:
-    """Return the folder of the file behind a name; the working directory if it has none."""
-    file = source_of(name)[1]
-    return Path.cwd() if file is None else file.parent
-
-
 def _is_file(place: str) -> bool:
     return place.endswith(".py")
 
