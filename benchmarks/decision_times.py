@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.requests import SYNTHETIC, draw
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
-from bfio.decode.policy import Policy, policy_name
+from bfio.decode.policy import LooksAhead, Policy, look_ahead_of, policy_name
 from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
@@ -26,7 +26,7 @@ ARGUMENTS = (
 _POOL_PER_WORKER = 4
 
 
-class TimedPolicy:
+class TimedPolicy(LooksAhead):
     """A policy that times its decisions. As an observer it detects the first full cluster.
 
     It uses the processor time of its thread: decisions have one thread, and other load has no
@@ -43,7 +43,7 @@ class TimedPolicy:
     """
 
     def __init__(self, policy: Policy, total_slots: int, decisions: int) -> None:
-        self.horizon: int = getattr(policy, "horizon", 0)
+        self.look_ahead = look_ahead_of(policy)
         self.seconds: list[float] = []
         self.admitted = 0
         self._policy, self._total_slots, self._decisions = policy, total_slots, decisions

@@ -300,7 +300,7 @@ def plain_options(
     """
     owners = (cluster, options, energy)
     fixed = {entry.name: getattr(owner, entry.name) for owner in owners for entry in fields(owner)}
-    # A policy without look-ahead sees only the current step: horizon 0.
+    # A policy without look-ahead sees only the current step.
     named = {n: _plain(value) for n, value in {LOOK_AHEAD: 0, **policy, **fixed}.items()}
     return named | {"predictor_options": {n: _plain(v) for n, v in predictor.items()}}
 

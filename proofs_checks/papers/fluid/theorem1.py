@@ -252,7 +252,7 @@ def _theorem1_check(
         A.3, M* = 9, n = (2, 2) satisfies (9) strictly, but its full batch has 18 tokens. With
         enough memory, and n = (1, 1), where (9) holds with equality, and n = (2, 2), means scale
         as the theorem says.
-    Reading: with unscaled rates, horizon ζT and means over completed prompts; TTFT is the end of
+    Reading: with unscaled rates, until ζT, and means over completed prompts; TTFT is the end of
         stage 1. Gap: tokens arrived and not completed, over T, which has the same mean.
     Correction: C must be M^π of the thresholds at least, as appendix B.0.2 has it in passing
         ('with corresponding memory capacity M^π'): a full batch has so many tokens, and M^π > M*

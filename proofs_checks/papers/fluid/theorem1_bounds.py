@@ -271,7 +271,7 @@ def _kingman_check(
 
 def verify_scaled(data: Data) -> str | None:
     """Confirm that ``E[W^{ζT}]/(ζT)`` exceeds the printed bound with powers of ζ."""
-    rate, duration, scale = data["rate"], data["horizon"], data["scale"]
+    rate, duration, scale = data["rate"], data["duration"], data["scale"]
     if min(rate, scale) < 1 or duration <= rate or scale * duration > 400:
         return None
     mean, printed = scaled_gap(rate, duration, scale), power_bound(rate, duration, scale)
@@ -309,7 +309,7 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
     Formula: E[W^{T,ζ}]/T^ζ = (λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}
     Assumes: W^0 = 0, W' = W + X − λ·1{W + X ≥ λ}; λ < T integers, X^t Poisson(λ)
     Summary: A gap that fell as a power of ζ in the exponent would contradict Lemma 5's √T.
-    Reading: '=' as '≤', and the left side at the horizon ζT.
+    Reading: '=' as '≤', and the left side at the time ζT.
     Correction: λ/(ζT) + √(λ/(ζT)): ζ is a factor of T, as in the display of appendix B.0.2. It
         tends to 0 as ζ^{−1/2}.
     """
@@ -328,7 +328,7 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
         "λ = 1, 2, T = 4, 16; laws by convolution",
         cases,
         verify_scaled,
-        named("rate horizon scale"),
+        named("rate duration scale"),
         holds=printed,
     )
     corrected = examine(

@@ -223,7 +223,7 @@ def _rates_check(context: Context, *, load: float = 1.0, memory: int = 9) -> Out
 
     Source: fluid paper, Proposition 3 (section 4.3), the exponent measured
     Statement: On the instance with C = M* latency and TTFT of WAIT, and the least backlog of any
-        policy, grow with the horizon, the last as its root.
+        policy, grow with T, the last as its root.
     Formula: backlog ~ T^{1/2};  E[Latency], E[TTFT] of WAIT ~ T^a, a > 0.2
     Summary: Regressions over T = 64, 256, 1024, beside the proof of fluid.proposition3.
     """

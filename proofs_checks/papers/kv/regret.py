@@ -221,20 +221,20 @@ def _linear_check(context: Context, *, share: Fraction = Fraction(1)) -> Outcome
 # The expectation.
 def expected(data: Data, power: int = 1) -> Fraction:
     """Return the mean of a CP that is q·T^power with probability 1/T and C_1·K̄ otherwise."""
-    if data["horizon"] < 2 or min(data["usual"], data["slope"]) < 1:
-        raise ValueError("no horizon, or a bound of 0")
-    chance = Fraction(1, data["horizon"])
-    usual, unusual = Fraction(data["usual"]), Fraction(data["slope"] * data["horizon"] ** power)
+    if data["rounds"] < 2 or min(data["usual"], data["slope"]) < 1:
+        raise ValueError("no round, or a bound of 0")
+    chance = Fraction(1, data["rounds"])
+    usual, unusual = Fraction(data["usual"]), Fraction(data["slope"] * data["rounds"] ** power)
     return (1 - chance) * usual + chance * unusual
 
 
 def verify_expectation(data: Data) -> str | None:
     """Compare the mean with the bound that holds with probability 1 − 1/T."""
     mean = expected(data)
-    if data["usual"] >= data["slope"] * data["horizon"] or mean <= data["usual"]:
+    if data["usual"] >= data["slope"] * data["rounds"] or mean <= data["usual"]:
         return None
     return (
-        f"T = {data['horizon']}: CP = {data['usual']} = C_1·K̄ with probability 1 − 1/T, and "
+        f"T = {data['rounds']}: CP = {data['usual']} = C_1·K̄ with probability 1 − 1/T, and "
         f"{data['slope']}·T with probability 1/T, has mean {mean}"
     )
 
@@ -264,7 +264,7 @@ def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> O
     """
     largest = context.choose(8, 20, 40)
     cases = [
-        {"usual": c, "slope": q, "horizon": t}
+        {"usual": c, "slope": q, "rounds": t}
         for c, q, t in product(range(1, largest), range(1, largest), range(2, largest))
     ]
     domain = Domain(

@@ -204,10 +204,10 @@ def slope(added: int, margins: Sequence[int], weights: ScoreWeights) -> int:
     kind=Kind.IDENTITY,
 )
 def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
-    """Two regimes of the horizon F-score.
+    """Two regimes of the F-score over a window.
 
     Source: BalanceRoute paper, section 4.1, on eq. (2)
-    Statement: F_H is piecewise linear in Δ with two regimes: horizon-safe, Δ ≤ min_h m_g(h), where
+    Statement: F_H is piecewise linear in Δ with two regimes: safe, Δ ≤ min_h m_g(h), where
         the penalty vanishes and F_H is linear; and overflow, where the penalty activates step by
         step.
     Formula: F_H = α·Δ·Σ_h γ^h for Δ ≤ min_h m_g(h);  beyond, slope α·Σ_h γ^h − β·Σ_{h: m_g(h) < Δ}

@@ -156,7 +156,7 @@ def mean_profile(law: Remaining, size: int) -> list[Fraction]:
 
 def verify_profile(data: Data) -> str | None:
     """Compare the profile projected from y with the expected profile."""
-    law, size = Remaining(tuple(data["weights"]), data["horizon"]), data["size"]
+    law, size = Remaining(tuple(data["weights"]), data["look_ahead"]), data["size"]
     if law.look_ahead < 1 or size < 1 or min(law.weights) < 0 or not any(law.weights):
         return None
     shown, mean = profile(size, law.estimand, law.look_ahead), mean_profile(law, size)
@@ -193,7 +193,7 @@ def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Out
     printed = refute(
         "(7) with ŷ = y is the expected load at every h", f"{_made(context)}; s + a = 1", cases,
         verify_profile,
-        lambda law: {"weights": list(law.weights), "horizon": law.look_ahead, "size": 1},
+        lambda law: {"weights": list(law.weights), "look_ahead": law.look_ahead, "size": 1},
     )  # fmt: skip
     corrected = examine(
         "the expected number of steps in the window is y: Σ_{h<H} P(R > h) = E min(R, H)",
@@ -245,15 +245,16 @@ def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome
 # Refresh.
 def verify_decrement(data: Data) -> str | None:
     """Compare H minus the elapsed steps with the in-window contribution for known R."""
-    remaining, horizon, elapsed = data["remaining"], data["horizon"], data["elapsed"]
-    if min(remaining, horizon, elapsed) < 1 or elapsed >= min(remaining, horizon):
+    remaining, look_ahead, elapsed = data["remaining"], data["look_ahead"], data["elapsed"]
+    if min(remaining, look_ahead, elapsed) < 1 or elapsed >= min(remaining, look_ahead):
         return None
-    counted, actual = min(remaining, horizon) - elapsed, min(remaining - elapsed, horizon)
+    counted, actual = min(remaining, look_ahead) - elapsed, min(remaining - elapsed, look_ahead)
     if counted == actual:
         return None
     return (
-        f"R = {remaining}, H = {horizon}: ŷ = {min(remaining, horizon)} at a refresh, {counted} "
-        f"after {elapsed} token(s), while min(R, H) of the next {horizon} steps is {actual}"
+        f"R = {remaining}, H = {look_ahead}: ŷ = {min(remaining, look_ahead)} at a refresh, "
+        f"{counted} after {elapsed} token(s), while min(R, H) of the next {look_ahead} steps is "
+        f"{actual}"
     )
 
 
@@ -281,7 +282,7 @@ def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) 
     """
     most = context.choose(6, 10, 20)
     cases = [
-        {"remaining": r, "horizon": h, "elapsed": j}
+        {"remaining": r, "look_ahead": h, "elapsed": j}
         for r, h in product(range(1, most), repeat=2)
         for j in range(1, min(r, h))
         if not inside or r <= h
@@ -293,7 +294,7 @@ def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) 
     printed = domain.refute("min(R − j, H) = min(R, H) − j", verify_decrement)
 
     def short(case: Data) -> bool:
-        r, h, j = case["remaining"], case["horizon"], case["elapsed"]
+        r, h, j = case["remaining"], case["look_ahead"], case["elapsed"]
         return bool(min(r - j, h) - (min(r, h) - j) == share * min(j, max(0, r - h)))
 
     corrected = domain.examine(

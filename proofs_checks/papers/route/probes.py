@@ -196,7 +196,7 @@ def _br_h_check(context: Context, *, probes: int = 2) -> Outcome:
 
     Source: BalanceRoute paper, appendix D.4 (our extension to BR-H)
     Statement: With loads held constant over the window two probes around the right end of the
-        maximising interval of F_H find the best subset, for any horizon, discount, α and β.
+        maximising interval of F_H find the best subset, for any look-ahead, discount, α and β.
     Formula: max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)},  Δ⁻ ≤ D* < Δ⁺ next to D*
     Assumes: contributions constant over the window; D* the right end of argmax F_H
     Summary: The score is concave in Δ: no sum below the largest one up to its peak is better, none
@@ -211,7 +211,7 @@ def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
 
     Source: BalanceRoute paper, appendix D.4
     Statement: For BR-H the score has up to H + 1 kinks; a subset choice by reachable sums is exact
-        if it probes around every distinct horizon margin.
+        if it probes around every distinct margin of the window.
     Formula: max_S F_H(S, g) = max over h of max{F_H(Δ⁻(h)), F_H(Δ⁺(h))},  Δ⁻(h) ≤ m_g(h) < Δ⁺(h)
     Assumes: contributions constant over the window; β ≥ α
     Summary: The score is piecewise linear with kinks at the margins only, so one of them is its
