@@ -32,6 +32,7 @@ from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import all_options
 from bfio.decode.run import Run
+from bfio.decode.state import DecodeState
 from bfio.studies import kinds
 from bfio.studies.row import RowContext, RowResult
 from bfio.workloads import Workload, read_trace
@@ -282,3 +283,26 @@ def test_the_whole_look_ahead_is_read(policy: str) -> None:
         assert run.policy_options["horizon"] == horizon
         ends.append((run.worker.tolist(), run.start_step.tolist()))
     assert all(one != other for one, other in combinations(ends, 2))
+
+
+@pytest.mark.parametrize("engine", ["reference", "compiled"])
+@pytest.mark.parametrize("door", DOORS)
+def test_the_engine_is_the_one_asked_for(door: Door, engine: str, folder: Path) -> None:
+    """Of so few requests ``auto`` would interpret them all."""
+    with recorded() as runs:
+        door(folder, engine, "fcfs", COMMON)
+    assert [run.engine for run in runs] == [engine]
+
+
+def test_a_policy_of_ones_own_records_the_look_ahead_that_it_sees() -> None:
+    """Its attribute ``horizon`` is the only place that says so."""
+
+    class Own:
+        horizon = 7
+
+        def __call__(self, state: DecodeState) -> list[int | None]:
+            assert state.projected_loads.shape[1] == 8
+            return [0] * min(int(state.free_slots[0]), state.num_waiting)
+
+    run = simulation.simulate(Workload(np.array([3, 4]), np.array([5, 6])), Own(), Cluster(1, 2))
+    assert run.policy_options["horizon"] == 7
