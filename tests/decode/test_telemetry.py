@@ -1,5 +1,6 @@
 """Late or missing load reports: by hand, in both engines, and invalid input."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.features.telemetry import losses
 from bfio.decode.metrics import measure
 from bfio.decode.option_kinds import Telemetry, telemetry_of
-from bfio.decode.policy_registry import built_in
+from bfio.decode.policy_registry import built_in, choose
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.settings import remarks, settings
 from bfio.decode.simulation import simulate
+from bfio.decode.state import DecodeState
 from formulations.errors import InputError
 from tests.decode.cases import workload
 from tests.decode.machine.equality import assert_same_run, differences
@@ -167,3 +169,23 @@ def test_policies_that_read_no_report_say_so_and_no_other() -> None:
         said = [sentence for sentence in remarks(requests, [late]) if "Telemetry" in sentence]
         assert bool(said) == same, name
         assert not any("Telemetry" in sentence for sentence in remarks(requests, [fresh]))
+
+
+@pytest.mark.parametrize("delay", [1, 3, 7])
+def test_a_policy_sees_the_loads_of_so_many_steps_ago(delay: int) -> None:
+    """Counted from who ran where, at each of 129 steps."""
+    rng = np.random.default_rng(5)
+    requests = workload(rng.integers(1, 100, 200).tolist(), rng.integers(1, 60, 200).tolist())
+    decide = choose("jsq-tokens", {}).make()
+    seen: dict[int, list[int]] = {}
+
+    def own(state: DecodeState) -> Sequence[int | None]:
+        seen.setdefault(state.step, state.loads.tolist())
+        return decide(state)
+
+    run = simulate(requests, own, Cluster(3, 8), telemetry=f"delay={delay}")
+    for step, loads in seen.items():
+        sent = max(step - delay, 0)
+        tokens = requests.prompt_tokens + sent - run.start_step
+        runs = (run.start_step < sent) & (run.finish_step >= sent)
+        assert loads == [int(tokens[runs & (run.worker == g)].sum()) for g in range(3)]
