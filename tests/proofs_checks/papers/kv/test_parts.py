@@ -17,9 +17,8 @@ from formulations.hindsight_latency import (
     violations,
 )
 from proofs_checks.exact_laws import binomial, mean
-from proofs_checks.papers.kv.arrivals import ArrivalWindow, tail
+from proofs_checks.papers.kv.arrivals import ArrivalWindow, tail, waiting_law
 from proofs_checks.papers.kv.coupling import Coupling, Moment
-from proofs_checks.papers.kv.memory_rules import RULES, within
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     algorithm,
@@ -40,9 +39,9 @@ from proofs_checks.papers.kv.overload import (
     started,
     stream,
 )
+from proofs_checks.papers.kv.program import RULES, within
 from proofs_checks.papers.kv.regret import least_left
 from proofs_checks.papers.kv.semi_online import area_bound, best_placed, least_for_equal, totals
-from proofs_checks.papers.kv.shortest_waiting import waiting_law
 
 SEEDS = st.integers(0, 2**32 - 1)
 EQUAL = st.tuples(
