@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.laws import (
+    binomial_tail,
     deviation,
     expected_imbalance,
     expected_maximum,
@@ -44,9 +44,18 @@ from proofs_checks.papers.balance.separation import (
 from proofs_checks.papers.route import br0
 from proofs_checks.papers.route.br0 import verify_stage1
 from proofs_checks.papers.route.probes import verify_kinks
-from proofs_checks.runs import Cell, blind_sizes, level_sizes, mean_gaps, two_sizes
+from proofs_checks.runs import (
+    Cell,
+    blind_sizes,
+    gap,
+    groups_with_loads,
+    imbalance,
+    level_sizes,
+    mean_gaps,
+    reachable_loads,
+    two_sizes,
+)
 from proofs_checks.statistics import bounded_mean, mean_estimate, room, slope_estimate
-from proofs_checks.step_enumeration import gap, groups_with_loads, imbalance, reachable_loads
 
 small_steps = st.integers(1, 3).flatmap(
     lambda G: st.tuples(

@@ -15,9 +15,8 @@ from formulations.arrays import integer_matrix, integer_vector
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.balance.separation import Step
-from proofs_checks.runs import engines, full_run, small_run
+from proofs_checks.runs import engines, full_run, imbalance, multisets, reachable_loads, small_run
 from proofs_checks.search import Domain, examine, named, refute
-from proofs_checks.step_enumeration import imbalance, multisets, reachable_loads
 
 CLAIMS = Claims()
 

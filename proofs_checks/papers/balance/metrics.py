@@ -22,10 +22,9 @@ from bfio.workloads.lengths import Empirical, Geometric
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.runs import full_run, random_requests, step_loads
+from proofs_checks.runs import full_run, gap, imbalance, random_requests, step_loads
 from proofs_checks.search import Domain, examine, refute
 from proofs_checks.statistics import mean_estimate
-from proofs_checks.step_enumeration import gap, imbalance
 
 CLAIMS = Claims()
 

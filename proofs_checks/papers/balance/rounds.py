@@ -12,16 +12,18 @@ from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, solve
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.runs import random_requests, small_run, step_loads
-from proofs_checks.search import examine, named, refute
-from proofs_checks.step_enumeration import (
+from proofs_checks.runs import (
     Loads,
     gap,
     groups_with_loads,
     imbalance,
     multisets,
+    random_requests,
     reachable_loads,
+    small_run,
+    step_loads,
 )
+from proofs_checks.search import examine, named, refute
 
 CLAIMS = Claims()
 

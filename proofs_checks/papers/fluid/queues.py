@@ -15,8 +15,7 @@ import numpy as np
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.exact_laws import gathered
-from proofs_checks.laws import CUT_OFF, convolved, mean
+from proofs_checks.laws import CUT_OFF, convolved, gathered, mean
 from proofs_checks.search import Domain, examine, named, refute
 
 CLAIMS = Claims()

@@ -13,10 +13,9 @@ from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Estimate, Examination, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import sufficient_slots
-from proofs_checks.runs import Admission, Cell, blind_sizes, level_sizes, mean_gaps, two_sizes
+from proofs_checks.runs import Admission, Cell, blind_sizes, gap, level_sizes, mean_gaps, two_sizes
 from proofs_checks.search import examine
 from proofs_checks.statistics import bounded_mean, mean_estimate
-from proofs_checks.step_enumeration import gap
 
 CLAIMS = Claims()
 

@@ -19,8 +19,8 @@ from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.probes import discounted
+from proofs_checks.runs import imbalance, multisets, vectors
 from proofs_checks.search import Domain, examine
-from proofs_checks.step_enumeration import imbalance, multisets, vectors
 
 CLAIMS = Claims()
 

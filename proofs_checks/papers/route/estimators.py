@@ -14,8 +14,8 @@ from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_referenc
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.br0 import f_score
+from proofs_checks.runs import imbalance
 from proofs_checks.search import Domain, examine, refute
-from proofs_checks.step_enumeration import imbalance
 
 CLAIMS = Claims()
 

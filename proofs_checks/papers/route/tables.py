@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
+from proofs_checks.runs import gap, imbalance
 from proofs_checks.search import examine, named, refute
-from proofs_checks.step_enumeration import gap, imbalance
 
 CLAIMS = Claims()
 

@@ -16,7 +16,8 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.exact_laws import binomial, mean
+from proofs_checks.laws import binomial
+from proofs_checks.laws import exact_mean as mean
 from proofs_checks.papers.kv.arrivals import ArrivalWindow, tail, waiting_law
 from proofs_checks.papers.kv.coupling import Coupling, Moment
 from proofs_checks.papers.kv.model import (
