@@ -16,9 +16,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from formulations.documents import parse_json
 from formulations.errors import InputError
 from formulations.named_objects import source_of
+from formulations.problem_data import parse_json
 from proofs_checks.claim import Claim, Defect
 from proofs_checks.evidence import Basis, Counterexample, Verdict, basis_of
 

@@ -23,7 +23,7 @@ from typing import Protocol
 
 from formulations.errors import InputError
 from formulations.problem_data import Validated
-from formulations.rationals import exact_number
+from formulations.scalars import exact_number
 
 _ZERO = Fraction(0)
 

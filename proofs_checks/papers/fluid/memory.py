@@ -20,7 +20,7 @@ from formulations.thresholds import (
     plan,
     policy_memory,
 )
-from formulations.thresholds.segments import printed_segment_memory
+from formulations.thresholds.buffer import printed_segment_memory
 from proofs_checks.claim import C, Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.equilibrium import (

@@ -25,7 +25,7 @@ from formulations.thresholds import (
     safety_buffer,
     threshold_violations,
 )
-from formulations.thresholds.segments import printed_segment_memory
+from formulations.thresholds.buffer import printed_segment_memory
 from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.fluid.equilibrium import stage_sum
