@@ -197,9 +197,7 @@ def verify_tail(data: Data) -> str | None:
     defect=Defect.INFERENCE,
     verify=verify_tail,
 )
-def _tail_check(
-    context: Context, *, delta: Fraction = Fraction(1, 2), factor: float = 1
-) -> Outcome:
+def _tail_check(context: Context, *, factor: float = 1) -> Outcome:
     """The choice δ = 1/T.
 
     Source: KV-cache paper, proof of Lemma 5.5 (appendix B.3) and of Lemma 5.6 (appendix B.4)
@@ -221,7 +219,7 @@ def _tail_check(
 
     def with_log(case: tuple[int, int]) -> bool:
         tenths, duration = case
-        p = Fraction(tenths, 10)
+        p, delta = Fraction(tenths, 10), Fraction(1, 2)
         rounds = int(factor * log(duration) / float(2 * delta**2 * p**2)) + 1
         return tail(binomial(rounds, p), (1 + delta) * rounds * p) <= Fraction(1, duration)
 

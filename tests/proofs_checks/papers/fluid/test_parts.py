@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bfio.wait.chains import nested_policy, queue_lengths
 from formulations.fluid import equilibrium
 from formulations.thresholds import drift_exponent
-from proofs_checks.papers.fluid.equilibrium import Case, solved, stage_sum
+from proofs_checks.papers.fluid.equilibrium import Case, stage_sum
 from proofs_checks.papers.fluid.memory import TwoSegments, closed_form, full_batch
 from proofs_checks.papers.fluid.nested_theorems import merged_case
 from proofs_checks.papers.fluid.propositions import ReservingCoins, least_backlog, work_left
@@ -68,12 +68,6 @@ def test_elimination_gives_the_closed_form(
     state = equilibrium(case.classes, case.worker())
     assert tuple(case.counts) == state.active
     assert Case.of(plain(case)) == case
-
-
-def test_elimination_exchanges_rows() -> None:
-    """A zero pivot: y = 2, x + y = 5."""
-    zero, one = Fraction(0), Fraction(1)
-    assert solved([[zero, one], [one, one]], [Fraction(2), Fraction(5)]) == [3, 2]
 
 
 @pytest.mark.parametrize(
