@@ -6,8 +6,8 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.documents import check_keys, check_list, shown
 from formulations.errors import InputError
+from formulations.problem_data import check_keys, check_list, shown
 from formulations.scalars import MAX_TOKENS as MAX_TOKENS
 from formulations.scalars import integer as integer
 

@@ -27,12 +27,11 @@ from formulations.backends import (
     check_method,
     run_backend,
 )
-from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
+from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit, checked_work_limit
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, ProgramResult, Termination, own_solver
 from formulations.standard_form import StandardForm, compile_model
 from formulations.words import Words
-from formulations.work import checked_work_limit
 
 #: Problem, solution and result of a formulation.
 P = TypeVar("P")
@@ -152,7 +151,7 @@ class Formulation(ABC, Generic[P, S, R]):
         seed : int
             Random seed of the solver.
         work_limit : int, optional
-            Ticks (`formulations.work`).
+            Ticks (`formulations.deadline`).
 
         Returns
         -------
@@ -278,7 +277,7 @@ class Formulation(ABC, Generic[P, S, R]):
         seed : int
             Random seed of a backend.
         work_limit : int, optional
-            Ticks for a backend (`formulations.work`).
+            Ticks for a backend (`formulations.deadline`).
         own : mapping, optional
             The caller's methods by name.
 

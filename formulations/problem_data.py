@@ -1,12 +1,153 @@
-"""Base classes of problem data: read from documents, validated and frozen."""
+"""Strict JSON documents, and base classes of problem data that are read from them.
+
+Invalid content of a document is an error and is never guessed.
+"""
 
 import hashlib
 import json
+import math
+import re
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Self, TypeVar
 
-from formulations.documents import parse_json, shown
 from formulations.errors import InputError, use_one_of
+
+#: Longest path of a value that an error shows [characters].
+_LONGEST_PLACE = 80
+#: Matches the start of a number other than zero.
+_NOT_ZERO = re.compile(r"[^eE]*[1-9]")
+
+
+class _NoNumber(str):
+    """A numeric literal that no finite float represents, such as ``NaN`` or ``1e400``."""
+
+    __slots__ = ()
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON strictly: no duplicate key, no NaN or infinity, no number rounded to zero.
+
+    Raises
+    ------
+    InputError
+        Naming the place.
+    """
+    refused: list[_NoNumber] = []
+
+    def refuse(number: str) -> _NoNumber:
+        refused.append(_NoNumber(number))
+        return refused[-1]
+
+    def number(text: str) -> float | _NoNumber:
+        value = float(text)
+        is_lost = value == 0 and _NOT_ZERO.match(text) is not None
+        return refuse(text) if math.isinf(value) or is_lost else value
+
+    document = _load(text, refuse, number)
+    if refused:
+        what = "too small for a number" if float(refused[0]) == 0 else "not a finite number"
+        where = _place(document, refused[0])
+        raise InputError(where, f"{refused[0]} is {what}", "write a number of 10^12 at most")
+    return document
+
+
+def _load(text: str, constant: Callable[[str], Any], number: Callable[[str], Any]) -> Any:
+    try:
+        return json.loads(
+            text, object_pairs_hook=_unique_keys, parse_constant=constant, parse_float=number
+        )
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"line {error.lineno} column {error.colno}",
+            f"not valid JSON ({error.msg})",
+            "check that the document is complete",
+        ) from None
+    except (RecursionError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("document", "not readable as JSON", "check nesting and numbers") from None
+
+
+def _place(document: object, part: _NoNumber) -> str:
+    """Return the path of a value in a document, such as ``classes[0].rate``."""
+    # An explicit stack: documents may be nested more deeply than the recursion limit.
+    open_parts = [("", document)]
+    while open_parts:
+        where, value = open_parts.pop()
+        if value is part:
+            return where if 0 < len(where) <= _LONGEST_PLACE else "document"
+        if isinstance(value, dict):
+            dot = "." if where else ""
+            open_parts += [(f"{where}{dot}{key}", inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            open_parts += [(f"{where}[{i}]", inner) for i, inner in enumerate(value)]
+    return "document"
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    document: dict[str, object] = {}
+    for key, value in pairs:
+        if key in document:
+            raise InputError(key, "the key occurs twice", "keep one of them")
+        document[key] = value
+    return document
+
+
+def json_word(value: object) -> str:
+    """Return the JSON name of a value's type: null, true, false, a number, text, a list, ..."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    words = {int | float: "a number", str: "text", list | tuple: "a list", Mapping: "an object"}
+    return next(
+        (word for kinds, word in words.items() if isinstance(value, kinds)),
+        f"a {type(value).__name__}",
+    )
+
+
+def shown(value: object) -> str:
+    """Return a shortened text of a value for errors; the JSON type for null, flags, objects."""
+    if value is None or isinstance(value, bool | Mapping):
+        return json_word(value)
+    # A frame or a series of pandas has several lines.
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def check_list(document: object, where: str) -> list[Any]:
+    """Return a list; refuse anything else.
+
+    Raises
+    ------
+    InputError
+        Naming the place.
+    """
+    if not isinstance(document, list):
+        raise InputError(where, json_word(document), "write a list")
+    return document
+
+
+def check_keys(
+    document: object, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> Mapping[str, Any]:
+    """Return an object; refuse anything else, and unknown or missing keys.
+
+    Raises
+    ------
+    InputError
+        Naming the key.
+    """
+    known = ", ".join((*required, *optional))
+    if not isinstance(document, Mapping):
+        raise InputError(where, json_word(document), f"write an object with {known}")
+    for key in document:
+        if key not in required and key not in optional:
+            raise InputError(f"{where}.{key}", "unknown", f"use {known}")
+    for key in required:
+        if key not in document:
+            raise InputError(f"{where}.{key}", "missing", "add it")
+    return document
+
 
 E = TypeVar("E", bound=StrEnum)
 

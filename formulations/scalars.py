@@ -1,10 +1,15 @@
-"""Validate numbers, with errors that name the field. Separate from `arrays` to avoid numpy."""
+"""Validate numbers, with errors that name the field: integers, reals and exact rationals.
 
+Separate from `arrays` to avoid numpy.
+"""
+
+import re
+from fractions import Fraction
 from numbers import Integral, Real
 from typing import cast
 
-from formulations.documents import shown
-from formulations.errors import InputError
+from formulations.errors import CapabilityError, InputError
+from formulations.problem_data import shown
 
 #: Largest number of tokens accepted anywhere, so that sums fit in 64-bit integers.
 MAX_TOKENS = 10**12
@@ -44,3 +49,95 @@ def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_T
             where, f"{number} is out of range", f"use {minimum} <= value <= {maximum}"
         )
     return number
+
+
+#: Largest rational accepted.
+MAX_RATIONAL = 10**12
+_MAX_CHARACTERS = 60
+_SHORT_EXPONENT = re.compile(r"[0-9.]+[eE][+-]?[0-9]{1,2}")
+
+
+def exact_rational(
+    value: object,
+    where: str,
+    *,
+    exponents: bool = False,
+    positive: bool = False,
+    otherwise: str = "",
+) -> Fraction:
+    """Convert an integer, a `Fraction` or a text such as ``"9/10"`` or ``"0.9"`` exactly.
+
+    Parameters
+    ----------
+    value : object
+        The number.
+    where : str
+        Name used in errors.
+    exponents : bool
+        Whether texts with exponents such as ``"1e-7"`` are accepted.
+    positive : bool
+        Whether 0 is refused.
+    otherwise : str
+        Start of the remedy for a refused 0.
+
+    Raises
+    ------
+    InputError
+        If it is a float, a bool or another text, or outside ``[0, MAX_RATIONAL]``.
+    """
+    example = '"0.9" or "1e-7"' if exponents else '"9/10" or "0.9"'
+    remedy = f"write an integer or a string such as {example}"
+    if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
+        raise InputError(where, f"{shown(value)} is no exact rational", remedy)
+    if isinstance(value, str) and not _is_plain(value, exponents=exponents):
+        limit = (
+            f"at most {_MAX_CHARACTERS} characters" + exponents * " and exponents of two digits"
+        )
+        raise InputError(where, f"{value[:40]!r} is no plain rational", f"{remedy} ({limit})")
+    try:
+        rational = Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(where, f"{value!r} is no rational", remedy) from None
+    use = f"use a number {'> 0' if positive else '>= 0'} (10^12 at most)"
+    if not 0 <= rational <= MAX_RATIONAL:
+        raise InputError(where, f"{value} is out of range", use)
+    if positive and rational == 0:
+        raise InputError(where, "0 is no rate or time here", f"{otherwise}{use}")
+    return rational
+
+
+def exact_number(
+    value: object, where: str, *, positive: bool = False, otherwise: str = ""
+) -> Fraction:
+    """Convert a number of a document exactly; unlike `exact_rational`, also floats and exponents.
+
+    A float means the shortest decimal that rounds to it: JSON's ``0.1`` is 1/10. Numbers without a
+    finite decimal must be written as text, such as ``"1/18"``.
+    """
+    text = repr(value) if type(value) is float else value
+    return exact_rational(text, where, exponents=True, positive=positive, otherwise=otherwise)
+
+
+def plain_number(value: Fraction | None) -> int | float | None:
+    """Return a whole number as ``int``, any other as the nearest float.
+
+    Raises
+    ------
+    CapabilityError
+        If the number is too large for a float.
+    """
+    if value is None:
+        return None
+    if value.denominator == 1:
+        return int(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise CapabilityError("answer", "too large for a number", "use other units") from None
+
+
+def _is_plain(text: str, *, exponents: bool) -> bool:
+    """Whether the text is short; a long exponent could make a number of millions of digits."""
+    if len(text) > _MAX_CHARACTERS:
+        return False
+    return "e" not in text.lower() or (exponents and _SHORT_EXPONENT.fullmatch(text) is not None)

@@ -173,8 +173,7 @@ def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:
 def _boards(claims: "tuple[Claim, ...]") -> list[dict[str, str]]:
     """Return the recorded scoreboard rows of the numbered results that these claims state."""
     from proofs_checks.registry import claims as all_claims
-    from proofs_checks.results import SCORE_COLUMNS, score, scoreboard
-    from proofs_checks.store import paper_of
+    from proofs_checks.store import SCORE_COLUMNS, paper_of, score, scoreboard
 
     asked = {claim.id for claim in claims}
     by_id = {claim.id: claim for claim in all_claims()}
@@ -188,7 +187,7 @@ def _boards(claims: "tuple[Claim, ...]") -> list[dict[str, str]]:
 
 def _scoreboard(claims: "tuple[Claim, ...]", as_json: bool) -> int:
     from proofs_checks.page import CHAPTERS
-    from proofs_checks.results import SCORE_COLUMNS
+    from proofs_checks.store import SCORE_COLUMNS
 
     rows = _boards(claims)
     if as_json:

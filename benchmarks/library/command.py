@@ -8,8 +8,8 @@ from bfio.cli.output import read_text
 from bfio.library import Status, entry
 from bfio.library.store import DATA
 from formulations.arrays import integer
-from formulations.documents import parse_json
-from formulations.work import MAX_WORK_LIMIT
+from formulations.deadline import MAX_WORK_LIMIT
+from formulations.problem_data import parse_json
 
 _DESCRIPTION = """\
 Make and improve the library of instances (docs/library.md).

@@ -36,7 +36,7 @@ from formulations.step.solver import solve
 from formulations.thresholds.conditions import ThresholdProblem
 from formulations.thresholds.solver import solve as solve_thresholds
 
-#: Approximate rate (`formulations.work`).
+#: Approximate rate (`formulations.deadline`).
 _TICKS_PER_SECOND = 1_000_000
 #: Approximate work of a move in `annealing`.
 _TICKS_OF_A_MOVE = 40
@@ -76,7 +76,7 @@ class Limits:
     Parameters
     ----------
     ticks : int, optional
-        Work limit (`formulations.work`) for methods that count work; None to use seconds.
+        Work limit (`formulations.deadline`) for methods that count work; None to use seconds.
     seconds : float
         Time limit for methods that do not count work [s].
     seed : int

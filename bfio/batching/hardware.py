@@ -17,7 +17,7 @@ from formulations.arrays import FloatArray, IntArray, integer_vector
 from formulations.batching import BatchTime, single_engine
 from formulations.batching.network import AgentNetwork
 from formulations.errors import InputError, use_one_of
-from formulations.rationals import exact_number
+from formulations.scalars import exact_number
 
 
 @dataclass(frozen=True)

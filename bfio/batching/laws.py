@@ -15,7 +15,7 @@ import numpy as np
 from formulations.arrays import IntArray, integer_vector
 from formulations.errors import InputError
 from formulations.problem_data import Validated, member
-from formulations.rationals import exact_number
+from formulations.scalars import exact_number
 
 #: Maximum mean of a law [tokens or slots]: draws stay far within 64 bits.
 _MAX_MEAN = 10**9

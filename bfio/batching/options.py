@@ -8,8 +8,7 @@ from fractions import Fraction
 from bfio.common.options import RATIONAL, WHOLE, option
 from formulations.errors import InputError
 from formulations.problem_data import Validated
-from formulations.rationals import exact_number
-from formulations.scalars import integer
+from formulations.scalars import exact_number, integer
 
 #: Maximum duration [slots]; sums over slots stay within 64 bits.
 MAX_SLOTS = 10**15

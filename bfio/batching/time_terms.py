@@ -18,7 +18,7 @@ from formulations.arrays import integer
 from formulations.batching import BatchTime
 from formulations.errors import InputError
 from formulations.problem_data import Validated
-from formulations.rationals import exact_number
+from formulations.scalars import exact_number
 
 #: Maximum duration of a batch in units of 1/unit slot: sums stay within 64 bits.
 _MAX_UNITS = 2**61
@@ -87,7 +87,7 @@ class TimeTerms(Validated):
     @classmethod
     def from_mapping(cls, document: Any, where: str = "time") -> "TimeTerms":
         """Read the coefficients from an object whose keys are field names."""
-        from formulations.documents import check_keys
+        from formulations.problem_data import check_keys
 
         known = tuple(entry.name for entry in fields(cls))
         return cls(**check_keys(document, where, (), known))

@@ -15,8 +15,7 @@ from bfio.common.number_text import number, percent
 from bfio.common.regression import Loss, Regression, are_independent, regress
 from bfio.decode.cluster import MIN_TIME_S
 from formulations.arrays import FloatArray
-from formulations.errors import InputError
-from formulations.keywords import check_kind
+from formulations.errors import InputError, check_kind
 
 #: Maximum number of workers with their own constants.
 MAX_OWN = 256

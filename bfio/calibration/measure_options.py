@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfio.common.options import TEXT, WHOLE, option
-from formulations.errors import InputError, use_one_of
-from formulations.keywords import known_fields
+from formulations.errors import InputError, known_fields, use_one_of
 from formulations.scalars import integer
 
 #: Data types of weights and caches, with their bytes.

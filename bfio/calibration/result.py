@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bfio.common.number_text import number, percent
 from bfio.decode.cluster import Cluster
 from formulations.errors import InputError
-from formulations.frames import html_paragraphs, html_table
+from formulations.results import html_paragraphs, html_table
 
 if TYPE_CHECKING:
     from bfio.calibration.measurements import MeasuredSteps

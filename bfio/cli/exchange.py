@@ -58,7 +58,7 @@ def exchange(
     details: Mapping[str, object],
 ) -> int:
     """Write an integer program, or judge a solution of it; return the exit status."""
-    from formulations.exchange.judge import exact_program
+    from formulations.exchange.solution import exact_program
 
     if args.read_solution is not None:
         return _read(args, program, command, details)
@@ -150,7 +150,7 @@ def _read(
     command: str,
     details: Mapping[str, object],
 ) -> int:
-    from formulations.exchange.judge import judge
+    from formulations.exchange.solution import judge
     from formulations.results import own_solver
 
     name, file = args.read_solution, read_solution(args.read_solution)
@@ -275,10 +275,10 @@ def _read_linear(
     args: argparse.Namespace, name: str, linear: "ExactLinear", words: "Words", minimised: bool
 ) -> int:
     from bfio.common.number_text import number
-    from formulations.exchange.judge import judge_linear
+    from formulations.exchange.solution import judge_linear
     from formulations.fluid.solver import DUALITY
-    from formulations.rationals import plain_number
     from formulations.results import own_solver
+    from formulations.scalars import plain_number
 
     file = read_solution(args.read_solution)
     with naming(args.read_solution):
@@ -324,7 +324,7 @@ def exchange_fluid(
     args: argparse.Namespace, problem: "FluidProblem", objective: "FluidObjective"
 ) -> int:
     """Write a fluid program, or judge a solution of it; return the exit status."""
-    from formulations.fluid.answer import PRICES
+    from formulations.fluid.solver import PRICES
 
     name = args.program or PROGRAMS[0]
     linear, words = _stated(name, problem, objective)
@@ -347,8 +347,8 @@ def _stated(
     name: str, problem: "FluidProblem", objective: "FluidObjective"
 ) -> tuple["ExactLinear", "Words"]:
     """Return a program in rational numbers, in the form of its statement, and its words."""
-    from formulations.fluid.answer import EQUILIBRIUM, MARGIN, THROUGHPUT
     from formulations.fluid.programs import build_equilibrium, build_margin, build_throughput
+    from formulations.fluid.solver import EQUILIBRIUM, MARGIN, THROUGHPUT
     from formulations.linear import exact_linear
 
     if name not in PROGRAMS:

@@ -105,7 +105,7 @@ def status_of(result: Any) -> int:
 
 
 def _parsed(text: str, problem: str, given: Mapping[str, object]) -> Any:
-    from formulations.documents import parse_json
+    from formulations.problem_data import parse_json
 
     document = parse_json(text)
     if isinstance(document, dict):

@@ -14,10 +14,8 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, partial, wraps
 from typing import Any, TypeAlias, TypeVar, cast
 
-from formulations.errors import InputError, use_one_of
-from formulations.keywords import check_keywords
-from formulations.rationals import exact_number
-from formulations.scalars import integer
+from formulations.errors import InputError, check_keywords, use_one_of
+from formulations.scalars import exact_number, integer
 
 T = TypeVar("T")
 R = TypeVar("R")

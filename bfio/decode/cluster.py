@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.common.compilable import compilable
 from bfio.common.options import NUMBER, WHOLE, OptionKind, option
-from formulations.errors import InputError
-from formulations.keywords import known_fields
+from formulations.errors import InputError, known_fields
 from formulations.scalars import integer, real
 
 if TYPE_CHECKING:

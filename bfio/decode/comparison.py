@@ -30,7 +30,7 @@ from bfio.decode.simulation import check_arguments, describe_run, simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
 from formulations.errors import InputError
-from formulations.frames import data_frame, html_paragraphs, html_table
+from formulations.results import data_frame, html_paragraphs, html_table
 
 if TYPE_CHECKING:
     from bfio.decode.plots import ShownFigure

@@ -27,7 +27,7 @@ import numpy as np
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError, use_one_of
 from formulations.problem_data import member
-from formulations.rationals import exact_rational
+from formulations.scalars import exact_rational
 
 #: Largest increment; with it the cumulative drift of 9e12 steps still fits in 64 bits.
 MAX_INCREMENT = 10**6

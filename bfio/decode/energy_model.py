@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bfio.common.options import NUMBER, option
-from formulations.errors import InputError
-from formulations.keywords import known_fields
+from formulations.errors import InputError, known_fields
 from formulations.scalars import real
 
 if TYPE_CHECKING:

@@ -36,11 +36,10 @@ from bfio.step.interval_bound import interval_bound
 from bfio.step.solve import solve_step
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
+from formulations.deadline import checked_work_limit, work_limit_beside
 from formulations.errors import InputError
-from formulations.frames import data_frame, html_table
-from formulations.results import Termination
+from formulations.results import Termination, data_frame, html_table
 from formulations.step import Objective, StepProblem, StepResult
-from formulations.work import checked_work_limit, work_limit_beside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +76,7 @@ class StepRegret:
     seconds : float
         Time of the solve [s].
     ticks : int or None
-        Ticks of the solve (`formulations.work`); None if they are not counted.
+        Ticks of the solve (`formulations.deadline`); None if they are not counted.
     is_clocked : bool
         Whether the time limit left an optimum unproven. The result may then differ on another
         machine.
@@ -157,8 +156,8 @@ class GapObserver:
     horizon, gamma, objective
         The program; see `StepProblem.from_state`.
     work_limit : int, optional
-        Ticks of each solve (`formulations.work`), the same on every machine; by default 1,000,000,
-        or no limit if there is a time limit.
+        Ticks of each solve (`formulations.deadline`), the same on every machine; by default
+        1,000,000, or no limit if there is a time limit.
     time_limit : float, optional
         Wall-clock limit of each solve [s].
     every : int

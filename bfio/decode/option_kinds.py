@@ -20,11 +20,9 @@ from bfio.common.options import (
     whole,
 )
 from bfio.decode.cluster import MAX_TIME_S
-from formulations.errors import InputError
-from formulations.keywords import known_fields
-from formulations.rationals import exact_rational
-from formulations.scalars import integer, real
-from formulations.work import checked_work_limit
+from formulations.deadline import checked_work_limit
+from formulations.errors import InputError, known_fields
+from formulations.scalars import exact_rational, integer, real
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -81,7 +79,7 @@ REFRESH = whole(1, 10**7)
 EXACT = checked(RATIONAL, exact_rational)
 SMALL_RATIO = rational(0, 10**6, 10**6)
 DISCOUNT = checked(RATIONAL, _discount)
-#: Limits of solves, in ticks (`formulations.work`) and in seconds.
+#: Limits of solves, in ticks (`formulations.deadline`) and in seconds.
 WORK_LIMIT, TIME_LIMIT = (checked(WHOLE, checked_work_limit), checked(NUMBER, _time_limit))
 #: How stage 2 of the two-stage heuristic orders workers.
 STAGE_2_KEY = one_of("lexicographic", "product")

@@ -22,11 +22,9 @@ from bfio.common.options import (
 from bfio.decode.cluster import MAX_TIME_S
 from bfio.decode.machine.counters import NONE
 from bfio.decode.option_kinds import PREFILL, SLO, TELEMETRY, TIMED
-from formulations.errors import InputError
-from formulations.keywords import known_fields
+from formulations.errors import InputError, known_fields
 from formulations.problem_data import member
-from formulations.rationals import exact_rational
-from formulations.scalars import MAX_TOKENS, integer, real
+from formulations.scalars import MAX_TOKENS, exact_rational, integer, real
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ from bfio.decode.measured import MeasuredPart
 from bfio.decode.options import Dispatch, RunOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError, use_one_of
-from formulations.frames import data_frame, html_table
+from formulations.results import data_frame, html_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -39,8 +39,7 @@ from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
 from bfio.decode.run_part import RunPart
 from bfio.workloads.workload import Workload
-from formulations.errors import InputError
-from formulations.keywords import check_kind
+from formulations.errors import InputError, check_kind
 from formulations.problem_data import member
 
 #: Sums of loads below this are exact as floats, so the compiled mean load equals the exact one.

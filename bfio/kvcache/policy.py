@@ -51,7 +51,7 @@ from bfio.kvcache.instance import CacheInstance
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
 from formulations.problem_data import member
-from formulations.rationals import exact_rational
+from formulations.scalars import exact_rational
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from bfio.common.engine_choice import Engine
 from bfio.common.metrics import MetricTable, Value
 from bfio.kvcache.instance import CacheInstance
 from formulations.arrays import FloatArray, IntArray
-from formulations.frames import fields_frame
+from formulations.results import fields_frame
 
 
 class CacheVerdict(StrEnum):

@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from formulations.documents import parse_json, shown
 from formulations.errors import InputError
+from formulations.problem_data import parse_json, shown
 
 
 def canonical(document: Any) -> str:

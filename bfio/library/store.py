@@ -28,8 +28,8 @@ from bfio.library.files import (
 )
 from bfio.library.kinds import KINDS, Kind
 from bfio.workloads.tables import atomic_file
-from formulations.documents import check_keys, check_list
 from formulations.errors import InputError, did_you_mean, use_one_of
+from formulations.problem_data import check_keys, check_list
 
 
 class Status(StrEnum):

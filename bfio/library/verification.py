@@ -11,8 +11,8 @@ from typing import Any
 
 from bfio.library.files import Value, digest_of
 from bfio.library.store import BestKnown, Entry, Status
-from formulations.documents import parse_json
 from formulations.errors import InputError
+from formulations.problem_data import parse_json
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ from bfio.prediction.report import (
 from bfio.workloads.statistics import requests_used
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
-from formulations.errors import InputError
-from formulations.keywords import check_kind
+from formulations.errors import InputError, check_kind
 from formulations.scalars import integer
 
 #: Maximum number of points per call of a predictor.

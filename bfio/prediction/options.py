@@ -7,10 +7,8 @@ from fractions import Fraction
 
 from bfio.common.options import RATIONAL, WHOLE, option
 from bfio.decode.options import MAX_SEED
-from formulations.errors import InputError
-from formulations.keywords import known_fields
-from formulations.rationals import exact_rational
-from formulations.scalars import MAX_TOKENS, integer
+from formulations.errors import InputError, known_fields
+from formulations.scalars import MAX_TOKENS, exact_rational, integer
 
 
 @known_fields

@@ -21,7 +21,7 @@ from bfio.common.provenance import version_and_commit
 from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.prediction.options import EvaluationOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
-from formulations.frames import data_frame, html_paragraphs, html_table
+from formulations.results import data_frame, html_paragraphs, html_table
 
 if TYPE_CHECKING:
     from bfio.decode.plots import ShownFigure

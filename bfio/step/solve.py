@@ -6,8 +6,7 @@ from contextlib import nullcontext
 
 from bfio.common.kernels import interpreted
 from formulations.deadline import Deadline, TimeLimit
-from formulations.errors import CapabilityError
-from formulations.keywords import check_kind, known_keywords
+from formulations.errors import CapabilityError, check_kind, known_keywords
 from formulations.problem_data import member
 from formulations.results import Termination
 from formulations.scalars import integer
@@ -40,7 +39,7 @@ def solve_step(
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     work_limit : int, optional
-        Ticks (`formulations.work`), which are the same on every machine.
+        Ticks (`formulations.deadline`), which are the same on every machine.
     seed : int
         Random seed of the solver.
     second : Second or str, optional

@@ -10,7 +10,7 @@ from bfio.common.provenance import version_and_commit
 from bfio.studies.row import Row, Status, Task, label
 from bfio.studies.study import Study
 from formulations.errors import InputError
-from formulations.frames import data_frame
+from formulations.results import data_frame
 
 #: Remark on rows that repeat another one.
 SEED_CHANGES_NOTHING = (

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bfio.studies.row import Row, RowVerdict, Status, Task, canonical
-from formulations.documents import json_word
 from formulations.errors import InputError
+from formulations.problem_data import json_word
 
 #: Marks the file as a store of studies ("bfio" in ASCII).
 APPLICATION_ID = 0x6266696F

@@ -13,7 +13,7 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray, integer
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, VaryingRates
-from formulations.rationals import exact_number
+from formulations.scalars import exact_number
 
 #: Maximum number of requests of an instance.
 _MAX_REQUESTS = 2 * 10**8

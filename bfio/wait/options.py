@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bfio.common.options import FLAG, RATIONAL, WHOLE, option
-from formulations.rationals import exact_number
-from formulations.scalars import integer
+from formulations.scalars import exact_number, integer
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -13,7 +13,7 @@ from bfio.wait.policy import StagePolicy
 from formulations.arrays import integer
 from formulations.errors import CapabilityError, InputError
 from formulations.fluid import FluidProblem
-from formulations.rationals import exact_rational
+from formulations.scalars import exact_rational
 from formulations.thresholds import (
     BatchRule,
     NestedProblem,

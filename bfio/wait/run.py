@@ -23,7 +23,7 @@ from bfio.wait.machine import (
     with_rows,
 )
 from formulations.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_columns
-from formulations.frames import fields_frame
+from formulations.results import fields_frame
 
 
 class StageVerdict(StrEnum):

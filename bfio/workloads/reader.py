@@ -16,8 +16,7 @@ from bfio.workloads.tables import Table, open_content, open_table
 from bfio.workloads.trace_format import RequestColumns, TraceFormat
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
-from formulations.errors import InputError
-from formulations.keywords import known_keywords
+from formulations.errors import InputError, known_keywords
 
 _SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".txt")
 #: File size from which the reader of columns saves more time than it takes to load.

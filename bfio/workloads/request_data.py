@@ -16,8 +16,8 @@ from formulations.arrays import (
     integer_vector,
     plain_array,
 )
-from formulations.documents import shown
 from formulations.errors import InputError
+from formulations.problem_data import shown
 
 #: Integers up to this bound are exact in float64, so that their quotient is correctly rounded.
 _EXACT_FLOAT = 2**53

@@ -17,8 +17,7 @@ from bfio.workloads.overload import jsq_bad, overloaded_steps, round_robin_bad
 from bfio.workloads.request_data import BLOCK_TOKENS, BlockHashes, num_blocks
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray, integer
-from formulations.errors import InputError, use_one_of
-from formulations.keywords import known_keywords
+from formulations.errors import InputError, known_keywords, use_one_of
 
 #: Number of system prompts and blocks in each; the k-th is used with frequency ~ 1/k.
 _SYSTEM_PROMPTS, _SYSTEM_BLOCKS = 8, 2

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from bfio.workloads.trace_format import Layout, Row, shown
-from formulations.documents import parse_json
 from formulations.errors import InputError
+from formulations.problem_data import parse_json
 
 
 @contextmanager

@@ -8,9 +8,8 @@ import numpy as np
 
 from bfio.workloads.request_data import ArrivalTimes, BlockHashes, apart
 from formulations.arrays import BoolArray, FloatArray, IntArray, integer, integer_vector
-from formulations.errors import InputError
-from formulations.keywords import known_fields
-from formulations.rationals import exact_rational
+from formulations.errors import InputError, known_fields
+from formulations.scalars import exact_rational
 
 #: Maximum number of requests of a repeated workload.
 MAX_REQUESTS = 10**8

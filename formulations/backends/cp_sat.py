@@ -21,11 +21,10 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.backends.interface import Outcome, Program, SolveLimits, require_integer_form
-from formulations.deadline import Deadline
+from formulations.deadline import CP_SAT_SECOND, Deadline
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import EXACT_LIMIT, StandardForm
-from formulations.work import CP_SAT_SECOND
 
 #: CP-SAT keeps sums in 64-bit integers and refuses models that could overflow.
 _MAX_SUM = 2.0**62

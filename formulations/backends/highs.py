@@ -17,9 +17,9 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.backends.interface import Outcome, Program, SolveLimits, require_float_range
+from formulations.deadline import ITERATION, NODE, count_within
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
-from formulations.work import ITERATION, NODE, count_within
 
 #: Time limit of a challenge, unless there is a work limit, which also applies to challenges: this
 #: multiple of the time of the challenged run, but at least the second constant [s].

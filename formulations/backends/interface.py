@@ -70,7 +70,7 @@ class SolveLimits:
     found : callable, optional
         Callback for each improved point, shape (n,), if the solver supports it (CP-SAT, HiGHS).
     work_limit : int, optional
-        Limit in ticks (`formulations.work`), which do not depend on the machine.
+        Limit in ticks (`formulations.deadline`), which do not depend on the machine.
     """
 
     time_limit: TimeLimit = None
@@ -105,7 +105,7 @@ class Outcome:
     details : mapping
         Solver, version, raw status, options.
     ticks : int, optional
-        Ticks used (`formulations.work`); None if they are not counted.
+        Ticks used (`formulations.deadline`); None if they are not counted.
     """
 
     termination: Termination

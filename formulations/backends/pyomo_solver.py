@@ -10,10 +10,9 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.backends.interface import Outcome, Program, SolveLimits, require_float_range
-from formulations.deadline import Deadline
+from formulations.deadline import GUROBI_UNIT, NODE, Deadline, count_within
 from formulations.errors import CapabilityError, use_one_of
 from formulations.results import BoundKind, Termination
-from formulations.work import GUROBI_UNIT, NODE, count_within
 
 #: Order in which solvers are tried if none is named; HiGHS, which has its own backend, is last.
 PREFERRED = ("scip_direct", "gurobi_direct", "highs")

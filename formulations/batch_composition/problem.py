@@ -16,10 +16,8 @@ from formulations.arrays import (
     optional_vector,
     read_columns,
 )
-from formulations.documents import check_keys, shown
-from formulations.errors import InputError
-from formulations.keywords import known_fields
-from formulations.problem_data import ProblemData
+from formulations.errors import InputError, known_fields
+from formulations.problem_data import ProblemData, check_keys, shown
 from formulations.results import ProgramResult
 
 #: Largest scaled objective, so that sums fit in 64 bits.

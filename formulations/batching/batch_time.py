@@ -16,10 +16,9 @@ from typing import Any, Self
 import numpy as np
 
 from formulations.arrays import IntArray, frozen, integer
-from formulations.documents import check_keys
 from formulations.errors import InputError
-from formulations.problem_data import ProblemData
-from formulations.rationals import exact_number
+from formulations.problem_data import ProblemData, check_keys
+from formulations.scalars import exact_number
 
 #: Largest token budget of an engine, so that tables over all batch sizes stay small.
 MAX_BUDGET = 10**6

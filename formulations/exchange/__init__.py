@@ -1,14 +1,5 @@
 """Write programs as files for other solvers, and read their solutions: docs/exchange.md."""
 
-from formulations.exchange.judge import (
-    Judged,
-    JudgedLinear,
-    broken_rows,
-    exact_program,
-    judge,
-    judge_linear,
-    point_of,
-)
 from formulations.exchange.program_file import (
     FORMATS,
     ExactProgram,
@@ -18,7 +9,17 @@ from formulations.exchange.program_file import (
     of_linear,
     program_text,
 )
-from formulations.exchange.solution_file import SolutionFile, parse_solution
+from formulations.exchange.solution import (
+    Judged,
+    JudgedLinear,
+    SolutionFile,
+    broken_rows,
+    exact_program,
+    judge,
+    judge_linear,
+    parse_solution,
+    point_of,
+)
 
 __all__ = [
     "FORMATS",

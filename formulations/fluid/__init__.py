@@ -9,8 +9,16 @@ from formulations.fluid.check import (
     throughput_of,
     work_of,
 )
-from formulations.fluid.equilibrium import Equilibrium, equilibrium, throughput, work_rate
-from formulations.fluid.problem import FluidObjective, FluidProblem, FluidWorker, RequestClass
+from formulations.fluid.problem import (
+    Equilibrium,
+    FluidObjective,
+    FluidProblem,
+    FluidWorker,
+    RequestClass,
+    equilibrium,
+    throughput,
+    work_rate,
+)
 from formulations.fluid.rate_profile import RateProfile, SinusoidalRates, VaryingRates
 from formulations.fluid.solver import (
     AdmissionResult,

@@ -19,11 +19,11 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import cos, pi, sin
-from typing import Protocol
+from typing import TypeAlias
 
 from formulations.errors import InputError
 from formulations.problem_data import Validated
-from formulations.rationals import exact_number
+from formulations.scalars import exact_number
 
 _ZERO = Fraction(0)
 
@@ -98,36 +98,6 @@ class StepRate:
         """Return the integral from 0 to a time in the first period."""
         piece = bisect_right(self.breaks, time) - 1
         return self._sums[piece] + self.values[piece] * (time - self.breaks[piece])
-
-
-class VaryingRates(Protocol):
-    """Rates of classes j = 0..m−1 over time ``t >= 0``.
-
-    The suprema are exact for `RateProfile`. Those of `SinusoidalRates` are irrational and replaced
-    by upper bounds.
-    """
-
-    @property
-    def largest_rates(self) -> tuple[Fraction, ...]:
-        """The largest rate of each class [1/s], from which arrivals can be thinned."""
-
-    def rates_at(self, time: float) -> Sequence[Fraction | float]:
-        """Return the rate of each class at a time [1/s]."""
-
-    def integral(self, j: int, start: Fraction, end: Fraction) -> Fraction | float:
-        """Return the mean arrivals of class j between two times, ``0 <= start <= end``."""
-
-    def mean_rate(self, members: Iterable[int]) -> Fraction:
-        """Return the long-run rate of some classes together [1/s]."""
-
-    def largest_window(self, members: Iterable[int], length: Fraction) -> Fraction:
-        """Return the supremum of mean arrivals of some classes in windows of this length [s]."""
-
-    def largest_excess(self, members: Iterable[int]) -> Fraction:
-        """Return by how much a window's arrivals can exceed `mean_rate` times its length."""
-
-    def largest_share(self, later: Sequence[int], own: Sequence[int]) -> Fraction:
-        """Return the supremum over time of the share of ``later`` in ``later`` and ``own``."""
 
 
 @dataclass(frozen=True)
@@ -363,3 +333,8 @@ class SinusoidalRates(Validated):
         """Return an upper bound on the amplitude of the integral, times a factor in [0, 1]."""
         wave = abs(self._wave(members)) + _SAFETY * float(self.mean_rate(members))
         return Fraction(wave * (part + _SAFETY) * float(self.period) / pi)
+
+
+#: Rates of classes j = 0..m−1 over time ``t >= 0``. The suprema are exact for `RateProfile`. Those
+#: of `SinusoidalRates` are irrational and replaced by upper bounds.
+VaryingRates: TypeAlias = RateProfile | SinusoidalRates

@@ -1,8 +1,10 @@
 """The hindsight latency program: when to start each request under one KV cache."""
 
-from formulations.hindsight_latency.bound import PriceCertificate, certified_bound, lower_bound
 from formulations.hindsight_latency.check import (
+    PriceCertificate,
     brute_force,
+    certified_bound,
+    lower_bound,
     memory_used,
     total_latency,
     violations,

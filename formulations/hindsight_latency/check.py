@@ -1,12 +1,21 @@
-"""The checker of schedules, and a brute-force oracle.
+"""The checker of schedules, a brute-force oracle, and integer bounds by areas and by prices.
 
-Both read the problem data only and share no code with the solvers.
+All read the problem data only.
+
+`certified_bound` re-derives a priced bound from the problem and the prices alone. It shares no
+code with the compiled bound: convention, cells and highest-priced sets are computed separately.
 """
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TypeAlias
 
+import numpy as np
+
+from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
 from formulations.hindsight_latency.problem import LatencyProblem, kinds
 
@@ -134,3 +143,186 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
     constant = sum(outputs.tolist()) - sum(arrivals)
     assert best is not None
     return best[0] + constant, best[1]
+
+
+def lower_bound(problem: LatencyProblem) -> int:
+    """Return an integer lower bound on the total latency of every feasible schedule.
+
+    The k-th completion has two lower bounds, and the larger one counts. First, no request ends
+    before its arrival plus its output; the k-th smallest of these times is a bound. Second, a
+    schedule processes areas (tokens times rounds), at most M per round, and each request's area
+    after its arrival. It is thus a preemptive schedule of one machine of speed M. On this machine,
+    shortest remaining first has completed at every time at least as many jobs as any other
+    schedule, so its k-th completion, rounded up to whole rounds, is a bound.
+    """
+    convention = problem.convention
+    arrivals: list[int] = problem.arrival.tolist()
+    outputs: list[int] = problem.output.tolist()
+    last_ages = [convention.last_age(o) for o in outputs]
+    alone = sorted(a + last for a, last in zip(arrivals, last_ages, strict=True))
+    filled = _shortest_remaining_first(problem, last_ages)
+    last_rounds = sum(max(pair) for pair in zip(alone, filled, strict=True))
+    return last_rounds - sum(last_ages) + sum(outputs) - sum(arrivals)
+
+
+def _shortest_remaining_first(problem: LatencyProblem, last_ages: list[int]) -> list[int]:
+    """Return the last rounds of the requests, ascending, in the fluid schedule of areas."""
+    first, memory = problem.convention.first_age, problem.memory
+    areas = [
+        (last - first + 1) * prompt + (last * (last + 1) - first * (first - 1)) // 2
+        for prompt, last in zip(problem.prompt.tolist(), last_ages, strict=True)
+    ]
+    # Time is memory times rounds; a request occupies the rounds after its arrival + f - 1.
+    released = sorted(
+        (memory * (arrival + first - 1), area)
+        for arrival, area in zip(problem.arrival.tolist(), areas, strict=True)
+    )
+    completions: list[int] = []
+    waiting: list[int] = []
+    now = released[0][0] if released else 0
+    for k, (release, area) in enumerate(released):
+        now = now if waiting else max(now, release)
+        heappush(waiting, area)
+        following = released[k + 1][0] if k + 1 < len(released) else None
+        now = _fill(waiting, completions, now, following)
+    return [-(-completion // memory) for completion in completions]
+
+
+def _fill(waiting: list[int], completions: list[int], now: int, until: int | None) -> int:
+    """Process the shortest remaining areas until a time or until none is left; return the time."""
+    while waiting and (until is None or now < until):
+        shortest = heappop(waiting)
+        if until is not None and now + shortest > until:
+            heappush(waiting, shortest - (until - now))
+            return until
+        now += shortest
+        completions.append(now)
+    return now
+
+
+#: Largest total price of the cells of a round, so that sums fit in 64 bits.
+_MOST_PAID = 2**60
+#: Price of a set that does not exist; it stays negative after additions.
+_NONE = -(2**61)
+#: Table entries that are processed at a time.
+_PIECE = 4_000_000
+#: Tokens held and rounds left.
+Cell: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class PriceCertificate:
+    """Integer prices that prove a bound.
+
+    Parameters
+    ----------
+    scale : int
+        Price of one waiting round.
+    prices : mapping
+        Round, then (tokens held, rounds left), to price >= 0, in convention B; missing is 0.
+        Rounds count occupied rounds from the start, so convention C is read one round earlier.
+    """
+
+    scale: int
+    prices: Mapping[int, Mapping[Cell, int]]
+
+
+def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | None) -> int:
+    """Return the lower bound on the total latency that the prices prove.
+
+    Without a certificate, return the bound by areas.
+
+    Raises
+    ------
+    ValueError
+        If the scale is not positive, a price is negative, or prices exceed 64-bit sums.
+    """
+    if certificate is None:
+        return lower_bound(problem)
+    prices, scale = certificate.prices, certificate.scale
+    if scale < 1 or any(p < 0 for row in prices.values() for p in row.values()):
+        raise ValueError("prices must be at least 0 and the scale at least 1")
+    paths = _paths(problem)
+    paid = sum(
+        _cheapest_start(arrival, path, certificate)
+        for arrival, path in zip(problem.arrival.tolist(), paths, strict=True)
+    )
+    requests_at = Counter(cell for path in paths for cell in path)
+    given_back = _dearest_sets(prices, requests_at, problem.memory)
+    constant: int = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
+    return -((given_back - paid) // scale) + constant
+
+
+def _paths(problem: LatencyProblem) -> list[list[Cell]]:
+    """Return the sequence of cells of each request, by age."""
+    convention = problem.convention
+    first = convention.first_age
+    return [
+        [(prompt + age, last - age) for age in range(first, last + 1)]
+        for prompt, last in zip(
+            problem.prompt.tolist(), map(convention.last_age, problem.output.tolist()), strict=True
+        )
+    ]
+
+
+def _cheapest_start(arrival: int, path: list[Cell], certificate: PriceCertificate) -> int:
+    # After the last priced round, a later start only increases the latency.
+    end = max(certificate.prices, default=-1) + 1
+    return min(
+        certificate.scale * start
+        + sum(certificate.prices.get(start + j, {}).get(cell, 0) for j, cell in enumerate(path))
+        for start in range(arrival, max(arrival, end) + 1)
+    )
+
+
+def _dearest_sets(
+    prices: Mapping[int, Mapping[Cell, int]], requests_at: Mapping[Cell, int], memory: int
+) -> int:
+    """Sum over rounds of the highest price of a set of cells that fits until all of them end.
+
+    Each cell occurs at most as often as there are requests that can be in it. Cells are added by
+    rounds left, largest first. When a cell ends, all cells added before it are still present, so
+    the set fits if each cell fitted at its own end when it was added.
+    """
+    cells = sorted((left, tokens) for (tokens, left), copies in requests_at.items() if copies > 0)
+    rows = list(prices.values())
+    table = np.array([[row.get((s, left), 0) for left, s in cells] for row in rows], dtype=object)
+    copies = [min(requests_at[tokens, left], memory // tokens) for left, tokens in cells]
+    if len(rows) == 0 or len(cells) == 0:
+        return 0
+    if max((table * copies).sum(axis=1)) > _MOST_PAID:
+        raise ValueError("prices must be small enough for 64-bit sums")
+    most = memory // min(tokens for _, tokens in cells)
+    piece = max(1, _PIECE // ((most + 1) * (memory + 1)))
+    kinds = [(*cell, many) for cell, many in zip(cells, copies, strict=True)]
+    return sum(
+        int(_dearest(table[k : k + piece].astype(np.int64), kinds, most, memory).sum())
+        for k in range(0, len(rows), piece)
+    )
+
+
+def _dearest(
+    prices: IntArray, kinds: list[tuple[int, int, int]], most: int, memory: int
+) -> IntArray:
+    """Return the highest price of a set in each round; kinds are (rounds left, tokens, copies)."""
+    # best[round, count, held]: highest price of ``count`` cells that hold ``held`` tokens.
+    best = np.full((len(prices), most + 1, memory + 1), _NONE, dtype=np.int64)
+    best[:, 0, 0] = 0
+    for k in reversed(range(len(kinds))):
+        left, tokens, copies = kinds[k]
+        worth = prices[:, k, None, None]
+        if memory < tokens + left or not worth.any():
+            continue
+        # After adding this cell, ``count`` cells hold ``held`` tokens, and each grows by ``left``.
+        highest = min(most, (memory - tokens) // left) if left else most
+        held, counts = np.arange(tokens, memory - left + 1), np.arange(1, highest + 1)
+        fits = held + counts[:, None] * left <= memory
+        for _ in range(copies):
+            before = best[:, :highest, : memory - left - tokens + 1]
+            after = best[:, 1 : highest + 1, tokens : memory - left + 1]
+            grown = np.where(fits, before + worth, _NONE)
+            if (grown <= after).all():
+                break
+            np.maximum(after, grown, out=after)
+    dearest: IntArray = best.max(axis=(1, 2))
+    return dearest

@@ -7,9 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from formulations.arrays import IntArray, frozen, integer
-from formulations.documents import check_keys
 from formulations.errors import InputError
-from formulations.problem_data import ProblemData, member
+from formulations.problem_data import ProblemData, check_keys, member
 from formulations.request_table import (
     MAX_VALUE,
     RequestKind,

@@ -7,8 +7,12 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.formulation import Formulation
-from formulations.hindsight_latency.bound import lower_bound
-from formulations.hindsight_latency.check import brute_force, total_latency, violations
+from formulations.hindsight_latency.check import (
+    brute_force,
+    lower_bound,
+    total_latency,
+    violations,
+)
 from formulations.hindsight_latency.problem import (
     WORDS,
     LatencyProblem,

@@ -9,12 +9,11 @@ from math import lcm
 from typing import Any, Self
 
 from formulations.arrays import IntArray, integer, integer_vector
-from formulations.documents import check_keys, shown
 from formulations.errors import InputError
-from formulations.problem_data import ProblemData, member
-from formulations.rationals import exact_rational
+from formulations.problem_data import ProblemData, check_keys, member, shown
 from formulations.request_table import checked_columns, read_requests, written_requests
 from formulations.results import ProgramResult
+from formulations.scalars import exact_rational
 from formulations.words import Words
 
 #: A running request as (constant, end): at a step k < end it holds ``constant + k`` tokens.

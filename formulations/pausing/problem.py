@@ -21,14 +21,11 @@ from formulations.arrays import (
     optional_vector,
     read_columns,
 )
-from formulations.documents import check_keys
-from formulations.errors import InputError
-from formulations.frames import fields_frame
+from formulations.errors import InputError, known_fields
 from formulations.hindsight_makespan.problem import STEP_OVERHEAD, TOKEN_TIME
-from formulations.keywords import known_fields
-from formulations.problem_data import ProblemData
-from formulations.rationals import exact_rational, plain_number
-from formulations.results import ProgramResult, Solved, check_bound
+from formulations.problem_data import ProblemData, check_keys
+from formulations.results import ProgramResult, Solved, check_bound, fields_frame
+from formulations.scalars import exact_rational, plain_number
 from formulations.step.problem import MAX_OBJECTIVE
 
 _REQUIRED_KEYS = ("capacity", "active", "max_pauses")

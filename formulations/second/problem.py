@@ -7,10 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from formulations.arrays import IntArray, integer, integer_vector
-from formulations.documents import check_keys
-from formulations.errors import InputError
-from formulations.keywords import known_fields
-from formulations.problem_data import ProblemData, member
+from formulations.errors import InputError, known_fields
+from formulations.problem_data import ProblemData, check_keys, member
 from formulations.results import ProgramResult
 from formulations.step.problem import (
     MAX_OBJECTIVE,

@@ -7,7 +7,6 @@
 from formulations.batching.batch_time import BudgetChoice, fastest_budget, shortest_batch
 from formulations.stability.check import (
     Prices,
-    budget_violations,
     capacity_bound,
     capacity_violations,
     price_violations,
@@ -32,7 +31,6 @@ __all__ = [
     "Theory",
     "Verdict",
     "VirtualStation",
-    "budget_violations",
     "capacity",
     "capacity_bound",
     "capacity_violations",

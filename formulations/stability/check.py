@@ -1,13 +1,13 @@
-"""The checkers of capacity and budgets, which read the data of a network and solve nothing.
+"""The checker of capacity, which reads the data of a network and solves nothing.
 
 All amounts are exact; an empty mapping means no violation.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from formulations.batching import AgentNetwork, BatchTime
+from formulations.batching import AgentNetwork
 from formulations.stability.traffic import VirtualStation, direct_rates, feeds, share_of
 
 _ZERO = Fraction(0)
@@ -98,51 +98,6 @@ def capacity_bound(network: AgentNetwork, prices: Prices) -> Fraction:
     """Return ``Σ_j C_j y_j + Σ_v z_v``, an upper bound on the factor for feasible prices."""
     paid = (network.agents[j].rate * y for j, y in prices.work.items())
     return sum(paid, _ZERO) + sum(prices.virtual, _ZERO)
-
-
-def budget_violations(
-    batch_time: BatchTime,
-    candidates: Iterable[int],
-    chosen: int | None,
-    *,
-    work: Fraction | None = None,
-    limit: int | None = None,
-) -> dict[str, Fraction]:
-    """Compare a token budget with every candidate; return the reasons why it is not optimal.
-
-    Parameters
-    ----------
-    batch_time : BatchTime
-        Slots of a batch.
-    candidates : iterable of int
-        Budgets to choose from [tokens].
-    chosen : int or None
-        The chosen budget; None claims that no candidate is allowed.
-    work : Fraction, optional
-        Arriving tokens per slot; if given, the load condition is a constraint.
-    limit : int, optional
-        Longest allowed batch [slots]. If given, the highest rate is best, then the shortest batch;
-        otherwise the shortest batch is best, then the highest rate. Further ties go to the
-        smallest b.
-    """
-    allowed = {
-        b: (batch_time.rate(b), batch_time.slots(b))
-        for b in candidates
-        if (work is None or work < batch_time.rate(b))
-        and (limit is None or batch_time.slots(b) <= limit)
-    }
-    if chosen is None:
-        return {f"candidate[{b}]": Fraction(1) for b in allowed}
-    if chosen not in allowed:
-        return {"allowed": Fraction(1)}
-    rate, slots = allowed[chosen]
-    violated = {}
-    for b, (other_rate, other_slots) in allowed.items():
-        gains = (other_rate - rate, Fraction(slots - other_slots))
-        first, second = gains if limit is not None else gains[::-1]
-        if first > 0 or (first == 0 and (second > 0 or (second == 0 and b < chosen))):
-            violated[f"better[{b}]"] = first or second or Fraction(chosen - b)
-    return violated
 
 
 def _costs(

@@ -1,13 +1,17 @@
-"""Apply the theorems of the throughput-optimal paper to a network, and check their hypotheses."""
+"""Apply the theorems to a network and check their hypotheses; all results as a JSON document."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
 from formulations.batching import AgentNetwork
+from formulations.batching.batch_time import BudgetChoice, fastest_budget, shortest_batch
+from formulations.scalars import plain_number
 from formulations.stability.solver import CapacityResult
-from formulations.stability.traffic import traffic, work_rates
+from formulations.stability.traffic import direct_rates, traffic, work_rates
+from formulations.words import Words
 
 #: Hypotheses of all theorems that cannot be checked from mean token counts.
 HYPOTHESES = (
@@ -123,3 +127,130 @@ def _warnings(capacity: CapacityResult) -> Iterator[str]:
                 f"{name}: never served together under this priority, load {load} > 1: queues grow "
                 "although no agent is overloaded (section 4.3)"
             )
+
+
+CAPACITY = Words(
+    title="the largest load that a network of agents can carry",
+    source="throughput-optimal paper, (2.7) and (4.1) to (4.3); it states no program",
+    objective="the negative of the common factor on all rates from outside",
+    variables={
+        "rate": "rate(k) = tasks of stage k per slot",
+        "factor": "factor = the common factor on all rates",
+    },
+    broken={
+        "traffic": "stage {0} has {by} tasks per slot fewer than come to it",
+        "work": "agent {0} gets {by} tokens per slot more than full batches process",
+        "virtual": "stages never served together (pair {0}) take {by} of the time too much",
+    },
+)
+
+#: Meaning of the dual prices of each family of rows.
+PRICES = {
+    "traffic": "traffic(k): factor that one more task per slot of stage k costs, negative",
+    "work": "work(j): factor that one more token per slot of agent j adds",
+    "virtual": "virtual(v): factor that one more unit of the common time of pair v adds",
+}
+
+
+#: Token budgets that are compared by default.
+DEFAULT_BUDGETS = range(1, 4097)
+
+
+def capacity_answer(
+    result: CapacityResult, *, limit: int | None = None, budgets: Sequence[int] = DEFAULT_BUDGETS
+) -> dict[str, Any]:
+    """Return verdict, loads, capacity, bottlenecks and budgets of a network as a JSON document.
+
+    Parameters
+    ----------
+    result : CapacityResult
+        Capacity of the network.
+    limit : int, optional
+        Longest time between two tokens [slots]; if given, report the best budget within it.
+    budgets : sequence of int
+        Token budgets to choose from.
+
+    Returns
+    -------
+    dict
+        See docs/capacity.md. Rates are per slot and, if ``slot`` is known, also per second.
+    """
+    network, known = result.network, theory(result)
+    exact = {"load": max(result.loads.values()), "factor": result.factor}
+    return {
+        "verdict": known.verdict.value,
+        "source": known.source,
+        "hypotheses": list(known.hypotheses),
+        "warnings": list(known.warnings),
+        **{name: plain_number(value) for name, value in exact.items()},
+        "bottlenecks": list(result.bottlenecks),
+        "types": _types(network, result.factor),
+        "agents": _agents(result, limit, budgets),
+        "stages": _stages(network),
+        "virtual_stations": [
+            {"stages": name, "load": plain_number(result.loads[name])}
+            for name in (station.name(network) for station in result.virtual)
+        ],
+        "exact": {name: str(value) for name, value in exact.items()},
+        "method": result.method,
+        "termination": result.termination.value,
+        "solver": dict(result.solver),
+        "proof": result.proof,
+        "violations": {name: str(amount) for name, amount in result.violations.items()},
+    }
+
+
+def _types(network: AgentNetwork, factor: Fraction) -> list[dict[str, Any]]:
+    """Return the arrival rate of each type, and its largest rate if all rates scale equally."""
+    direct, rows = direct_rates(network), []
+    for kind in network.types:
+        own = [k for k, stage in enumerate(network.stages) if stage.request_type == kind]
+        # A fork–join request arrives once and enters all of its first stages.
+        forks = kind in network.fork_join
+        rate = direct[own[0]] if forks else sum((direct[k] for k in own), Fraction(0))
+        figures = {"rate": rate, "most": rate * factor}
+        rows.append({"name": kind, **_rates(network, figures)})
+    return rows
+
+
+def _agents(
+    result: CapacityResult, limit: int | None, budgets: Sequence[int]
+) -> list[dict[str, Any]]:
+    network, rows = result.network, []
+    work = work_rates(network, traffic(network))
+    for j, agent in enumerate(network.agents):
+        figures = {"tokens": work[j], "most_tokens": agent.rate}
+        row: dict[str, Any] = {"name": agent.name, "engines": agent.engines}
+        row |= {"budget": agent.budget, "batch_slots": agent.batch_time.slots(agent.budget)}
+        row |= _rates(network, figures)
+        row["load"] = plain_number(result.loads[agent.name])
+        row["price"] = plain_number(result.agent_prices[j])
+        each = work[j] / agent.engines
+        row["shortest_batch"] = _choice(shortest_batch(agent.batch_time, budgets, each))
+        if limit is not None:
+            within = fastest_budget(agent.batch_time, budgets, limit, each)
+            row["fastest_budget"] = _choice(within)
+        rows.append(row)
+    return rows
+
+
+def _stages(network: AgentNetwork) -> list[dict[str, Any]]:
+    return [
+        {"name": stage.name, "type": stage.request_type, "agent": stage.agent}
+        | _rates(network, {"tasks": flow})
+        for stage, flow in zip(network.stages, traffic(network), strict=True)
+    ]
+
+
+def _rates(network: AgentNetwork, figures: Mapping[str, Fraction]) -> dict[str, Any]:
+    """Return figures per slot and, if the length of a slot is known, per second."""
+    told: dict[str, Any] = {}
+    for name, value in figures.items():
+        told[f"{name}_per_slot"] = plain_number(value)
+        if network.slot is not None:
+            told[f"{name}_per_second"] = plain_number(value / network.slot)
+    return told
+
+
+def _choice(choice: BudgetChoice | None) -> dict[str, Any] | None:
+    return None if choice is None else asdict(choice) | {"rate": plain_number(choice.rate)}

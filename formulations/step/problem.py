@@ -20,12 +20,10 @@ from formulations.arrays import (
     optional_flags,
     optional_vector,
 )
-from formulations.documents import check_keys, check_list
-from formulations.errors import InputError
-from formulations.keywords import known_fields
-from formulations.problem_data import ProblemData, member
-from formulations.rationals import exact_rational
+from formulations.errors import InputError, known_fields
+from formulations.problem_data import ProblemData, check_keys, check_list, member
 from formulations.results import ProgramResult, TieRule
+from formulations.scalars import exact_rational
 from formulations.words import Words
 
 #: Common denominator of fractional discount weights.

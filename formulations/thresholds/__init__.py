@@ -1,20 +1,18 @@
 """Thresholds of WAIT and Nested WAIT as integer programs, and their memory requirement."""
 
-from formulations.thresholds.batch_limit import (
-    BatchRule,
-    batch_limit_thresholds,
-    corrected_batch_limit_thresholds,
-    nested_batch_limit_thresholds,
-    whole_thresholds,
-)
 from formulations.thresholds.buffer import (
     BufferTarget,
     LogArgument,
     SafetyBuffer,
+    SegmentPlan,
+    best_plan,
     cheapest_thresholds,
     drift_exponent,
+    equal_boundaries,
+    equal_plans,
     group_buffers,
     largest_batch_count,
+    plan,
     safety_buffer,
 )
 from formulations.thresholds.check import (
@@ -36,19 +34,17 @@ from formulations.thresholds.problem import (
     TimeVaryingProblem,
     WaitProblem,
 )
-from formulations.thresholds.segments import (
-    SegmentPlan,
-    best_plan,
-    equal_boundaries,
-    equal_plans,
-    plan,
-)
 from formulations.thresholds.solver import (
+    BatchRule,
     SegmentResult,
     ThresholdProgram,
     ThresholdResult,
+    batch_limit_thresholds,
+    corrected_batch_limit_thresholds,
+    nested_batch_limit_thresholds,
     solve,
     solve_segments,
+    whole_thresholds,
 )
 
 __all__ = [

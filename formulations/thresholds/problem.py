@@ -21,7 +21,7 @@ from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, VaryingRates
 from formulations.problem_data import Validated
-from formulations.rationals import exact_number
+from formulations.scalars import exact_number
 from formulations.thresholds.conditions import (
     SegmentChain,
     ThresholdConditions,

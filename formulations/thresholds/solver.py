@@ -1,19 +1,27 @@
-"""Solve the threshold and segment programs: by iteration, by backends, by enumeration."""
+"""Solve the threshold and segment programs, thresholds from a batch limit, and JSON documents."""
 
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
 from functools import partial
+from math import ceil, floor, isfinite
 from typing import Any, ClassVar
 
-from formulations.arrays import FloatArray
+from formulations.arrays import FloatArray, integer
 from formulations.backends import SolveLimits
+from formulations.errors import CapabilityError, InputError
+from formulations.fluid import FluidProblem, RequestClass
 from formulations.formulation import Formulation
+from formulations.problem_data import member
 from formulations.results import ProgramResult, Termination
+from formulations.scalars import exact_number, plain_number
+from formulations.thresholds.buffer import SafetyBuffer, SegmentPlan, all_segments
 from formulations.thresholds.check import brute_force, nested_violations, threshold_violations
 from formulations.thresholds.conditions import ThresholdProblem, least_thresholds, policy_memory
-from formulations.thresholds.problem import NestedProblem
-from formulations.thresholds.segments import all_segments
+from formulations.thresholds.problem import NestedProblem, WaitProblem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +44,7 @@ class ThresholdResult(ProgramResult[Any]):
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentResult(ThresholdResult):
-    """The answer of the segment program; see `segment_program` for its objective.
+    """The answer of the segment program; see `program` for its objective.
 
     Parameters
     ----------
@@ -73,9 +81,9 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
 
     def state(self) -> Any:
         """Return the Pyomo statement."""
-        from formulations.thresholds.segment_program import build
+        from formulations.thresholds.program import build_segments
 
-        return build(self.problem, self.most)
+        return build_segments(self.problem, self.most)
 
     def lower_bound(self) -> int:
         """Return the memory of the fluid equilibrium with the finest segments.
@@ -257,3 +265,227 @@ def solve(
     program = ThresholdProgram(problem)
     own = {name: partial(program.found, name) for name in ("fixed-point", "brute-force")}
     return program.solve_by(problem, method, time_limit=time_limit, seed=seed, own=own)
+
+
+class BatchRule(StrEnum):
+    """How the limit is divided among classes; ``Σ n_j (l'_j + 1) = B`` before rounding."""
+
+    #: ``n_j = B·(λ_j/Σλ)/(l'_j + 1)``, section 6.1: prompts in proportion to rates. ``n_j/λ_j`` is
+    #: then smallest for the longest outputs, although (9) has the same bound for all classes.
+    PRINTED = "printed"
+    #: ``n_j = B·λ_j/Σ λ_i (l'_i + 1)``: ``n_j/λ_j`` is equal for all classes.
+    BALANCED = "balanced"
+
+
+def batch_limit_thresholds(
+    classes: Sequence[RequestClass], limit: int, rule: BatchRule = BatchRule.BALANCED
+) -> tuple[Fraction, ...]:
+    """Return the real-valued thresholds of a rule.
+
+    Parameters
+    ----------
+    classes : sequence of RequestClass
+        The arriving classes.
+    limit : int
+        ``B >= 1`` [prompts].
+    rule : BatchRule
+        How B is divided.
+
+    Raises
+    ------
+    InputError
+        If the limit is no positive integer.
+    """
+    size = integer(limit, "limit", minimum=1)
+    if member(BatchRule, rule, "rule") is BatchRule.PRINTED:
+        total = sum((kind.rate for kind in classes), Fraction(0))
+        return tuple(size * kind.rate / total / kind.iterations for kind in classes)
+    rates = [kind.rate for kind in classes]
+    return _proportional(size, rates, [kind.iterations for kind in classes])
+
+
+def nested_batch_limit_thresholds(problem: NestedProblem, limit: int) -> tuple[Fraction, ...]:
+    """Return ``n_i = B·Λ_i/Σ Λ_k·(stages of segment k)``: the ratios of section 6.2, of any size.
+
+    They satisfy (10) only with equality, and after `whole_thresholds` only by chance. Queues
+    between segments then have no drift and are unbounded; see `corrected_batch_limit_thresholds`.
+
+    Parameters
+    ----------
+    problem : NestedProblem
+        Data.
+    limit : int
+        ``B >= 1`` [prompts].
+
+    Raises
+    ------
+    InputError
+        If the limit is no positive integer.
+    """
+    size = integer(limit, "limit", minimum=1)
+    stages = [number for chain in problem.conditions.chains for number in chain.stages]
+    return _proportional(size, problem.arriving, stages)
+
+
+def corrected_batch_limit_thresholds(
+    problem: NestedProblem, limit: int, slack: object = 0
+) -> tuple[int, ...]:
+    """Return the largest thresholds within a limit that satisfy the second part of (10) strictly.
+
+    Each n_{i+1} is the least integer above ``P n_i`` and at least ``(1 + slack) P n_i``, but at
+    most n_i, since no queue builds up with ``n_{i+1} = n_i``. The first part of (10), a bound on
+    the time of a full batch, depends on the worker and is not enforced (`nested_violations`).
+
+    Parameters
+    ----------
+    problem : NestedProblem
+        Data.
+    limit : int
+        ``B`` [prompts].
+    slack : int, float, str or Fraction
+        ``>= 0``; larger values shorten the queues between segments.
+
+    Raises
+    ------
+    InputError
+        If no thresholds are within the limit.
+    """
+    size = integer(limit, "limit", minimum=1)
+    factor = 1 + exact_number(slack, "slack")
+    stages = problem.group.chain.stages
+
+    def batch(first: int) -> int:
+        pairs = zip(_drifting(problem.group.chain.passing, first, factor), stages, strict=True)
+        return sum(n * number for n, number in pairs)
+
+    if batch(1) > size:
+        raise InputError("limit", f"{size} prompts", f"allow {batch(1)} at least")
+    # Thresholds and batch size increase with n_1, so bisect over n_1.
+    first = bisect_right(range(1, size + 1), size, key=batch)
+    return _drifting(problem.group.chain.passing, first, factor)
+
+
+def _drifting(passing: Sequence[Fraction], first: int, factor: Fraction) -> tuple[int, ...]:
+    vector = [first]
+    for share in passing:
+        passed = share * vector[-1]
+        vector.append(max(floor(passed) + 1, min(vector[-1], ceil(factor * passed))))
+    return tuple(vector)
+
+
+def _proportional(
+    size: int, rates: Sequence[Fraction], stages: Sequence[int]
+) -> tuple[Fraction, ...]:
+    total = sum((rate * k for rate, k in zip(rates, stages, strict=True)), Fraction(0))
+    return tuple(size * rate / total for rate in rates)
+
+
+def whole_thresholds(thresholds: Sequence[Fraction]) -> tuple[int, ...]:
+    """Round down, but to at least 1; the paper does not specify its rounding.
+
+    The limit B is exceeded only if a class would otherwise never start.
+    """
+    return tuple(max(1, floor(n)) for n in thresholds)
+
+
+def wait_answer(problem: FluidProblem) -> dict[str, Any]:
+    """Return the least thresholds of WAIT, or null with a note on the reason."""
+    answer: dict[str, Any] = {}
+    note = None
+    if len(problem.workers) == 1 and problem.workers[0].d1 * problem.work_rate >= 1:
+        note = "the load is 1 or more"
+    for name, strict in (("thresholds", False), ("thresholds_strict", True)):
+        vector = memory = None
+        if len(problem.workers) > 1:
+            note = "they are those of one worker"
+        else:
+            try:
+                result = solve(WaitProblem(problem, strict=strict))
+                vector, memory = result.thresholds, result.objective
+            except CapabilityError as error:
+                # The other parts of the document remain valid.
+                note = str(error)
+        answer[name] = None if vector is None else list(vector)
+        answer[f"{name}_memory"] = memory
+        fits = None if memory is None else memory <= problem.workers[0].memory
+        answer[f"{name}_fit"] = fits
+    return answer | {"thresholds_note": note}
+
+
+def nested_answer(problem: NestedProblem, plan: SegmentPlan | None = None) -> dict[str, Any]:
+    """Return the least thresholds as a JSON document.
+
+    Parameters
+    ----------
+    problem : NestedProblem
+        Data.
+    plan : SegmentPlan, optional
+        Plan of the problem; without it, the document has no buffers.
+
+    Returns
+    -------
+    dict
+        See docs/fluid.md. Lists of segments concatenate the prompt lengths; ``groups`` has one
+        entry per prompt length.
+
+    Raises
+    ------
+    CapabilityError
+        If the iteration does not converge within its limit, see `undecided_answer`.
+    """
+    problem = problem if plan is None else plan.problem
+    result = solve(problem)
+    groups = _groups(problem)
+    if result.thresholds is not None:
+        for row, part in zip(groups, problem.conditions.split(result.thresholds), strict=True):
+            row["thresholds"] = list(part)
+    memory = result.objective
+    answer = _heading(problem, result.termination) | {"policy_memory": memory}
+    if result.thresholds is not None:
+        answer["thresholds"] = list(result.thresholds)
+    if plan is not None:
+        answer |= _buffer(plan.buffer)
+        memory = plan.memory
+        for row, buffer in zip(groups, plan.group_buffers, strict=True):
+            row |= {"policy_memory": buffer.policy_memory} | _buffer(buffer)
+    fits = None if memory is None else memory <= problem.worker.memory
+    return answer | {"fit": fits, "groups": groups}
+
+
+def undecided_answer(problem: NestedProblem, reason: CapabilityError) -> dict[str, Any]:
+    """Return the document of a problem whose thresholds could not be computed, with the reason."""
+    heading = _heading(problem, Termination.FAILED) | {"notes": [str(reason)]}
+    return heading | {"fit": None, "groups": _groups(problem)}
+
+
+def _heading(problem: NestedProblem, termination: Termination) -> dict[str, Any]:
+    """Return the part of the document that does not need thresholds."""
+    return {
+        "termination": termination.value,
+        "boundaries": [end for group in problem.groups for end in group.ends],
+        "thresholds": None,
+        "policy_memory": None,
+        "load": plain_number(problem.load),
+        "notes": [],
+    }
+
+
+def _groups(problem: NestedProblem) -> list[dict[str, Any]]:
+    return [
+        {"prompt": group.prompt, "boundaries": list(group.ends), "thresholds": None}
+        for group in problem.groups
+    ]
+
+
+def _buffer(buffer: SafetyBuffer) -> dict[str, Any]:
+    """Return the parts of a buffer; null means unbounded."""
+    return {
+        "exponents": _finite(buffer.exponents),
+        "waiting": buffer.waiting,
+        "deviation": buffer.deviation,
+        "safe_memory": buffer.total,
+    }
+
+
+def _finite(values: Sequence[float]) -> list[float | None]:
+    return [value if isfinite(value) else None for value in values]

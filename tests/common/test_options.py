@@ -27,8 +27,7 @@ from bfio.common.options import (
     split_pairs,
 )
 from formulations.errors import InputError
-from formulations.rationals import exact_rational
-from formulations.scalars import integer
+from formulations.scalars import exact_rational, integer
 
 
 @dataclass(frozen=True)

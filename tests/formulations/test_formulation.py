@@ -14,9 +14,8 @@ from bfio.cli.command import DONE
 from bfio.cli.problem_command import problem_command
 from formulations import CapabilityError, InputError
 from formulations.arrays import FloatArray, IntArray, integer_vector
-from formulations.documents import check_keys
 from formulations.formulation import Formulation
-from formulations.problem_data import ProblemData
+from formulations.problem_data import ProblemData, check_keys
 from formulations.results import ProgramResult, Termination
 
 

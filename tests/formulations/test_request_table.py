@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations import InputError
-from formulations.documents import json_word, shown
 from formulations.hindsight_latency import LatencyProblem
 from formulations.hindsight_makespan import MakespanProblem
-from formulations.rationals import exact_rational
+from formulations.problem_data import json_word, shown
 from formulations.request_table import read_requests, written_requests
+from formulations.scalars import exact_rational
 
 READERS = (
     lambda requests: LatencyProblem.from_mapping({"memory": 10**9, "requests": requests}),

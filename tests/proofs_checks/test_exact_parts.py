@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofs_checks.exact_laws import binomial_tail
 from proofs_checks.laws import (
+    binomial_tail,
     deviation,
     expected_imbalance,
     expected_maximum,
@@ -21,29 +21,41 @@ from proofs_checks.laws import (
     sum_law,
 )
 from proofs_checks.papers.balance import (
+    algorithms,
     average_gap,
-    baselines,
     model,
-    normal_limit,
     rounds,
     slots,
     theorem1,
     theorem2,
 )
-from proofs_checks.papers.balance.rounds import fewest_maximisers, optimal_rounds
-from proofs_checks.papers.balance.separation import Step
-from proofs_checks.papers.balance.separation_program import (
+from proofs_checks.papers.balance.rounds import (
+    fewest_maximisers,
+    is_perfect,
+    optimal_rounds,
+    smallest_overloaded,
+)
+from proofs_checks.papers.balance.separation import (
+    Step,
     verify_objective,
     verify_program,
     violating_step,
 )
-from proofs_checks.papers.own.overloaded_rounds import is_perfect, smallest_overloaded
 from proofs_checks.papers.route import br0
+from proofs_checks.papers.route.br0 import verify_stage1
 from proofs_checks.papers.route.probes import verify_kinks
-from proofs_checks.papers.route.stage1 import verify_stage1
-from proofs_checks.runs import Cell, blind_sizes, level_sizes, mean_gaps, two_sizes
+from proofs_checks.runs import (
+    Cell,
+    blind_sizes,
+    gap,
+    groups_with_loads,
+    imbalance,
+    level_sizes,
+    mean_gaps,
+    reachable_loads,
+    two_sizes,
+)
 from proofs_checks.statistics import bounded_mean, mean_estimate, room, slope_estimate
-from proofs_checks.step_enumeration import gap, groups_with_loads, imbalance, reachable_loads
 
 small_steps = st.integers(1, 3).flatmap(
     lambda G: st.tuples(
@@ -258,21 +270,21 @@ def test_smallest_overloaded_pools_lie_within_all_others(workers: int, counts: l
 
 def test_fcfs_by_hand() -> None:
     """Two workers, one slot: request 1 ends first, so request 2 joins worker 1."""
-    for rule in (baselines.most_free, baselines.lowest_index):
-        assert baselines.placements(rule, [2, 1, 1, 1], 2, 1) == [0, 1, 1, 0]
+    for rule in (algorithms.most_free, algorithms.lowest_index):
+        assert algorithms.placements(rule, [2, 1, 1, 1], 2, 1) == [0, 1, 1, 0]
     # Two slots: the emptiest by turns; by index two on each; the fullest as by index.
     for rule, placed in (
-        (baselines.most_free, [0, 1, 0, 1]),
-        (baselines.lowest_index, [0, 0, 1, 1]),
-        (baselines.least_free, [0, 0, 1, 1]),
+        (algorithms.most_free, [0, 1, 0, 1]),
+        (algorithms.lowest_index, [0, 0, 1, 1]),
+        (algorithms.least_free, [0, 0, 1, 1]),
     ):
-        assert baselines.placements(rule, [1] * 4, 2, 2) == placed
+        assert algorithms.placements(rule, [1] * 4, 2, 2) == placed
 
 
 def test_the_shortest_queue_by_hand() -> None:
     """Three workers, two rounds: two short requests fill the others to 1, and the tie is lost."""
-    assert baselines.heavies_by_counts(3, 2) == [2, 0, 0]
-    assert baselines.heavies_by_counts(3, 2, burst=1) == [1, 0, 1]
+    assert algorithms.heavies_by_counts(3, 2) == [2, 0, 0]
+    assert algorithms.heavies_by_counts(3, 2, burst=1) == [1, 0, 1]
 
 
 def test_weights_under_drift_by_hand() -> None:
@@ -355,13 +367,13 @@ _VERIFIERS: list[tuple[Callable[[Any], str | None], dict[str, Any], list[dict[st
     # (32) fails at B = 2^10; with increments of 1 the step is right.
     (average_gap.verify_step, _LEMMA7, [{"doublings": 10}, {"increment": 1}, {"largest": 1}]),
     (
-        normal_limit.verify_maximum,
+        theorem1.verify_maximum,
         {"values": [1, 3], "workers": 2, "t": 1},
         [{"workers": 1}, {"t": 2}],
     ),
     # E max = 100, and 100 + 1/2 on the right, but for a load that does not vary.
     (
-        normal_limit.verify_family,
+        theorem1.verify_family,
         {"variables": [[99, 101], [1, 3]], "t": 1},
         [{"variables": [[100], [1, 3]]}, {"variables": [[1, 3], [1, 3]]}],
     ),

@@ -7,7 +7,7 @@ from docutils.utils.math import latex2mathml
 
 from proofs_checks import claims
 from proofs_checks.claim import Claim
-from proofs_checks.latex import latex
+from proofs_checks.page import latex
 
 
 @pytest.mark.parametrize(

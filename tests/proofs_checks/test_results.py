@@ -8,15 +8,15 @@ from bfio.cli import main
 from proofs_checks import claims
 from proofs_checks.claim import Claim, Defect, Kind, Scope
 from proofs_checks.evidence import Basis, Evidence, Tally, Verdict, basis_of
-from proofs_checks.results import (
+from proofs_checks.store import (
     NumberedResult,
     ProofStatus,
     Survival,
     basis,
+    recorded_verdicts,
     scoreboard,
     survival,
 )
-from proofs_checks.store import recorded_verdicts
 from tests.places import ROOT
 
 ALL = {claim.id: claim for claim in claims()}

@@ -48,7 +48,7 @@ from bfio.common.options import (
 )
 from bfio.common.provenance import version_and_commit
 from formulations.errors import InputError
-from formulations.rationals import exact_number, plain_number
+from formulations.scalars import exact_number, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

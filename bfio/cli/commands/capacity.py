@@ -71,7 +71,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     from formulations.batching import AgentNetwork
     from formulations.stability import capacity, named_priority, solve_capacity, virtual_stations
-    from formulations.stability.answer import capacity_answer
+    from formulations.stability.verdict import capacity_answer
 
     limit, text = None, args.between_tokens
     if text is not None:
@@ -107,9 +107,9 @@ def _exchange(
     """Write the capacity program, or judge a solution of it; return the exit status."""
     from bfio.cli.exchange import exchange_linear
     from formulations.linear import exact_linear
-    from formulations.stability.answer import CAPACITY, PRICES
     from formulations.stability.capacity_program import build
     from formulations.stability.solver import check_arrivals
+    from formulations.stability.verdict import CAPACITY, PRICES
 
     if args.between_tokens is not None:
         what = "--write and --read-solution are about the load"

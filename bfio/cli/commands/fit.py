@@ -50,7 +50,7 @@ def fit_batches(
     from bfio.batching.hardware import fit_batch_time, read_batches
     from bfio.common.number_text import number
     from bfio.common.provenance import citable_versions
-    from formulations.rationals import exact_number
+    from formulations.scalars import exact_number
 
     for name in given_options(args, add_arguments, besides=_OF_BATCHES):
         raise InputError(flag(name), "batches have none", "leave it out")

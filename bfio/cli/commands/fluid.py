@@ -75,9 +75,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from formulations.fluid import FluidObjective, FluidProblem
-    from formulations.fluid.answer import fluid_answer
+    from formulations.fluid.solver import fluid_answer
     from formulations.problem_data import member
-    from formulations.thresholds.answer import wait_answer
+    from formulations.thresholds.solver import wait_answer
 
     problem = read_problem(args.file, FluidProblem.from_json)
     objective = member(FluidObjective, args.objective, "--objective")
@@ -111,7 +111,7 @@ def _nested_wanted(args: argparse.Namespace) -> bool:
 
 def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]:
     from formulations.thresholds import NestedProblem, best_plan, equal_boundaries, plan
-    from formulations.thresholds.answer import nested_answer, undecided_answer
+    from formulations.thresholds.solver import nested_answer, undecided_answer
 
     nested: NestedProblem = NestedProblem.from_fluid(problem)
     text = args.segments

@@ -42,7 +42,7 @@ from bfio.common.options import (
 )
 from bfio.common.provenance import version_and_commit
 from formulations.errors import InputError
-from formulations.rationals import plain_number
+from formulations.scalars import plain_number
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -31,6 +31,7 @@ from bfio.decode.policy import LooksAhead
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
+from formulations.deadline import work_limit_beside
 from formulations.named_objects import is_users
 from formulations.problem_data import member
 from formulations.results import Termination, TieRule
@@ -38,7 +39,6 @@ from formulations.scalars import MAX_TOKENS
 from formulations.second.problem import Second, second_problem
 from formulations.step.check import violations
 from formulations.step.problem import Objective, StepProblem
-from formulations.work import work_limit_beside
 
 #: No secondary objective: any optimum of a step is accepted.
 NO_SECOND = "none"

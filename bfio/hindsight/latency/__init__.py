@@ -6,7 +6,7 @@ from bfio.hindsight.latency.solve import (
     solve_hindsight,
     solve_latency,
 )
-from formulations.hindsight_latency.bound import PriceCertificate, certified_bound
+from formulations.hindsight_latency.check import PriceCertificate, certified_bound
 
 __all__ = [
     "HindsightResult",

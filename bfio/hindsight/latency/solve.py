@@ -32,9 +32,8 @@ from bfio.hindsight.latency.prices import PARTS, STAGES, PriceAscent
 from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
 from formulations.arrays import IntArray, integer
-from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
+from formulations.deadline import DEFAULT_WORK_LIMIT, FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError, InputError
-from formulations.frames import fields_frame
 from formulations.hindsight_latency import (
     LatencyProblem,
     LatencyProgram,
@@ -42,10 +41,8 @@ from formulations.hindsight_latency import (
     lower_bound,
     total_latency,
 )
-from formulations.hindsight_latency.bound import PriceCertificate
-from formulations.hindsight_latency.check import brute_force
-from formulations.results import BoundKind, Termination, own_solver
-from formulations.work import DEFAULT_WORK_LIMIT
+from formulations.hindsight_latency.check import PriceCertificate, brute_force
+from formulations.results import BoundKind, Termination, fields_frame, own_solver
 
 #: Description of the proof for each kind of bound of the exact method.
 _PROOFS = {

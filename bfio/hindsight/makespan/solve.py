@@ -33,8 +33,8 @@ from formulations.hindsight_makespan import (
 )
 from formulations.hindsight_makespan.bound import part, segments
 from formulations.hindsight_makespan.check import better_than
-from formulations.rationals import MAX_RATIONAL
 from formulations.results import BoundKind, Termination, own_solver
+from formulations.scalars import MAX_RATIONAL
 
 Schedule = tuple[tuple[int, ...], tuple[int, ...]]
 

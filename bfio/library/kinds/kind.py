@@ -10,9 +10,9 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from bfio.library.files import Value, read_value
-from formulations.documents import check_keys, check_list
 from formulations.errors import InputError, use_one_of
 from formulations.fluid import FluidObjective
+from formulations.problem_data import check_keys, check_list
 
 #: Kind of an empty certificate: the bound follows from the problem by a formula.
 CLOSED_FORM = "closed-form"

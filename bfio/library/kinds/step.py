@@ -14,8 +14,8 @@ from bfio.library.kinds.kind import (
     field_of,
     integers,
 )
-from formulations.documents import check_keys
 from formulations.errors import InputError
+from formulations.problem_data import check_keys
 from formulations.step import StepProblem, lower_bound, violations
 from formulations.step.bound import interval_relaxation
 from formulations.step.certificate import Certificate, certified_bound

@@ -18,8 +18,8 @@ import numpy as np
 from bfio.step.exact.effort import Effort
 from formulations.backends import SolveLimits
 from formulations.backends.cp_sat import is_trusted, trusted_solver
+from formulations.deadline import CP_SAT_SECOND, OPERATIONS
 from formulations.step.problem import Objective, StepProblem
-from formulations.work import CP_SAT_SECOND, OPERATIONS
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from formulations.arrays import IntArray
-from formulations.deadline import Deadline, TimeLimit
-from formulations.work import OPERATIONS
+from formulations.deadline import OPERATIONS, Deadline, TimeLimit
 
 #: Operations of one call of a phase, besides what its kernels count: arrays made and copied.
 CALL = 50_000
@@ -23,7 +22,7 @@ class Effort:
     time_limit : float or Deadline, optional
         Wall-clock seconds from now on, or a clock that runs.
     work_limit : int, optional
-        Ticks (`formulations.work`).
+        Ticks (`formulations.deadline`).
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ class ExactResult:
     infeasible : bool
         Whether there is no assignment.
     ticks : int
-        Ticks used (`formulations.work`).
+        Ticks used (`formulations.deadline`).
     """
 
     method: str

@@ -15,14 +15,13 @@ from bfio.step.exact.prepare import prepare
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.windows.prepare import prepare_windows
 from formulations.backends import backend
-from formulations.deadline import Deadline, OutOfTime, TimeLimit
+from formulations.deadline import OPERATIONS, Deadline, OutOfTime, TimeLimit, checked_work_limit
 from formulations.errors import CapabilityError, InputError
 from formulations.results import BoundKind, Termination, TieRule
 from formulations.step.bound import lower_bound
 from formulations.step.certificate import Certificate
 from formulations.step.check import brute_force, violations
 from formulations.step.problem import StepProblem
-from formulations.work import OPERATIONS, checked_work_limit
 
 #: Nodes of the enumeration by default, some tens of milliseconds.
 DEFAULT_NODE_LIMIT = 200_000
@@ -60,7 +59,7 @@ def solve_exact(
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     work_limit : int, optional
-        Ticks (`formulations.work`).
+        Ticks (`formulations.deadline`).
     hint : sequence of int or None, optional
         A feasible assignment to start from; an infeasible one is ignored.
     fallback : str, optional

@@ -10,7 +10,7 @@ from bfio.step.interval_bound import interval_bound
 from bfio.step.second.one_program import one_program
 from bfio.step.second.search import improved, prepare_second, settled
 from formulations.backends import backend
-from formulations.deadline import TimeLimit
+from formulations.deadline import OPERATIONS, TimeLimit, checked_work_limit
 from formulations.errors import CapabilityError
 from formulations.formulation import COMBINATORIAL
 from formulations.results import BoundKind, Termination, own_solver
@@ -26,7 +26,6 @@ from formulations.second import (
 from formulations.second.solver import lower_bound
 from formulations.step.certificate import Certificate
 from formulations.step.problem import Assignment, StepProblem
-from formulations.work import OPERATIONS, checked_work_limit
 
 #: Largest factor for our own method; larger ones could overflow 64 bits.
 _MOST_FACTOR = 1 << 40
@@ -87,7 +86,7 @@ def solve_second(
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     work_limit : int, optional
-        Ticks (`formulations.work`).
+        Ticks (`formulations.deadline`).
 
     Returns
     -------

@@ -34,7 +34,7 @@ from bfio.studies.row_parts.workload_arguments import lengths_digest, trace_requ
 from formulations.batching import AgentNetwork
 from formulations.errors import InputError
 from formulations.problem_data import member
-from formulations.rationals import plain_number
+from formulations.scalars import plain_number
 from formulations.stability import capacity, named_priority, theory
 
 

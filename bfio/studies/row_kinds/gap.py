@@ -25,7 +25,7 @@ from bfio.studies.row_parts.runs import (
     runs_digest,
 )
 from formulations.arrays import BoolArray, IntArray
-from formulations.rationals import exact_rational
+from formulations.scalars import exact_rational
 
 #: Options of the step program, shared with the policy `bf-io`.
 _OF_PROGRAM = ("objective", "work_limit", "time_limit")

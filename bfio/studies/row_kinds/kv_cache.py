@@ -34,7 +34,7 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention
-from formulations.rationals import exact_rational
+from formulations.scalars import exact_rational
 
 
 def cache_series(run: CacheRun, seconds: int | None = None) -> dict[str, list[float]]:

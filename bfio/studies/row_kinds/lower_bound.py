@@ -31,7 +31,7 @@ from bfio.studies.row_parts.cache_arguments import (
 from formulations.arrays import frozen
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, total_latency, violations
-from formulations.rationals import exact_rational
+from formulations.scalars import exact_rational
 
 #: Arguments of each instance, in addition to algorithm, convention and seed.
 _TAKES = {

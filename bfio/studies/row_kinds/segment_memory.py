@@ -31,7 +31,7 @@ from formulations.thresholds import (
     nested_violations,
     plan,
 )
-from formulations.thresholds.segments import printed_segment_memory
+from formulations.thresholds.buffer import printed_segment_memory
 
 ARGUMENTS = (*CLASS_ARGUMENTS, "segments", "horizon_s", "probability", "logarithm", "raised")
 _OF_PLANS = descriptions(

@@ -8,7 +8,7 @@ from typing import Any
 
 from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of
-from formulations.rationals import exact_number
+from formulations.scalars import exact_number
 
 #: Largest integer allowed as an argument.
 MAX_WHOLE = 2**63 - 1

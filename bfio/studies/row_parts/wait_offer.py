@@ -38,8 +38,7 @@ from bfio.workloads.workload import Workload, training_share
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate
-from formulations.rationals import exact_number
-from formulations.scalars import MAX_TOKENS
+from formulations.scalars import MAX_TOKENS, exact_number
 from formulations.thresholds.problem import prompt_groups
 
 _EXACT = checked(RATIONAL, exact_number)

@@ -9,10 +9,18 @@ from typing import TypeAlias
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Evidence, Findings, Outcome, accepted
 from proofs_checks.papers.balance.concentration import deviation_at
-from proofs_checks.runs import Admission, Cell, blind_sizes, level_sizes, mean_gaps, two_sizes
+from proofs_checks.runs import (
+    Admission,
+    Cell,
+    blind_sizes,
+    gap,
+    imbalance,
+    level_sizes,
+    mean_gaps,
+    two_sizes,
+)
 from proofs_checks.search import Domain, examine, refute
 from proofs_checks.statistics import Bounded, bounded_mean, mean_estimate, room
-from proofs_checks.step_enumeration import gap, imbalance
 
 CLAIMS = Claims()
 

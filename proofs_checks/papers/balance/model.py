@@ -13,9 +13,16 @@ from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.run import Run
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.runs import engines, full_run, random_requests, small_run, step_loads
+from proofs_checks.runs import (
+    engines,
+    full_run,
+    gap,
+    random_requests,
+    small_run,
+    step_loads,
+    vectors,
+)
 from proofs_checks.search import Domain, examine, named, refute
-from proofs_checks.step_enumeration import gap, vectors
 
 CLAIMS = Claims()
 

@@ -9,9 +9,8 @@ from bfio.workloads.lengths import Empirical, Geometric
 from bfio.workloads.overload import overload_violations, overloaded
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.runs import small_run
+from proofs_checks.runs import multisets, small_run
 from proofs_checks.search import Domain, examine, refute
-from proofs_checks.step_enumeration import multisets
 
 CLAIMS = Claims()
 

@@ -1,4 +1,4 @@
-"""Theorem 1: Lemma 1 on rounds of least maximum load, and the law of a round."""
+"""Rounds of equal outputs: Lemma 1, the law of a round, and our own claims on rounds and steps."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -12,16 +12,18 @@ from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, solve
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.runs import small_run, step_loads
-from proofs_checks.search import examine, named, refute
-from proofs_checks.step_enumeration import (
+from proofs_checks.runs import (
     Loads,
     gap,
     groups_with_loads,
     imbalance,
     multisets,
+    random_requests,
     reachable_loads,
+    small_run,
+    step_loads,
 )
+from proofs_checks.search import examine, named, refute
 
 CLAIMS = Claims()
 
@@ -136,7 +138,7 @@ def _rounds(
     defect=Defect.HYPOTHESIS,
     verify=verify,
 )
-def _check(
+def _lemma1_check(
     context: Context,
     *,
     shapes: Sequence[tuple[int, ...]] | None = None,
@@ -360,3 +362,257 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
         bounded,
     )
     return printed, corrected
+
+
+#: Workers, slots per worker, and numbers of requests of each size in the pool.
+Round = tuple[int, int, tuple[int, ...]]
+
+
+def threshold(sizes: int, workers: int) -> int:
+    """``T(K, G)``: largest B at which K sizes can leave an imbalance; below 1 there is none."""
+    return (sizes - 1) ** 2 + sizes * (-(sizes - 1) // workers)
+
+
+def is_perfect(case: Round, sizes: Sequence[int] | None = None) -> bool:
+    """Whether the least imbalance of the round is 0, for the given sizes or 1, 2, ..."""
+    workers, slots, counts = case
+    names = sizes or range(1, len(counts) + 1)
+    pool = [v for v, count in zip(names, counts, strict=True) for _ in range(count)]
+    return 0 in map(imbalance, reachable_loads([0] * workers, [slots] * workers, pool))
+
+
+def has_layers(case: Round) -> bool:
+    """Whether the pool has B layers of G equal requests, one per worker."""
+    workers, slots, counts = case
+    return sum(count // workers for count in counts) >= slots
+
+
+def is_overloaded(case: Round) -> bool:
+    """Definition 1: the pool still fills all slots if any one size is removed."""
+    workers, slots, counts = case
+    return sum(counts) - max(counts) >= workers * slots
+
+
+def smallest_overloaded(workers: int, slots: int, sizes: int) -> Iterator[Round]:
+    """Yield the overloaded pools that are no longer overloaded with one request less."""
+    free = workers * slots
+    for counts in product(range(free + 1), repeat=sizes):
+        others = sum(counts) - max(counts)
+        # With one request less, too few requests of other sizes than the most numerous remain.
+        if others == free and counts.count(max(counts)) > 1:
+            yield workers, slots, counts
+
+
+def sharp_round(workers: int, sizes: int) -> Round:
+    """Return the pool of K equally numerous sizes that has no layers at B = T(K, G)."""
+    slots = threshold(sizes, workers)
+    layers = (slots - 1) // sizes
+    return workers, slots, (workers * layers + workers - 1,) * sizes
+
+
+def _above(context: Context, slots: Callable[[int, int], int]) -> Iterator[Round]:
+    shapes = context.choose(
+        ((2, 2), (3, 2), (2, 3), (3, 3), (2, 4)),
+        ((2, 2), (3, 2), (2, 3), (3, 3), (2, 4), (3, 4), (4, 4)),
+        ((3, 4), (4, 4), (5, 4), (2, 5), (3, 5)),
+    )
+    for workers, sizes in shapes:
+        yield from smallest_overloaded(workers, max(1, slots(sizes, workers)), sizes)
+
+
+def _generic(case: Round) -> list[int]:
+    """Return sizes for which all multisets of up to B have different sums."""
+    _, slots, counts = case
+    return [(slots + 1) ** j for j in range(len(counts))]
+
+
+@CLAIMS.own(
+    "own.overloaded-rounds",
+    Mutation("one slot per worker", slots=lambda sizes, workers: 1),
+    Mutation("B = T(K, G)", slots=threshold),
+    Mutation("one slot more in the pool without layers", more=1),
+    proof="overloaded-rounds",
+)
+def _perfect_check(
+    context: Context,
+    *,
+    slots: Callable[[int, int], int] = lambda sizes, workers: threshold(sizes, workers) + 1,
+    more: int = 0,
+) -> Outcome:
+    """Overloaded rounds balance perfectly.
+
+    Source: BF-IO paper, Definition 1 and Theorem 1 (our consequence)
+    Statement: With equal outputs and an overloaded pool the program (IO) has no imbalance in any
+        round if B ≥ (s_max − 1)(s_max − 2); for pools of K sizes on G workers, if B > T(K, G) = (K
+        − 1)² − K⌈(K − 1)/G⌉. In K and G this is sharp.
+    Formula: B ≥ (s_max − 1)(s_max − 2)  ⇒  Imb(BF-IO) = 0, so IIR = ∞
+    Assumes: equal outputs, so all slots are free at once; overloaded pool (Definition 1); B ≥
+        (s_max − 1)(s_max − 2); prompt law of positive variance (for the ratio: FCFS then has an
+        imbalance)
+    Summary: Give G requests of one size to the G workers, one each, as often as it goes: what does
+        not divide by G is less than G of each size, and the pool has that much to spare. At B =
+        T(K, G) a pool of K equally numerous sizes is too small for it, and with sizes 1, B + 1, (B
+        + 1)², ... nothing else balances.
+    Reading: Theorem 1 is about IIR over overloaded pools; its proof is about a round of G·B given
+        prompts. In the former sense its ratio is infinite from this B on.
+    """
+    layers = examine(
+        "G requests of one size for the G workers, B times, so the least imbalance is 0",
+        "all smallest overloaded pools of up to K sizes on G workers, K and G up to 3, K = 4 with "
+        "G = 2 (normal to 4, deep 5), B = T(K, G) + 1",
+        _above(context, slots),
+        has_layers,
+    )
+    perfect = examine(
+        "the least imbalance is 0",
+        "the same for sizes 1, 2, ..., by all assignments, K = 2 and 3",
+        [
+            case
+            for G, K in context.choose(((2, 2), (2, 3)), ((2, 2), (3, 2), (2, 3)), ((3, 3),))
+            for case in smallest_overloaded(G, max(1, slots(K, G)), K)
+        ],
+        is_perfect,
+    )
+    shapes = [(G, K) for G, K in product(range(2, 9), range(3, 12)) if threshold(K, G) >= 1]
+
+    def without_layers(shape: tuple[int, int]) -> bool:
+        G, K = shape
+        workers, B, counts = sharp_round(G, K)
+        case = workers, B + more, counts
+        return is_overloaded(case) and not has_layers(case)
+
+    sharp = examine(
+        "an overloaded pool of K sizes has no such layers at B = T(K, G)",
+        "K equally numerous sizes, G = 2 to 8, K = 3 to 11 with T(K, G) ≥ 1",
+        shapes,
+        without_layers,
+    )
+    imbalanced = examine(
+        "its least imbalance is positive for sizes 1, B + 1, (B + 1)², ...",
+        "the same by all assignments, for the smallest (G, K)",
+        [sharp_round(G, K) for G, K in ((2, 3), (3, 3), (2, 4), (4, 3))],
+        lambda case: not is_perfect(case, _generic(case)),
+    )
+    return layers, perfect, sharp, imbalanced
+
+
+_ALL_POLICIES = ("fcfs", "jsq", "jsq-tokens", "round-robin", "longest-first", "br-0")
+
+
+# Work.
+
+
+@CLAIMS.own("own.work", Mutation("runs stopped after three steps", steps=3))
+def _work_check(context: Context, *, steps: int | None = None) -> Outcome:
+    """Total work does not depend on the policy.
+
+    Source: BF-IO paper, section 3 (our consequence)
+    Statement: Summed over steps and workers, the load of a run that ends empty is the sum of the
+        profiles of all requests.
+    Formula: Σ_k Σ_g L_g(k) = Σ_i (s_i·o_i + o_i(o_i − 1)/2)
+    Assumes: the run drains
+    Summary: Exact in integers, whatever the policy.
+    """
+    rng = context.rng
+    cases = [
+        (policy, random_requests(rng, 15, 20, 6), int(rng.integers(1, 4)), int(rng.integers(1, 4)))
+        for policy in _ALL_POLICIES
+        for _ in range(context.choose(2, 30, 500))
+    ]
+
+    def holds(case: tuple[str, tuple[list[int], list[int]], int, int]) -> bool:
+        policy, (prompts, outputs), G, B = case
+        run = small_run(prompts, outputs, policy, G, B, steps=steps)
+        work = sum(s * o + o * (o - 1) // 2 for s, o in zip(prompts, outputs, strict=True))
+        return int(run.total_load.sum()) == work and run.tokens == sum(outputs)
+
+    return examine(
+        "Σ_k Σ_g L_g(k) = Σ_i Σ_j w_i(j), and one token per request and step",
+        f"random runs of 15 requests under {', '.join(_ALL_POLICIES)}",
+        cases,
+        holds,
+    )
+
+
+# Monotonicity.
+
+
+@CLAIMS.own("own.pool-monotone", Mutation("pools that leave slots empty", saturated=False))
+def _monotone_check(context: Context, *, saturated: bool = True) -> Outcome:
+    """A larger pool never hurts a step.
+
+    Source: BF-IO paper, (IO) (our consequence)
+    Statement: If the pool already fills all slots, one more waiting request does not raise the
+        optimum of (IO).
+    Formula: R ⊆ R′, |R| ≥ Σ cap_g  ⇒  J*(R′) ≤ J*(R)
+    Assumes: |R| ≥ Σ_g cap_g
+    Summary: With fewer requests than slots it is false: one more request must then be admitted.
+    """
+    largest, spread = context.choose((3, 2), (4, 3), (5, 4))
+    pools = [
+        (base, slots, pool)
+        for slots in ((1, 1), (2, 1))
+        for base in product(range(spread + 1), repeat=2)
+        for n in range(sum(slots) if saturated else 0, sum(slots) + 2)
+        for pool in multisets(n, largest)
+    ]
+
+    def optimum(base: tuple[int, ...], slots: tuple[int, ...], pool: tuple[int, ...]) -> int:
+        return min(map(imbalance, reachable_loads(base, slots, pool)))
+
+    return examine(
+        "one more waiting request does not raise the optimum",
+        f"two workers with 1 or 2 slots, loads up to {spread}, sizes up to {largest}, pools that "
+        "fill all slots",
+        pools,
+        lambda c: all(
+            optimum(c[0], c[1], (*c[2], extra)) <= optimum(*c) for extra in range(1, largest + 1)
+        ),
+    )
+
+
+# Lemma 1, sharper.
+
+
+@CLAIMS.own(
+    "own.sharp-balance",
+    Mutation("the tie-break dropped", tie_break=False),
+    Mutation("one token less", shift=1),
+)
+def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) -> Outcome:
+    """The spread of sizes bounds the gap.
+
+    Source: BF-IO paper, Lemma 1 (our sharpening)
+    Statement: For the optimum that is lexicographically smallest in (maximum load, number of
+        workers at it) the gap is at most s_max − s_min, and every optimum's imbalance at most G −
+        1 times that.
+    Formula: M − m ≤ s_max − s_min,  Imb ≤ (G − 1)(s_max − s_min)
+    Assumes: G workers with B slots each; a round of G·B sizes in s_min..s_max
+    Summary: A swap moves the difference of two sizes, so the spread of sizes takes the place of
+        the largest. Equal sizes give perfect balance.
+    """
+    largest = context.choose(4, 5, 6)
+    shapes = context.choose(
+        ((2, 2), (2, 2, 2)), ((2, 2), (2, 2, 2), (3, 3)), ((2, 2, 2), (3, 3, 3))
+    )
+    rounds = list(
+        optimal_rounds(shapes, largest, fewest_maximisers if tie_break else least_maximum)
+    )
+    spread = examine(
+        "M − m ≤ s_max − s_min for the tie-broken optimum",
+        f"every round with sizes 1..{largest}, slots {shapes}",
+        rounds,
+        lambda i: gap(i[2]) <= max(i[1]) - min(i[1]) - shift,
+        lambda i: max(i[1]) - min(i[1]) >= shift,
+    )
+    bound = examine(
+        "Imb ≤ (G − 1)·(s_max − s_min)",
+        "the same",
+        rounds,
+        lambda i: imbalance(i[2]) <= (len(i[0]) - 1) * (max(i[1]) - min(i[1]) - shift),
+        lambda i: max(i[1]) - min(i[1]) >= shift,
+    )
+    return spread, bound
+
+
+# Checkpoints of the KV cache.

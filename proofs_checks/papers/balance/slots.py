@@ -7,7 +7,8 @@ from itertools import product
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.exact_laws import ExactLaw, in_whole_numbers, mean, uniform, variance
+from proofs_checks.laws import ExactLaw, in_whole_numbers, uniform, variance
+from proofs_checks.laws import exact_mean as mean
 from proofs_checks.search import Domain, examine, refute
 
 CLAIMS = Claims()

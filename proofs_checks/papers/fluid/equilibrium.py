@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, equilibrium
+from formulations.stability.traffic import least_solution
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation, Scope, texts_of
 from proofs_checks.evidence import Data, Outcome, Verifier
 from proofs_checks.search import Domain, examine
@@ -82,11 +83,8 @@ class Case:
         """Solve ``n_j = stages_j·λ_j·(d0 + d1·Σ_i n_i (l_i + l'_i/2))`` for all j."""
         means = [prompt + Fraction(output, 2) for _, prompt, output in self.rows]
         rates = [row[0] * number for row, number in zip(self.rows, stages, strict=True)]
-        matrix = [
-            [Fraction(int(i == j)) - rate * self.d1 * mean for i, mean in enumerate(means)]
-            for j, rate in enumerate(rates)
-        ]
-        return solved(matrix, [Fraction(rate * self.fixed) for rate in rates])
+        shares = [[(i, rate * self.d1 * mean) for i, mean in enumerate(means)] for rate in rates]
+        return list(least_solution([Fraction(rate * self.fixed) for rate in rates], shares))
 
     def memory(self, counts: Sequence[Fraction]) -> Fraction:
         """``Σ_j n_j (l_j + l'_j/2)``, equation (5) [tokens]."""
@@ -102,19 +100,6 @@ class Case:
 def stage_sum(prompt: int, last: int, first: int = 0) -> int:
     """Return ``Σ (l + k)`` over the stages ``k = first..last``, one by one."""
     return sum(prompt + k for k in range(first, last + 1))
-
-
-def solved(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> list[Fraction]:
-    """Solve a regular system by elimination in fractions."""
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    for k in range(len(rows)):
-        pivot = next(i for i in range(k, len(rows)) if rows[i][k])
-        rows[k], rows[pivot] = rows[pivot], rows[k]
-        rows[k] = [value / rows[k][k] for value in rows[k]]
-        for i, row in enumerate(rows):
-            if i != k and row[k]:
-                rows[i] = [a - row[k] * b for a, b in zip(row, rows[k], strict=True)]
-    return [row[-1] for row in rows]
 
 
 def all_cases(longest: int) -> Iterator[Case]:

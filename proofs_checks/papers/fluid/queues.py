@@ -5,7 +5,7 @@ A queue receives arrivals X and serves n prompts at once if at least n wait:
 ``V' = max{base, V + X − n}``.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, product
 from math import ceil, exp, lgamma, log, pi, prod, sqrt
@@ -15,8 +15,7 @@ import numpy as np
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.exact_laws import gathered
-from proofs_checks.laws import CUT_OFF, convolved, mean
+from proofs_checks.laws import CUT_OFF, convolved, gathered, mean
 from proofs_checks.search import Domain, examine, named, refute
 
 CLAIMS = Claims()
@@ -56,27 +55,30 @@ def binomial_law(trials: int, chance: float) -> FloatArray:
 
 def queue_laws(arrivals: Iterable[FloatArray], service: int) -> Iterator[FloatArray]:
     """Yield the laws of ``W^0, W^1, ...``, one arrival law for each step."""
-    law = np.ones(1)
-    yield law
-    for arrival in arrivals:
-        there = convolved(law, arrival)
+
+    def served(there: FloatArray) -> FloatArray:
         after = np.zeros(max(service, len(there) - service))
         after[: len(there) - service] += there[service:] if len(there) > service else 0
         after[: min(service, len(there))] += there[:service]
-        law = _trimmed(after)
-        yield law
+        return after
+
+    return _laws(arrivals, served)
 
 
 def reflected_laws(arrivals: Iterable[FloatArray], service: int) -> Iterator[FloatArray]:
     """Yield the laws of ``V − base``, one arrival law for each step."""
+    return _laws(
+        arrivals, lambda there: np.append(there[: service + 1].sum(), there[service + 1 :])
+    )
+
+
+def _laws(
+    arrivals: Iterable[FloatArray], serve: Callable[[FloatArray], FloatArray]
+) -> Iterator[FloatArray]:
     law = np.ones(1)
     yield law
     for arrival in arrivals:
-        there = convolved(law, arrival)
-        after = np.zeros(max(1, len(there) - service))
-        after[0] = there[: service + 1].sum()
-        after[1 : max(1, len(there) - service)] = there[service + 1 :]
-        law = _trimmed(after)
+        law = _trimmed(serve(convolved(law, arrival)))
         yield law
 
 

@@ -488,9 +488,7 @@ def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Ou
 
 
 @CLAIMS.remark("fluid.time-change", Mutation("times not scaled", scale_time=False))
-def _time_change_check(
-    context: Context, *, duration: int = 40, scale_time: bool = True
-) -> Outcome:
+def _time_change_check(context: Context, *, scale_time: bool = True) -> Outcome:
     """Heavy traffic is a change of time.
 
     Source: fluid paper, section 4.2 ('can also be regarded as scaling the horizon')
@@ -506,6 +504,7 @@ def _time_change_check(
     problem = canonical()
     policy = wait_policy(problem.classes, (2, 2))
     seeds = context.rng.integers(10**9, size=context.choose(2, 10, 100)).tolist()
+    duration = 40
 
     def holds(case: tuple[int, Fraction]) -> bool:
         seed, zeta = case

@@ -372,7 +372,7 @@ def verify_cap(data: Data) -> str | None:
     defect=Defect.FORMULA,
     verify=verify_cap,
 )
-def _slopes_check(context: Context, *, high: int = 2, low: int = 100) -> Outcome:
+def _slopes_check(context: Context, *, high: int = 2) -> Outcome:
     """Slopes and the latency cap.
 
     Source: KV-cache paper, sections 7.1, 7.2 and 8.2
@@ -398,7 +398,7 @@ def _slopes_check(context: Context, *, high: int = 2, low: int = 100) -> Outcome
     corrected = examine(
         "the slopes are in ratio 3 (1/2 to 1/6) and 8 (1/100 to 1/800)",
         "section 8.2",
-        [((high, 6), 3), ((low, 800), 8)],
+        [((high, 6), 3), ((100, 800), 8)],
         lambda c: Fraction(c[0][1], c[0][0]) == c[1],
     )
     return printed, corrected

@@ -256,7 +256,7 @@ def optima(
     known : sequence of int, optional
         A feasible schedule with the same fixed starts; it only speeds up the search.
     """
-    return _searched(data, fixed, now, known, ties=True).schedules
+    return _Search(data, fixed, now, known, ties=True).schedules
 
 
 def least_latency(
@@ -266,36 +266,30 @@ def least_latency(
     known: Sequence[int] | None = None,
 ) -> int:
     """Return the least sum of starts; parameters as those of `optima`."""
-    return _searched(data, fixed, now, known, ties=False).best
-
-
-def _searched(
-    data: Jobs,
-    fixed: Mapping[int, int] | None,
-    now: int,
-    known: Sequence[int] | None,
-    *,
-    ties: bool,
-) -> "_Search":
-    search = _Search(data, dict(fixed or {}), now, ties)
-    if known is not None:
-        search.best = min(search.best, sum(known))
-    search.extend(sum(search.starts.values()), search.left, search.earliest)
-    return search
+    return _Search(data, fixed, now, known, ties=False).best
 
 
 class _Search:
     """Depth-first search over the starts of the other requests: all optima, or one (``ties``)."""
 
-    def __init__(self, data: Jobs, starts: dict[int, int], now: int, ties: bool) -> None:
+    def __init__(
+        self,
+        data: Jobs,
+        fixed: Mapping[int, int] | None,
+        now: int,
+        known: Sequence[int] | None,
+        *,
+        ties: bool,
+    ) -> None:
+        starts = dict(fixed or {})
         self.data, self.starts, self.ties = data, starts, ties
-        self.left = [job for job in range(len(data.length)) if job not in starts]
-        self.earliest = [max(now, data.arrival[job]) for job in self.left]
+        left = [job for job in range(len(data.length)) if job not in starts]
+        earliest = [max(now, data.arrival[job]) for job in left]
         # Running the requests one after another at the end is feasible: an initial upper bound.
         ends = [start + data.length[job] - 1 for job, start in starts.items()]
-        begin = max([now, *self.earliest, *ends]) + 1
+        begin = max([now, *earliest, *ends]) + 1
         self.best = sum(starts.values())
-        for job in sorted(self.left, key=lambda job: data.length[job]):
+        for job in sorted(left, key=lambda job: data.length[job]):
             self.best += begin
             begin += data.length[job]
         self.schedules: list[tuple[int, ...]] = []
@@ -310,8 +304,11 @@ class _Search:
         self.shape = [sum((f + age) << age * self.width for age in range(n)) for f, n in kinds]
         for job, start in starts.items():
             self.used += self.shape[job] << start * self.width
+        if known is not None:
+            self.best = min(self.best, sum(known))
+        self._extend(sum(starts.values()), left, earliest)
 
-    def extend(self, total: int, left: Sequence[int], earliest: Sequence[int]) -> None:
+    def _extend(self, total: int, left: Sequence[int], earliest: Sequence[int]) -> None:
         """Try every start of the first remaining request.
 
         Parameters
@@ -335,7 +332,7 @@ class _Search:
                 before = self.used
                 self.used += self.shape[job] << start * self.width
                 self.starts[job] = start
-                self.extend(total + start, others, starts[1:])
+                self._extend(total + start, others, starts[1:])
                 del self.starts[job]
                 self.used = before
             start += 1

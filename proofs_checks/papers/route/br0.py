@@ -1,4 +1,4 @@
-"""BR-0 by enumeration, from sections 3.1 and 3.2 alone: all possible decisions.
+"""BR-0 by enumeration, from sections 3.1 and 3.2 alone, against sentences and the toolkit.
 
 If the paper leaves a choice among requests (equal scores), every choice is followed. Requests of
 equal size are interchangeable, so a decision is the sorted sizes that each worker admits.
@@ -7,15 +7,20 @@ equal size are interchangeable, so a decision is the sorted sizes that each work
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, product
+from functools import partial
+from itertools import combinations, combinations_with_replacement, product
 from typing import TypeVar
 
+import numpy as np
+
 from bfio.step.two_stage.fscore import ScoreWeights, score
-from proofs_checks.claim import Claims, Context, Kind, Mutation
-from proofs_checks.evidence import Outcome
+from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
+from formulations.arrays import IntArray
+from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
+from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.route.probes import discounted
-from proofs_checks.search import examine
-from proofs_checks.step_enumeration import imbalance, vectors
+from proofs_checks.runs import imbalance, multisets, vectors
+from proofs_checks.search import Domain, examine
 
 CLAIMS = Claims()
 
@@ -245,3 +250,261 @@ def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
         cases,
         holds,
     )
+
+
+def emptiest(data: Data) -> int | None:
+    """Return the worker with the most free slots; None if there is a tie."""
+    counts = [len(requests) for requests in data["active"]]
+    return counts.index(min(counts)) if counts.count(min(counts)) == 1 else None
+
+
+def best_single(waiting: Sequence[int], margin: int, workers: int) -> set[int]:
+    """Return the sizes of highest F-score for a worker with this margin."""
+    scores = {size: f_score(size, margin, workers) for size in waiting}
+    return {size for size, value in scores.items() if value == max(scores.values())}
+
+
+def verify_stage1(data: Data) -> str | None:
+    """Confirm that stage 1 sends an unsafe request, contrary to the sentence."""
+    active, waiting, slots = data["active"], data["waiting"], data["slots"]
+    if len(active) < 2 or len(waiting) < 2 or min(waiting) < 1 or data["threshold"] < 1:
+        return None
+    if any(not 1 <= len(requests) <= slots or min(requests) < 1 for requests in active):
+        return None
+    free = sum(slots - len(requests) for requests in active)
+    worker = emptiest(data)
+    if worker is None or free <= data["threshold"]:
+        return None
+    loads = [sum(requests) for requests in active]
+    margin = max(loads) - loads[worker]
+    sent = best_single(waiting, margin, len(active))
+    # Every part of the sentence must fail: safe request, largest request, lightest worker.
+    if min(sent) <= margin or max(waiting) in sent or loads[worker] == min(loads):
+        return None
+    return (
+        f"loads {loads}, {[slots - len(r) for r in active]} free slots, θ = {data['threshold']}, "
+        f"sizes {waiting} waiting: the worker with most free slots has the load {loads[worker]} "
+        f"and the margin {margin}, and the request of highest score for it has the size "
+        f"{min(sent)}"
+    )
+
+
+def _states(context: Context) -> Iterator[Data]:
+    """Yield small clusters with active requests and a unique emptiest worker."""
+    largest, slots = context.choose((3, 3), (4, 3), (4, 4))
+    rows = [
+        list(row)
+        for count in range(1, slots + 1)
+        for row in combinations_with_replacement(range(1, largest + 1), count)
+    ]
+    for active in product(rows, repeat=2):
+        for waiting in multisets(2, largest):
+            data = {
+                "slots": slots,
+                "threshold": 1,
+                "active": list(active),
+                "waiting": list(waiting),
+            }
+            if len(active[0]) != len(active[1]) and sum(map(len, active)) < 2 * slots - 1:
+                yield data
+
+
+def _as_toolkit(data: Data, penalty: int | None) -> bool:
+    """Whether the toolkit's BR-0 makes one of the decisions that enumerated BR-0 allows."""
+    waiting = data["waiting"]
+    free = [data["slots"] - len(row) for row in data["active"]]
+    loads = [sum(row) for row in data["active"]]
+    assignment = two_stage_reference(
+        np.array(free), np.array(loads)[:, None], np.array(waiting)[:, None], (1,),
+        TwoStageParameters(
+            threshold=data["threshold"], beta=None if penalty is None else Fraction(penalty)
+        ),
+    )  # fmt: skip
+    by_hand = decisions(free, loads, waiting, Rules(data["threshold"], len(waiting)))
+    return decision(assignment, waiting, len(free)) in by_hand
+
+
+@CLAIMS.remark(
+    "route.stage1",
+    Mutation("all requests of one size", alike=True),
+    Mutation("safe requests only in the correction", fits=True),
+    Mutation("the toolkit's BR-0 without a penalty", penalty=0),
+    defect=Defect.SENTENCE,
+    verify=verify_stage1,
+)
+def _stage1_check(
+    context: Context, *, alike: bool = False, fits: bool = False, penalty: int | None = None
+) -> Outcome:
+    """The safe regime of stage 1.
+
+    Source: BalanceRoute paper, section 3.2, stage 1
+    Statement: While more than θ slots are free, the worker with most free slots admits the single
+        request of highest score. Because it has the largest spare capacity it is in the safe
+        regime, F = s_i: the largest waiting request goes to the lightest worker with most free
+        slots.
+    Formula: g* = argmax_g cap_g  ⇒  s_i ≤ m_{g*},  i = argmax s_i,  L_{g*} = min_g L_g
+    Assumes: Σ_g cap_g > θ; BR-0
+    Summary: A worker with few but long requests can have most free slots and the highest load;
+        then its margin is 0, every request overflows, and the smallest does least harm. An empty
+        cluster is another case.
+    Reading: a counterexample breaks all three parts, and every worker in it is at work.
+    Correction: Free slots count requests, margins count tokens. Stage 1 sends the largest request
+        that fits the margin of g* or the smallest that does not, whichever scores higher; the
+        largest one if all fit, and the smallest one if none does.
+    """
+    cases = [
+        data
+        for data in _states(context)
+        # If all requests have the same size, fewer requests mean a smaller load.
+        if not alike
+        or len({size for row in (*data["active"], data["waiting"]) for size in row}) == 1
+    ]
+    domain = Domain("two workers with a few active requests, two waiting, small sizes", cases)
+    printed = domain.refute(
+        "stage 1 sends a safe request, or the largest one, or to the lightest worker",
+        verify_stage1,
+    )
+
+    def corrected_holds(data: Data) -> bool:
+        loads = [sum(row) for row in data["active"]]
+        margin = max(loads) - loads[emptiest(data) or 0]
+        safe = [size for size in data["waiting"] if size <= margin]
+        over = [size for size in data["waiting"] if size > margin]
+        candidates = {*([max(safe)] if safe else []), *([min(over)] if over and not fits else [])}
+        sent = best_single(data["waiting"], margin, len(loads))
+        return bool(candidates) and sent <= candidates and (bool(over) or sent == {max(safe)})
+
+    corrected = domain.examine(
+        "it sends the largest request up to the margin or the smallest above; if all are up to "
+        "the margin, the largest", corrected_holds
+    )  # fmt: skip
+    toolkit = examine(
+        "the toolkit's BR-0 takes a decision of BR-0 by hand", "a part of the same",
+        cases[:: context.choose(4, 2, 1)], lambda data: _as_toolkit(data, penalty),
+    )  # fmt: skip
+    return printed, corrected, toolkit
+
+
+#: Decides from free slots, loads, sizes, window weights and parameters.
+Router = Callable[
+    [IntArray, IntArray, IntArray, tuple[int, ...], TwoStageParameters], list[int | None] | None
+]
+
+
+@dataclass(frozen=True)
+class RandomStep:
+    """A step: free slots, loads and sizes [tokens], threshold, candidates."""
+
+    free: tuple[int, ...]
+    loads: tuple[int, ...]
+    sizes: tuple[int, ...]
+    threshold: int
+    candidates: int
+
+
+@dataclass(frozen=True)
+class Break:
+    """Changes made by a mutation, in BR-H (factors) or in BR-0 (the rest)."""
+
+    beta: int = 0
+    threshold: int = 0
+    candidates: int | None = None
+    key: Key = free_then_margin
+
+
+_INTACT = Break()
+
+
+def _cases(context: Context) -> Iterator[RandomStep]:
+    rng = context.rng
+    for n in range(context.choose(150, 1500, 20_000)):
+        G, N = int(rng.integers(1, 4)), int(rng.integers(1, 7))
+        # Every other step has few distinct numbers, so that keys, margins and scores tie.
+        load, size = ((30, 12), (3, 4))[n % 2]
+        yield RandomStep(
+            tuple(rng.integers(0, 4, G).tolist()),
+            tuple(rng.integers(0, load, G).tolist()),
+            tuple(rng.integers(1, size, N).tolist()),
+            int(rng.integers(0, 5)),
+            (6, 6, 2, 3)[n % 4],
+        )
+
+
+def _two_routers(case: RandomStep, broken: Break, route: Router) -> list[list[int | None] | None]:
+    """Return BR-H's decisions with the defaults, and with explicit α, β and discount."""
+    arrays = (
+        np.array(case.free, dtype=np.int64),
+        np.array(case.loads, dtype=np.int64)[:, None],
+        np.array(case.sizes, dtype=np.int64)[:, None],
+    )
+    explicit = TwoStageParameters(
+        threshold=case.threshold,
+        candidates=case.candidates,
+        alpha=Fraction(1),
+        beta=Fraction(len(case.free) + broken.beta),
+    )
+    # At most six requests wait, so without a limit all are candidates.
+    limit = None if case.candidates == 6 else case.candidates
+    default = TwoStageParameters(threshold=case.threshold, candidates=limit)
+    # A discount has no effect if there is only one step.
+    return [route(*arrays, (1,), default), route(*arrays, (7,), explicit)]
+
+
+def _decides_as_by_hand(case: RandomStep, broken: Break, route: Router) -> bool:
+    rules = Rules(
+        case.threshold + broken.threshold, broken.candidates or case.candidates, broken.key
+    )
+    allowed = decisions(case.free, case.loads, case.sizes, rules)
+    one, other = _two_routers(case, broken, route)
+    return (
+        one is not None and one == other and decision(one, case.sizes, len(case.free)) in allowed
+    )
+
+
+def _routers(context: Context) -> Iterator[tuple[str, Router]]:
+    yield "readable", two_stage_reference
+    if context.effort is not Effort.QUICK:
+        # Loading the compiled kernels takes too long for quick effort, and for listing claims.
+        from bfio.step.two_stage.kernels.decide import two_stage_compiled
+
+        yield "compiled", two_stage_compiled
+
+
+@CLAIMS.remark(
+    "route.family",
+    Mutation("β = G + 3", broken=Break(beta=3)),
+    Mutation("≥ θ in place of > θ", broken=Break(threshold=-1)),
+    Mutation("one candidate in stage 2", broken=Break(candidates=1)),
+    Mutation(
+        "the smallest margin first among workers with equally many free slots",
+        broken=Break(key=free_then_small_margin),
+    ),
+)
+def _family_check(context: Context, *, broken: Break = _INTACT) -> Outcome:
+    """BR-0 is BR-H with H = 0.
+
+    Source: BalanceRoute paper, sections 3.2 and 4, and contributions
+    Statement: With H = 0, α = 1 and β = G the two-stage algorithm of BR-H takes the decisions of
+        BR-0, whatever the discount.
+    Formula: F_0(S, g; α = 1, β = G) = F(S, g)
+    Assumes: the same threshold and candidates
+    Summary: With H = 0, α = 1, β = G the score of BR-H is that of BR-0. BR-0 is written from the
+        paper's text for this check and shares nothing with the toolkit's.
+    Reading: what the paper leaves open, as in the toolkit's description: the queue's key is free
+        slots, then margin, then index, in both stages; the candidates are the largest waiting
+        requests; where no subset has a positive score, the best single request of all that wait
+        goes. Requests of one size, and sets of equal score, are exchangeable.
+    """
+    cases = list(_cases(context))
+    seen = [
+        examine(
+            f"BR-H takes a decision of BR-0 by hand ({name} version), with the defaults and with "
+            "α, β and a discount written out",
+            "random steps of up to 3 workers and 6 requests, any threshold, every other one with "
+            "many ties; all choices among equal scores followed",
+            cases,
+            partial(_decides_as_by_hand, broken=broken, route=route),
+        )
+        for name, route in _routers(context)
+    ]
+    return tuple(seen)

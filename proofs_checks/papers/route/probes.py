@@ -7,8 +7,8 @@ from itertools import combinations, product
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.runs import multisets
 from proofs_checks.search import Domain, examine, named
-from proofs_checks.step_enumeration import multisets
 
 CLAIMS = Claims()
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from formulations.errors import CapabilityError
 from formulations.exchange import ExactProgram, file_name, of_linear, program_text
-from formulations.exchange.judge import exact_program, judge
 from formulations.exchange.program_file import CONSTANT, FORMATS, head
-from formulations.exchange.solution_file import parse_solution
+from formulations.exchange.solution import exact_program, judge, parse_solution
 from formulations.fluid import FluidProblem, knapsack
 from formulations.fluid.programs import build_throughput as throughput
 from formulations.formulation import Formulation

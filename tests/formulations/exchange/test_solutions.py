@@ -7,10 +7,10 @@ import pytest
 
 from formulations.errors import InputError
 from formulations.exchange import parse_solution
-from formulations.exchange.judge import judge, judge_linear
+from formulations.exchange.solution import judge, judge_linear
 from formulations.fluid import FluidProblem
-from formulations.fluid.answer import THROUGHPUT
 from formulations.fluid.programs import build_throughput as throughput
+from formulations.fluid.solver import THROUGHPUT
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram
 from formulations.hindsight_makespan import MakespanProblem, MakespanProgram
 from formulations.linear import exact_linear

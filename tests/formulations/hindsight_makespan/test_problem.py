@@ -18,7 +18,7 @@ from formulations.hindsight_makespan import (
     trajectory,
     violations,
 )
-from formulations.rationals import exact_rational
+from formulations.scalars import exact_rational
 from tests.formulations.hindsight_makespan.cases import (
     HAND_CHECKED,
     makespan_problem,

@@ -18,7 +18,7 @@ from formulations.batching import (
     rybko_stolyar,
     single_engine,
 )
-from formulations.batching.examples import ONE_SLOT
+from formulations.batching.network import ONE_SLOT
 from formulations.stability import (
     Prices,
     capacity,

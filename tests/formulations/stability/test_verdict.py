@@ -17,7 +17,6 @@ from formulations.batching import (
 )
 from formulations.stability import (
     Verdict,
-    budget_violations,
     capacity,
     fastest_budget,
     last_stage_priority,
@@ -115,11 +114,16 @@ def test_budgets_by_hand() -> None:
 def test_budgets_are_the_best_of_all(
     time: BatchTime, candidates: list[int], limit: int, work: Fraction
 ) -> None:
-    """The checker compares each choice with every candidate, and refuses any other."""
+    """Each choice is the first of all allowed candidates; ties go to the smallest budget."""
+
+    def slots(budget: int) -> int:
+        return time.slots(budget)
+
+    allowed = [b for b in candidates if work < time.rate(b)]
+    within = [b for b in allowed if slots(b) <= limit]
     fastest = fastest_budget(time, candidates, limit, work)
+    best = min(within, key=lambda b: (-time.rate(b), slots(b), b), default=None)
+    assert (None if fastest is None else fastest.budget) == best
     shortest = shortest_batch(time, candidates, work)
-    for choice, most in ((fastest, limit), (shortest, None)):
-        chosen = None if choice is None else choice.budget
-        assert budget_violations(time, candidates, chosen, work=work, limit=most) == {}
-        others = {None, *candidates} - {chosen}
-        assert all(budget_violations(time, candidates, b, work=work, limit=most) for b in others)
+    least = min(allowed, key=lambda b: (slots(b), -time.rate(b), b), default=None)
+    assert (None if shortest is None else shortest.budget) == least

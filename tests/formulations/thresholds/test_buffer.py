@@ -32,7 +32,7 @@ from formulations.thresholds import (
     solve_segments,
     whole_thresholds,
 )
-from formulations.thresholds.segments import printed_segment_memory
+from formulations.thresholds.buffer import printed_segment_memory
 from proofs_checks.papers.fluid.equilibrium import printed_exponent_bound
 from tests.formulations.fluid.cases import fluid, plain
 from tests.formulations.thresholds.cases import nested_problems, spec_example

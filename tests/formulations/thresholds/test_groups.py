@@ -26,7 +26,7 @@ from formulations.thresholds import (
     safety_buffer,
     solve,
 )
-from formulations.thresholds.answer import nested_answer
+from formulations.thresholds.solver import nested_answer
 from tests.formulations.fluid.cases import fluid
 from tests.formulations.thresholds.cases import (
     grouped_problems,

@@ -24,7 +24,7 @@ from formulations.thresholds import (
     solve,
     wait_violations,
 )
-from formulations.thresholds.answer import wait_answer
+from formulations.thresholds.solver import wait_answer
 from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from tests.formulations.fluid.cases import fluid, golden
 from tests.formulations.thresholds.cases import (

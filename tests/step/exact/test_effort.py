@@ -6,11 +6,11 @@ import pytest
 from bfio.step.exact import solve_exact
 from bfio.step.exact.effort import Effort
 from bfio.step.solve import solve_step
+from formulations.deadline import DEFAULT_WORK_LIMIT, OPERATIONS, work_limit_beside
 from formulations.errors import InputError
 from formulations.results import Termination
 from formulations.step.bound import lower_bound
 from formulations.step.check import violations
-from formulations.work import DEFAULT_WORK_LIMIT, OPERATIONS, work_limit_beside
 from tests.step.exact.cases import crowded, instant
 
 #: Closes only by prices and searches, in some thousand ticks.

@@ -4,7 +4,7 @@ import pytest
 
 from bfio.decode.energy import EnergyReading
 from proofs_checks.papers.balance.average_gap import verify_average, verify_remainder
-from proofs_checks.papers.balance.energy import (
+from proofs_checks.papers.balance.metrics import (
     by_formula,
     energy,
     operations,

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from bfio.batching.policy import BatchState, ask
 from bfio.batching.registry import build
 from formulations.batching import BatchTime
-from proofs_checks.papers.batching.bookkeeping import completed, verify_c8
-from proofs_checks.papers.batching.fluid import verify_2b, verify_c19
-from proofs_checks.papers.batching.lyapunov import linear, verify_b1
+from proofs_checks.papers.batching.fluid import completed, verify_2b, verify_c8, verify_c19
 from proofs_checks.papers.batching.model import (
     ONE_SLOT,
     Engine,
@@ -23,12 +21,18 @@ from proofs_checks.papers.batching.model import (
     from_data,
     orca,
     sarathi,
+    saturation,
     vllm,
 )
-from proofs_checks.papers.batching.networks import RybkoStolyar, peaks
-from proofs_checks.papers.batching.overload import reachable, verify_1b
-from proofs_checks.papers.batching.parallel import always_first, drifts, uniform, verify_fewest
-from proofs_checks.papers.batching.policies import saturation
+from proofs_checks.papers.batching.networks import (
+    RybkoStolyar,
+    always_first,
+    drifts,
+    peaks,
+    uniform,
+    verify_fewest,
+)
+from proofs_checks.papers.batching.theorem1 import linear, reachable, verify_1b, verify_b1
 
 queues = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4)), max_size=6).map(tuple)
 HALF = Fraction(1, 2)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from bfio.wait.chains import nested_policy, queue_lengths
 from formulations.fluid import equilibrium
 from formulations.thresholds import drift_exponent
-from proofs_checks.papers.fluid.equilibrium import Case, solved, stage_sum
-from proofs_checks.papers.fluid.examples import trace
-from proofs_checks.papers.fluid.full_batch import closed_form, full_batch
-from proofs_checks.papers.fluid.overflow_chances import TwoSegments
+from proofs_checks.papers.fluid.equilibrium import Case, stage_sum
+from proofs_checks.papers.fluid.memory import TwoSegments, closed_form, full_batch
+from proofs_checks.papers.fluid.nested_theorems import merged_case
+from proofs_checks.papers.fluid.propositions import ReservingCoins, least_backlog, work_left
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
     poisson_law,
@@ -39,9 +39,8 @@ from proofs_checks.papers.fluid.runs import (
 from proofs_checks.papers.fluid.segments import cumulant
 from proofs_checks.papers.fluid.stability import best_admission
 from proofs_checks.papers.fluid.theorem1 import agrees_with_engine
-from proofs_checks.papers.fluid.theorem1_bounds import SingleClass, mean_queues
-from proofs_checks.papers.fluid.theorem4 import merged_case
-from proofs_checks.papers.fluid.throughput import ReservingCoins, least_backlog, work_left
+from proofs_checks.papers.fluid.theorem1_proof import SingleClass, mean_queues
+from proofs_checks.papers.fluid.thresholds import trace
 from proofs_checks.search import plain
 
 rows = st.lists(
@@ -69,12 +68,6 @@ def test_elimination_gives_the_closed_form(
     state = equilibrium(case.classes, case.worker())
     assert tuple(case.counts) == state.active
     assert Case.of(plain(case)) == case
-
-
-def test_elimination_exchanges_rows() -> None:
-    """A zero pivot: y = 2, x + y = 5."""
-    zero, one = Fraction(0), Fraction(1)
-    assert solved([[zero, one], [one, one]], [Fraction(2), Fraction(5)]) == [3, 2]
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,10 @@ from typing import Any
 import pytest
 
 from proofs_checks.evidence import Verifier
-from proofs_checks.papers.fluid import nested_runs, theorem1, theorem4, wait_gap
-from proofs_checks.papers.fluid.examples import (
-    verify_algorithm1,
-    verify_algorithm2,
-    verify_figure6,
-)
-from proofs_checks.papers.fluid.full_batch import verify_eq11, verify_eq14
-from proofs_checks.papers.fluid.lemma6 import verify as verify_lemma6
+from proofs_checks.papers.fluid import nested_runs, nested_theorems, theorem1, theorem1_proof
+from proofs_checks.papers.fluid.memory import verify_eq11, verify_eq14, verify_overflow
 from proofs_checks.papers.fluid.nested_runs import verify_memory
-from proofs_checks.papers.fluid.overflow_chances import verify_overflow
+from proofs_checks.papers.fluid.nested_theorems import verify_equality, verify_merged
 from proofs_checks.papers.fluid.propositions import verify_overflow as verify_a3
 from proofs_checks.papers.fluid.queues import verify_constant, verify_display
 from proofs_checks.papers.fluid.segments import (
@@ -25,9 +19,15 @@ from proofs_checks.papers.fluid.segments import (
     verify_maximum,
 )
 from proofs_checks.papers.fluid.stability import verify_a1, verify_printed
-from proofs_checks.papers.fluid.theorem1_bounds import verify_critical, verify_scaled, verify_walk
-from proofs_checks.papers.fluid.theorem4 import verify_equality, verify_merged
-from proofs_checks.papers.fluid.thresholds import verify_section61, verify_section62
+from proofs_checks.papers.fluid.theorem1 import verify_lemma6
+from proofs_checks.papers.fluid.theorem1_proof import verify_critical, verify_scaled, verify_walk
+from proofs_checks.papers.fluid.thresholds import (
+    verify_algorithm1,
+    verify_algorithm2,
+    verify_figure6,
+    verify_section61,
+    verify_section62,
+)
 
 #: One class with l = 1, d0 = d1 = 1; ΔT = 1 + n·w.
 UNIT = {"prompt": 1, "threshold": 1, "fixed": 1, "per_token": 1}
@@ -36,7 +36,7 @@ PAIR = {"prompt": 1, "first": 3, "second": 2, "fixed": 1, "per_token": 1}
 CHAIN = {"prompt": 1, "ends": [2, 4], "thresholds": [1, 1], "fixed": 1, "per_token": 1}
 NESTED = {"prompt": 1, "output": 1, "thresholds": [4, 3], "inverse": 10}
 BUNCH = {"classes": [[1, 1, 1], [1, 2, 2]], "fixed": 16, "per_token": 1}
-_GAPS = {claim.id: claim.verify for claim in nested_runs.CLAIMS + wait_gap.CLAIMS}
+_GAPS = {claim.id: claim.verify for claim in nested_runs.CLAIMS + theorem1_proof.CLAIMS}
 _TYPES = [1, 1, 2, 1, 2, 2, 2, 2, 1, 1]
 
 
@@ -160,19 +160,19 @@ PAIRS: list[tuple[str, Verifier, dict[str, Any], dict[str, Any]]] = [
     ),
     # C = M* = 12 and n = 5 > ΔT = 19/4; a token more of memory may be enough.
     (
-        "theorem1", theorem1.verify,
+        "theorem1", theorem1.verify_theorem1,
         {"rows": [[1, 1, 1]], "fixed": 1, "inverse": 4, "thresholds": [5], "memory": 12},
         {"rows": [[1, 1, 1]], "fixed": 1, "inverse": 4, "thresholds": [5], "memory": 13},
     ),
     # With n = 4 = ΔT (9) holds with equality.
     (
-        "theorem1 with equality", theorem1.verify,
+        "theorem1 with equality", theorem1.verify_theorem1,
         {"rows": [[1, 1, 1]], "fixed": 1, "inverse": 4, "thresholds": [5], "memory": 12},
         {"rows": [[1, 1, 1]], "fixed": 1, "inverse": 4, "thresholds": [4], "memory": 12},
     ),
     # A = 3 + 6 = 9 > 8; (14) asks n_1 > 2·(1 + (3·7/2 + 2·4)/8) = 6.6.
     (
-        "theorem4", theorem4.verify,
+        "theorem4", nested_theorems.verify,
         {"prompt": 1, "width": 1, "thresholds": [7, 4], "fixed": 1, "inverse": 8},
         {"prompt": 1, "width": 1, "thresholds": [6, 4], "fixed": 1, "inverse": 8},
     ),

@@ -6,14 +6,12 @@ import pytest
 
 from proofs_checks.evidence import Data
 from proofs_checks.papers.kv.adversary import verify_costs, verify_ratio
-from proofs_checks.papers.kv.arrivals import verify_balance, verify_tail
-from proofs_checks.papers.kv.checkpoints import verify_count, verify_listed
+from proofs_checks.papers.kv.arrivals import verify_balance, verify_minimum, verify_tail
 from proofs_checks.papers.kv.clearing import verify_cap, verify_limit, verify_margin
 from proofs_checks.papers.kv.coupling import Moment, within_memory
-from proofs_checks.papers.kv.memory_rules import verify_rules
 from proofs_checks.papers.kv.model import from_data
 from proofs_checks.papers.kv.overload import verify_regret, verify_stability
-from proofs_checks.papers.kv.program import verify_objective, verify_round_0
+from proofs_checks.papers.kv.program import verify_objective, verify_round_0, verify_rules
 from proofs_checks.papers.kv.randomized import (
     verify_bound,
     verify_conditional,
@@ -21,10 +19,14 @@ from proofs_checks.papers.kv.randomized import (
     verify_room,
 )
 from proofs_checks.papers.kv.regret import verify_decomposition, verify_expectation, verify_subset
-from proofs_checks.papers.kv.selection import verify_break, verify_largest
+from proofs_checks.papers.kv.selection import (
+    verify_break,
+    verify_count,
+    verify_largest,
+    verify_listed,
+)
 from proofs_checks.papers.kv.semi_online import verify_exchange, verify_figure, verify_optimality
 from proofs_checks.papers.kv.semi_online import verify_limit as verify_negligible_prompt
-from proofs_checks.papers.kv.shortest_waiting import verify_minimum
 from proofs_checks.registry import named
 
 #: Five requests, each with its output and with starts under A, B and C. They add up to 14, 6, 13;

@@ -8,23 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofs_checks.papers.balance.separation import Step
-from proofs_checks.papers.balance.theorem1 import C
-from proofs_checks.papers.own.gap_floor import (
-    distance_bound,
-    floor,
-    longest_step,
-    residue_distance,
-)
-from proofs_checks.papers.own.lemma4_smax import Constants, growth_tail, least_slots
-from proofs_checks.papers.own.overloaded_rounds import (
+from proofs_checks.papers.balance.rounds import (
     has_layers,
     is_overloaded,
     is_perfect,
     sharp_round,
     threshold,
 )
-from proofs_checks.papers.own.separation_levels import contraction, deficit_bounds, levelled
+from proofs_checks.papers.balance.separation import Step, contraction, deficit_bounds, levelled
+from proofs_checks.papers.balance.theorem1 import C
+from proofs_checks.papers.own.gaps import (
+    Constants,
+    distance_bound,
+    floor,
+    growth_tail,
+    least_slots,
+    longest_step,
+    residue_distance,
+)
 
 
 @st.composite

@@ -4,21 +4,23 @@ from fractions import Fraction
 
 from proofs_checks.papers.route.estimators import (
     Remaining,
+    Snapshot,
+    admitted,
+    decoded,
     mean_profile,
     profile,
     projected,
     verify_decrement,
     verify_profile,
 )
-from proofs_checks.papers.route.metric import verify_metric
 from proofs_checks.papers.route.probes import enumerated, masks, word_operations
-from proofs_checks.papers.route.snapshot import Snapshot, admitted, decoded
 from proofs_checks.papers.route.tables import (
     PROPRIETARY,
     SCALING,
     advantage,
     dominates,
     verify_lowest,
+    verify_metric,
 )
 
 
