@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bfio.decode.machine.state import Record, State
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from bfio.decode.run import Run
     from formulations.arrays import FloatArray, IntArray
 

@@ -21,7 +21,7 @@ from bfio.decode.tally import running_tally, takes
 
 if TYPE_CHECKING:
     from bfio.decode.machine.state import State
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
 
 
 @compilable(part_of="delay")

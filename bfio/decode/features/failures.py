@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bfio.decode.machine.state import Record, State
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from formulations.arrays import FloatArray, IntArray
 
 #: Events of a worker.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bfio.decode.machine.state import State
     from bfio.decode.options import RunOptions
     from bfio.decode.policy_spec import PolicySpec
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from bfio.decode.run import Run
     from bfio.decode.run_part import RunPart
     from bfio.workloads.workload import Workload
@@ -187,27 +187,18 @@ def number(flags: BoolArray) -> int:
     return int(np.count_nonzero(flags))
 
 
-def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0) -> IntArray:
+def profile(
+    drift: Drift,
+    prompt: int,
+    start: int,
+    steps: int,
+    emitted: int = 0,
+    rests: Sequence[tuple[int, int]] = (),
+) -> IntArray:
     """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
 
-    The first load is ``prompt``; the request has emitted ``emitted`` tokens before.
-    """
-    if len(drift.increments) == 1:
-        grown: IntArray = prompt + drift.increments[0] * np.arange(steps)
-        return grown
-    first = start if drift.reading is DriftReading.GLOBAL_STEP else emitted
-    period = np.array(drift.increments, dtype=np.int64)
-    increments = period[(first + np.arange(steps - 1)) % len(period)]
-    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(increments, dtype=np.int64)))
-    return loads
-
-
-def profile_with_rests(
-    drift: Drift, prompt: int, start: int, steps: int, emitted: int, rests: list[tuple[int, int]]
-) -> IntArray:
-    """Return the loads of `profile` for a request that rests at some of these steps [tokens].
-
-    ``rests`` has the first step and the end of each rest.
+    The first load is ``prompt``; the request has emitted ``emitted`` tokens before. ``rests`` has
+    the first step and the end of each of its rests.
     """
     runs = np.ones(steps - 1, dtype=np.int64)
     for first, end in rests:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from bfio.decode.machine.state import Record, State
     from bfio.decode.policy_spec import PolicySpec
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray, IntArray
 

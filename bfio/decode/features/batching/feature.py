@@ -16,7 +16,7 @@ from bfio.decode.features.feature import Feature, RuleTable
 
 if TYPE_CHECKING:
     from bfio.decode.options import RunOptions
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from bfio.decode.run import Run
     from bfio.decode.run_part import RunPart
     from bfio.decode.stints import Stints

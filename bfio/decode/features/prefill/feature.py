@@ -22,7 +22,7 @@ from formulations.arrays import IntArray, frozen
 if TYPE_CHECKING:
     from bfio.decode.machine.state import State
     from bfio.decode.option_kinds import PrefillTier
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from bfio.decode.run_part import RunPart
 
 #: Rules on when requests become ready and lose their cache.
