@@ -20,7 +20,7 @@ import numpy as np
 from bfio.common.compilable import rewired
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.decode.features.batching.batches import Batching
+from bfio.decode.features.batching import Batching
 from bfio.decode.features.pausing import (
     Rests,
     active_requests,

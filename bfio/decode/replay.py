@@ -2,7 +2,7 @@
 
 The check does not use the engine. It recomputes loads, counts and durations from the times and
 workers of each request, and tests each rule of the model separately. This module has the rules of
-the basic machine; the rules of a feature are in its folder.
+the basic machine; the rules of a feature are in its module.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ import numpy as np
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
-from bfio.decode.features.batching.feature import chunks_of, on_workers
+from bfio.decode.features.batching import chunks_of, on_workers
 from bfio.decode.features.cancellations import Cancellations, cancellations_of
 from bfio.decode.features.failures import failures_of
 from bfio.decode.features.feature import (

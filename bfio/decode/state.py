@@ -62,23 +62,13 @@ def window_capacity(
 
 
 class ActiveRequests(NamedTuple):
-    """Requests that have a slot before a step, running or resting, in order of arrival.
+    """Requests that have a slot before a step, running or resting, in order of arrival."""
 
-    Parameters
-    ----------
-    request : IntArray
-        Shape (A,): indices of the requests in order of arrival.
-    worker : IntArray
-        Shape (A,): their workers.
-    load : IntArray
-        Shape (A,): KV cache of each, which is also its load in the step if it runs [tokens].
-    rested : IntArray
-        Shape (A,): number of consecutive steps that each has rested; 0 if it ran in the last step.
-    """
-
-    request: IntArray
-    worker: IntArray
+    request: IntArray  #: Shape (A,): indices of the requests in order of arrival.
+    worker: IntArray  #: Shape (A,): their workers.
+    #: Shape (A,): KV cache of each, which is also its load in the step if it runs [tokens].
     load: IntArray
+    #: Shape (A,): number of consecutive steps that each has rested; 0 if it ran in the last step.
     rested: IntArray
 
 

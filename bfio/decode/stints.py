@@ -27,26 +27,16 @@ class Cause(IntEnum):
 
 
 class Stints(NamedTuple):
-    """Stints of all requests, sorted by request, then by time.
+    """Stints of all requests, sorted by request, then by time."""
 
-    Parameters
-    ----------
-    request, worker : IntArray
-        Shape (m,).
-    start, end : IntArray
-        Shape (m,): first step, and first step after the stint.
-    cause : IntArray
-        Shape (m,): a `Cause`, or -1 if the request finished or still runs.
-    rested : IntArray
-        Shape (m,): number of steps of the stint at which the request rested.
-    """
-
+    #: Shape (m,).
     request: IntArray
     worker: IntArray
+    #: Shape (m,): first step, and first step after the stint.
     start: IntArray
     end: IntArray
-    cause: IntArray
-    rested: IntArray
+    cause: IntArray  #: Shape (m,): a `Cause`, or -1 if the request finished or still runs.
+    rested: IntArray  #: Shape (m,): number of steps of the stint at which the request rested.
 
     @property
     def waits_again(self) -> BoolArray:

@@ -30,33 +30,15 @@ class ServingOrder(IntEnum):
 
 
 class WorkerTally(NamedTuple):
-    """The state of one worker during a decision.
+    """The state of one worker during a decision."""
 
-    Parameters
-    ----------
-    number : int
-        Index of the worker.
-    free : int
-        Slots still free.
-    requests : int
-        Its requests: running, queued and assigned at this step.
-    tokens : int
-        Its load with queued and newly assigned prompts [tokens].
-    queued : int
-        Requests bound to it that are not running.
-    queued_tokens : int
-        Prompt tokens of these.
-    room : int
-        Memory still free for requests [tokens].
-    """
-
-    number: int
-    free: int
-    requests: int
-    tokens: int
-    queued: int
-    queued_tokens: int
-    room: int
+    number: int  #: Index of the worker.
+    free: int  #: Slots still free.
+    requests: int  #: Its requests: running, queued and assigned at this step.
+    tokens: int  #: Its load with queued and newly assigned prompts [tokens].
+    queued: int  #: Requests bound to it that are not running.
+    queued_tokens: int  #: Prompt tokens of these.
+    room: int  #: Memory still free for requests [tokens].
 
 
 #: Key that a greedy policy minimises over the workers that accept a request.

@@ -12,7 +12,7 @@ from bfio.batching.policy import BatchState, policy_of_engine
 from bfio.batching.registry import build
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.features.prefill.feature import PrefillReplay
+from bfio.decode.features.prefill import PrefillReplay
 from bfio.decode.features.telemetry import losses
 from bfio.decode.option_kinds import PrefillTier, Telemetry, telemetry_of
 from bfio.decode.policy import Decision, max_pauses_of

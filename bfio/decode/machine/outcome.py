@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bfio.decode.cluster import Cluster
-    from bfio.decode.features.batching.batches import Batching
+    from bfio.decode.features.batching import Batching
     from bfio.decode.features.pausing import Rests
     from bfio.decode.machine.state import Chunks, Record
     from bfio.decode.options import RunOptions

@@ -10,7 +10,7 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import step_time
 from bfio.decode.features.delay import join_queue_by_age
-from bfio.decode.features.prefill.phases import go_on, may_jump
+from bfio.decode.features.prefill import go_on, may_jump
 from bfio.decode.features.prefixes import look_up_prefixes
 from bfio.decode.features.stragglers import keep_pace
 from bfio.decode.features.telemetry import note_sent
