@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from bfio.common.compilable import compilable
-from bfio.common.options import NUMBER, WHOLE, OptionKind, option
+from bfio.common.options import NUMBER, WHOLE, OptionKind, described, option
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.scalars import integer, real
@@ -47,6 +47,7 @@ PER_WORKER = OptionKind(
 )
 
 
+@described
 @known_fields
 @dataclass(frozen=True)
 class Cluster:
@@ -55,33 +56,6 @@ class Cluster:
     If workers differ, a field is a tuple with one entry per worker, or a text such as
     ``"8*72,8*36"``. A tuple of equal entries is stored as a single number.
 
-    Parameters
-    ----------
-    workers : int
-        Number of workers ``G``.
-    slots : int or tuple of int
-        Requests a worker decodes at once, ``B``.
-    step_overhead_s : float or tuple of float
-        ``C``, the fixed part of a step [s].
-    token_time_s : float or tuple of float
-        ``t_l``, time per token of the most loaded worker [s/token].
-    mean_time_s : float
-        Time per token of the mean load [s/token], an overhead every worker shares; 0 in BF-IO.
-    memory : int or tuple of int, optional
-        KV cache of a worker, ``κ`` [tokens]; by default no limit.
-    speed : float or tuple of float
-        Speed of a worker relative to the given times: its times are divided by it.
-    prefix_cache : int or tuple of int, optional
-        Capacity of a worker's prefix cache, which keeps prompts started there in whole blocks of
-        512 tokens [tokens]; by default there is none.
-    token_budget : int or tuple of int, optional
-        ``b``, largest number of prompt and output tokens in the batch of a worker per step
-        (`bfio.decode.features.batching`); by default prompts are computed elsewhere.
-    batch_token_time_s : float
-        ``a``, time per token of the batch of a worker beyond ``free_tokens`` [s/token].
-    free_tokens : int
-        ``b0``, number of tokens of a batch that take no additional time.
-
     Raises
     ------
     InputError
@@ -89,9 +63,10 @@ class Cluster:
 
     Notes
     -----
-    A step lasts ``max_g (C_g + t_g·L_g)`` plus ``mean_time_s`` times the mean load; with token
-    budgets ``a·max(0, b'_g - b0)`` of a batch of ``b'_g`` tokens is added to the time of worker g
-    (throughput paper, eq. 2.3).
+    A step lasts ``max_g (C_g + t_g·L_g)`` plus ``mean_time_s`` times the mean load: ``C_g`` and
+    ``t_g`` are the overhead and token time of worker g over its speed. With token budgets
+    ``a·max(0, b'_g - b0)`` of a batch of ``b'_g`` tokens is added to the time of worker g
+    (throughput paper, eq. 2.3): ``a`` is ``batch_token_time_s``, ``b0`` is ``free_tokens``.
     """
 
     workers: int = option(16, WHOLE, "G", "workers (default 16)")
