@@ -24,7 +24,7 @@ from bfio.decode.metrics import (
     measured_of,
 )
 from bfio.decode.observers import Observer, ProgressObserver, Watching
-from bfio.decode.option_kinds import LOOK_AHEAD, PrefillTier, ServiceLevel, Telemetry
+from bfio.decode.option_kinds import LOOK_AHEAD, Pairs
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
 from bfio.decode.policy_registry import (
@@ -309,7 +309,7 @@ def _plain(value: object) -> object:
     match value:
         case Drift():
             return {"increments": list(value.increments), "reading": value.reading.value}
-        case ServiceLevel() | PrefillTier() | Telemetry():
+        case Pairs():
             values = ((entry.name, getattr(value, entry.name)) for entry in fields(value))
             return {name: entry for name, entry in values if entry not in (None, inf)}
         case Enum():
