@@ -133,19 +133,6 @@ class Pairs:
 class PrefillTier(Pairs):
     """Prefill workers, and the pool that receives their requests.
 
-    Parameters
-    ----------
-    workers : int
-        ``P``; each computes one prompt at a time.
-    token_time_s, overhead_s : float
-        Time of a prefill per prompt token, and its fixed part [s].
-    transfer_time_s : float
-        Time per prompt token to transfer its cache to the pool [s].
-    ttl_s : float
-        Time that the pool keeps the cache of a waiting request [s]; infinite for no limit.
-    places : int, optional
-        Number of requests that the pool holds, including those in transfer; by default no limit.
-
     Raises
     ------
     InputError
@@ -161,11 +148,15 @@ class PrefillTier(Pairs):
         "places": WHOLE,
     }
     example = "workers=4,token_time=5e-5,ttl=30,places=256"
-    workers: int
+    workers: int  #: ``P``; each computes one prompt at a time.
+    #: Time of a prefill per prompt token, and its fixed part [s].
     token_time_s: float
     overhead_s: float = 0.0
+    #: Time per prompt token to transfer its cache to the pool [s].
     transfer_time_s: float = TRANSFER_TIME_S
+    #: Time that the pool keeps the cache of a waiting request [s]; infinite for no limit.
     ttl_s: float = math.inf
+    #: Number of requests that the pool holds, including those in transfer; by default no limit.
     places: int | None = None
 
     def __post_init__(self) -> None:

@@ -1,5 +1,7 @@
 """The two-stage heuristic as a kernel; policies that use it import this module on demand."""
 
+from __future__ import annotations
+
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -26,10 +28,7 @@ from bfio.decode.machine.phases import (
     may_be_bound,
     most_bound,
 )
-from bfio.decode.machine.state import (
-    State,
-    most_waiting,
-)
+from bfio.decode.machine.state import State, most_waiting
 from bfio.decode.machine.window import (
     Window,
     bound_loads,
@@ -145,26 +144,19 @@ _SAFE = 2.0**61
 
 
 @compilable(allocates=True)
-def bind_by_score(
-    state: State,
-    window: Window,
-    reward: IntArray,
-    penalty: IntArray,
-    token_time: IntArray,
-    overhead_tokens: IntArray,
-) -> bool:
+def bind_by_score(state: State, window: Window, rule: TwoStage) -> bool:
     """Bind each unbound request to a worker; False if 64-bit scores would not be exact."""
     counters, most = state.counters, most_bound(state)
     if most > 0:
         project_running(state, window)
         loads = window.base + bound_loads(state, window)
         time = np.ones(len(loads), dtype=np.int64)
-        if len(token_time) > 0:
-            time = token_time
+        if len(rule.token_time) > 0:
+            time = rule.token_time
             for g in range(len(loads)):
-                loads[g] = (loads[g] + overhead_tokens[g]) * time[g]
+                loads[g] = (loads[g] + rule.overhead_tokens[g]) * time[g]
         growth = growth_of_waiting(state, window)
-        factors = float(reward.sum()) + float(penalty.sum())
+        factors = float(rule.reward.sum()) + float(rule.penalty.sum())
         for position in range(first_waiting(state), counters[REVEALED]):
             if counters[TAKEN] == most:
                 break
@@ -177,7 +169,7 @@ def bind_by_score(
             heaviest = float(loads.max()) + float(added.max()) * float(time.max())
             if heaviest * factors >= _SAFE:
                 return False
-            worker = best_worker(state, request, loads, added, time, reward, penalty)
+            worker = best_worker(state, request, loads, added, time, rule)
             if bind(state, position, worker):
                 loads[worker] += (state.requests.size[request] + growth) * time[worker]
         close_gaps(state)
@@ -187,13 +179,7 @@ def bind_by_score(
 
 @compilable(allocates=True)
 def best_worker(
-    state: State,
-    request: int,
-    loads: IntArray,
-    added: IntArray,
-    time: IntArray,
-    reward: IntArray,
-    penalty: IntArray,
+    state: State, request: int, loads: IntArray, added: IntArray, time: IntArray, rule: TwoStage
 ) -> int:
     """Return the open worker of highest score; ties: most slots, largest least margin, lowest."""
     envelope = np.zeros(loads.shape[1], dtype=np.int64)
@@ -208,7 +194,7 @@ def best_worker(
         value, margin = 0, envelope[0] - loads[g, 0]
         for h in range(len(envelope)):
             left, more = envelope[h] - loads[g, h], added[h] * time[g]
-            value += reward[h] * more - penalty[h] * max(0, more - left)
+            value += rule.reward[h] * more - rule.penalty[h] * max(0, more - left)
             margin = min(margin, left)
         is_better = value > best_value
         if value == best_value:
@@ -290,9 +276,7 @@ def decide(state: State, window: Window, rule: TwoStage) -> bool:
     With immediate dispatch, arriving requests are bound by the score only.
     """
     if state.settings.immediate:
-        return bind_by_score(
-            state, window, rule.reward, rule.penalty, rule.token_time, rule.overhead_tokens
-        )
+        return bind_by_score(state, window, rule)
     counters = state.counters
     num_waiting = counters[WAITING]
     if num_waiting == 0 or counters[ACTIVE] == counters[SLOTS]:
