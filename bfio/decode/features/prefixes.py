@@ -67,14 +67,20 @@ def new_caches(workload: Workload, cluster: Cluster) -> PrefixCaches:
         capacity = cluster.worker_prefix_blocks()
     capacity = np.minimum(capacity, len(hashes.ids))
     G, most = cluster.workers, int(capacity.max(initial=0))
+    newest, oldest = np.full((2, G), -1, dtype=np.int64)
+    block, newer, older, chained = np.full((4, G, most), -1, dtype=np.int64)
     return PrefixCaches(
-        np.unique(hashes.ids, return_inverse=True)[1].astype(np.int64),
-        hashes.first.copy(),
-        np.zeros(G, dtype=np.int64),
-        capacity,
-        *np.full((2, G), -1, dtype=np.int64),
-        *np.full((4, G, most), -1, dtype=np.int64),
-        np.full((G, 1 << most.bit_length()), -1, dtype=np.int64),
+        ids=np.unique(hashes.ids, return_inverse=True)[1].astype(np.int64),
+        first=hashes.first.copy(),
+        held=np.zeros(G, dtype=np.int64),
+        capacity=capacity,
+        newest=newest,
+        oldest=oldest,
+        block=block,
+        newer=newer,
+        older=older,
+        chained=chained,
+        heads=np.full((G, 1 << most.bit_length()), -1, dtype=np.int64),
     )
 
 
