@@ -280,10 +280,7 @@ class Cluster:
         return frozen(rates * overhead_tokens), frozen(rates)
 
     def step_time(
-        self,
-        loads: IntArray,
-        factors: FloatArray | None = None,
-        more_s: FloatArray | None = None,
+        self, loads: IntArray, factors: FloatArray | None = None, more_s: FloatArray | None = None
     ) -> float:
         """Duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
 

@@ -135,11 +135,7 @@ _PAUSED = (
         "use pooled dispatch",
     ),
     ("delay", "decisions take effect later", "use delay 0"),
-    (
-        "telemetry",
-        "telemetry shows reports of workers only",
-        "use no telemetry",
-    ),
+    ("telemetry", "telemetry shows reports of workers only", "use no telemetry"),
     ("predicted window", "predictors count steps without rests", _NO_WINDOW),
 )
 

@@ -58,12 +58,7 @@ from bfio.decode.machine.window import (
     remaining_waiting,
 )
 from bfio.decode.options import Dispatch
-from bfio.decode.policy import (
-    binds_together,
-    checked_decision,
-    margin_of,
-    max_pauses_of,
-)
+from bfio.decode.policy import binds_together, checked_decision, margin_of, max_pauses_of
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource

@@ -112,10 +112,7 @@ def _word_of(words: type[StrEnum]) -> OptionKind:
 
 _RATE = checked(RATIONAL, _rate)
 _SCHEDULE = replace(
-    TEXT,
-    draws=is_drawn,
-    is_file=is_schedule_file,
-    check=lambda given, name: given or NO_EVENTS,
+    TEXT, draws=is_drawn, is_file=is_schedule_file, check=lambda given, name: given or NO_EVENTS
 )
 _PREDICTOR = replace(TEXT, draws=_predictor_draws)
 
