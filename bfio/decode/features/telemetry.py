@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.metrics import MetricTable, Value
 from bfio.decode.features.feature import Feature
-from bfio.decode.machine.arrays import copy_to
 from bfio.decode.machine.counters import ACTIVE, STEP
 from bfio.decode.option_kinds import Telemetry
 from formulations.errors import InputError

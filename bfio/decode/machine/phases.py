@@ -7,6 +7,7 @@ a step takes time proportional to its events plus O(G).
 
 import numpy as np
 
+from bfio.common.array_kernels import add_each, add_times, copy_to, extent, move_waiting
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import step_time
 from bfio.decode.features.delay import join_queue_by_age
@@ -14,7 +15,6 @@ from bfio.decode.features.prefill import go_on, may_jump
 from bfio.decode.features.prefixes import look_up_prefixes
 from bfio.decode.features.stragglers import keep_pace
 from bfio.decode.features.telemetry import note_sent
-from bfio.decode.machine.arrays import add_each, add_times, copy_to, extent, move_waiting
 from bfio.decode.machine.counters import (
     ACTIVE,
     ADMITTED,
