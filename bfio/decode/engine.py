@@ -253,21 +253,17 @@ class Interpreted:
                 if not free.any():
                     break
                 if may_be_bound(state, state.pool[position]):
-                    bind(state, position, self.worker_for(position, free))
+                    (worker,) = self.ask(state.pool[position : position + 1], free)
+                    if worker is None:
+                        raise InputError(
+                            f"policy {self.name}, step {self.step}, request 0",
+                            "returned None in immediate dispatch",
+                            "return a worker, or use pooled dispatch",
+                        )
+                    bind(state, position, worker)
                     free = open_in_flight(state) if state.settings.margin >= 0 else free
         close_gaps(state)
         self.seen = self.decision = None
-
-    def worker_for(self, position: int, free: IntArray) -> int:
-        """Ask the policy for a worker for the single request at a position of the pool."""
-        (worker,) = self.ask(self.state.pool[position : position + 1], free)
-        if worker is None:
-            raise InputError(
-                f"policy {self.name}, step {self.step}, request 0",
-                "returned None in immediate dispatch",
-                "return a worker, or use pooled dispatch",
-            )
-        return worker
 
     def choose(self) -> None:
         """Ask the policy to choose, start the chosen requests, and note which requests rest."""

@@ -367,9 +367,6 @@ class Settings(NamedTuple):
 
 def settings_of(cluster: Cluster, options: RunOptions, look_ahead: int) -> Settings:
     """Return the settings of a run from its machine, its options and its look-ahead [steps]."""
-    from bfio.decode.drift import DriftReading
-
-    drift = options.drift
     return Settings(
         timed=options.arrivals is ArrivalMode.TIMED,
         immediate=options.dispatch is Dispatch.IMMEDIATE,
@@ -377,7 +374,7 @@ def settings_of(cluster: Cluster, options: RunOptions, look_ahead: int) -> Setti
         delay=options.delay,
         pool=options.pool,
         steps=-1 if options.steps is None else options.steps,
-        by_age=drift.reading is DriftReading.AGE and not drift.is_uniform,
+        by_age=options.drift.is_by_age,
         look_ahead=look_ahead,
         waiting_ends=options.window_knows is WindowKnows.ALL,
         mean_time_s=float(cluster.mean_time_s),

@@ -75,16 +75,11 @@ def stints(run: Run) -> Stints:
     columns = [np.concatenate(pair) for pair in zip(run.interruptions.T, final, strict=True)]
     order = np.lexsort((columns[2], columns[0]))
     request, worker, start, end, cause = (column[order] for column in columns)
-    return Stints(request, worker, start, end, cause, _rested(run, request, start))
-
-
-def _rested(run: Run, request: IntArray, start: IntArray) -> IntArray:
-    """Return the number of steps of each stint at which its request rested, shape (m,)."""
     rested = np.zeros(len(request), dtype=np.int64)
     if run.rests is not None and len(rested):
         which = stints_of(run.rests, request, start, run.steps)
         np.add.at(rested, which, run.rests[:, 2] - run.rests[:, 1])
-    return rested
+    return Stints(request, worker, start, end, cause, rested)
 
 
 def stints_of(rests: IntArray, request: IntArray, start: IntArray, steps: int) -> IntArray:

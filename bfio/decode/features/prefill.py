@@ -298,7 +298,8 @@ def become_ready(state: State, request: int) -> None:
 def expire(state: State, record: Record, request: int) -> None:
     """Drop the cache of a request that still waits in the pool, and return it to prefill."""
     tier, marks = state.tier, state.marks
-    if marks.worker[request] >= 0 or marks.first[request] >= 0 or is_cancelled(state, request):
+    is_cancelled = len(marks.cancel) > 0 and marks.cancel[request] >= 0
+    if marks.worker[request] >= 0 or marks.first[request] >= 0 or is_cancelled:
         tier.where[request] = OUTSIDE
         return
     entry = record.expiries[state.counters[EXPIRED]]
@@ -309,12 +310,6 @@ def expire(state: State, record: Record, request: int) -> None:
     state.reveal_s[request] = np.nan
     tier.ready_s[request] = np.nan
     join_prefill(tier, request)
-
-
-@compilable
-def is_cancelled(state: State, request: int) -> bool:
-    """Whether the client of a request has cancelled it."""
-    return bool(len(state.marks.cancel) > 0 and state.marks.cancel[request] >= 0)
 
 
 #: Rules on when requests become ready and lose their cache.

@@ -107,12 +107,6 @@ def matched_blocks(caches: PrefixCaches, request: int, worker: int) -> int:
 
 
 @compilable
-def saved_tokens(num_blocks: int, prompt: int) -> int:
-    """Return the tokens in the first ``num_blocks`` blocks of a prompt; the last may be short."""
-    return min(num_blocks * BLOCK_TOKENS, prompt)
-
-
-@compilable
 def place_of(caches: PrefixCaches, worker: int, block: int) -> int:
     """Return the place of a block in a worker's table, or -1 if it is not there."""
     place = int(caches.heads[worker, block & (caches.heads.shape[1] - 1)])
@@ -229,7 +223,8 @@ def look_up_prefixes(state: State, record: Record, row: int) -> None:
     sort_few(started)
     for request in started:
         blocks = use_prefix(state.prefixes, request, state.marks.worker[request])
-        found += saved_tokens(blocks, state.requests.prompt[request])
+        # The last block of a prompt may be short.
+        found += min(blocks * BLOCK_TOKENS, state.requests.prompt[request])
     record.prefix_hit_tokens[row] = found
 
 

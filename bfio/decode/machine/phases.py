@@ -265,7 +265,12 @@ def complete(state: State) -> None:
     while request >= 0:
         following = int(state.requests.next[request])
         if state.marks.last[request] == step:
-            leave(state, request)
+            if predicts(state):
+                forget(state, request)
+            state.lists.ended[state.counters[FINISHED]] = request
+            state.counters[FINISHED] += 1
+            state.counters[COMPLETED] += 1
+            end(state, request)
         else:
             # This request ends after more turns of the wheel: put it back.
             state.requests.next[request] = state.wheel[slot]
@@ -275,18 +280,6 @@ def complete(state: State) -> None:
         leave_window(state)
     if state.prediction.learns and state.counters[FINISHED] > 0:
         learn_lengths(state)
-
-
-@compilable
-def leave(state: State, request: int) -> None:
-    """Remove a request that has finished."""
-    if predicts(state):
-        forget(state, request)
-    counters = state.counters
-    state.lists.ended[counters[FINISHED]] = request
-    counters[FINISHED] += 1
-    counters[COMPLETED] += 1
-    end(state, request)
 
 
 @compilable

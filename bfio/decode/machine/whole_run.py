@@ -20,7 +20,6 @@ from bfio.common.kernel_groups import KernelGroup, ensure_compiled, groups
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
-from bfio.decode.drift import DriftReading
 from bfio.decode.features.registry import FEATURES
 from bfio.decode.machine.greedy import one_of, serving
 from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, compiled_loop
@@ -45,9 +44,7 @@ if TYPE_CHECKING:
 
 #: The features, and whether a run uses each of them.
 PARTS: Mapping[str, Used] = {
-    "age": lambda _, options: (
-        options.drift.reading is DriftReading.AGE and not options.drift.is_uniform
-    ),
+    "age": lambda _, options: options.drift.is_by_age,
     "interruptions": may_interrupt,
     "predictions": lambda _, options: lengths_of(options.predictor) is LengthSource.COMPILED,
     **{name: used for feature in FEATURES for name, used in feature.parts.items()},
