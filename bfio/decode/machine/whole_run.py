@@ -152,19 +152,16 @@ def decide_of(loop: Loop) -> Callable[..., bool]:
 
 def compile_loop(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
     """Compile the loop of a policy, or load it from disk, with a message if that takes long."""
-    name = group_of(loop_of(spec, parts)).name
+    loop = loop_of(spec, parts)
+    name = group_of(loop).name
     if name in groups():
         ensure_compiled(name)
-    warm_up(spec, parts)
-
-
-def warm_up(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
-    """Compile or load the loop of a policy in this process, by a run without requests."""
-    _warm_up(loop_of(spec, parts))
+    warm_up(loop)
 
 
 @cache
-def _warm_up(loop: Loop) -> None:
+def warm_up(loop: Loop) -> None:
+    """Compile or load a loop in this process, by a run without requests."""
     none = np.zeros(0, dtype=np.int64)
     spec, cluster = loop.members[0], Cluster(1, 1)
     policy = spec.factory(spec.options)
