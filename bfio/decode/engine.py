@@ -296,6 +296,9 @@ class Interpreted:
         state, told, step = self.state, self.state.reports, self.step
         sizes = state.requests.size[requests]
         contributions = self.contributions(requests, sizes)
+        batching, pending = self.batching, np.zeros_like(free)
+        if batching is not None:
+            pending = batching.pending_prefill(state)
         self.seen = DecodeState(
             step=step,
             slots=int(state.machine.slots.max()),
@@ -317,12 +320,12 @@ class Interpreted:
             overhead_tokens=self.overhead_tokens,
             prefixes=self.prefixes.of(requests.copy()),
             binds=bool(state.settings.immediate),
-            bound_loads=self.bound_loads(),
+            bound_loads=frozen(bound_loads(state, self.window)) if told.queued.any() else None,
             # Delayed or lost reports describe workers, not single requests.
             endings=None if told.is_on else self.remaining,
             holdings=None if told.is_on else self.active,
             step_units=self.step_units,
-            pending_prefill=self.pending_prefill(free),
+            pending_prefill=frozen(pending),
         )
         order = None if self.orders is None else next(self.orders)
         shown = self.seen if order is None else in_places(self.seen, order)
@@ -346,18 +349,6 @@ class Interpreted:
         """Return the requests that have a slot, see `DecodeState.active`."""
         rests = self.rests if self.batching is None else self.batching.rests
         return active_requests(self.state, rests)
-
-    def pending_prefill(self, free: IntArray) -> IntArray:
-        """Return the prompt tokens not yet computed, see `DecodeState.pending_prefill`."""
-        if self.batching is None:
-            return frozen(np.zeros_like(free))
-        return frozen(self.batching.pending_prefill(self.state))
-
-    def bound_loads(self) -> IntArray | None:
-        """Return the projected loads of requests bound to workers, shape (G, H+1) [tokens]."""
-        if not self.state.reports.queued.any():
-            return None
-        return frozen(bound_loads(self.state, self.window))
 
     def remaining(self) -> IntArray:
         """Return the remaining steps of the running requests, see `DecodeState.remaining`."""

@@ -224,12 +224,16 @@ class Run:
 
     def resting(self) -> IntArray:
         """Return the number of requests that rest at each step, shape (K,)."""
+        rests = np.zeros((0, 3), dtype=np.int64) if self.rests is None else self.rests
+        return self._covered(rests[:, 1], rests[:, 2])
+
+    def _covered(self, first: IntArray, end: IntArray) -> IntArray:
+        """Return the number of intervals of steps that cover each step, shape (K,)."""
         change = np.zeros(self.steps + 1, dtype=np.int64)
-        if self.rests is not None:
-            np.add.at(change, self.rests[:, 1], 1)
-            np.add.at(change, self.rests[:, 2], -1)
-        resting: IntArray = np.cumsum(change[:-1])
-        return resting
+        np.add.at(change, first, 1)
+        np.add.at(change, end, -1)
+        covered: IntArray = np.cumsum(change[:-1])
+        return covered
 
     def first_token_step(self) -> IntArray:
         """Return the step of each request's first token, shape (n,); ``K`` if it emits none.
@@ -327,12 +331,9 @@ class Run:
 
         With immediate dispatch, bound requests stand in a queue and hold no slot.
         """
-        change = np.zeros(self.steps + 1, dtype=np.int64)
-        if self.options.delay > 0 and self.options.dispatch is Dispatch.POOLED:
-            sent = (self.bound_step >= 0) & (self.bound_step < self.steps)
-            begins = np.where(self.last_start_step < 0, self.steps, self.last_start_step)
-            ends = np.where(self.cancel_step < 0, begins, np.minimum(begins, self.cancel_step))
-            np.add.at(change, self.bound_step[sent], 1)
-            np.add.at(change, np.maximum(ends, self.bound_step)[sent], -1)
-        held: IntArray = np.cumsum(change[:-1])
-        return held
+        if self.options.delay == 0 or self.options.dispatch is not Dispatch.POOLED:
+            return np.zeros(self.steps, dtype=np.int64)
+        sent = (self.bound_step >= 0) & (self.bound_step < self.steps)
+        begins = np.where(self.last_start_step < 0, self.steps, self.last_start_step)
+        ends = np.where(self.cancel_step < 0, begins, np.minimum(begins, self.cancel_step))
+        return self._covered(self.bound_step[sent], np.maximum(ends, self.bound_step)[sent])

@@ -28,7 +28,7 @@ from bfio.batching.registry import build
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value, exact_sum
 from bfio.common.number_text import exact
 from bfio.decode.cluster import Cluster, per_worker_text
-from bfio.decode.features.feature import Feature, RuleTable
+from bfio.decode.features.feature import Feature, RuleTable, number
 from bfio.decode.features.pausing import Rests
 from bfio.decode.features.stragglers import keep_pace
 from bfio.decode.machine.counters import ADMITTED, SLOWED, STEP
@@ -186,7 +186,6 @@ class Batching:
 RestsOfStints = list[list[tuple[int, int]]]
 
 
-#: Rules of the replay for batches.
 RULES = RuleTable()
 
 
@@ -213,7 +212,7 @@ def malformed_chunks(run: Run, cluster: Cluster) -> int:
     wrong |= (request < 0) | (request >= run.num_requests)
     # A request with a chunk has a worker.
     wrong[~wrong] |= run.worker[request[~wrong]] < 0
-    return int(np.count_nonzero(wrong))
+    return number(wrong)
 
 
 def chunks_of(run: Run) -> Chunks:
@@ -233,18 +232,17 @@ def on_workers(run: Run, cluster: Cluster, chunks: Chunks, values: IntArray) -> 
     return cells
 
 
-def batch_faults(
-    run: Run, cluster: Cluster, stints: Stints, rests: RestsOfStints, running: IntArray
-) -> int:
-    """Count violations of (2.5a) to (2.5d) and inconsistencies, over chunks, cells and requests.
-
-    Each request has one stint; ``running``, shape (K, G), are the requests that emit a token.
-    """
-    chunks = chunks_of(run)
-    tokens = on_workers(run, cluster, chunks, chunks.tokens) + running
-    over = np.count_nonzero(tokens > cluster.worker_budgets())
+@RULES.rule("batches")
+def _batches(replay: Replay) -> int:
+    """Check that batches keep (2.5a) to (2.5d), and that prompts are computed once and before."""
+    if not replay.batches:
+        return 0
+    # Each request has one stint.
+    chunks, stints, rests = chunks_of(replay.run), replay.stints, replay.rests_of_stints
+    over = number(replay.tokens > replay.cluster.worker_budgets())
+    repeated = number((np.diff(chunks.request) == 0) & (np.diff(chunks.step) == 0))
     awake = _awake_chunks(chunks, stints, rests)
-    return int(over) + awake + _repeated(chunks) + _wrong_prompts(run, chunks, stints, rests)
+    return over + repeated + awake + _wrong_prompts(replay.run, chunks, stints, rests)
 
 
 def _awake_chunks(chunks: Chunks, stints: Stints, rests: RestsOfStints) -> int:
@@ -257,12 +255,6 @@ def _awake_chunks(chunks: Chunks, stints: Stints, rests: RestsOfStints) -> int:
     }
     pairs = zip(chunks.request.tolist(), chunks.step.tolist(), strict=True)
     return sum(pair not in resting for pair in pairs)
-
-
-def _repeated(chunks: Chunks) -> int:
-    """Count chunks of requests that have another chunk in the same step."""
-    same = (np.diff(chunks.request) == 0) & (np.diff(chunks.step) == 0)
-    return int(np.count_nonzero(same))
 
 
 def _wrong_prompts(run: Run, chunks: Chunks, stints: Stints, rests: RestsOfStints) -> int:
@@ -280,16 +272,7 @@ def _wrong_prompts(run: Run, chunks: Chunks, stints: Stints, rests: RestsOfStint
         if first_token < end:
             is_done = computed[who] >= run.prompt_tokens[who] and last[who] < first_token
             wrong[who] |= not is_done
-    return int(np.count_nonzero(wrong))
-
-
-@RULES.rule("batches")
-def _batches(replay: Replay) -> int:
-    """Check that batches keep (2.5a) to (2.5d), and that prompts are computed once and before."""
-    if not replay.batches:
-        return 0
-    rests, running = replay.rests_of_stints, replay.trajectory[1]
-    return batch_faults(replay.run, replay.cluster, replay.stints, rests, running)
+    return number(wrong)
 
 
 METRICS: MetricTable[RunPart] = MetricTable()

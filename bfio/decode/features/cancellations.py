@@ -135,7 +135,6 @@ def cancel_due(state: State, record: Record) -> None:
         counters[COMPLETED] += 1
 
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

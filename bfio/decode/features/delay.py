@@ -80,7 +80,6 @@ def hurry(state: State) -> None:
         start_queued_until(state, latest)
 
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

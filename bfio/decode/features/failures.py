@@ -131,7 +131,6 @@ def fail(state: State, record: Record, worker: int) -> None:
         lose_cache(state.prefixes, worker)
 
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

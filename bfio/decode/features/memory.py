@@ -126,7 +126,6 @@ def leave_host(state: State, request: int, worker: int) -> bool:
     return True
 
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

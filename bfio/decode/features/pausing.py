@@ -166,7 +166,6 @@ def check_nobody_rests(answer: object, policy: str, step: int) -> None:
         )
 
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

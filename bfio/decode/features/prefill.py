@@ -312,7 +312,6 @@ def expire(state: State, record: Record, request: int) -> None:
     join_prefill(tier, request)
 
 
-#: Rules on when requests become ready and lose their cache.
 RULES = RuleTable()
 
 

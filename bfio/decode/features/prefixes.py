@@ -322,7 +322,6 @@ def _prefix_hit_rate(part: RunPart) -> Average:
 #: Largest total number of blocks of all workers (about 1 GiB).
 MAX_PREFIX_BLOCKS = 2**24
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

@@ -46,11 +46,14 @@ def new_window(num_workers: int, look_ahead: int, most_waiting: int) -> Window:
 @compilable(allocates=True)
 def project(state: State, window: Window) -> None:
     """Compute projected loads and contributions of this step, without asking a predictor."""
+    waiting = waiting_requests(state)
     if len(window.level) == 1:
-        project_now(state, window)
+        # Without look-ahead, nothing ends or grows.
+        copy_to(window.base[:, 0], state.reports.load)
+        copy_to(window.running[:, 0], state.reports.running)
+        gather(window.contribution[: len(waiting), 0], state.requests.size, waiting)
         return
     project_running(state, window)
-    waiting = waiting_requests(state)
     project_contributions(state, window, waiting, remaining_waiting(state, waiting))
 
 
@@ -93,15 +96,6 @@ def grow_alike(state: State) -> bool:
     """Whether all waiting requests have the same growth over the window, as no end is known."""
     told = state.sight[KNOWN] or predicts(state)
     return not (told and state.settings.waiting_ends)
-
-
-@compilable(allocates=True)
-def project_now(state: State, window: Window) -> None:
-    """Write current loads and sizes: without look-ahead, nothing ends or grows."""
-    waiting = waiting_requests(state)
-    copy_to(window.base[:, 0], state.reports.load)
-    copy_to(window.running[:, 0], state.reports.running)
-    gather(window.contribution[: len(waiting), 0], state.requests.size, waiting)
 
 
 @compilable(allocates=True)
