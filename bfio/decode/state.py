@@ -34,16 +34,10 @@ def window_capacity(
     request might wait forever. The result is capped at an upper bound on all loads, which limits
     nothing and avoids overflow in products.
 
-    Parameters
-    ----------
-    base, contribution : IntArray
-        Shapes (G, H+1) and (N, H+1): projected loads of workers and of waiting requests [tokens].
-    loads, running, room : IntArray
-        Shape (G,): loads [tokens], requests and free memory [tokens] of the workers.
-    needs : IntArray
-        Shape (N,): memory that each waiting request needs to start [tokens].
-    reserves : bool
-        Whether peaks are reserved, so that growth needs no further memory.
+    ``base``, shape (G, H+1), and ``contribution``, (N, H+1), are projected loads of workers and of
+    waiting requests [tokens]; ``loads`` [tokens], ``running`` and ``room`` [tokens], shape (G,),
+    are loads, requests and free memory of workers; ``needs``, (N,), is the memory that each
+    waiting request needs to start [tokens]. If peaks are reserved, growth needs no further memory.
     """
     peaks = np.zeros(len(contribution), dtype=np.int64)
     for i in range(len(contribution)):

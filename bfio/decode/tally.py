@@ -146,18 +146,7 @@ def worker_tally(state: State, g: int) -> WorkerTally:
 
 
 class StepTally:
-    """The tallies of all workers, updated as requests are assigned during one step.
-
-    Attributes
-    ----------
-    workers : list of WorkerTally
-        Current tally of each worker.
-    sizes, needs : list of int
-        Load of each waiting request when it starts, and the memory that it needs to start
-        [tokens].
-    assignment : list of (int or None)
-        The assignment so far.
-    """
+    """The tallies of all workers, updated as requests are assigned during one step."""
 
     def __init__(self, state: DecodeState) -> None:
         columns = (
@@ -169,9 +158,12 @@ class StepTally:
             state.room,
         )
         lists = [column.tolist() for column in columns]
+        #: Current tally of each worker.
         self.workers = list(map(WorkerTally, range(state.num_workers), *lists))
+        #: Load of each waiting request when it starts, and memory that it needs then [tokens].
         self.sizes: list[int] = state.sizes.tolist()
         self.needs: list[int] = state.needs.tolist()
+        #: The assignment so far.
         self.assignment: list[int | None] = [None] * state.num_waiting
 
     def open_workers(self, request: int) -> list[int]:

@@ -145,15 +145,9 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
 def compiled_loop(
     name: str, kernel: Callable[..., bool], without: frozenset[str] = frozenset()
 ) -> Callable[[State, Window, Any, Record], int]:
-    """Return `run_chunk` with a kernel, compiled at its first call and kept on disk.
+    """Return `run_chunk` with a kernel that decides, compiled at its first call, kept on disk.
 
-    Parameters
-    ----------
-    name : str
-        ``module:function``, the key of its machine code.
-    kernel : callable
-        Function that decides.
-    without : frozenset of str
-        Features of the machine to leave out, see `bfio.decode.machine.whole_run`.
+    ``name`` (``module:function``) is the key of its machine code. ``without`` has the features of
+    the machine to leave out, see `bfio.decode.machine.whole_run`.
     """
     return entry_point(rewired(run_chunk, decide=kernel), name=name, without=without)
