@@ -1,4 +1,7 @@
-"""Loops for kernels, where Numba's own operation is slow to compile."""
+"""Array operations for kernels, where Numba has none or its own is slow to compile.
+
+Some have two bodies: numpy, and a loop that is compiled in its place.
+"""
 
 from typing import TypeVar
 
@@ -6,16 +9,176 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfio.common.compilable import compilable
+from formulations.arrays import FloatArray, IntArray
 
 T = TypeVar("T", bound=np.generic)
 
 
-@compilable
+def _copy_to(target: NDArray[T], values: NDArray[T]) -> None:
+    for k in range(len(values)):
+        target[k] = values[k]
+
+
+@compilable(compiled_as=_copy_to)
 def copy_to(target: NDArray[T], values: NDArray[T]) -> None:
     """Copy one-dimensional ``values`` to the beginning of ``target``.
 
-    ``target[:n] = values`` does the same but allocates and is slow to compile: Numba handles
-    overlapping arrays and formats an error message.
+    Compiled, ``target[:n] = values`` allocates: Numba handles overlapping arrays and formats an
+    error message.
     """
+    target[: len(values)] = values
+
+
+def _extent(values: IntArray) -> tuple[int, int, int]:
+    peak, least, total = values[0], values[0], 0
+    for value in values:
+        peak, least = max(peak, value), min(least, value)
+        total += value
+    return peak, least, total
+
+
+@compilable(compiled_as=_extent)
+def extent(values: IntArray) -> tuple[int, int, int]:
+    """Return the largest, the least and the sum of some integers."""
+    return int(values.max()), int(values.min()), int(values.sum())
+
+
+def _gather(target: IntArray, values: IntArray, places: IntArray) -> None:
+    for k in range(len(places)):
+        target[k] = values[places[k]]
+
+
+@compilable(compiled_as=_gather)
+def gather(target: IntArray, values: IntArray, places: IntArray) -> None:
+    """Write ``values[places[k]]`` to ``target[k]`` for each k."""
+    target[:] = values[places]
+
+
+def _add_times(target: IntArray, values: IntArray, factor: int) -> None:
     for k in range(len(values)):
-        target[k] = values[k]
+        target[k] += factor * values[k]
+
+
+@compilable(compiled_as=_add_times)
+def add_times(target: IntArray, values: IntArray, factor: int) -> None:
+    """Add ``factor * values`` to ``target``."""
+    target += factor * values
+
+
+def _add_each(target: IntArray, places: IntArray, amounts: IntArray) -> None:
+    for k in range(len(places)):
+        target[places[k]] += amounts[k]
+
+
+@compilable(compiled_as=_add_each)
+def add_each(target: IntArray, places: IntArray, amounts: IntArray) -> None:
+    """Add ``amounts[k]`` to ``target[places[k]]`` for each k; places may occur many times."""
+    np.add.at(target, places, amounts)
+
+
+def _move_waiting(pool: IntArray, worker: IntArray) -> None:
+    free = len(pool) - 1
+    for position in range(len(pool) - 1, -1, -1):
+        request = pool[position]
+        if worker[request] < 0:
+            pool[free] = request
+            free -= 1
+
+
+@compilable(compiled_as=_move_waiting)
+def move_waiting(pool: IntArray, worker: IntArray) -> None:
+    """Move requests without a worker to the end of ``pool``, in their order."""
+    waiting = pool[worker[pool] < 0]
+    pool[len(pool) - len(waiting) :] = waiting
+
+
+def _take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -> None:
+    turns = taken.shape[1]
+    for g in range(len(start)):
+        amount, column = start[g], first
+        left[g, 0] = amount
+        for h in range(left.shape[1] - 1):
+            amount -= taken[g, column]
+            left[g, h + 1] = amount
+            column = column + 1 if column + 1 < turns else 0
+
+
+@compilable(compiled_as=_take_in_turn)
+def take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -> None:
+    """Write ``start`` minus the cumulative sum of consecutive columns of a ring.
+
+    ``left`` has shape (G, h+1); its column 0 is ``start``. ``taken``, of shape (G, H+1) with H >=
+    h, is the ring; the h columns from ``first`` on are subtracted in turn.
+    """
+    left[:, 0] = start
+    in_turn = np.concatenate((taken[:, first:], taken[:, :first]), axis=1)[:, : left.shape[1] - 1]
+    left[:, 1:] = start[:, None] - np.cumsum(in_turn, axis=1)
+
+
+def _while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: IntArray) -> None:
+    for i in range(len(sizes)):
+        size, end = sizes[i], min(remaining[i], len(growth))
+        for h in range(end):
+            loads[i, h] = size + growth[h]
+        for h in range(end, len(growth)):
+            loads[i, h] = 0
+
+
+@compilable(compiled_as=_while_active)
+def while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: IntArray) -> None:
+    """Write ``sizes[i] + growth[h]`` for each h < ``remaining[i]``, and 0 from then on.
+
+    ``loads`` has shape (N, H+1), ``growth`` has shape (H+1,).
+    """
+    ahead = np.arange(len(growth))
+    loads[:] = np.where(ahead < remaining[:, None], sizes[:, None] + growth, 0)
+
+
+def _sort_few(values: IntArray) -> None:
+    for k in range(1, len(values)):
+        value, place = values[k], k
+        while place > 0 and values[place - 1] > value:
+            values[place] = values[place - 1]
+            place -= 1
+        values[place] = value
+
+
+@compilable(compiled_as=_sort_few)
+def sort_few(values: IntArray) -> None:
+    """Sort a few integers by insertion, which compiles quickly."""
+    values.sort()
+
+
+# A heap of keys and numbers, the least key at the top; ties go to the lowest number.
+
+
+@compilable
+def pop_least(keys: FloatArray | IntArray, numbers: IntArray, num: int) -> int:
+    """Remove the top of a heap of ``num`` entries, and return its number."""
+    first = int(numbers[0])
+    keys[0], numbers[0] = keys[num - 1], numbers[num - 1]
+    sink(keys, numbers, 0, num - 1)
+    return first
+
+
+@compilable
+def sink(keys: FloatArray | IntArray, numbers: IntArray, top: int, num: int) -> None:
+    """Move an entry of a heap of ``num`` entries down to its place."""
+    key, number = keys[top], numbers[top]
+    while 2 * top + 1 < num:
+        child = 2 * top + 1
+        if child + 1 < num and comes_first(
+            keys[child + 1], numbers[child + 1], keys[child], numbers[child]
+        ):
+            child += 1
+        if not comes_first(keys[child], numbers[child], key, number):
+            break
+        keys[top], numbers[top] = keys[child], numbers[child]
+        top = child
+    keys[top], numbers[top] = key, number
+
+
+@compilable
+def comes_first(key: float, number: int, other_key: float, other: int) -> bool:
+    """Whether the first entry is before the other: smaller key, then lower number."""
+    return key < other_key or (key == other_key and number < other)

@@ -245,6 +245,18 @@ def _declared(owner: Any) -> tuple[Option, ...]:
     )
 
 
+def described(owner: type[T]) -> type[T]:
+    """Decorate a dataclass so that its docstring begins with its options, as parameters."""
+    lines = ["", "Parameters", "----------"]
+    for entry in options_of(owner):
+        kind = owner.__annotations__[entry.field]
+        lines += [f"{entry.field} : {getattr(kind, '__name__', kind)}", f"    {entry.help}"]
+    head, _, rest = inspect.cleandoc(owner.__doc__ or "").partition("\n\nRaises\n")
+    after = f"\n\nRaises\n{rest}" if rest else ""
+    owner.__doc__ = "\n".join([head, *lines]) + after
+    return owner
+
+
 def drawing(options: Any) -> frozenset[str]:
     """Return the names of options with values that make a run draw from its seed."""
     table = options_of(type(options))

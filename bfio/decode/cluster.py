@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from bfio.common.compilable import compilable
-from bfio.common.options import NUMBER, WHOLE, OptionKind, option
+from bfio.common.options import NUMBER, WHOLE, OptionKind, described, option
 from formulations.errors import InputError, known_fields
 from formulations.scalars import integer, real
 
@@ -28,7 +29,6 @@ MIN_TIME_S, MAX_TIME_S = 1e-15, 1e6
 #: Largest total number of slots; the engine keeps one row of state per slot.
 MAX_TOTAL_SLOTS = 4_000_000
 
-
 #: Memory of a worker without a limit [tokens]; a given limit must be less.
 NO_LIMIT = 2**62
 #: Range of accepted speeds.
@@ -46,6 +46,7 @@ PER_WORKER = OptionKind(
 )
 
 
+@described
 @known_fields
 @dataclass(frozen=True)
 class Cluster:
@@ -54,33 +55,6 @@ class Cluster:
     If workers differ, a field is a tuple with one entry per worker, or a text such as
     ``"8*72,8*36"``. A tuple of equal entries is stored as a single number.
 
-    Parameters
-    ----------
-    workers : int
-        Number of workers ``G``.
-    slots : int or tuple of int
-        Requests a worker decodes at once, ``B``.
-    step_overhead_s : float or tuple of float
-        ``C``, the fixed part of a step [s].
-    token_time_s : float or tuple of float
-        ``t_l``, time per token of the most loaded worker [s/token].
-    mean_time_s : float
-        Time per token of the mean load [s/token], an overhead every worker shares; 0 in BF-IO.
-    memory : int or tuple of int, optional
-        KV cache of a worker, ``κ`` [tokens]; by default no limit.
-    speed : float or tuple of float
-        Speed of a worker relative to the given times: its times are divided by it.
-    prefix_cache : int or tuple of int, optional
-        Capacity of a worker's prefix cache, which keeps prompts started there in whole blocks of
-        512 tokens [tokens]; by default there is none.
-    token_budget : int or tuple of int, optional
-        ``b``, largest number of prompt and output tokens in the batch of a worker per step
-        (`bfio.decode.features.batching`); by default prompts are computed elsewhere.
-    batch_token_time_s : float
-        ``a``, time per token of the batch of a worker beyond ``free_tokens`` [s/token].
-    free_tokens : int
-        ``b0``, number of tokens of a batch that take no additional time.
-
     Raises
     ------
     InputError
@@ -88,9 +62,10 @@ class Cluster:
 
     Notes
     -----
-    A step lasts ``max_g (C_g + t_g·L_g)`` plus ``mean_time_s`` times the mean load; with token
-    budgets ``a·max(0, b'_g - b0)`` of a batch of ``b'_g`` tokens is added to the time of worker g
-    (throughput paper, eq. 2.3).
+    A step lasts ``max_g (C_g + t_g·L_g)`` plus ``mean_time_s`` times the mean load: ``C_g`` and
+    ``t_g`` are the overhead and token time of worker g over its speed. With token budgets
+    ``a·max(0, b'_g - b0)`` of a batch of ``b'_g`` tokens is added to the time of worker g
+    (throughput paper, eq. 2.3): ``a`` is ``batch_token_time_s``, ``b0`` is ``free_tokens``.
     """
 
     workers: int = option(16, WHOLE, "G", "workers (default 16)")
@@ -144,13 +119,15 @@ class Cluster:
     def __post_init__(self) -> None:
         """Validate."""
         integer(self.workers, "workers", minimum=1, maximum=MAX_TOTAL_SLOTS)
-        self._set("slots", _slots)
-        self._set("memory", _memory)
-        self._set("prefix_cache", _memory)
-        self._set("token_budget", _memory)
-        self._set("step_overhead_s", _time)
-        self._set("token_time_s", _time)
-        self._set("speed", _speed)
+        self._set("slots", partial(integer, minimum=1, maximum=MAX_TOTAL_SLOTS))
+        for name in ("memory", "prefix_cache", "token_budget"):
+            self._set(name, partial(integer, minimum=1, maximum=NO_LIMIT - 1))
+        for name, check in (
+            ("step_overhead_s", _time),
+            ("token_time_s", _time),
+            ("speed", _speed),
+        ):
+            self._set(name, check)
         _time(self.mean_time_s, "mean_time_s")
         self._check_batches()
         if self.total_slots > MAX_TOTAL_SLOTS:
@@ -217,35 +194,28 @@ class Cluster:
 
     def worker_slots(self) -> IntArray:
         """Return ``B_g``, shape (G,)."""
-        slots: IntArray = _array(self.slots, self.workers, "int64")
-        return slots
+        return self._whole(self.slots)
 
     def worker_memory(self) -> IntArray:
         """Return ``κ_g``, shape (G,) [tokens]; `NO_LIMIT` without a limit."""
-        memory = NO_LIMIT if self.memory is None else self.memory
-        limits: IntArray = _array(memory, self.workers, "int64")
-        return limits
+        return self._whole(NO_LIMIT if self.memory is None else self.memory)
+
+    def worker_budgets(self) -> IntArray:
+        """Return ``b_g``, shape (G,) [tokens]; `NO_LIMIT` without token budgets."""
+        return self._whole(NO_LIMIT if self.token_budget is None else self.token_budget)
 
     def worker_prefix_blocks(self) -> IntArray:
         """Return the capacity of each worker's prefix cache in blocks, shape (G,)."""
         from bfio.workloads.request_data import BLOCK_TOKENS
 
-        tokens: IntArray = _array(self.prefix_cache or 0, self.workers, "int64")
-        return tokens // BLOCK_TOKENS
+        return self._whole(self.prefix_cache or 0) // BLOCK_TOKENS
 
     def worker_times(self) -> tuple[FloatArray, FloatArray]:
         """Return ``C_g`` [s] and ``t_g`` [s/token], each of shape (G,)."""
-        overhead, token_time = self._times()
-        return (
-            _array(overhead, self.workers, "float64"),
-            _array(token_time, self.workers, "float64"),
-        )
+        import numpy as np
 
-    def worker_budgets(self) -> IntArray:
-        """Return ``b_g``, shape (G,) [tokens]; `NO_LIMIT` without token budgets."""
-        budget = NO_LIMIT if self.token_budget is None else self.token_budget
-        budgets: IntArray = _array(budget, self.workers, "int64")
-        return budgets
+        overhead, token_time = self._times()
+        return np.array(overhead), np.array(token_time)
 
     def batch_times(self, tokens: IntArray) -> FloatArray:
         """Return the time that batches add to each worker's step, ``a·max(0, b' - b0)`` [s].
@@ -254,11 +224,8 @@ class Cluster:
         """
         import numpy as np
 
-        speed = _array(self.speed, self.workers, "float64")
-        times: FloatArray = (
-            self.batch_token_time_s / speed * np.maximum(tokens - self.free_tokens, 0)
-        )
-        return times
+        speed = np.array(self._each(self.speed))
+        return self.batch_token_time_s / speed * np.maximum(tokens - self.free_tokens, 0)
 
     def paces(self) -> tuple[IntArray | None, IntArray | None]:
         """Return the relative speeds that step programs use, or None and None for equal workers.
@@ -272,8 +239,6 @@ class Cluster:
             return None, None
         import numpy as np
 
-        from formulations.arrays import frozen
-
         overheads, token_times = self.worker_times()
         fastest = token_times[token_times > 0].min(initial=np.inf)
         if (token_times <= 0).any() or fastest == np.inf:
@@ -283,13 +248,11 @@ class Cluster:
                 "give every worker a time > 0",
             )
         ratios = token_times / fastest
-        for scale in (*range(1, PACE_SCALE), PACE_SCALE):
+        for scale in range(1, PACE_SCALE + 1):
             whole = np.rint(ratios * scale)
             if np.abs(whole / scale - ratios).max() < PACE_ERROR:
                 break
-        return frozen(whole.astype(np.int64)), frozen(
-            np.rint(overheads / token_times).astype(np.int64)
-        )
+        return _frozen_whole(whole), _frozen_whole(overheads / token_times)
 
     def step_units(self) -> tuple[IntArray, IntArray] | None:
         """Return fixed parts of a step and times per token in integer units of a common time.
@@ -316,10 +279,7 @@ class Cluster:
         return frozen(rates * overhead_tokens), frozen(rates)
 
     def step_time(
-        self,
-        loads: IntArray,
-        factors: FloatArray | None = None,
-        more_s: FloatArray | None = None,
+        self, loads: IntArray, factors: FloatArray | None = None, more_s: FloatArray | None = None
     ) -> float:
         """Duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
 
@@ -337,22 +297,30 @@ class Cluster:
         )
         return float(busy + self.mean_time_s * (int(sum(map(int, loads))) / self.workers))
 
-    def _times(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        each = [
-            value if isinstance(value, tuple) else (value,) * self.workers
-            for value in (self.step_overhead_s, self.token_time_s, self.speed)
-        ]
-        overheads, token_times, speeds = each
+    def _times(self) -> tuple[list[float], list[float]]:
+        speeds = self._each(self.speed)
+        overheads, token_times = self._each(self.step_overhead_s), self._each(self.token_time_s)
         return (
-            tuple(time / speed for time, speed in zip(overheads, speeds, strict=True)),
-            tuple(time / speed for time, speed in zip(token_times, speeds, strict=True)),
+            [time / speed for time, speed in zip(overheads, speeds, strict=True)],
+            [time / speed for time, speed in zip(token_times, speeds, strict=True)],
         )
 
+    def _each(self, value: float | tuple[float, ...]) -> tuple[float, ...]:
+        """Return the entry of each worker."""
+        return value if isinstance(value, tuple) else (value,) * self.workers
 
-def _array(value: Any, length: int, dtype: str) -> Any:
+    def _whole(self, value: int | tuple[int, ...]) -> IntArray:
+        import numpy as np
+
+        return np.array(self._each(value), dtype=np.int64)
+
+
+def _frozen_whole(values: FloatArray) -> IntArray:
     import numpy as np
 
-    return np.array(value if isinstance(value, tuple) else (value,) * length, dtype=dtype)
+    from formulations.arrays import frozen
+
+    return frozen(np.rint(values).astype(np.int64))
 
 
 def per_worker_text(value: float | tuple[float, ...]) -> str:
@@ -381,14 +349,6 @@ def _number(text: str) -> float:
         return int(text)
     except ValueError:
         return float(text)
-
-
-def _slots(value: object, where: str) -> int:
-    return integer(value, where, minimum=1, maximum=MAX_TOTAL_SLOTS)
-
-
-def _memory(value: object, where: str) -> int:
-    return integer(value, where, minimum=1, maximum=NO_LIMIT - 1)
 
 
 def _time(value: object, where: str) -> float:

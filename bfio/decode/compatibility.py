@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from bfio.decode.drift import DriftReading
 from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.options import BATCHING, Dispatch, Ties, may_interrupt
 from bfio.decode.prediction.registry import lengths_of
@@ -53,17 +52,12 @@ def _is_predicted(asked: Asked) -> bool:
     return asked.steps > 0 and lengths_of(asked.options.predictor) not in known
 
 
-def _grows_by_age(asked: Asked) -> bool:
-    drift = asked.options.drift
-    return drift.reading is DriftReading.AGE and not drift.is_uniform
-
-
 #: Facts of a run, by key.
 FACTS: Mapping[str, Callable[[Asked], bool]] = {
     "another dispatch": lambda asked: asked.options.dispatch not in asked.spec.dispatch,
     "batching": lambda asked: asked.options.batching != BATCHING,
     "delay": lambda asked: asked.options.delay > 0,
-    "growth by age": _grows_by_age,
+    "growth by age": lambda asked: asked.options.drift.is_by_age,
     "immediate dispatch": lambda asked: asked.options.dispatch is Dispatch.IMMEDIATE,
     "interruptions": lambda asked: may_interrupt(asked.cluster, asked.options),
     "mean time": lambda asked: asked.cluster.mean_time_s > 0,
@@ -135,11 +129,7 @@ _PAUSED = (
         "use pooled dispatch",
     ),
     ("delay", "decisions take effect later", "use delay 0"),
-    (
-        "telemetry",
-        "telemetry shows reports of workers only",
-        "use no telemetry",
-    ),
+    ("telemetry", "telemetry shows reports of workers only", "use no telemetry"),
     ("predicted window", "predictors count steps without rests", _NO_WINDOW),
 )
 

@@ -111,6 +111,11 @@ class Drift:
         """True if all increments are equal, so that both readings agree."""
         return min(self.increments) == max(self.increments)
 
+    @property
+    def is_by_age(self) -> bool:
+        """True if requests of different ages grow differently."""
+        return self.reading is DriftReading.AGE and not self.is_uniform
+
     @cached_property
     def may_fall(self) -> bool:
         """True if loads may shrink."""

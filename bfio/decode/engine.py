@@ -20,7 +20,7 @@ import numpy as np
 from bfio.common.compilable import rewired
 from bfio.common.engine_choice import Engine
 from bfio.common.users_code import policy_statistics
-from bfio.decode.features.batching.batches import Batching
+from bfio.decode.features.batching import Batching
 from bfio.decode.features.pausing import (
     Rests,
     active_requests,
@@ -58,12 +58,7 @@ from bfio.decode.machine.window import (
     remaining_waiting,
 )
 from bfio.decode.options import Dispatch
-from bfio.decode.policy import (
-    binds_together,
-    checked_decision,
-    margin_of,
-    max_pauses_of,
-)
+from bfio.decode.policy import binds_together, checked_decision, margin_of, max_pauses_of
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.prediction.refresh import Refresh
 from bfio.decode.predictor import LengthSource
@@ -258,21 +253,17 @@ class Interpreted:
                 if not free.any():
                     break
                 if may_be_bound(state, state.pool[position]):
-                    bind(state, position, self.worker_for(position, free))
+                    (worker,) = self.ask(state.pool[position : position + 1], free)
+                    if worker is None:
+                        raise InputError(
+                            f"policy {self.name}, step {self.step}, request 0",
+                            "returned None in immediate dispatch",
+                            "return a worker, or use pooled dispatch",
+                        )
+                    bind(state, position, worker)
                     free = open_in_flight(state) if state.settings.margin >= 0 else free
         close_gaps(state)
         self.seen = self.decision = None
-
-    def worker_for(self, position: int, free: IntArray) -> int:
-        """Ask the policy for a worker for the single request at a position of the pool."""
-        (worker,) = self.ask(self.state.pool[position : position + 1], free)
-        if worker is None:
-            raise InputError(
-                f"policy {self.name}, step {self.step}, request 0",
-                "returned None in immediate dispatch",
-                "return a worker, or use pooled dispatch",
-            )
-        return worker
 
     def choose(self) -> None:
         """Ask the policy to choose, start the chosen requests, and note which requests rest."""
@@ -305,6 +296,9 @@ class Interpreted:
         state, told, step = self.state, self.state.reports, self.step
         sizes = state.requests.size[requests]
         contributions = self.contributions(requests, sizes)
+        batching, pending = self.batching, np.zeros_like(free)
+        if batching is not None:
+            pending = batching.pending_prefill(state)
         self.seen = DecodeState(
             step=step,
             slots=int(state.machine.slots.max()),
@@ -326,12 +320,12 @@ class Interpreted:
             overhead_tokens=self.overhead_tokens,
             prefixes=self.prefixes.of(requests.copy()),
             binds=bool(state.settings.immediate),
-            bound_loads=self.bound_loads(),
+            bound_loads=frozen(bound_loads(state, self.window)) if told.queued.any() else None,
             # Delayed or lost reports describe workers, not single requests.
             endings=None if told.is_on else self.remaining,
             holdings=None if told.is_on else self.active,
             step_units=self.step_units,
-            pending_prefill=self.pending_prefill(free),
+            pending_prefill=frozen(pending),
         )
         order = None if self.orders is None else next(self.orders)
         shown = self.seen if order is None else in_places(self.seen, order)
@@ -355,18 +349,6 @@ class Interpreted:
         """Return the requests that have a slot, see `DecodeState.active`."""
         rests = self.rests if self.batching is None else self.batching.rests
         return active_requests(self.state, rests)
-
-    def pending_prefill(self, free: IntArray) -> IntArray:
-        """Return the prompt tokens not yet computed, see `DecodeState.pending_prefill`."""
-        if self.batching is None:
-            return frozen(np.zeros_like(free))
-        return frozen(self.batching.pending_prefill(self.state))
-
-    def bound_loads(self) -> IntArray | None:
-        """Return the projected loads of requests bound to workers, shape (G, H+1) [tokens]."""
-        if not self.state.reports.queued.any():
-            return None
-        return frozen(bound_loads(self.state, self.window))
 
     def remaining(self) -> IntArray:
         """Return the remaining steps of the running requests, see `DecodeState.remaining`."""

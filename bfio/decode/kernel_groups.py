@@ -32,10 +32,10 @@ def _loop(kind: str, features: bool) -> "CompiledLoop":
 
 def _warm_up(kind: str, features: bool) -> None:
     """Compile a loop in this process, or load it from disk."""
-    from bfio.decode.machine.whole_run import EVERY_PART, warm_up
+    from bfio.decode.machine.whole_run import EVERY_PART, loop_of, warm_up
     from bfio.decode.policy_registry import built_in
 
-    warm_up(built_in()[_LOOPS[kind][1]], EVERY_PART if features else frozenset())
+    warm_up(loop_of(built_in()[_LOOPS[kind][1]], EVERY_PART if features else frozenset()))
 
 
 GROUPS = (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from bfio.common.number_text import exact
 from bfio.common.options import (
@@ -25,6 +25,7 @@ from formulations.errors import InputError, known_fields
 from formulations.scalars import exact_rational, integer, real
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from fractions import Fraction
 
     from formulations.arrays import BoolArray, FloatArray
@@ -91,35 +92,44 @@ TRANSFER_TIME_S = 1e-5
 #: Shortest time to live [s].
 MIN_TTL_S = 1e-3
 MAX_WORKERS = 10**6
-_FORM = "write e.g. workers=4,token_time=5e-5,ttl=30,places=256"
-#: Field of each key in its text.
-_NAMES = {
-    "workers": "workers",
-    "token_time": "token_time_s",
-    "overhead": "overhead_s",
-    "transfer": "transfer_time_s",
-    "ttl": "ttl_s",
-    "places": "places",
-}
+#: Largest delay of reports [steps].
+MAX_DELAY = 10**4
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Base of values that an option gives as text ``name=value,name=value``."""
+
+    #: Names and kinds of the fields, in their order, and an example of a text.
+    kinds: ClassVar[Mapping[str, OptionKind]] = {}
+    example: ClassVar[str] = ""
+
+    @classmethod
+    def parsed(cls, given: object, where: str) -> Self | None:
+        """Return the value of an option; ``none`` gives None."""
+        if given is None or given == "none":
+            return None
+        if isinstance(given, cls):
+            return given
+        named = dict(zip(cls.kinds, fields(cls), strict=True))
+        values = read_pairs(cls.kinds, str(given), where)
+        for name, entry in named.items():
+            if entry.default is MISSING and name not in values:
+                raise InputError(where, f"no {name}", f"write e.g. {cls.example}")
+        return cls(**{named[name].name: value for name, value in values.items()})
+
+    @property
+    def text(self) -> str:
+        """The value as a text, without defaults."""
+        given = zip(self.kinds, fields(self), strict=True)
+        values = ((name, getattr(self, entry.name), entry.default) for name, entry in given)
+        return ",".join(f"{name}={exact(v)}" for name, v, default in values if v != default)
 
 
 @known_fields
 @dataclass(frozen=True)
-class PrefillTier:
+class PrefillTier(Pairs):
     """Prefill workers, and the pool that receives their requests.
-
-    Parameters
-    ----------
-    workers : int
-        ``P``; each computes one prompt at a time.
-    token_time_s, overhead_s : float
-        Time of a prefill per prompt token, and its fixed part [s].
-    transfer_time_s : float
-        Time per prompt token to transfer its cache to the pool [s].
-    ttl_s : float
-        Time that the pool keeps the cache of a waiting request [s]; infinite for no limit.
-    places : int, optional
-        Number of requests that the pool holds, including those in transfer; by default no limit.
 
     Raises
     ------
@@ -127,11 +137,24 @@ class PrefillTier:
         If a value is out of its domain.
     """
 
-    workers: int
+    kinds: ClassVar = {
+        "workers": WHOLE,
+        "token_time": NUMBER,
+        "overhead": NUMBER,
+        "transfer": NUMBER,
+        "ttl": NUMBER,
+        "places": WHOLE,
+    }
+    example = "workers=4,token_time=5e-5,ttl=30,places=256"
+    workers: int  #: ``P``; each computes one prompt at a time.
+    #: Time of a prefill per prompt token, and its fixed part [s].
     token_time_s: float
     overhead_s: float = 0.0
+    #: Time per prompt token to transfer its cache to the pool [s].
     transfer_time_s: float = TRANSFER_TIME_S
+    #: Time that the pool keeps the cache of a waiting request [s]; infinite for no limit.
     ttl_s: float = math.inf
+    #: Number of requests that the pool holds, including those in transfer; by default no limit.
     places: int | None = None
 
     def __post_init__(self) -> None:
@@ -150,54 +173,18 @@ class PrefillTier:
         if self.places is not None:
             integer(self.places, "prefill places", minimum=1)
 
-    @property
-    def text(self) -> str:
-        """The tier as a text option, without default values."""
-        values = {name: getattr(self, field) for name, field in _NAMES.items()}
-        kept = {n: v for n, v in values.items() if v != getattr(type(self), _NAMES[n], None)}
-        return ",".join(f"{name}={exact(value)}" for name, value in kept.items())
-
-
-def prefill_tier(given: str | PrefillTier | None, where: str = "prefill") -> PrefillTier | None:
-    """Parse the prefill tier of a run; ``none`` gives None.
-
-    The format is ``workers=P,token_time=SECONDS``, with optional ``overhead``, ``transfer``,
-    ``ttl`` [s] and ``places``.
-    """
-    if given is None or given == "none":
-        return None
-    if isinstance(given, PrefillTier):
-        return given
-    kinds = {name: WHOLE if name in ("workers", "places") else NUMBER for name in _NAMES}
-    values = read_pairs(kinds, str(given), where)
-    for name in ("workers", "token_time"):
-        if name not in values:
-            raise InputError(where, f"no {name}", _FORM)
-    return PrefillTier(**{_NAMES[name]: value for name, value in values.items()})
-
-
-#: The option of a run for the prefill tier.
-PREFILL = option(
-    None,
-    checked(TEXT, prefill_tier),
-    "TIER",
-    "with timed arrivals, prefill workers before the pool, e.g. workers=4,token_time=5e-5,"
-    "ttl=30,places=256 (default: none; docs/cluster.md)",
-    beside=TIMED,
-)
-
-_SLO_FORM = "write e.g. ttft=2,tpot=0.05"
-
 
 @known_fields
 @dataclass(frozen=True)
-class ServiceLevel:
+class ServiceLevel(Pairs):
     """Limits on the latency of a request, read by metrics only.
 
     ``ttft_s`` is the longest time from arrival or reveal to the first token, ``tpot_s`` the
     longest time per output token (BF-IO eq. 9) [s]; infinite for no limit, but not both.
     """
 
+    kinds: ClassVar = {"ttft": NUMBER, "tpot": NUMBER}
+    example = "ttft=2,tpot=0.05"
     ttft_s: float = math.inf
     tpot_s: float = math.inf
 
@@ -210,43 +197,20 @@ class ServiceLevel:
                 raise InputError(name, f"{limit} s is no limit", "give seconds > 0")
             object.__setattr__(self, name, limit)
         if self.ttft_s == self.tpot_s == math.inf:
-            raise InputError("slo", "limits nothing", _SLO_FORM)
+            raise InputError("slo", "limits nothing", f"write e.g. {self.example}")
 
     def met(self, first_tokens: FloatArray, times_per_token: FloatArray) -> BoolArray:
         """Return which requests met both limits, shape (n,); both times in seconds."""
         return (first_tokens <= self.ttft_s) & (times_per_token <= self.tpot_s)
 
 
-def service_level(given: str | ServiceLevel | None, where: str = "slo") -> ServiceLevel | None:
-    """Parse the latency limits of a run; ``none`` gives None.
-
-    The format is ``ttft=SECONDS,tpot=SECONDS``, one of the two or both.
-    """
-    if given is None or given == "none":
-        return None
-    if isinstance(given, ServiceLevel):
-        return given
-    limits = read_pairs({"ttft": NUMBER, "tpot": NUMBER}, str(given), where)
-    return ServiceLevel(**{f"{name}_s": limit for name, limit in limits.items()})
-
-
-#: The option of a run for latency limits.
-SLO = option(
-    None,
-    checked(TEXT, service_level),
-    "LIMITS",
-    "limits of a request that goodput counts by [s], e.g. ttft=2,tpot=0.05 (default: none)",
-)
-
-#: Largest delay of reports [steps].
-MAX_DELAY = 10**4
-
-
 @known_fields
 @dataclass(frozen=True)
-class Telemetry:
+class Telemetry(Pairs):
     """Load reports of workers: each arrives ``delay`` steps late, and a share ``loss`` is lost."""
 
+    kinds: ClassVar = {"delay": WHOLE, "loss": NUMBER}
+    example = "delay=4,loss=0.1"
     delay: int = 0
     loss: float = 0.0
 
@@ -259,34 +223,34 @@ class Telemetry:
             raise InputError("telemetry loss", f"{loss}", "give a share in [0, 1)")
         object.__setattr__(self, "loss", loss)
 
-    @property
-    def text(self) -> str:
-        """The telemetry as a text option."""
-        pairs = (("delay", self.delay), ("loss", self.loss))
-        return ",".join(f"{name}={exact(value)}" for name, value in pairs if value)
+    @classmethod
+    def parsed(cls, given: object, where: str) -> Self | None:
+        """Return the telemetry of a run; None if no report is late or lost."""
+        found = super().parsed(given, where)
+        return found if found is not None and (found.delay or found.loss) else None
 
 
-def telemetry_of(given: str | Telemetry | None, where: str = "telemetry") -> Telemetry | None:
-    """Parse the telemetry of a run; None if no report is late or lost.
-
-    The format is ``delay=STEPS,loss=SHARE``, one of the two or both; ``none`` for exact loads.
-    """
-    if given is None or given == "none":
-        return None
-    if not isinstance(given, Telemetry):
-        kinds = {"delay": WHOLE, "loss": NUMBER}
-        given = Telemetry(**read_pairs(kinds, str(given), where))
-    return given if given.delay or given.loss else None
-
-
-#: The option of a run for telemetry.
+#: Options of a run for the prefill tier, for latency limits and for telemetry.
+PREFILL = option(
+    None,
+    checked(TEXT, PrefillTier.parsed),
+    "TIER",
+    f"with timed arrivals, prefill workers before the pool, e.g. {PrefillTier.example} (default: "
+    "none; docs/cluster.md)",
+    beside=TIMED,
+)
+SLO = option(
+    None,
+    checked(TEXT, ServiceLevel.parsed),
+    "LIMITS",
+    f"limits of a request that goodput counts by [s], e.g. {ServiceLevel.example} (default: none)",
+)
 TELEMETRY = option(
     None,
     checked(
-        replace(TEXT, draws=lambda given: given is not None and given.loss > 0),
-        telemetry_of,
+        replace(TEXT, draws=lambda given: given is not None and given.loss > 0), Telemetry.parsed
     ),
     "T",
-    "loads that policies see are old or lost, e.g. delay=4,loss=0.1 [steps, share] (default: "
+    f"loads that policies see are old or lost, e.g. {Telemetry.example} [steps, share] (default: "
     "none)",
 )

@@ -16,6 +16,7 @@ from bfio.common.options import (
     OptionKind,
     check_beside,
     checked,
+    described,
     option,
     whole,
 )
@@ -109,23 +110,28 @@ def _word_of(words: type[StrEnum]) -> OptionKind:
 
 _RATE = checked(RATIONAL, _rate)
 _SCHEDULE = replace(
-    TEXT,
-    draws=is_drawn,
-    is_file=is_schedule_file,
-    check=lambda given, name: given or NO_EVENTS,
+    TEXT, draws=is_drawn, is_file=is_schedule_file, check=lambda given, name: given or NO_EVENTS
 )
 _PREDICTOR = replace(TEXT, draws=_predictor_draws)
 
 
 class ArrivalMode(StrEnum):
-    """When requests become visible to the policy."""
+    """When requests become visible to the policy.
+
+    ``pool`` reveals in trace order while fewer than R requests wait; ``timed`` reveals a request
+    at the first step that starts at or after its arrival.
+    """
 
     POOL = "pool"
     TIMED = "timed"
 
 
 class Dispatch(StrEnum):
-    """When a request is bound to a worker: when it starts, or when it is revealed."""
+    """When a request is bound to a worker: when it starts, or when it is revealed.
+
+    ``immediate`` asks the policy about each revealed request separately; the request joins the
+    FIFO queue of the worker that the policy returns.
+    """
 
     POOLED = "pooled"
     IMMEDIATE = "immediate"
@@ -167,83 +173,24 @@ class WindowKnows(StrEnum):
 
 
 class Ties(StrEnum):
-    """Which worker gets a request if several are equally good to the policy."""
+    """Which worker gets a request if several are equally good to the policy.
+
+    ``lowest`` is the lowest index; ``rotating`` the first in an order that begins one worker later
+    at each decision; ``random`` the first in an order drawn for each decision.
+    """
 
     LOWEST = "lowest"
     ROTATING = "rotating"
     RANDOM = "random"
 
 
+@described
 @known_fields
 @dataclass(frozen=True)
 class RunOptions(CheckedOptions):
     """The checked options of a run; texts are converted to the objects that they describe.
 
-    Parameters
-    ----------
-    arrivals : ArrivalMode
-        ``pool`` reveals in trace order while fewer than ``pool`` requests wait; ``timed`` reveals
-        a request at the first step that starts at or after its arrival.
-    pool : int
-        Number of waiting requests to reveal, ``R >= 1``. Timed arrivals accept only the default.
-    rate_scale : Fraction
-        With timed arrivals, divides the times between arrivals (2 doubles the offered load).
-    load : Fraction, optional
-        Offered load as a share of capacity (`bfio.decode.offered_load`), in place of
-        ``rate_scale``: the times between arrivals are scaled to reach it.
-    dispatch : Dispatch
-        ``immediate`` asks the policy about each request separately when it is revealed; the
-        request joins the FIFO queue of the worker that the policy returns.
-    margin : int, optional
-        With immediate dispatch: the number of requests in flight to a worker (running, on its host
-        or in its queue) may exceed its slots by at most this margin. Further requests wait in the
-        pool (BalanceRoute, D.6). The default is that of the policy, see `bfio.decode.policy`.
-    delay : int
-        Steps after which a decision takes effect (BF-IO, section 7.3); 0 by default.
-    projection : Projection
-        How loads change over the look-ahead window.
-    predictor : str or Predictor
-        Name of a registered predictor, or a predictor object; the record of a run keeps the name.
-    window_knows : WindowKnows
-        Whether the predictor is asked about active requests only or about waiting ones, too. It
-        has no effect without a predictor.
-    drift : Drift
-        Load growth of running requests; LLM decode by default.
-    steps : int, optional
-        Largest number of steps; by default the run continues until all requests are done.
-    overflow : Overflow
-        What happens if the memory of a worker (`Cluster.memory`) would overflow.
-    swap_time_s : float
-        Time that each swapped token is away, both transfers included [s/token]; read by ``swap``.
-    batching : str
-        Rule that forms the batches of workers with token budgets (`Cluster.token_budget`), see
-        `bfio.batching.registry`.
-    failures : str or tuple of (float, int, str)
-        When workers fail and recover, see `bfio.decode.features.failures`. A request that runs on
-        a failing worker loses its cache and waits again; a request bound to it gets another
-        worker.
-    stragglers : str or tuple of (float, int, float)
-        When workers are slow, and by which factor, see `bfio.decode.features.stragglers`. Policies
-        do not see it.
-    slo : str or ServiceLevel, optional
-        Limits on time to first token and time per token, used by goodput metrics. They do not
-        change the run.
-    cancellations : str or tuple of (float, int)
-        With timed arrivals: when clients cancel their requests, see
-        `bfio.decode.features.cancellations`. A cancelled request leaves in any state.
-    prefill : str or PrefillTier, optional
-        With timed arrivals: the workers that compute prompts before decoding, and the capacity of
-        the pool between prefill and decode, see `bfio.decode.features.prefill`. By default
-        requests arrive with computed prompts.
-    telemetry : str or Telemetry, optional
-        Delay and loss of the load reports that policies see, see `bfio.decode.features.telemetry`.
-        By default policies see the true loads.
-    ties : Ties
-        Which of equally good workers gets the request: ``lowest`` (default), the lowest index;
-        ``rotating``, the first in an order that begins one worker later at each decision;
-        ``random``, the first in an order drawn for each decision.
-    seed : int
-        Seed of the generator that the policy may use, and of random ties.
+    ``seed`` is the seed of the generator that the policy may use, and of random ties.
 
     Raises
     ------
@@ -418,9 +365,6 @@ class Settings(NamedTuple):
 
 def settings_of(cluster: Cluster, options: RunOptions, look_ahead: int) -> Settings:
     """Return the settings of a run from its machine, its options and its look-ahead [steps]."""
-    from bfio.decode.drift import DriftReading
-
-    drift = options.drift
     return Settings(
         timed=options.arrivals is ArrivalMode.TIMED,
         immediate=options.dispatch is Dispatch.IMMEDIATE,
@@ -428,7 +372,7 @@ def settings_of(cluster: Cluster, options: RunOptions, look_ahead: int) -> Setti
         delay=options.delay,
         pool=options.pool,
         steps=-1 if options.steps is None else options.steps,
-        by_age=drift.reading is DriftReading.AGE and not drift.is_uniform,
+        by_age=options.drift.is_by_age,
         look_ahead=look_ahead,
         waiting_ends=options.window_knows is WindowKnows.ALL,
         mean_time_s=float(cluster.mean_time_s),

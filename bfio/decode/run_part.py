@@ -16,23 +16,12 @@ from formulations.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class RunPart:
-    """Some steps of a run and the requests that belong to them.
+    """Some steps of a run and the requests that belong to them."""
 
-    Parameters
-    ----------
-    run : Run
-        The run.
-    steps : IntArray
-        Increasing step indices.
-    energy_model : EnergyModel
-        Constants of the energy metrics.
-    requests : IntArray, optional
-        Increasing indices of the requests; by default those that started in these steps.
-    """
-
-    run: Run
-    steps: IntArray
-    energy_model: EnergyModel
+    run: Run  #: The run.
+    steps: IntArray  #: Increasing step indices.
+    energy_model: EnergyModel  #: Constants of the energy metrics.
+    #: Increasing indices of the requests; by default those that started in these steps.
     requests: IntArray | None = None
 
     @cached_property

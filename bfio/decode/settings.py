@@ -196,21 +196,9 @@ def settings(
 ) -> str:
     """Return one line that describes runs on one workload and machine.
 
-    Parameters
-    ----------
-    workload : Workload
-        The requests.
-    cluster : Cluster
-        The machine.
-    options : sequence of RunOptions
-        Options of each run; they differ in their in-flight margin only.
-    limits : sequence of mapping
-        Limits of solves, with keys ``work_limit`` and ``time_limit``; mappings without are
-        ignored.
-    energy : EnergyModel, optional
-        Constants of the energy metrics in the table.
-    policies : sequence of (str, mapping)
-        The policies as they were named, each with its options in force.
+    The ``options`` of the runs differ in their in-flight margin only. ``limits`` are limits of
+    solves, with keys ``work_limit`` and ``time_limit``; mappings without are ignored. ``policies``
+    are those that were named, each with its options in force.
     """
     requests, drawn = requests_used(workload), workload.provenance.get("seed")
     # The requests may be drawn with another seed than the run; a command has one seed for both.

@@ -17,22 +17,12 @@ from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import Interpreted, check_run, with_margin
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part
-from bfio.decode.metrics import (
-    METRICS,
-    measure,
-    measure_steady,
-    measured_of,
-)
+from bfio.decode.metrics import METRICS, measure, measure_steady, measured_of
 from bfio.decode.observers import Observer, ProgressObserver, Watching
-from bfio.decode.option_kinds import LOOK_AHEAD, PrefillTier, ServiceLevel, Telemetry
+from bfio.decode.option_kinds import LOOK_AHEAD, Pairs
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
-from bfio.decode.policy_registry import (
-    ChosenPolicy,
-    all_options,
-    check_options_are_read,
-    choose,
-)
+from bfio.decode.policy_registry import ChosenPolicy, all_options, check_options_are_read, choose
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.prediction import registry as predictors
 from bfio.decode.predictor import LengthSource, Predictor
@@ -152,9 +142,7 @@ def _run(
         run = Interpreted(workload, made, name, steps, machine, asked, watching, history)
         found = run.run()
     return replace(
-        found,
-        policy_options=in_force,
-        predictor_options=predictors.in_force(asked.predictor),
+        found, policy_options=in_force, predictor_options=predictors.in_force(asked.predictor)
     )
 
 
@@ -308,7 +296,7 @@ def _plain(value: object) -> object:
     match value:
         case Drift():
             return {"increments": list(value.increments), "reading": value.reading.value}
-        case ServiceLevel() | PrefillTier() | Telemetry():
+        case Pairs():
             values = ((entry.name, getattr(value, entry.name)) for entry in fields(value))
             return {name: entry for name, entry in values if entry not in (None, inf)}
         case Enum():

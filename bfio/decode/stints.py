@@ -27,26 +27,16 @@ class Cause(IntEnum):
 
 
 class Stints(NamedTuple):
-    """Stints of all requests, sorted by request, then by time.
+    """Stints of all requests, sorted by request, then by time."""
 
-    Parameters
-    ----------
-    request, worker : IntArray
-        Shape (m,).
-    start, end : IntArray
-        Shape (m,): first step, and first step after the stint.
-    cause : IntArray
-        Shape (m,): a `Cause`, or -1 if the request finished or still runs.
-    rested : IntArray
-        Shape (m,): number of steps of the stint at which the request rested.
-    """
-
+    #: Shape (m,).
     request: IntArray
     worker: IntArray
+    #: Shape (m,): first step, and first step after the stint.
     start: IntArray
     end: IntArray
-    cause: IntArray
-    rested: IntArray
+    cause: IntArray  #: Shape (m,): a `Cause`, or -1 if the request finished or still runs.
+    rested: IntArray  #: Shape (m,): number of steps of the stint at which the request rested.
 
     @property
     def waits_again(self) -> BoolArray:
@@ -85,16 +75,11 @@ def stints(run: Run) -> Stints:
     columns = [np.concatenate(pair) for pair in zip(run.interruptions.T, final, strict=True)]
     order = np.lexsort((columns[2], columns[0]))
     request, worker, start, end, cause = (column[order] for column in columns)
-    return Stints(request, worker, start, end, cause, _rested(run, request, start))
-
-
-def _rested(run: Run, request: IntArray, start: IntArray) -> IntArray:
-    """Return the number of steps of each stint at which its request rested, shape (m,)."""
     rested = np.zeros(len(request), dtype=np.int64)
     if run.rests is not None and len(rested):
         which = stints_of(run.rests, request, start, run.steps)
         np.add.at(rested, which, run.rests[:, 2] - run.rests[:, 1])
-    return rested
+    return Stints(request, worker, start, end, cause, rested)
 
 
 def stints_of(rests: IntArray, request: IntArray, start: IntArray, steps: int) -> IntArray:

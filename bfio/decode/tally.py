@@ -30,33 +30,15 @@ class ServingOrder(IntEnum):
 
 
 class WorkerTally(NamedTuple):
-    """The state of one worker during a decision.
+    """The state of one worker during a decision."""
 
-    Parameters
-    ----------
-    number : int
-        Index of the worker.
-    free : int
-        Slots still free.
-    requests : int
-        Its requests: running, queued and assigned at this step.
-    tokens : int
-        Its load with queued and newly assigned prompts [tokens].
-    queued : int
-        Requests bound to it that are not running.
-    queued_tokens : int
-        Prompt tokens of these.
-    room : int
-        Memory still free for requests [tokens].
-    """
-
-    number: int
-    free: int
-    requests: int
-    tokens: int
-    queued: int
-    queued_tokens: int
-    room: int
+    number: int  #: Index of the worker.
+    free: int  #: Slots still free.
+    requests: int  #: Its requests: running, queued and assigned at this step.
+    tokens: int  #: Its load with queued and newly assigned prompts [tokens].
+    queued: int  #: Requests bound to it that are not running.
+    queued_tokens: int  #: Prompt tokens of these.
+    room: int  #: Memory still free for requests [tokens].
 
 
 #: Key that a greedy policy minimises over the workers that accept a request.
@@ -164,18 +146,7 @@ def worker_tally(state: State, g: int) -> WorkerTally:
 
 
 class StepTally:
-    """The tallies of all workers, updated as requests are assigned during one step.
-
-    Attributes
-    ----------
-    workers : list of WorkerTally
-        Current tally of each worker.
-    sizes, needs : list of int
-        Load of each waiting request when it starts, and the memory that it needs to start
-        [tokens].
-    assignment : list of (int or None)
-        The assignment so far.
-    """
+    """The tallies of all workers, updated as requests are assigned during one step."""
 
     def __init__(self, state: DecodeState) -> None:
         columns = (
@@ -187,9 +158,12 @@ class StepTally:
             state.room,
         )
         lists = [column.tolist() for column in columns]
+        #: Current tally of each worker.
         self.workers = list(map(WorkerTally, range(state.num_workers), *lists))
+        #: Load of each waiting request when it starts, and memory that it needs then [tokens].
         self.sizes: list[int] = state.sizes.tolist()
         self.needs: list[int] = state.needs.tolist()
+        #: The assignment so far.
         self.assignment: list[int | None] = [None] * state.num_waiting
 
     def open_workers(self, request: int) -> list[int]:

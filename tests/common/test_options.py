@@ -17,6 +17,7 @@ from bfio.common.options import (
     TEXT,
     WHOLE,
     add_options,
+    described,
     from_mapping,
     from_namespace,
     from_texts,
@@ -155,3 +156,26 @@ def test_help_needs_no_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("False\n")
+
+
+def test_the_docstring_has_the_options_before_the_errors() -> None:
+    """Types and help come from the declaration; sections that follow stay behind."""
+
+    @described
+    @dataclass(frozen=True)
+    class Written:
+        """Some settings.
+
+        Raises
+        ------
+        InputError
+            If one is wrong.
+        """
+
+        most: int = option(3, WHOLE, "N", "most of them (3)")
+        hidden: int = 0
+
+    assert Written.__doc__ == (
+        "Some settings.\n\nParameters\n----------\nmost : int\n    most of them (3)\n\n"
+        "Raises\n------\nInputError\n    If one is wrong."
+    )

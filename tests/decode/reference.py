@@ -12,9 +12,9 @@ from bfio.batching.policy import BatchState, policy_of_engine
 from bfio.batching.registry import build
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.features.prefill.feature import PrefillReplay
+from bfio.decode.features.prefill import PrefillReplay
 from bfio.decode.features.telemetry import losses
-from bfio.decode.option_kinds import PrefillTier, Telemetry, telemetry_of
+from bfio.decode.option_kinds import PrefillTier, Telemetry
 from bfio.decode.policy import Decision, max_pauses_of
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.workloads.workload import Workload
@@ -114,7 +114,7 @@ class Reference:
         self.known: list[dict[str, Any]] = []
         self.told: list[dict[str, Any]] = []
         self.past: dict[int, list[dict[str, Any]]] = {}
-        self.telemetry = telemetry_of(self.telemetry)
+        self.telemetry = Telemetry.parsed(self.telemetry, "telemetry")
         self.lost = losses(self.telemetry or Telemetry(), self.cluster.workers, self.seed)
         # As documented: stream 1 of the seed, separate from that of generated requests.
         self.rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(1,)))

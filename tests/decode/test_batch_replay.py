@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.batching import feature as batches
+from bfio.decode.features import batching as batches
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -151,7 +151,9 @@ def verdicts() -> list[Any]:
 
 
 #: The functions of the module that are no part of the checker: its metrics and words.
-_BESIDE = ("_computed", "_prefill", "_budget_share", "_setting", "_worker_s")
+_BESIDE = (
+    "Batching", "_Task", "_computed", "_prefill", "_budget_share", "_setting", "_worker_s",
+)  # fmt: skip
 
 
 @cache

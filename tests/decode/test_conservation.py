@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from bfio.decode import policy_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.replay import run_violations
-from bfio.decode.replay_record import total_work
+from bfio.decode.replay import run_violations, total_work
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from tests.decode.cases import Scenario, Together, first_come, least_projected, scenarios

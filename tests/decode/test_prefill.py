@@ -8,7 +8,7 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import measure
-from bfio.decode.option_kinds import PrefillTier, prefill_tier
+from bfio.decode.option_kinds import PrefillTier
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.settings import settings
@@ -213,7 +213,7 @@ def test_what_does_not_go_together() -> None:
 
 def test_settings_name_the_tier() -> None:
     """As it is given, without what is as by default."""
-    tier = prefill_tier("places=8,token_time=5e-5,workers=2")
+    tier = PrefillTier.parsed("places=8,token_time=5e-5,workers=2", "prefill")
     assert tier == PrefillTier(2, 5e-5, places=8)
     run = computed([2], [1], ["0"], "workers=2,token_time=5e-5,places=8")
     line = settings(workload([2], [1], ["0"]), ALONE, [run.options])

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bfio.decode.drift import LLM, Drift, DriftReading
 from bfio.decode.features.feature import profile
-from bfio.decode.replay import run_violations
-from bfio.decode.replay_record import Replay, total_work
+from bfio.decode.replay import Replay, run_violations, total_work
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from tests.decode.cases import EXACT, Scenario, drifts, first_come, scenarios, workload

@@ -9,7 +9,7 @@ import pytest
 from bfio.decode.cluster import Cluster
 from bfio.decode.features.telemetry import losses
 from bfio.decode.metrics import measure
-from bfio.decode.option_kinds import Telemetry, telemetry_of
+from bfio.decode.option_kinds import Telemetry
 from bfio.decode.policy_registry import built_in, choose
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
@@ -76,7 +76,7 @@ def test_all_is_known_while_nothing_runs() -> None:
 
 def test_on_time_is_as_ever() -> None:
     """No delay and no loss are no telemetry."""
-    assert telemetry_of("delay=0,loss=0") is None
+    assert Telemetry.parsed("delay=0,loss=0", "telemetry") is None
     assert differences(told("delay=0"), told("none")) == []
 
 

@@ -12,14 +12,13 @@ from bfio.common.options import NUMBER, read_texts, split_options
 from bfio.decode.features.feature import (
     Feature,
     RuleTable,
-    arrays_of,
     in_order,
     number,
     read_schedule,
     schedule_setting,
 )
 from bfio.decode.features.memory import leave_host
-from bfio.decode.features.prefill.phases import leave_tier
+from bfio.decode.features.prefill import leave_tier
 from bfio.decode.machine.counters import CANCELLATIONS, COMPLETED, NOW, STEP
 from bfio.decode.machine.moves import CANCELLED, interrupt, leave_pool, leave_queue, reveal
 from bfio.decode.options import NO_EVENTS, RANDOM
@@ -30,13 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bfio.decode.machine.state import Record, State
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from bfio.decode.run import Run
     from formulations.arrays import FloatArray, IntArray
 
 #: Number of the random stream; policies, predictors and failures use others.
 _STREAM = 4
-_FORM = "write random:patience=30, or the name of a CSV file with time_s,request"
 
 
 class Cancellations(NamedTuple):
@@ -63,23 +61,24 @@ def cancellations_of(
         "cancellations",
         given,
         {"time_s": float, "request": int},
-        form=_FORM,
+        drawn="random:patience=30",
         example="12.5,7",
-        draw=lambda text: _drawn(text, arrival_s, seed),
+        draw=lambda text, remedy: _drawn(text, arrival_s, seed, remedy),
         check=lambda rows, where: _checked(rows, arrival_s, where),
     )
-    return Cancellations(*arrays_of(rows, np.float64, np.int64))
+    time_s = np.array([time for time, _ in rows], dtype=np.float64)
+    return Cancellations(time_s, np.array([request for _, request in rows], dtype=np.int64))
 
 
-def _drawn(text: str, arrival_s: FloatArray, seed: int) -> list[tuple[float, int]]:
+def _drawn(text: str, arrival_s: FloatArray, seed: int, remedy: str) -> list[tuple[float, int]]:
     """Draw the patience of each client, exponential from its arrival on."""
     _, texts = split_options(text, (RANDOM,))
     kinds = {"patience": NUMBER, "share": NUMBER}
     values = {"share": 1.0, **read_texts(kinds, texts, "cancellations")}
     if not 0 < values.get("patience", 0.0) < math.inf:
-        raise InputError("cancellations", f"{text!r} has no patience > 0", _FORM)
+        raise InputError("cancellations", f"{text!r} has no patience > 0", remedy)
     if not 0 < values["share"] <= 1:
-        raise InputError("cancellations", f"{text!r} has no share in (0, 1]", _FORM)
+        raise InputError("cancellations", f"{text!r} has no share in (0, 1]", remedy)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
     is_impatient = rng.random(len(arrival_s)) < values["share"]
     time_s = arrival_s + rng.exponential(values["patience"], len(arrival_s))
@@ -136,7 +135,6 @@ def cancel_due(state: State, record: Record) -> None:
         counters[COMPLETED] += 1
 
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.decode.features.feature import Feature, RuleTable, number
-from bfio.decode.machine.arrays import copy_to
 from bfio.decode.machine.counters import QUEUED, STEP
 from bfio.decode.machine.moves import (
     join_queue,
@@ -21,7 +21,7 @@ from bfio.decode.tally import running_tally, takes
 
 if TYPE_CHECKING:
     from bfio.decode.machine.state import State
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
 
 
 @compilable(part_of="delay")
@@ -80,7 +80,6 @@ def hurry(state: State) -> None:
         start_queued_until(state, latest)
 
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.features.feature import (
-    RuleTable,
-    arrays_of,
-    drawn_turns,
-    in_order,
-    number,
-    read_schedule,
-    schedule_of_workers,
-)
+from bfio.decode.features.feature import RuleTable, WorkerEvents, number
 from bfio.decode.features.prefixes import lose_cache
 from bfio.decode.machine.counters import ACTIVE, NOW, OUTAGES, QUEUED, SLOTS
 from bfio.decode.machine.moves import FAILED, interrupt, wait_again
@@ -24,44 +15,59 @@ from bfio.decode.stints import Cause
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from bfio.decode.features.feature import WorkerEvent
     from bfio.decode.machine.state import Record, State
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from formulations.arrays import FloatArray, IntArray
 
 #: Events of a worker.
 EVENTS = ("fail", "recover")
-#: Number of the random stream; policies and predictors use others.
-_STREAM = 3
-_FORM = "write random:mtbf=3600:mttr=60, or the name of a CSV file with time_s,worker,event"
 
 
 class Failures(NamedTuple):
-    """When workers fail and recover, in order of time.
+    """When workers fail and recover, in order of time."""
 
-    Parameters
-    ----------
-    time_s : FloatArray
-        Shape (E,) [s]; an event takes effect at the first step that starts then or later.
-    worker : IntArray
-        Shape (E,): worker of each event.
-    is_up : IntArray
-        Shape (E,): 1 if it recovers, 0 if it fails.
-    until_s : float
-        End of the schedule [s].
-    """
-
+    #: Shape (E,) [s]; an event takes effect at the first step that starts then or later.
     time_s: FloatArray
-    worker: IntArray
-    is_up: IntArray
-    until_s: float
+    worker: IntArray  #: Shape (E,): worker of each event.
+    is_up: IntArray  #: Shape (E,): 1 if it recovers, 0 if it fails.
+    until_s: float  #: End of the schedule [s].
+
+
+def _turns(events: Iterable[tuple[str, WorkerEvent]]) -> Iterator[int]:
+    """Yield 0 for a failure and 1 for a recovery, which take turns on each worker."""
+    down: set[int] = set()
+    for place, (_, worker, event) in events:
+        if event not in EVENTS:
+            raise InputError(place, f"{event!r} is no event", f"use one of {', '.join(EVENTS)}")
+        if (worker in down) == (event == "fail"):
+            state = "down" if worker in down else "up"
+            what = f"worker {worker} is {state} and is to {event}"
+            raise InputError(place, what, "let fail and recover take turns")
+        (down.add if event == "fail" else down.remove)(worker)
+        yield EVENTS.index(event)
+
+
+_FAILURES = WorkerEvents(
+    "failures",
+    "failure",
+    column="event",
+    read_value=str.strip,
+    drawn="random:mtbf=3600:mttr=60",
+    example="12.5,0,fail",
+    stream=3,
+    value=lambda is_up, _: EVENTS[is_up],
+    numbers=_turns,
+    number_type=np.int64,
+)
 
 
 def failures_of(
     given: str | Iterable[tuple[float, int, str]], num_workers: int, seed: int
 ) -> Failures:
-    """Return the failure schedule of a run, parsed into new arrays.
+    """Return the failure schedule of a run.
 
     Parameters
     ----------
@@ -79,38 +85,7 @@ def failures_of(
         If it cannot be read, is out of order, has an unknown worker, or lets a worker fail that is
         down or recover that is up.
     """
-    return read_schedule(
-        "failures",
-        given,
-        {"time_s": float, "worker": int, "event": str.strip},
-        form=_FORM,
-        example="12.5,0,fail",
-        draw=lambda text: _drawn(text, num_workers, seed),
-        check=lambda rows, where: _checked(rows, num_workers, where),
-    )
-
-
-def _drawn(text: str, num_workers: int, seed: int) -> Failures:
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_STREAM,)))
-    turns, values = drawn_turns(text, "failures", num_workers, rng, form=_FORM)
-    return _made(turns, values["until"])
-
-
-def _checked(rows: list[tuple[float, int, str]], num_workers: int, where: str) -> Failures:
-    down: set[int] = set()
-    for place, (_, worker, event) in in_order(rows, where, "worker", num_workers):
-        if event not in EVENTS:
-            raise InputError(place, f"{event!r} is no event", f"use one of {', '.join(EVENTS)}")
-        if (worker in down) == (event == "fail"):
-            state = "down" if worker in down else "up"
-            what = f"worker {worker} is {state} and is to {event}"
-            raise InputError(place, what, "let fail and recover take turns")
-        (down.add if event == "fail" else down.remove)(worker)
-    return _made([(time, worker, int(event == "recover")) for time, worker, event in rows])
-
-
-def _made(events: list[tuple[float, int, int]], until_s: float = math.inf) -> Failures:
-    return Failures._make((*arrays_of(events, np.float64, np.int64, np.int64), until_s))
+    return Failures(*_FAILURES.read(given, num_workers, seed))
 
 
 @compilable
@@ -156,7 +131,6 @@ def fail(state: State, record: Record, worker: int) -> None:
         lose_cache(state.prefixes, worker)
 
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 
@@ -175,11 +149,4 @@ def _failures(replay: Replay) -> int:
     return wrong
 
 
-FEATURE = schedule_of_workers(
-    "failures",
-    "failure",
-    failures_of,
-    lambda state: state.outages.until_s,
-    rules=RULES,
-    rank=8,
-)
+FEATURE = _FAILURES.feature(lambda state: state.outages.until_s, rules=RULES, rank=8)

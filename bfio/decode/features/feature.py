@@ -11,13 +11,14 @@ import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from bfio.common.options import NUMBER, OptionKind, read_texts, split_options
+from bfio.common.options import NUMBER, read_texts, split_options
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine.counters import NOW
 from bfio.decode.options import NO_EVENTS, RANDOM, is_drawn
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from bfio.decode.machine.state import State
     from bfio.decode.options import RunOptions
     from bfio.decode.policy_spec import PolicySpec
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from bfio.decode.run import Run
     from bfio.decode.run_part import RunPart
     from bfio.workloads.workload import Workload
@@ -86,61 +87,6 @@ def schedule_setting(name: str, given: str | Sequence[object]) -> str:
     return "" if given == "none" else f"{name} {given}"
 
 
-def schedule_of_workers(
-    name: str,
-    event: str,
-    read: Callable[[Any, int, int], Any],
-    known_until_s: Callable[[State], float],
-    **more: Any,
-) -> Feature:
-    """Return a feature defined by a schedule of events at workers.
-
-    ``read`` makes the schedule from the option, the number of workers and the seed.
-    ``known_until_s`` returns the end of the schedule from the state [s].
-    """
-
-    def unseen(runs: Sequence[Run]) -> Iterator[str]:
-        options, workers = runs[0].options, runs[0].cluster.workers
-        if getattr(options, name) != NO_EVENTS:
-            schedule = read(getattr(options, name), workers, options.seed)
-            yield from _none_came(event, schedule.time_s, runs)
-
-    def record(state: State) -> dict[str, object]:
-        _check_covers(name, known_until_s(state), float(state.clock[NOW]))
-        return {}
-
-    return Feature(
-        name,
-        {name: lambda _, options: getattr(options, name) != NO_EVENTS},
-        setting=lambda _, options: schedule_setting(name, getattr(options, name)),
-        unseen=unseen,
-        record=record,
-        **more,
-    )
-
-
-def _none_came(what: str, time_s: FloatArray, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield a remark if the first event is after the start of the last step of all runs."""
-    last_s = max((float(run.start_s[-1]) for run in runs if run.steps), default=0.0)
-    if len(time_s) == 0:
-        yield f"The schedule has no {what}: the runs are the same as without."
-    elif time_s[0] > last_s:
-        yield (
-            f"No {what} took place: the first is at {time_s[0]:,.6g} s, and the last step "
-            f"begins at {last_s:,.6g} s. Times are in seconds from the start of the run."
-        )
-
-
-def _check_covers(option: str, until_s: float, end_s: float) -> None:
-    """Raise InputError if a run lasts longer than a schedule was drawn for."""
-    if end_s > until_s:
-        raise InputError(
-            option,
-            f"drawn for {until_s:g} s, and the run lasts {end_s:g} s",
-            f"write e.g. until={2 * end_s:.0f}",
-        )
-
-
 #: Relative error allowed in a duration or a sum of two times.
 ROUNDING = 1e-12
 
@@ -187,27 +133,18 @@ def number(flags: BoolArray) -> int:
     return int(np.count_nonzero(flags))
 
 
-def profile(drift: Drift, prompt: int, start: int, steps: int, emitted: int = 0) -> IntArray:
+def profile(
+    drift: Drift,
+    prompt: int,
+    start: int,
+    steps: int,
+    emitted: int = 0,
+    rests: Sequence[tuple[int, int]] = (),
+) -> IntArray:
     """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
 
-    The first load is ``prompt``; the request has emitted ``emitted`` tokens before.
-    """
-    if len(drift.increments) == 1:
-        grown: IntArray = prompt + drift.increments[0] * np.arange(steps)
-        return grown
-    first = start if drift.reading is DriftReading.GLOBAL_STEP else emitted
-    period = np.array(drift.increments, dtype=np.int64)
-    increments = period[(first + np.arange(steps - 1)) % len(period)]
-    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(increments, dtype=np.int64)))
-    return loads
-
-
-def profile_with_rests(
-    drift: Drift, prompt: int, start: int, steps: int, emitted: int, rests: list[tuple[int, int]]
-) -> IntArray:
-    """Return the loads of `profile` for a request that rests at some of these steps [tokens].
-
-    ``rests`` has the first step and the end of each rest.
+    The first load is ``prompt``; the request has emitted ``emitted`` tokens before. ``rests`` has
+    the first step and the end of each of its rests.
     """
     runs = np.ones(steps - 1, dtype=np.int64)
     for first, end in rests:
@@ -235,23 +172,25 @@ def read_schedule(
     given: str | Iterable[Row],
     columns: Mapping[str, Callable[[str], object]],
     *,
-    form: str,
+    drawn: str,
     example: str,
-    draw: Callable[[str], Schedule],
+    draw: Callable[[str, str], Schedule],
     check: Callable[[list[Any], str], Schedule],
 ) -> Schedule:
     """Return the schedule of an option: ``none``, ``random:...``, a CSV file, or events.
 
-    ``draw`` makes a random schedule; ``check`` checks events and gets their origin. ``columns``
-    has the columns of a file, with a parser for each. ``form`` and ``example`` are remedies in
-    errors about the option, and about a line of a file.
+    ``draw`` makes a random schedule from a text and a remedy for errors; ``check`` checks events
+    and gets their origin. ``columns`` has the columns of a file, with a parser for each. ``drawn``
+    is an example of a random schedule, ``example`` one of a line of a file.
     """
+    names = ",".join(columns)
+    form = f"write {drawn}, or the name of a CSV file with {names}"
     if not isinstance(given, str):
         return check(list(given), option)
     if given == NO_EVENTS:
         return check([], option)
     if is_drawn(given):
-        return draw(given)
+        return draw(given, form)
     try:
         # Spreadsheet programs write a byte order mark before the heading.
         with Path(given).open(newline="", encoding="utf-8-sig") as file:
@@ -261,7 +200,6 @@ def read_schedule(
         reason = getattr(error, "strerror", None) or "no text"
         raise InputError(option, f"cannot read {given!r}: {reason}", form) from None
     if not set(columns) <= set(heading):
-        names = ",".join(columns)
         remedy = f"write {names} there, and e.g. {example} below it"
         raise InputError(f"{given}, line 1", f"no heading {names}", remedy)
     rows = []
@@ -273,12 +211,6 @@ def read_schedule(
             remedy = f"write e.g. {example} below that heading"
             raise InputError(f"{given}, line {place}", what, remedy) from None
     return check(rows, given)
-
-
-def arrays_of(rows: Sequence[Row], *types: type) -> Iterator[Any]:
-    """Yield the columns of some rows as arrays of the given types."""
-    columns = zip(*rows, strict=True) if rows else ((),) * len(types)
-    return (np.array(each, dtype=kind) for each, kind in zip(columns, types, strict=True))
 
 
 def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterator[tuple[str, Row]]:
@@ -300,43 +232,121 @@ def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterato
         yield place, row
 
 
-def drawn_turns(
-    text: str,
-    option: str,
-    num_workers: int,
-    rng: np.random.Generator,
-    *,
-    form: str,
-    more: Mapping[str, tuple[OptionKind, float]] | None = None,
-) -> tuple[list[tuple[float, int, int]], Mapping[str, Any]]:
-    """Draw alternating times up and down per worker, exponential with means ``mtbf`` and ``mttr``.
+#: Event of a worker: time [s], worker, and the value in the option's own column.
+WorkerEvent: TypeAlias = tuple[float, int, Any]
+#: Times [s], workers and values of events, each of shape (E,), and the end of the schedule [s].
+Columns: TypeAlias = "tuple[FloatArray, IntArray, Any, float]"
 
-    The format is ``random:mtbf=SECONDS:mttr=SECONDS``, with optional ``until=SECONDS`` and the
-    numbers in ``more`` with their defaults. Returns events in order of time (time [s], worker, and
-    1 if it is up from then on) and the numbers given. Raises InputError for numbers that are
-    missing or not positive, and for too many events.
+
+@dataclass(frozen=True, eq=False)
+class WorkerEvents:
+    """An option that gives events of workers, such as failures.
+
+    It is ``none``; ``random:mtbf=SECONDS:mttr=SECONDS``, with optional ``until=SECONDS``, for
+    alternating times up and down of each worker, exponential with these means; the name of a CSV
+    file; or its rows.
     """
-    further = more or {}
-    _, texts = split_options(text, (RANDOM,))
-    kinds = {"mtbf": NUMBER, "mttr": NUMBER, "until": NUMBER}
-    kinds |= {name: kind for name, (kind, _) in further.items()}
-    defaults = {name: default for name, (_, default) in further.items()}
-    values = {"until": DEFAULT_UNTIL_S, **defaults, **read_texts(kinds, texts, option)}
+
+    option: str
+    event: str  #: Word for an event in remarks.
+    column: str  #: Name of the values in a file.
+    read_value: Callable[[str], object]
+    #: Examples of a drawn schedule, and of a line of a file.
+    drawn: str
+    example: str
+    stream: int  #: Number of the random stream; policies, predictors and other options use others.
+    #: Value of a drawn event, from 1 or 0 (up or down from then on) and the numbers of the text.
+    value: Callable[[int, Mapping[str, float]], object]
+    #: Checks events, given with their places for messages; yields their values as numbers.
+    numbers: Callable[[Iterable[tuple[str, WorkerEvent]]], Iterator[float]]
+    number_type: type
+    #: Further numbers in the text of a drawn schedule, with their defaults.
+    more: Mapping[str, float] = field(default_factory=dict)
+
+    def read(self, given: str | Iterable[WorkerEvent], num_workers: int, seed: int) -> Columns:
+        """Return the schedule of a run.
+
+        Raises InputError if it cannot be read, is out of order, has an unknown worker, or has
+        values that ``numbers`` rejects.
+        """
+        return read_schedule(
+            self.option,
+            given,
+            {"time_s": float, "worker": int, self.column: self.read_value},
+            drawn=self.drawn,
+            example=self.example,
+            draw=lambda text, remedy: _drawn(self, text, num_workers, seed, remedy),
+            check=lambda rows, where: self.columns(rows, num_workers, where),
+        )
+
+    def columns(
+        self, rows: list[WorkerEvent], num_workers: int, where: str, until_s: float = math.inf
+    ) -> Columns:
+        """Return checked events as arrays."""
+        numbers = list(self.numbers(in_order(rows, where, "worker", num_workers)))
+        time_s = np.array([time for time, _, _ in rows], dtype=np.float64)
+        worker = np.array([g for _, g, _ in rows], dtype=np.int64)
+        return time_s, worker, np.array(numbers, dtype=self.number_type), until_s
+
+    def feature(self, until_s: Callable[[State], float], **more: Any) -> Feature:
+        """Return the feature of the option; ``until_s`` gives the end of a run's schedule [s]."""
+        name = self.option
+
+        def unseen(runs: Sequence[Run]) -> Iterator[str]:
+            given, first = getattr(runs[0].options, name), runs[0]
+            if given == NO_EVENTS:
+                return
+            time_s = self.read(given, first.cluster.workers, first.options.seed)[0]
+            last_s = max((float(run.start_s[-1]) for run in runs if run.steps), default=0.0)
+            if len(time_s) == 0:
+                yield f"The schedule has no {self.event}: the runs are the same as without."
+            elif time_s[0] > last_s:
+                yield (
+                    f"No {self.event} took place: the first is at {time_s[0]:,.6g} s, and the "
+                    f"last step begins at {last_s:,.6g} s. Times are in seconds from the start of "
+                    "the run."
+                )
+
+        def record(state: State) -> dict[str, object]:
+            end_s, drawn_s = float(state.clock[NOW]), until_s(state)
+            if end_s > drawn_s:
+                what = f"drawn for {drawn_s:g} s, and the run lasts {end_s:g} s"
+                raise InputError(name, what, f"write e.g. until={2 * end_s:.0f}")
+            return {}
+
+        return Feature(
+            name,
+            {name: lambda _, options: getattr(options, name) != NO_EVENTS},
+            setting=lambda _, options: schedule_setting(name, getattr(options, name)),
+            unseen=unseen,
+            record=record,
+            **more,
+        )
+
+
+# Cached, since energy, metrics and replay ask for the schedule of a run many times.
+@lru_cache(maxsize=8)
+def _drawn(events: WorkerEvents, text: str, num_workers: int, seed: int, remedy: str) -> Columns:
+    """Draw the events of workers."""
+    option, (_, texts) = events.option, split_options(text, (RANDOM,))
+    kinds = dict.fromkeys(("mtbf", "mttr", "until", *events.more), NUMBER)
+    values = {"until": DEFAULT_UNTIL_S, **events.more, **read_texts(kinds, texts, option)}
     for name in kinds:
         if not 0 < values.get(name, 0.0) < math.inf:
-            raise InputError(option, f"{text!r} has no {name} > 0", form)
+            raise InputError(option, f"{text!r} has no {name} > 0", remedy)
     mean, until = values["mtbf"] + values["mttr"], values["until"]
     if 2 * num_workers * until / mean > MOST_EVENTS:
         what = f"more than {MOST_EVENTS} events in {until:g} s"
         raise InputError(option, what, f"write e.g. until={mean * 1000:.0f}")
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(events.stream,)))
     turns: list[tuple[float, int, int]] = []
     for worker in range(num_workers):
-        now, is_well = 0.0, 1
+        now, is_up = 0.0, 1
         while True:
-            now += float(rng.exponential(values["mtbf" if is_well else "mttr"]))
+            now += float(rng.exponential(values["mtbf" if is_up else "mttr"]))
             if now > until:
                 break
-            is_well = 1 - is_well
-            turns.append((now, worker, is_well))
-    turns.sort()
-    return turns, values
+            is_up = 1 - is_up
+            turns.append((now, worker, is_up))
+    rows = [(time, worker, events.value(is_up, values)) for time, worker, is_up in sorted(turns)]
+    return events.columns(rows, num_workers, option, until)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from bfio.decode.machine.state import Record, State
     from bfio.decode.policy_spec import PolicySpec
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray, IntArray
 
@@ -76,25 +76,19 @@ def make_room(state: State, record: Record, worker: int, request: int) -> None:
     fits = load <= state.machine.memory[worker]
     if fits and state.settings.overflow == SWAP:
         interrupt(state, record, request, SWAPPED_OUT)
-        swap_out(state, request, worker)
+        place = int(state.counters[SWAPPED])
+        away = state.settings.swap_time_s * state.requests.size[request]
+        state.host.request[place] = request
+        state.host.ready_s[place] = state.clock[NOW] + away
+        state.counters[SWAPPED] += 1
+        state.workers.swapped[worker] += 1
+        state.marks.worker[request] = worker
         return
     interrupt(state, record, request, RECOMPUTED)
     if fits and state.settings.immediate:
         join_queue_at_its_head(state, request, worker)
     else:
         wait_again(state, request)
-
-
-@compilable
-def swap_out(state: State, request: int, worker: int) -> None:
-    """Hold the cache of a request on the host."""
-    place = int(state.counters[SWAPPED])
-    away = state.settings.swap_time_s * state.requests.size[request]
-    state.host.request[place] = request
-    state.host.ready_s[place] = state.clock[NOW] + away
-    state.counters[SWAPPED] += 1
-    state.workers.swapped[worker] += 1
-    state.marks.worker[request] = worker
 
 
 @compilable(part_of="overflow")
@@ -132,7 +126,6 @@ def leave_host(state: State, request: int, worker: int) -> bool:
     return True
 
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

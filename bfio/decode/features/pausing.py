@@ -26,7 +26,7 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
     from bfio.decode.machine.state import Record, State
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from bfio.decode.run import Run
     from bfio.decode.run_part import RunPart
 
@@ -166,7 +166,6 @@ def check_nobody_rests(answer: object, policy: str, step: int) -> None:
         )
 
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import sort_few
 from bfio.common.compilable import compilable
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value, exact_sum
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.features.feature import Feature, RuleTable, number
-from bfio.decode.machine.arrays import sort_few
 from bfio.decode.machine.counters import ADMITTED, STEP
 from bfio.workloads.request_data import BLOCK_TOKENS, BlockHashes
 from formulations.arrays import FloatArray, IntArray, frozen
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bfio.decode.machine.state import Record, State
     from bfio.decode.options import RunOptions
     from bfio.decode.policy_spec import PolicySpec
-    from bfio.decode.replay_record import Replay
+    from bfio.decode.replay import Replay
     from bfio.decode.run import Run
     from bfio.decode.run_part import RunPart
     from bfio.workloads.workload import Workload
@@ -104,12 +104,6 @@ def matched_blocks(caches: PrefixCaches, request: int, worker: int) -> int:
         if place_of(caches, worker, caches.ids[first + depth]) < 0:
             return depth
     return count
-
-
-@compilable
-def saved_tokens(num_blocks: int, prompt: int) -> int:
-    """Return the tokens in the first ``num_blocks`` blocks of a prompt; the last may be short."""
-    return min(num_blocks * BLOCK_TOKENS, prompt)
 
 
 @compilable
@@ -229,7 +223,8 @@ def look_up_prefixes(state: State, record: Record, row: int) -> None:
     sort_few(started)
     for request in started:
         blocks = use_prefix(state.prefixes, request, state.marks.worker[request])
-        found += saved_tokens(blocks, state.requests.prompt[request])
+        # The last block of a prompt may be short.
+        found += min(blocks * BLOCK_TOKENS, state.requests.prompt[request])
     record.prefix_hit_tokens[row] = found
 
 
@@ -327,7 +322,6 @@ def _prefix_hit_rate(part: RunPart) -> Average:
 #: Largest total number of blocks of all workers (about 1 GiB).
 MAX_PREFIX_BLOCKS = 2**24
 
-#: Rules of the replay.
 RULES = RuleTable()
 
 

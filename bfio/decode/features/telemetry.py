@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.metrics import MetricTable, Value
 from bfio.decode.features.feature import Feature
-from bfio.decode.machine.arrays import copy_to
 from bfio.decode.machine.counters import ACTIVE, STEP
 from bfio.decode.option_kinds import Telemetry
 from formulations.errors import InputError
@@ -108,13 +108,6 @@ def new_reports(
 
 
 @compilable
-def arrives(reports: Reports, step: int, g: int) -> bool:
-    """Whether a worker's report that is due at a step arrives."""
-    sent = step - reports.delay
-    return bool(sent < 0 or reports.lost[sent % len(reports.lost), g] == 0)
-
-
-@compilable
 def show(reports: Reports, g: int) -> None:
     """Copy the last report of a worker to its known state."""
     report, width = reports.last[g], reports.base.shape[1]
@@ -174,7 +167,9 @@ def receive(state: State, window: Window) -> None:
             for slot in range(slots):
                 copy_to(reports.past[slot, g], reports.past[step % slots, g])
         # The next slot of the ring has the report of ``delay`` steps ago.
-        if state.counters[ACTIVE] == 0 or arrives(reports, step, g):
+        sent = step - reports.delay
+        is_lost = sent >= 0 and reports.lost[sent % len(reports.lost), g] != 0
+        if state.counters[ACTIVE] == 0 or not is_lost:
             copy_to(reports.last[g], reports.past[(step + 1) % slots, g])
         show(reports, g)
 

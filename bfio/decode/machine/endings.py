@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import sort_few
 from bfio.common.compilable import compilable
-from bfio.decode.machine.arrays import sort_few
 from bfio.decode.machine.counters import FINISHED, STEP
 from bfio.decode.prediction.length_history import LengthHistory, learn, new_history
 

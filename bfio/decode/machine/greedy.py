@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import pop_least, sink
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
-from bfio.decode.machine.arrays import pop_least, sink
 from bfio.decode.machine.counters import ACTIVE, QUEUED, REVEALED, SLOTS, SWAPPED, TAKEN, WAITING
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.moves import first_waiting, start_queued

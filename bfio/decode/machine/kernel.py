@@ -12,7 +12,7 @@ from bfio.decode.features.cancellations import cancel_due
 from bfio.decode.features.delay import decide_late, hurry
 from bfio.decode.features.failures import fail_due
 from bfio.decode.features.memory import relieve, swap_in
-from bfio.decode.features.prefill.phases import catch_up, close_up
+from bfio.decode.features.prefill import catch_up, close_up
 from bfio.decode.machine.counters import (
     ACTIVE,
     CANCELLATIONS,
@@ -44,53 +44,35 @@ STALLED = -2
 
 
 class KernelTask(NamedTuple):
-    """The task of a kernel: requests, machine, options, and the readable policy object.
+    """The task of a kernel: requests, machine, options, and the readable policy object."""
 
-    Parameters
-    ----------
-    workload, cluster, options, policy_options, policy
-        The run to simulate. ``policy_options`` are the options from which ``policy`` was made.
-    history : Workload, optional
-        Past requests, for predictors that learn.
-    rule : int
-        Index of this policy among the greedy policies that are compiled together.
-    """
-
+    #: The run to simulate. ``policy_options`` are the options from which ``policy`` was made.
     workload: Workload
     cluster: Cluster
     options: RunOptions
     policy_options: Any
     policy: Policy
-    history: Workload | None = None
-    rule: int = 0
+    history: Workload | None = None  #: Past requests, for predictors that learn.
+    rule: int = 0  #: Index of this policy among the greedy policies that are compiled together.
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The compiled form of a policy's decisions.
+    """The compiled form of a policy's decisions."""
 
-    Parameters
-    ----------
-    memory : callable
-        Takes a `KernelTask` and returns the memory of the kernel, a named tuple of arrays and
-        parameters; or None if the kernel cannot decide this task exactly.
-    choose : callable, optional
-        For a policy that serves requests one by one: returns the worker of the next request, see
-        `bfio.decode.machine.greedy.Choose`.
-    decide : callable, optional
-        For any other policy: a compilable function ``decide(state, window, memory)``. It starts
-        requests by `bfio.decode.machine.phases.admit` and `close_gaps`, and returns False if it
-        could not decide exactly.
-    reads_window : bool
-        Whether ``decide`` uses projections, up to the policy's own look-ahead.
-    statistics : callable, optional
-        Returns the policy's statistics from the memory at the end of a run.
-    """
-
+    #: Takes a `KernelTask` and returns the memory of the kernel, a named tuple of arrays and
+    #: parameters; or None if the kernel cannot decide this task exactly.
     memory: Callable[[KernelTask], Any]
+    #: For a policy that serves requests one by one: returns the worker of the next request, see
+    #: `bfio.decode.machine.greedy.Choose`.
     choose: Choose | None = None
+    #: For any other policy: a compilable function ``decide(state, window, memory)``. It starts
+    #: requests by `bfio.decode.machine.phases.admit` and `close_gaps`, and returns False if it
+    #: could not decide exactly.
     decide: Callable[..., bool] | None = None
+    #: Whether ``decide`` uses projections, up to the policy's own look-ahead.
     reads_window: bool = False
+    #: Returns the policy's statistics from the memory at the end of a run.
     statistics: Callable[[Any], dict[str, object]] | None = None
 
     @property
@@ -163,15 +145,9 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
 def compiled_loop(
     name: str, kernel: Callable[..., bool], without: frozenset[str] = frozenset()
 ) -> Callable[[State, Window, Any, Record], int]:
-    """Return `run_chunk` with a kernel, compiled at its first call and kept on disk.
+    """Return `run_chunk` with a kernel that decides, compiled at its first call, kept on disk.
 
-    Parameters
-    ----------
-    name : str
-        ``module:function``, the key of its machine code.
-    kernel : callable
-        Function that decides.
-    without : frozenset of str
-        Features of the machine to leave out, see `bfio.decode.machine.whole_run`.
+    ``name`` (``module:function``) is the key of its machine code. ``without`` has the features of
+    the machine to leave out, see `bfio.decode.machine.whole_run`.
     """
     return entry_point(rewired(run_chunk, decide=kernel), name=name, without=without)

@@ -40,31 +40,23 @@ def first_waiting(state: State) -> int:
 
 @compilable
 def reveal(state: State) -> None:
-    """Reveal requests; with timed arrivals this may be called several times per step."""
-    counters = state.counters
-    first, last = int(counters[REVEALED]), reveal_until(state)
+    """Reveal requests; with timed arrivals this may be called several times per step.
+
+    A prefill tier reveals requests when they become ready.
+    """
+    counters, num_requests = state.counters, len(state.pool)
+    first = last = int(counters[REVEALED])
+    if state.settings.timed and not state.tier.is_on:
+        while last < num_requests and state.arrival_s[last] <= state.clock[NOW]:
+            last += 1
+    elif not state.settings.timed:
+        missing = state.settings.pool - counters[WAITING] - counters[QUEUED]
+        last = min(num_requests, last + max(0, int(missing)))
     state.marks.reveal[first:last] = counters[STEP]
     state.reveal_s[first:last] = state.clock[NOW]
     counters[REVEALED] = last
     counters[WAITING] += last - first
     counters[ADMITTED] = counters[TAKEN] = 0
-
-
-@compilable
-def reveal_until(state: State) -> int:
-    """Return how many requests are revealed after this phase."""
-    last = int(state.counters[REVEALED])
-    num_requests = len(state.pool)
-    if state.tier.is_on:
-        # With a prefill tier, the tier reveals requests when they become ready.
-        return last
-    if state.settings.timed:
-        while last < num_requests and state.arrival_s[last] <= state.clock[NOW]:
-            last += 1
-        return last
-    waiting = state.counters[WAITING] + state.counters[QUEUED]
-    missing = max(0, int(state.settings.pool - waiting))
-    return min(num_requests, last + missing)
 
 
 @compilable
@@ -103,24 +95,18 @@ def join_pool(state: State, request: int) -> None:
 @compilable
 def leave_pool(state: State, request: int) -> None:
     """Remove a waiting request from the pool; older waiting requests move up by one."""
-    first, place = first_waiting(state), place_of(state, request)
+    first = first_waiting(state)
+    low, place = first, int(state.counters[REVEALED]) - 1
+    while low < place:
+        middle = (low + place) // 2
+        if state.pool[middle] < request:
+            low = middle + 1
+        else:
+            place = middle
     while place > first:
         state.pool[place] = state.pool[place - 1]
         place -= 1
     state.counters[WAITING] -= 1
-
-
-@compilable
-def place_of(state: State, request: int) -> int:
-    """Return the position of a request in the pool."""
-    low, high = first_waiting(state), int(state.counters[REVEALED]) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if state.pool[middle] < request:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @compilable
@@ -194,7 +180,9 @@ def put_in_order(order: StartOrder, start: IntArray, request: int, worker: int) 
     Mostly it is the youngest; a request that has rested returns to its place in the order.
     """
     older, younger = int(order.youngest[worker]), -1
-    while older >= 0 and is_younger(start, older, request):
+    while older >= 0 and (
+        start[older] > start[request] or (start[older] == start[request] and older > request)
+    ):
         younger = older
         older = int(order.older[older])
     order.older[request] = older
@@ -217,14 +205,6 @@ def take_from_order(order: StartOrder, request: int, worker: int) -> None:
         order.older[younger] = older
     else:
         order.youngest[worker] = older
-
-
-@compilable
-def is_younger(start: IntArray, request: int, other: int) -> bool:
-    """Whether a request started later than another, or at the same step and was revealed later."""
-    return bool(
-        start[request] > start[other] or (start[request] == start[other] and request > other)
-    )
 
 
 # Causes of interruptions: values of `bfio.decode.stints.Cause`.

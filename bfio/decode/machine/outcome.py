@@ -26,13 +26,9 @@ from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bfio.decode.cluster import Cluster
-    from bfio.decode.features.batching.batches import Batching
+    from bfio.decode.features.batching import Batching
     from bfio.decode.features.pausing import Rests
     from bfio.decode.machine.state import Chunks, Record
-    from bfio.decode.options import RunOptions
     from bfio.decode.state import DecodeState
 
 
@@ -64,20 +60,16 @@ def step_view(
 
 
 def finished_run(
-    policy: str,
-    engine: str,
-    cluster: Cluster,
-    options: RunOptions,
     state: State,
     chunks: Chunks,
-    wall_s: float,
-    statistics: Mapping[str, object] | None = None,
-    decide_s: float = 0.0,
     rests: Rests | None = None,
     batching: Batching | None = None,
+    **told: Any,
 ) -> Run:
-    """Return the record of a run as a `Run` with read-only arrays."""
+    """Return the record of a run with read-only arrays; ``told`` are fields that others know."""
     record, marks = chunks.joined(), state.marks
+    # Stored as a single number.
+    nowhere = np.broadcast_to(np.int64(-1), len(marks.last))
     if len(state.cancellations.time_s) > 0:
         # A request that arrived and was cancelled after the last step belongs to no step.
         state.reveal_s[marks.reveal == state.counters[STEP]] = np.nan
@@ -95,10 +87,6 @@ def finished_run(
     if rests is not None:
         kept |= {"rests": rests.log(), "max_pauses": rests.max_pauses}
     return Run(
-        policy=policy,
-        engine=engine,
-        cluster=cluster,
-        options=options,
         reveal_step=frozen(marks.reveal),
         start_step=frozen(marks.first),
         last_start_step=frozen(marks.start),
@@ -107,19 +95,12 @@ def finished_run(
         bound_step=frozen(marks.bound),
         prompt_tokens=frozen(state.requests.prompt),
         emitted_tokens=frozen(emitted_tokens(state)),
-        cancel_step=frozen(marks.cancel) if len(marks.cancel) else nowhere(len(marks.last)),
+        cancel_step=frozen(marks.cancel) if len(marks.cancel) else nowhere,
         reveal_s=frozen(state.reveal_s),
         arrival_s=frozen(state.arrival_s) if state.settings.timed else None,
-        statistics=statistics or {},
-        wall_s=wall_s,
-        decide_s=decide_s,
         **kept,
+        **told,
     )
-
-
-def nowhere(num_requests: int) -> IntArray:
-    """Return -1 for each request, shape (n,), stored as a single number."""
-    return np.broadcast_to(np.int64(-1), num_requests)
 
 
 def emitted_tokens(state: State) -> IntArray:
@@ -145,7 +126,7 @@ def stalled(policy: str, state: State) -> InputError:
         return InputError(
             f"failures, step {step}",
             f"nothing can run any more: {waits} requests wait, and workers never recover: "
-            f"{_named(failed)}",
+            f"{failed}",
             "let workers recover, or limit the run by --steps",
         )
     what = (
@@ -153,16 +134,17 @@ def stalled(policy: str, state: State) -> InputError:
     )
     remedy = "admit at least one request when no worker is busy"
     if failed:
-        what += f"; workers never recover: {_named(failed)}"
+        what += f"; workers never recover: {failed}"
         remedy = f"let workers recover, limit the run by --steps, or {remedy}"
     return InputError(f"policy {policy}, step {step}", what, remedy)
 
 
-def _failed(state: State) -> list[tuple[int, float]]:
-    """Return the workers that stay down for good, and since when [s]."""
+def _failed(state: State) -> str:
+    """Return the workers that stay down for good and since when, in words; "" if there is none."""
     time_s, worker = state.outages.time_s, state.outages.worker
     down = np.flatnonzero(state.machine.slots == 0).tolist()
-    return [(g, float(time_s[worker == g].max())) for g in down]
+    names = [f"worker {g} failed at {time_s[worker == g].max():g} s" for g in down[:_MOST_NAMED]]
+    return ", ".join(names + ["..."] * (len(down) > _MOST_NAMED))
 
 
 def _somebody_fits(state: State) -> bool:
@@ -171,8 +153,3 @@ def _somebody_fits(state: State) -> bool:
     workers = [worker_tally(state, g) for g in range(len(state.machine.slots))]
     needs = state.requests.need[pool].tolist()
     return any(takes(worker, need) for worker in workers for need in needs)
-
-
-def _named(failed: list[tuple[int, float]]) -> str:
-    names = [f"worker {g} failed at {time:g} s" for g, time in failed[:_MOST_NAMED]]
-    return ", ".join(names + ["..."] * (len(failed) > _MOST_NAMED))

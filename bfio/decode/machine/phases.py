@@ -7,14 +7,14 @@ a step takes time proportional to its events plus O(G).
 
 import numpy as np
 
+from bfio.common.array_kernels import add_each, add_times, copy_to, extent, move_waiting
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import step_time
 from bfio.decode.features.delay import join_queue_by_age
-from bfio.decode.features.prefill.phases import go_on, may_jump
+from bfio.decode.features.prefill import go_on, may_jump
 from bfio.decode.features.prefixes import look_up_prefixes
 from bfio.decode.features.stragglers import keep_pace
 from bfio.decode.features.telemetry import note_sent
-from bfio.decode.machine.arrays import add_each, add_times, copy_to, extent, move_waiting
 from bfio.decode.machine.counters import (
     ACTIVE,
     ADMITTED,
@@ -265,7 +265,12 @@ def complete(state: State) -> None:
     while request >= 0:
         following = int(state.requests.next[request])
         if state.marks.last[request] == step:
-            leave(state, request)
+            if predicts(state):
+                forget(state, request)
+            state.lists.ended[state.counters[FINISHED]] = request
+            state.counters[FINISHED] += 1
+            state.counters[COMPLETED] += 1
+            end(state, request)
         else:
             # This request ends after more turns of the wheel: put it back.
             state.requests.next[request] = state.wheel[slot]
@@ -275,18 +280,6 @@ def complete(state: State) -> None:
         leave_window(state)
     if state.prediction.learns and state.counters[FINISHED] > 0:
         learn_lengths(state)
-
-
-@compilable
-def leave(state: State, request: int) -> None:
-    """Remove a request that has finished."""
-    if predicts(state):
-        forget(state, request)
-    counters = state.counters
-    state.lists.ended[counters[FINISHED]] = request
-    counters[FINISHED] += 1
-    counters[COMPLETED] += 1
-    end(state, request)
 
 
 @compilable

@@ -9,7 +9,7 @@ import numpy as np
 from bfio.decode.features.cancellations import Cancellations, cancellations_of
 from bfio.decode.features.failures import Failures, failures_of
 from bfio.decode.features.memory import Host, peaks
-from bfio.decode.features.prefill.phases import Tier, new_tier
+from bfio.decode.features.prefill import Tier, new_tier
 from bfio.decode.features.prefixes import PrefixCaches, new_caches
 from bfio.decode.features.stragglers import Stragglers, stragglers_of
 from bfio.decode.features.telemetry import Reports, new_reports

@@ -20,7 +20,6 @@ from bfio.common.kernel_groups import KernelGroup, ensure_compiled, groups
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
-from bfio.decode.drift import DriftReading
 from bfio.decode.features.registry import FEATURES
 from bfio.decode.machine.greedy import one_of, serving
 from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, compiled_loop
@@ -45,9 +44,7 @@ if TYPE_CHECKING:
 
 #: The features, and whether a run uses each of them.
 PARTS: Mapping[str, Used] = {
-    "age": lambda _, options: (
-        options.drift.reading is DriftReading.AGE and not options.drift.is_uniform
-    ),
+    "age": lambda _, options: options.drift.is_by_age,
     "interruptions": may_interrupt,
     "predictions": lambda _, options: lengths_of(options.predictor) is LengthSource.COMPILED,
     **{name: used for feature in FEATURES for name, used in feature.parts.items()},
@@ -155,19 +152,16 @@ def decide_of(loop: Loop) -> Callable[..., bool]:
 
 def compile_loop(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
     """Compile the loop of a policy, or load it from disk, with a message if that takes long."""
-    name = group_of(loop_of(spec, parts)).name
+    loop = loop_of(spec, parts)
+    name = group_of(loop).name
     if name in groups():
         ensure_compiled(name)
-    warm_up(spec, parts)
-
-
-def warm_up(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
-    """Compile or load the loop of a policy in this process, by a run without requests."""
-    _warm_up(loop_of(spec, parts))
+    warm_up(loop)
 
 
 @cache
-def _warm_up(loop: Loop) -> None:
+def warm_up(loop: Loop) -> None:
+    """Compile or load a loop in this process, by a run without requests."""
     none = np.zeros(0, dtype=np.int64)
     spec, cluster = loop.members[0], Cluster(1, 1)
     policy = spec.factory(spec.options)

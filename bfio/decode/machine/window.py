@@ -11,12 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import add_each, copy_to, gather, take_in_turn, while_active
 from bfio.common.compilable import compilable
-from bfio.decode.features.telemetry import (
-    receive,
-    show_projection,
-)
-from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
+from bfio.decode.features.telemetry import receive, show_projection
 from bfio.decode.machine.counters import ACTIVE, GROWS, KNOWN, REVEALED, STEP
 from bfio.decode.machine.endings import column_of, gained, gained_each, predicted_steps, predicts
 from bfio.decode.machine.moves import ages_of, first_waiting
@@ -49,11 +46,14 @@ def new_window(num_workers: int, look_ahead: int, most_waiting: int) -> Window:
 @compilable(allocates=True)
 def project(state: State, window: Window) -> None:
     """Compute projected loads and contributions of this step, without asking a predictor."""
+    waiting = waiting_requests(state)
     if len(window.level) == 1:
-        project_now(state, window)
+        # Without look-ahead, nothing ends or grows.
+        copy_to(window.base[:, 0], state.reports.load)
+        copy_to(window.running[:, 0], state.reports.running)
+        gather(window.contribution[: len(waiting), 0], state.requests.size, waiting)
         return
     project_running(state, window)
-    waiting = waiting_requests(state)
     project_contributions(state, window, waiting, remaining_waiting(state, waiting))
 
 
@@ -96,15 +96,6 @@ def grow_alike(state: State) -> bool:
     """Whether all waiting requests have the same growth over the window, as no end is known."""
     told = state.sight[KNOWN] or predicts(state)
     return not (told and state.settings.waiting_ends)
-
-
-@compilable(allocates=True)
-def project_now(state: State, window: Window) -> None:
-    """Write current loads and sizes: without look-ahead, nothing ends or grows."""
-    waiting = waiting_requests(state)
-    copy_to(window.base[:, 0], state.reports.load)
-    copy_to(window.running[:, 0], state.reports.running)
-    gather(window.contribution[: len(waiting), 0], state.requests.size, waiting)
 
 
 @compilable(allocates=True)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.machine import arrays
+from bfio.common import array_kernels as arrays
 
 SIZES = st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=6)
 
