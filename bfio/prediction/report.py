@@ -24,7 +24,7 @@ from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.frames import data_frame, html_paragraphs, html_table
 
 if TYPE_CHECKING:
-    from bfio.decode.plots import ShownFigure
+    from bfio.common.figure_style import ShownFigure
 
 #: Number of calibration bins of equal width.
 CALIBRATION_BINS = 10
