@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from bfio.common.options import RATIONAL, WHOLE, option
-from bfio.decode.options import MAX_SEED
+from bfio.common.options import MAX_SEED, RATIONAL, WHOLE, option
 from formulations.errors import InputError
 from formulations.keywords import known_fields
 from formulations.rationals import exact_rational

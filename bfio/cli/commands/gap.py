@@ -298,8 +298,8 @@ class _Gap:
         self, document: dict[str, Any], plots: list[Path], steps: list[dict[str, Any]]
     ) -> dict[str, Any]:
         from bfio.common.provenance import citable_versions
-        from bfio.decode.prediction.registry import in_force
         from bfio.decode.simulation import plain_options
+        from bfio.prediction.registry import in_force
 
         args = self.args
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}

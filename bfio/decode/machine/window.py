@@ -12,10 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.features.telemetry import (
-    receive,
-    show_projection,
-)
+from bfio.decode.features.telemetry import receive, show_projection
 from bfio.decode.machine.arrays import add_each, copy_to, gather, take_in_turn, while_active
 from bfio.decode.machine.counters import ACTIVE, GROWS, KNOWN, REVEALED, STEP
 from bfio.decode.machine.endings import column_of, gained, gained_each, predicted_steps, predicts

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bfio.common.options import TEXT, CheckedOptions, checked, one_of, option, whole
+from bfio.common.options import LOOK_AHEAD, TEXT, CheckedOptions, checked, one_of, option, whole
 from bfio.decode.option_kinds import (
     DISCOUNT,
     HORIZON,
-    LOOK_AHEAD,
     STAGE_2_KEY,
     TIME_LIMIT,
     WORK_LIMIT,

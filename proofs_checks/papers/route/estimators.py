@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from bfio.decode.predictor import Estimates, expected_steps
+from bfio.prediction.predictor import Estimates, expected_steps
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.search import Domain, examine, refute
