@@ -21,9 +21,9 @@ import numpy as np
 from benchmarks.requests import SYNTHETIC, requests_digest
 from benchmarks.step_extras import EXTRAS, with_discount, with_extra
 from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
-from bfio.decode.option_kinds import LOOK_AHEAD
+from bfio.common.options import LOOK_AHEAD
 from bfio.decode.options import WindowKnows
-from bfio.decode.prediction import registry as predictors
+from bfio.prediction import registry as predictors
 from bfio.step.exact import prepare, solve_exact
 from bfio.step.exact.phases import skipped_phases
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage

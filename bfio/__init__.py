@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
     from bfio.decode.comparison import Comparison, compare
     from bfio.decode.energy_model import EnergyModel
-    from bfio.decode.gap import GapReport, measure_gap
     from bfio.decode.options import RunOptions
     from bfio.decode.run import Run
     from bfio.decode.simulation import simulate
     from bfio.decode.state import DecodeState
+    from bfio.gap.measure import measure_gap
+    from bfio.gap.report import GapReport
     from bfio.prediction.evaluation import evaluate_predictor
     from bfio.prediction.report import PredictorReport
     from bfio.step.solve import solve_step
@@ -28,7 +29,7 @@ _HOMES = {
     "Comparison": "bfio.decode.comparison",
     "DecodeState": "bfio.decode.state",
     "EnergyModel": "bfio.decode.energy_model",
-    "GapReport": "bfio.decode.gap",
+    "GapReport": "bfio.gap.report",
     "PredictorReport": "bfio.prediction.report",
     "Run": "bfio.decode.run",
     "RunOptions": "bfio.decode.options",
@@ -36,7 +37,7 @@ _HOMES = {
     "Workload": "bfio.workloads",
     "compare": "bfio.decode.comparison",
     "evaluate_predictor": "bfio.prediction.evaluation",
-    "measure_gap": "bfio.decode.gap",
+    "measure_gap": "bfio.gap.measure",
     "read_trace": "bfio.workloads",
     "simulate": "bfio.decode.simulation",
     "solve_step": "bfio.step.solve",

@@ -25,9 +25,9 @@ ADDITIONS = {
         ".decode.features.registry.FEATURES]",
     ),
     "a predictor": (
-        "bfio/decode/prediction/predictors/learned.py",
+        "bfio/prediction/predictors/learned.py",
         '"learned"',
-        "__import__('bfio.decode.prediction.registry').decode.prediction.registry.names()",
+        "__import__('bfio.prediction.registry').prediction.registry.names()",
     ),
     "a trace format": (
         "bfio/workloads/trace_formats/vidur.py",

@@ -6,8 +6,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.ticker import StrMethodFormatter
 
-from bfio.common.figure_style import STYLE
-from bfio.decode.plots import ShownFigure
+from bfio.common.figure_style import STYLE, ShownFigure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

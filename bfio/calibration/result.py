@@ -13,8 +13,8 @@ from formulations.results import html_paragraphs, html_table
 
 if TYPE_CHECKING:
     from bfio.calibration.measurements import MeasuredSteps
+    from bfio.common.figure_style import ShownFigure
     from bfio.common.regression import Loss
-    from bfio.decode.plots import ShownFigure
     from formulations.arrays import FloatArray, IntArray
 
 

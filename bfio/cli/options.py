@@ -345,7 +345,7 @@ def chosen_policies(
         If an option is out of its domain, or nothing reads it.
     """
     from bfio.decode.policy_registry import check_options_are_read, choose
-    from bfio.decode.prediction.registry import find
+    from bfio.prediction.registry import find
 
     cluster, run, given = cluster_from(args), run_options_from(args), policy_options_from(args)
     energy_from(args)

@@ -229,7 +229,7 @@ def drawn(place: Path | None, figure: "Callable[[], Figure]") -> Written[Path]:
         return Written()
 
     def draw() -> Path:
-        from bfio.decode.plots import save
+        from bfio.common.figure_style import save
 
         return save(figure(), place)
 
@@ -286,7 +286,7 @@ def plot_runs(args: argparse.Namespace, module: str, runs: Sequence[Any]) -> Non
     """
     if args.plot is None:
         return
-    from bfio.decode.plots import save
+    from bfio.common.figure_style import save
 
     save(import_module(module).run_figure(runs), Path(args.plot))
     if not args.json:

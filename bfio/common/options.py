@@ -11,14 +11,19 @@ import argparse
 import inspect
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from fractions import Fraction
 from functools import cache, partial, wraps
 from typing import Any, TypeAlias, TypeVar, cast
 
 from formulations.errors import InputError, check_keywords, use_one_of
-from formulations.scalars import exact_number, integer
+from formulations.scalars import exact_number, exact_rational, integer
 
 T = TypeVar("T")
 R = TypeVar("R")
+#: Name of the option of the look-ahead, and the longest one that is computed [steps].
+LOOK_AHEAD, MAX_SHOWN = "horizon", 10**5
+#: Largest seed.
+MAX_SEED = 2**63 - 1
 #: Function from a value and its field name to the checked value.
 Check: TypeAlias = Callable[[Any, str], Any]
 
@@ -180,6 +185,8 @@ def checked(kind: OptionKind, check: Check) -> OptionKind:
     return replace(kind, check=check)
 
 
+#: Any rational number >= 0.
+EXACT = checked(RATIONAL, exact_rational)
 #: Exact numbers > 0.
 POSITIVE = checked(RATIONAL, partial(exact_number, positive=True))
 
@@ -187,6 +194,26 @@ POSITIVE = checked(RATIONAL, partial(exact_number, positive=True))
 def whole(minimum: int = 0, maximum: int = 10**9) -> OptionKind:
     """Return the kind of integers from ``minimum`` to ``maximum``."""
     return checked(WHOLE, partial(integer, minimum=minimum, maximum=maximum))
+
+
+def rational(
+    least: Fraction | int, most: Fraction | int, largest_part: int | None = None
+) -> OptionKind:
+    """Return the option kind of rational numbers from ``least`` to ``most``.
+
+    With ``largest_part``, numerator and denominator are at most that.
+    """
+
+    def check(value: object, name: str) -> Fraction:
+        ratio = exact_rational(value, name)
+        if not least <= ratio <= most:
+            raise InputError(name, f"{ratio} is out of range", f"use {least} to {most}")
+        if largest_part is not None and max(ratio.as_integer_ratio()) > largest_part:
+            remedy = f"use a/b of whole numbers up to {largest_part}"
+            raise InputError(name, f"{ratio} is out of range", remedy)
+        return ratio
+
+    return checked(RATIONAL, check)
 
 
 def one_of(*words: str) -> OptionKind:

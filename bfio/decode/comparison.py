@@ -33,7 +33,7 @@ from formulations.errors import InputError
 from formulations.results import data_frame, html_paragraphs, html_table
 
 if TYPE_CHECKING:
-    from bfio.decode.plots import ShownFigure
+    from bfio.common.figure_style import ShownFigure
 
 #: Largest number of processes of one comparison.
 MAX_JOBS = 1024

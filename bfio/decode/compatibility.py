@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from bfio.common.options import LOOK_AHEAD
 from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.options import BATCHING, Dispatch, Ties, may_interrupt
-from bfio.decode.prediction.registry import lengths_of
-from bfio.decode.predictor import LengthSource
+from bfio.prediction.predictor import LengthSource
+from bfio.prediction.registry import lengths_of
 from formulations.errors import InputError
 
 if TYPE_CHECKING:

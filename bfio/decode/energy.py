@@ -125,7 +125,7 @@ def energy_account(
     steps : IntArray, optional
         Indices of the steps to count, by default all; the idle time before each step is included.
     """
-    if run.loads is None or run.running is None or run.chunks is not None:
+    if not _has_energy(run):
         return None
     chosen = np.arange(run.steps) if steps is None else steps
     G = run.cluster.workers
@@ -144,16 +144,9 @@ def energy_account(
     return EnergyAccount(energy_j, busy_s, whole_s - busy_s + empty_s, peak_power_w)
 
 
-def cluster_energies(
-    run: Run, model: EnergyModel, reading: EnergyReading = EnergyReading.TWO_PHASE
-) -> FloatArray | None:
-    """Return the energy of all workers in each step, shape (K,) [J]; see `energy_account`."""
-    if run.loads is None or run.running is None or run.chunks is not None:
-        return None
-    energies = np.zeros(run.steps)
-    for part, cells, _ in _cells(run, model, reading, np.arange(run.steps)):
-        energies[part] = cells.sum(axis=1)
-    return energies
+def _has_energy(run: Run) -> bool:
+    """Whether a run kept its trajectory, and its steps decode only."""
+    return run.loads is not None and run.running is not None and run.chunks is None
 
 
 def _cells(
@@ -257,9 +250,11 @@ def power_over_time(
         ``N``, number of intervals, >= 1.
     """
     integer(parts, "parts", minimum=1)
-    energies = cluster_energies(run, model, reading)
-    if energies is None:
+    if not _has_energy(run):
         return None
+    energies = np.zeros(run.steps)
+    for part, cells, _ in _cells(run, model, reading, np.arange(run.steps)):
+        energies[part] = cells.sum(axis=1)
     idle_power_w = run.cluster.workers * model.idle_power_w
     # Durations of idle time and step, alternating.
     lengths = np.column_stack((run.idle_before_s, run.duration_s)).ravel()

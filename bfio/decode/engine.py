@@ -60,10 +60,11 @@ from bfio.decode.machine.window import (
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together, checked_decision, margin_of, max_pauses_of
 from bfio.decode.prediction import registry as predictors
-from bfio.decode.prediction.refresh import Refresh
-from bfio.decode.predictor import LengthSource
+from bfio.decode.refresh import Refresh
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.tally import free_memory
+from bfio.prediction import registry as predictors
+from bfio.prediction.predictor import LengthSource
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
 from formulations.named_objects import users_code
@@ -73,8 +74,8 @@ if TYPE_CHECKING:
     from bfio.decode.observers import Watching
     from bfio.decode.options import RunOptions
     from bfio.decode.policy import Policy
-    from bfio.decode.predictor import CheckedPredictor
     from bfio.decode.run import Run
+    from bfio.prediction.predictor import CheckedPredictor
     from bfio.workloads.workload import Workload
 
 #: Largest G·B·(load of one request): every 64-bit sum within a step stays exact.

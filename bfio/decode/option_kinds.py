@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from bfio.common.number_text import exact
 from bfio.common.options import (
+    LOOK_AHEAD,
     NUMBER,
     RATIONAL,
     TEXT,
     WHOLE,
-    OptionKind,
     checked,
     one_of,
     option,
+    rational,
     read_pairs,
     whole,
 )
@@ -32,26 +33,6 @@ if TYPE_CHECKING:
 
 #: Longest look-ahead of a policy of this toolkit.
 MAX_HORIZON = 5000
-
-
-def rational(
-    least: Fraction | int, most: Fraction | int, largest_part: int | None = None
-) -> OptionKind:
-    """Return the option kind of rational numbers from ``least`` to ``most``.
-
-    With ``largest_part``, numerator and denominator are at most that.
-    """
-
-    def check(value: object, name: str) -> Fraction:
-        ratio = exact_rational(value, name)
-        if not least <= ratio <= most:
-            raise InputError(name, f"{ratio} is out of range", f"use {least} to {most}")
-        if largest_part is not None and max(ratio.as_integer_ratio()) > largest_part:
-            remedy = f"use a/b of whole numbers up to {largest_part}"
-            raise InputError(name, f"{ratio} is out of range", remedy)
-        return ratio
-
-    return checked(RATIONAL, check)
 
 
 def look_ahead_option(default: int | None, text: str, most: int = MAX_HORIZON) -> Any:
@@ -72,12 +53,9 @@ def _time_limit(value: object, name: str) -> object:
     return value
 
 
-#: Option name of the look-ahead of a policy, and the kind of ``H`` [steps].
-LOOK_AHEAD, HORIZON = "horizon", whole(0, MAX_HORIZON)
-#: ``q``, number of tokens after which a predictor is asked about a request again.
-REFRESH = whole(1, 10**7)
-#: Any rational number >= 0; a factor of loads; and a discount per step.
-EXACT = checked(RATIONAL, exact_rational)
+#: The look-ahead ``H`` of a policy [steps].
+HORIZON = whole(0, MAX_HORIZON)
+#: A factor of loads; and a discount per step.
 SMALL_RATIO = rational(0, 10**6, 10**6)
 DISCOUNT = checked(RATIONAL, _discount)
 #: Limits of solves, in ticks (`formulations.deadline`) and in seconds.

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.options import (
+    MAX_SEED,
     NUMBER,
     RATIONAL,
     TEXT,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
     from bfio.decode.drift import Drift
     from bfio.decode.option_kinds import PrefillTier, ServiceLevel, Telemetry
-    from bfio.decode.predictor import Predictor
+    from bfio.prediction.predictor import Predictor
 
 #: Number of the random stream that policies draw from; predictors use another stream.
 _POLICY_STREAM = 1
@@ -51,8 +52,6 @@ BATCHING = "sarathi"
 MAX_DELAY = 10**6
 #: Largest in-flight margin.
 MAX_MARGIN = 10**9
-#: Largest seed.
-MAX_SEED = 2**63 - 1
 
 
 def is_drawn(schedule: object) -> bool:
@@ -66,7 +65,7 @@ def is_schedule_file(schedule: object) -> bool:
 
 
 def _predictor_draws(predictor: Any) -> bool:
-    from bfio.decode.prediction.registry import draws
+    from bfio.prediction.registry import draws
 
     return draws(predictor)
 

@@ -1,52 +1,25 @@
 """Plots of runs with matplotlib, without a display: load trajectories, idle fractions, regrets."""
 
-import io
 import math
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import StrMethodFormatter
 
-from bfio.common.figure_style import STYLE
-from bfio.common.number_text import percent
+from bfio.common.figure_style import STYLE, ShownFigure
 from bfio.decode.energy import power_over_time
-from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bfio.decode.comparison import Comparison
-    from bfio.decode.gap import GapReport
     from bfio.decode.run import Run
 
 #: Most points drawn along a trajectory; more are not visible.
 _MAX_POINTS = 1500
-#: Dots per inch of figures written or shown.
-_DPI = 150
-
-
-class ShownFigure(Figure):
-    """A figure that notebooks show as an image, even if pyplot is not set up."""
-
-    def _repr_png_(self) -> bytes:
-        written = io.BytesIO()
-        self.savefig(written, format="png", dpi=_DPI)
-        return written.getvalue()
-
-
-def save(figure: Figure, path: Path) -> Path:
-    """Write a figure (the suffix chooses the format) and return its path."""
-    try:
-        figure.savefig(path, dpi=_DPI)
-    except OSError as error:
-        raise InputError(
-            str(path), f"cannot be written ({error.strerror})", "choose another --output"
-        ) from None
-    return path
 
 
 def trajectory_figure(comparison: "Comparison") -> ShownFigure:
@@ -133,27 +106,6 @@ def power_figure(comparison: "Comparison") -> ShownFigure:
 def _small(settings: str) -> str:
     """Return the settings wrapped to lines that fit below a figure."""
     return textwrap.fill(settings, 110)
-
-
-def regret_figure(report: "GapReport", label: str) -> ShownFigure:
-    """Draw the distribution of the regret per step, without the optimal steps."""
-    regrets = np.array(report.regrets(), dtype=np.float64) / report.scale
-    positive = regrets[regrets > 0]
-    with mpl.rc_context(STYLE):
-        figure = ShownFigure(figsize=(7, 3.4), layout="constrained")
-        axes = figure.subplots()
-        if len(positive):
-            edges = np.geomspace(positive.min(), positive.max() * 1.0001, 40)
-            axes.hist(positive, bins=edges.tolist(), color="C0")
-            axes.set_xscale("log")
-        share = percent(float(np.mean(regrets == 0)) if len(regrets) else 0.0)
-        axes.set_title(
-            f"{label}: {share} of {len(regrets)} proven steps decided optimally; the others:"
-        )
-        axes.set_xlabel("regret: objective minus optimum [tokens]")
-        axes.set_ylabel("steps")
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    return figure
 
 
 def _draw_trajectory(panel: "Axes", label: str, run: "Run") -> None:

@@ -32,6 +32,7 @@ from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from bfio.common.options import MAX_SHOWN
 from bfio.decode.state import DecodeState
 from formulations.arrays import integer
 from formulations.errors import InputError
@@ -69,8 +70,6 @@ class Policy(Protocol):
         """Return a worker or None for each waiting request, at most ``free_slots`` per worker."""
 
 
-#: Longest look-ahead of a policy from outside this package.
-MAX_SHOWN = 10**5
 #: Largest number of consecutive steps that a request may rest.
 MAX_PAUSES = 10**6
 #: Default in-flight margin of policies that are asked about all requests at once.

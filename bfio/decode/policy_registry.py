@@ -12,6 +12,8 @@ from typing import Any
 
 import bfio.decode.policies
 from bfio.common.options import (
+    LOOK_AHEAD,
+    MAX_SHOWN,
     RATIONAL,
     CheckedOptions,
     Option,
@@ -25,9 +27,9 @@ from bfio.common.options import (
 )
 from bfio.common.plugins import installed, loading, members
 from bfio.decode.cluster import Cluster
-from bfio.decode.option_kinds import LOOK_AHEAD, look_ahead_option
+from bfio.decode.option_kinds import look_ahead_option
 from bfio.decode.options import RunOptions
-from bfio.decode.policy import MAX_SHOWN, Policy, look_ahead_of, policy_name
+from bfio.decode.policy import Policy, look_ahead_of, policy_name
 from bfio.decode.policy_spec import PolicySpec
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, make_object

@@ -5,18 +5,23 @@ from itertools import groupby
 from typing import TypeAlias
 
 from bfio.common.number_text import exact, percentage
-from bfio.common.options import options_of, split_options
+from bfio.common.options import LOOK_AHEAD, options_of, split_options
 from bfio.common.provenance import version_and_commit
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S, Cluster, per_worker_text
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.registry import idle, settings_after, unseen
-from bfio.decode.option_kinds import LOOK_AHEAD
-from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions, WindowKnows
+from bfio.decode.options import (
+    ArrivalMode,
+    Dispatch,
+    Projection,
+    RunOptions,
+    WindowKnows,
+)
 from bfio.decode.policy_registry import all_options, look_ahead
-from bfio.decode.prediction.registry import lengths_of
-from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
+from bfio.prediction.predictor import LengthSource, Predictor
+from bfio.prediction.registry import lengths_of
 from bfio.workloads.statistics import requests_used
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray

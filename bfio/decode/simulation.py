@@ -9,7 +9,7 @@ from typing import Any
 
 from bfio.common.engine_choice import Engine
 from bfio.common.metrics import MetricTable
-from bfio.common.options import spelled_out
+from bfio.common.options import LOOK_AHEAD, spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.compatibility import INTERPRETED, Asked, check_together, first_clash
 from bfio.decode.drift import Drift
@@ -24,10 +24,10 @@ from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
 from bfio.decode.policy_registry import ChosenPolicy, all_options, check_options_are_read, choose
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.prediction import registry as predictors
-from bfio.decode.predictor import LengthSource, Predictor
 from bfio.decode.run import Run
 from bfio.decode.run_part import RunPart
+from bfio.prediction import registry as predictors
+from bfio.prediction.predictor import LengthSource, Predictor
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError, check_kind
 from formulations.problem_data import member

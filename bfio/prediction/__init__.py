@@ -1,1 +1,1 @@
-"""How good predictors of output lengths are, measured on traces (BalanceRoute, appendix C)."""
+"""Prediction of output lengths: predictors, and how good they are (BalanceRoute, appendix C)."""

@@ -11,11 +11,10 @@ from time import perf_counter
 import numpy as np
 
 from bfio.common.memory import require_memory
-from bfio.common.options import spelled_out
-from bfio.decode.policy import MAX_SHOWN
-from bfio.decode.prediction.length_history import Walk, walk
-from bfio.decode.prediction.registry import find, made, names
-from bfio.decode.predictor import (
+from bfio.common.options import MAX_SHOWN, spelled_out
+from bfio.prediction.length_history import Walk, walk
+from bfio.prediction.options import EvaluationOptions
+from bfio.prediction.predictor import (
     CheckedPredictor,
     Estimates,
     LengthSource,
@@ -23,7 +22,7 @@ from bfio.decode.predictor import (
     composite,
     expected_steps,
 )
-from bfio.prediction.options import EvaluationOptions
+from bfio.prediction.registry import find, made, names
 from bfio.prediction.report import (
     AgeBin,
     PredictorReport,

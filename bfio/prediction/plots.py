@@ -10,8 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from bfio.common.figure_style import STYLE
-from bfio.decode.plots import ShownFigure
+from bfio.common.figure_style import STYLE, ShownFigure
 from bfio.prediction.geometric import GeometricFit
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bfio.common.number_text import number
+from bfio.common.options import LOOK_AHEAD
 from bfio.common.provenance import version_and_commit
-from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.prediction.options import EvaluationOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.results import data_frame, html_paragraphs, html_table
 
 if TYPE_CHECKING:
-    from bfio.decode.plots import ShownFigure
+    from bfio.common.figure_style import ShownFigure
 
 #: Number of calibration bins of equal width.
 CALIBRATION_BINS = 10

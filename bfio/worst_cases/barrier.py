@@ -17,7 +17,12 @@ from typing import TypeAlias
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.options import Dispatch, Projection, RunOptions, WindowKnows
+from bfio.decode.options import (
+    Dispatch,
+    Projection,
+    RunOptions,
+    WindowKnows,
+)
 from bfio.decode.policy_registry import choose
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.simulation import simulate

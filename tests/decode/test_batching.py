@@ -19,7 +19,6 @@ from bfio.calibration.measurements import MeasuredSteps
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyObserver
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.gap import measure_gap
 from bfio.decode.metrics import measure
 from bfio.decode.policy import Policy
 from bfio.decode.policy_registry import built_in
@@ -27,6 +26,7 @@ from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.gap.measure import measure_gap
 from bfio.studies.row_parts.runs import run_series
 from formulations.batching import Agent, AgentNetwork, BatchTime, Stage
 from formulations.errors import InputError

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
-from bfio.decode.prediction.predictors.oracles import NoPredictor
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.prediction.predictors.oracles import NoPredictor
 from bfio.workloads import synthetic
 from formulations.arrays import IntArray
 from formulations.errors import InputError

@@ -10,11 +10,11 @@ import pytest
 from bfio.decode.cluster import Cluster
 from bfio.decode.features.failures import failures_of
 from bfio.decode.features.registry import unseen
-from bfio.decode.gap import measure_gap
 from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations
 from bfio.decode.simulation import simulate
 from bfio.decode.stints import Cause
+from bfio.gap.measure import measure_gap
 from bfio.workloads import synthetic
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, nobody, workload

@@ -14,9 +14,9 @@ import pytest
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.policy_registry import choose, find, names
-from bfio.decode.prediction import registry
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
+from bfio.prediction import registry
 from bfio.workloads.workload import Workload
 from tests.decode.metamorphic import (
     HORIZON,

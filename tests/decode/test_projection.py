@@ -12,9 +12,9 @@ from bfio.decode.machine.phases import grow
 from bfio.decode.machine.state import State, new_state
 from bfio.decode.machine.window import new_window, project
 from bfio.decode.options import Projection, RunOptions, WindowKnows
-from bfio.decode.prediction.predictors.oracles import NoPredictor
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.prediction.predictors.oracles import NoPredictor
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from tests.decode.cases import workload

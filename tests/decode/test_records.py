@@ -15,12 +15,13 @@ from bfio.common.options import from_mapping, names_of, options_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.comparison import compare
 from bfio.decode.energy_model import EnergyModel
-from bfio.decode.gap import GapObserver, GapReport, measure_gap
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import all_options, built_in, choose
 from bfio.decode.settings import settings
 from bfio.decode.simulation import describe_run, plain_options, simulate
 from bfio.decode.state import DecodeState
+from bfio.gap.measure import GapObserver, measure_gap
+from bfio.gap.report import GapReport
 from bfio.studies import kinds
 from bfio.studies.row import RowContext
 from bfio.workloads import Workload, synthetic

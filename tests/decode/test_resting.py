@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.gap import measure_gap
 from bfio.decode.metrics import measure
 from bfio.decode.policy import Decision
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import ActiveRequests, DecodeState
+from bfio.gap.measure import measure_gap
 from bfio.hindsight.makespan.from_run import hindsight_of_run
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError

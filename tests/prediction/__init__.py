@@ -1,1 +1,1 @@
-"""Tests of the evaluation of predictors."""
+"""Tests of the predictors of output lengths, and of their evaluation."""

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import bfio
 from bfio.cli.main import main
-from bfio.decode.prediction.length_history import walk
-from bfio.decode.predictor import Estimates
 from bfio.prediction.evaluation import split
+from bfio.prediction.length_history import walk
 from bfio.prediction.options import EvaluationOptions
+from bfio.prediction.predictor import Estimates
 from bfio.prediction.report import report_violations
 from formulations.arrays import IntArray
 from formulations.errors import InputError

@@ -79,7 +79,8 @@ def run_and_show(args: argparse.Namespace) -> int:
     interrupted = failure is None and len(comparison.runs) < len(policies)
     plots = Written[Path]()
     if folder is not None and not interrupted:
-        from bfio.decode.plots import idle_fraction_figure, power_figure, save, trajectory_figure
+        from bfio.common.figure_style import save
+        from bfio.decode.plots import idle_fraction_figure, power_figure, trajectory_figure
 
         plots = Written(
             lambda: save(trajectory_figure(comparison), folder / "load_trajectory.png"),

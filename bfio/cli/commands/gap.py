@@ -20,7 +20,7 @@ from bfio.cli.output import (
 from bfio.common.number_text import number, percent
 
 if TYPE_CHECKING:
-    from bfio.decode.gap import GapReport, KeptStep
+    from bfio.gap.report import GapReport, KeptStep
     from bfio.workloads.workload import Workload
 
 
@@ -121,9 +121,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from bfio.decode.gap import measure_gap
     from bfio.decode.observers import ProgressObserver
     from bfio.decode.policy_registry import given_to
+    from bfio.gap.measure import measure_gap
 
     folder = plot_folder(args)
     options.chosen_policies(args, [args.policy], _OF_GAP)
@@ -161,7 +161,8 @@ def _run(args: argparse.Namespace) -> int:
     dumped = Written(gap.dumped)
     plots = Written[Path]()
     if folder is not None and report.regrets() and not interrupted:
-        from bfio.decode.plots import regret_figure, save
+        from bfio.common.figure_style import save
+        from bfio.gap.plots import regret_figure
 
         place = folder / "regret.png"
         plots = Written(lambda: save(regret_figure(report, args.policy), place))
@@ -177,8 +178,8 @@ class _Gap:
 
     def __init__(self, args: argparse.Namespace, workload: "Workload") -> None:
         from bfio.common.options import flag, with_values
-        from bfio.decode.gap import GapObserver
         from bfio.decode.policies.bf_io import BFIOOptions
+        from bfio.gap.measure import GapObserver
         from formulations.arrays import integer
 
         self.args, self.workload = args, workload
@@ -217,7 +218,7 @@ class _Gap:
 
     def dumped(self) -> list[dict[str, Any]]:
         """Write the steps of the largest possible regret and return their summaries."""
-        from bfio.decode.gap import RULE
+        from bfio.gap.report import RULE
 
         origin = {
             "policy": self.args.policy,
@@ -240,8 +241,8 @@ class _Gap:
         """Print the report, the plots and the written steps."""
         from bfio.cli.tables import print_for_papers, print_remarks, print_sentences
         from bfio.common.table_text import TableForm, TextTable
-        from bfio.decode.gap import COLUMNS
         from bfio.decode.settings import by_the_clock, idle_features, unused
+        from bfio.gap.report import COLUMNS
 
         args, document = self.args, report.to_mapping()
         if args.json:
@@ -297,8 +298,8 @@ class _Gap:
         self, document: dict[str, Any], plots: list[Path], steps: list[dict[str, Any]]
     ) -> dict[str, Any]:
         from bfio.common.provenance import citable_versions
-        from bfio.decode.prediction.registry import in_force
         from bfio.decode.simulation import plain_options
+        from bfio.prediction.registry import in_force
 
         args = self.args
         head = {"policy": args.policy, "method": args.method, "horizon": args.gap_horizon}

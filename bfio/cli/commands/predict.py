@@ -102,9 +102,9 @@ def _run(args: argparse.Namespace) -> int:
 
 def _predictors(args: argparse.Namespace) -> "Sequence[str]":
     """Return the predictors to evaluate, with names checked before any file is read."""
-    from bfio.decode.policy import MAX_SHOWN
-    from bfio.decode.prediction.registry import spelt_out
+    from bfio.common.options import MAX_SHOWN
     from bfio.prediction.evaluation import default_predictors
+    from bfio.prediction.registry import spelt_out
     from formulations.errors import InputError
     from formulations.scalars import integer
 

@@ -39,19 +39,11 @@ from bfio.decode.machine.counters import (
     TAKEN,
     WAITING,
 )
-from bfio.decode.machine.endings import (
-    add_ending,
-    column_of,
-    enter_window,
-    gained,
-)
+from bfio.decode.machine.endings import add_ending, column_of, enter_window, gained
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.moves import first_waiting, occupy
 from bfio.decode.machine.phases import run_step
-from bfio.decode.machine.state import (
-    State,
-    most_waiting,
-)
+from bfio.decode.machine.state import State, most_waiting
 from bfio.decode.machine.two_stage import MAX_CONTRIBUTIONS, admit_by_score
 from bfio.decode.machine.window import (
     Window,

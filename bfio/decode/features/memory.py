@@ -21,7 +21,12 @@ from bfio.decode.machine.moves import (
     join_queue_at_its_head,
     wait_again,
 )
-from bfio.decode.options import SWAP_TIME_S, Overflow, RunOptions, may_interrupt
+from bfio.decode.options import (
+    SWAP_TIME_S,
+    Overflow,
+    RunOptions,
+    may_interrupt,
+)
 from bfio.decode.stints import Cause
 from bfio.decode.tally import own_tally, takes
 from formulations.errors import InputError

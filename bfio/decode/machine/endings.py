@@ -8,19 +8,18 @@ keeps this prediction until the next one. (In the paper its ``ŷ``, reset to H, 
 any other: `Prediction.counts_down`.) A calendar has the step of the next prediction of each
 request, so the cost of a step depends on the predictions due, not on the number of running
 requests. This is for compiled runs; interpreted runs do the same with whole arrays
-(`bfio.decode.prediction.refresh`).
+(`bfio.decode.refresh`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from bfio.common.array_kernels import sort_few
 from bfio.common.compilable import compilable
 from bfio.decode.machine.counters import FINISHED, STEP
-from bfio.decode.prediction.length_history import LengthHistory, learn, new_history
+from bfio.prediction.compiled import Calendar, Prediction
+from bfio.prediction.length_history import learn
 
 if TYPE_CHECKING:
     from bfio.decode.machine.state import State
@@ -28,92 +27,6 @@ if TYPE_CHECKING:
 
 #: Remaining steps of a request predicted to outlive the window.
 FAR = 2**40
-
-
-class Calendar(NamedTuple):
-    """Requests to be predicted again, by step, in doubly linked lists."""
-
-    #: Shape (2^k,): first request due at the step modulo 2^k; -1 for none.
-    first: IntArray
-    #: Shape (n,): its neighbours in that list; -1 for none.
-    following: IntArray
-    previous: IntArray
-
-
-class Prediction(NamedTuple):
-    """Predictions of a run, and their sources."""
-
-    #: Whether predictions come from tables, learnt from finished requests; and whether they come
-    #: from lengths drawn in advance. Both are false without predictions.
-    learns: bool
-    draws: bool
-    refresh: int  #: ``q``, for tables.
-    #: Whether a prediction beyond the window also decreases by one step with each token.
-    counts_down: bool
-    #: Shape (n,): predicted last step of a running request, step of its entry in the calendar,
-    #: and, for tables, step at which ``q`` more tokens have been emitted.
-    last: IntArray
-    due: IntArray
-    turn: IntArray
-    #: Shape (n,): 1 if the request is in the ring of endings, or was until that step passed.
-    noted: IntArray
-    calendar: Calendar
-    history: LengthHistory
-    table: IntArray  #: Shape (classes, L): predicted remaining steps by class and age.
-    kinds: IntArray  #: Shape (n,): the class of each request.
-    drawn: IntArray  #: Shape (n,): the length drawn for each request [tokens].
-
-
-def no_prediction() -> Prediction:
-    """Return the empty predictions of a run that makes none."""
-    return _new(0, 0)
-
-
-def predicted_by_tables(
-    history: LengthHistory,
-    table: IntArray,
-    kinds: IntArray,
-    refresh: int,
-    counts_down: bool,
-    look_ahead: int,
-) -> Prediction:
-    """Return predictions by class and age, learnt from requests as they finish.
-
-    History and table (see `Prediction`) are updated during the run.
-    """
-    return _new(len(kinds), look_ahead)._replace(
-        learns=True,
-        refresh=refresh,
-        counts_down=counts_down,
-        history=history,
-        table=table,
-        kinds=kinds.copy(),
-    )
-
-
-def predicted_by_draw(drawn: IntArray, look_ahead: int) -> Prediction:
-    """Return predictions from lengths drawn in advance, one per request [tokens]."""
-    return _new(len(drawn), look_ahead)._replace(draws=True, drawn=drawn.copy())
-
-
-def _new(num_requests: int, look_ahead: int) -> Prediction:
-    size = 1 << (look_ahead + 2).bit_length()
-    last, due, turn, following, previous = np.full((5, num_requests), -1, dtype=np.int64)
-    return Prediction(
-        learns=False,
-        draws=False,
-        refresh=1,
-        counts_down=False,
-        last=last,
-        due=due,
-        turn=turn,
-        noted=np.zeros(num_requests, dtype=np.int64),
-        calendar=Calendar(np.full(size, -1, dtype=np.int64), following, previous),
-        history=new_history(0, 0, longest=0),
-        table=np.zeros((0, 0), dtype=np.int64),
-        kinds=np.zeros(0, dtype=np.int64),
-        drawn=np.zeros(0, dtype=np.int64),
-    )
 
 
 @compilable

@@ -14,7 +14,6 @@ from bfio.decode.features.prefixes import PrefixCaches, new_caches
 from bfio.decode.features.stragglers import Stragglers, stragglers_of
 from bfio.decode.features.telemetry import Reports, new_reports
 from bfio.decode.machine.counters import EXPIRED, FURTHEST, LOGGED, SLOTS, TAKEN
-from bfio.decode.machine.endings import Prediction, no_prediction
 from bfio.decode.machine.moves import StartOrder, new_start_order
 from bfio.decode.offered_load import rate_factor
 from bfio.decode.options import (
@@ -27,6 +26,7 @@ from bfio.decode.options import (
     may_interrupt,
     settings_of,
 )
+from bfio.prediction.compiled import Prediction, no_prediction
 from formulations.arrays import IntArray
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from bfio.decode.machine.window import Window, new_window
 from bfio.decode.observers import ProgressObserver, Watching
 from bfio.decode.options import RunOptions, may_interrupt
 from bfio.decode.policy import look_ahead_of
-from bfio.decode.prediction.registry import lengths_of, made
-from bfio.decode.predictor import LengthSource
+from bfio.prediction.predictor import LengthSource
+from bfio.prediction.registry import lengths_of, made
 from bfio.workloads.workload import Workload
 from formulations.named_objects import load_object
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.common.kernels import entry_of
+from bfio.common.kernel_groups import load, load_if_compiled
+from bfio.decode.adaptive import memory as kept
+from bfio.decode.adaptive.memory import Memory
 from bfio.decode.option_kinds import look_ahead_option
 from bfio.decode.policies.balance_route import StageOptions, two_stage_of
 from bfio.decode.policy import LooksAhead
@@ -18,8 +19,10 @@ from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import prepare_kernels
 
 if TYPE_CHECKING:
-    from bfio.decode.adaptive.memory import Memory
     from formulations.arrays import IntArray
+
+#: The kernel group of a rehearsal.
+KERNELS = "adaptive decisions"
 
 
 @dataclass(frozen=True)
@@ -44,22 +47,15 @@ class Adaptive(LooksAhead):
     """
 
     def __init__(self, options: AdaptiveOptions) -> None:
-        from bfio.decode.adaptive.rehearsal import rehearse
-
         self.look_ahead = options.look_ahead
         self.parameters = options.parameters()
         self._memory: Memory | None = None
         self._requests = _Requests()
         prepare_kernels()
-        # Load the kernel now, so that no decision includes this time.
-        if entry_of(rehearse).is_compiled():
-            _prepare()
+        load_if_compiled(KERNELS)
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the current setting, after a rehearsal if one is due."""
-        from bfio.decode.adaptive import memory as kept
-        from bfio.decode.adaptive.memory import is_due, look, note_decision, set_weights
-
         if state.num_admissible == 0:
             return [None] * state.num_waiting
         if not self._requests.follows(state):
@@ -69,20 +65,20 @@ class Adaptive(LooksAhead):
         )
         seen, known = memory.seen, self._requests
         known.reveal(state)
-        look(seen, state.step, known.completed, state.running)
-        if is_due(seen, state.running, state.num_workers * state.slots):
-            _prepare()
+        kept.look(seen, state.step, known.completed, state.running)
+        if kept.is_due(seen, state.running, state.num_workers * state.slots):
+            load(KERNELS)
             known.write_scene(memory, state)
             _rehearse(memory, state)
         setting = int(seen.counts[kept.CURRENT])
-        columns = set_weights(memory.rule, setting, state.num_workers)
+        columns = kept.set_weights(memory.rule, setting, state.num_workers)
         penalty = int(memory.rule.penalty[setting]) * state.num_workers
         answer = two_stage_of(
             state,
             memory.rule.reward[:columns].tolist(),
             replace(self.parameters, beta=Fraction(penalty)),
         )
-        note_decision(seen)
+        kept.note_decision(seen)
         runs = state.projected_running
         seen.foretold[:] = runs[:, 0] - runs[:, 1] if runs.shape[1] > 1 else 0
         seen.running[:] = state.running
@@ -95,9 +91,7 @@ class Adaptive(LooksAhead):
 
     def statistics(self) -> dict[str, object]:
         """Return the rehearsals, the decisions by each setting, and the step of each choice."""
-        from bfio.decode.adaptive.memory import new_memory, statistics
-
-        return statistics(self._memory or new_memory(1, 1, 0, 0, self.parameters))
+        return kept.statistics(self._memory or kept.new_memory(1, 1, 0, 0, self.parameters))
 
 
 class _Requests:
@@ -145,12 +139,9 @@ class _Requests:
 
     def write_scene(self, memory: Memory, state: DecodeState) -> None:
         """Write the running, the waiting and the last revealed requests into the scene."""
-        from bfio.decode.adaptive import memory as kept
-        from bfio.decode.adaptive.memory import windows_tell
-
         scene, counts = memory.scene, memory.seen.counts
         look_ahead = state.projected_loads.shape[1] - 1
-        counts[kept.TELLS] = int(windows_tell(memory.seen, state.remaining, look_ahead))
+        counts[kept.TELLS] = int(kept.windows_tell(memory.seen, state.remaining, look_ahead))
         ahead = counts[kept.AHEAD_KNOWN] = int(counts[kept.TELLS]) * look_ahead
         # If the policy joined a run midway, the running requests are unknown.
         left = dict(zip(sorted(self._running), state.remaining.tolist(), strict=False))
@@ -180,16 +171,6 @@ def _rehearse(memory: Memory, state: DecodeState) -> None:
 
     grown = state.contributions[:, 1:2] > state.contributions[:, :1]
     rehearse(memory, state.step, bool(np.any(grown)))
-
-
-@cache
-def _prepare() -> None:
-    """Compile the kernels, or load them from disk, before any time is measured."""
-    from bfio.common.kernel_groups import ensure_compiled
-    from bfio.decode.adaptive.rehearsal import warm_up
-
-    ensure_compiled("adaptive decisions")
-    warm_up()
 
 
 SPEC = PolicySpec(

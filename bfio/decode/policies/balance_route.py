@@ -9,15 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.option_kinds import (
-    DISCOUNT,
-    EXACT,
-    LOOK_AHEAD,
-    SMALL_RATIO,
-    STAGE_2_KEY,
-    look_ahead_option,
-)
+from bfio.common.options import EXACT, LOOK_AHEAD, CheckedOptions, option, whole
+from bfio.decode.option_kinds import DISCOUNT, SMALL_RATIO, STAGE_2_KEY, look_ahead_option
 from bfio.decode.policy import MARGIN, LooksAhead
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bfio.common.options import TEXT, CheckedOptions, checked, one_of, option, whole
+from bfio.common.options import LOOK_AHEAD, TEXT, CheckedOptions, checked, one_of, option, whole
 from bfio.decode.option_kinds import (
     DISCOUNT,
     HORIZON,
-    LOOK_AHEAD,
     STAGE_2_KEY,
     TIME_LIMIT,
     WORK_LIMIT,
@@ -42,28 +41,6 @@ from formulations.step.problem import Objective, StepProblem
 
 #: No secondary objective: any optimum of a step is accepted.
 NO_SECOND = "none"
-
-
-@dataclass(frozen=True)
-class SecondOptions(CheckedOptions):
-    """Secondary objective: which of the optima of a step is taken."""
-
-    second: str = option(
-        NO_SECOND, one_of(NO_SECOND, *Second), "S", "which optimum (none; docs/second.md)"
-    )
-    slack: int = option(
-        0,
-        whole(0, MAX_TOKENS),
-        "E",
-        "largest increase of the first objective (0)",
-        beside="second",
-    )
-    second_proof: int = option(
-        0, WORK_LIMIT, "TICKS", "work to prove each second (0)", beside="second"
-    )
-    second_horizon: int = option(
-        20, HORIZON, "H", "look-ahead of second=window (20)", beside=f"second={Second.WINDOW}"
-    )
 
 
 class SecondChoice:
@@ -162,18 +139,33 @@ def _backend(value: object, name: str) -> object:
     return value if is_users(str(value)) else one_of(*BACKENDS).checked(value, name)
 
 
-def _objective(value: object, name: str) -> Objective:
-    return member(Objective, value, name)
-
-
 @dataclass(frozen=True)
-class BFIOOptions(SecondOptions):
-    """Options of `bf-io`."""
+class BFIOOptions(CheckedOptions):
+    """Options of `bf-io`; the first four choose among the optima of a step."""
 
+    second: str = option(
+        NO_SECOND, one_of(NO_SECOND, *Second), "S", "which optimum (none; docs/second.md)"
+    )
+    slack: int = option(
+        0,
+        whole(0, MAX_TOKENS),
+        "E",
+        "largest increase of the first objective (0)",
+        beside="second",
+    )
+    second_proof: int = option(
+        0, WORK_LIMIT, "TICKS", "work to prove each second (0)", beside="second"
+    )
+    second_horizon: int = option(
+        20, HORIZON, "H", "look-ahead of second=window (20)", beside=f"second={Second.WINDOW}"
+    )
     look_ahead: int = look_ahead_option(0, "look-ahead steps (0)")
     gamma: Fraction = option(Fraction(1), DISCOUNT, "C", "discount per look-ahead step (1)")
     objective: Objective = option(
-        Objective.IMBALANCE, checked(TEXT, _objective), "O", "imbalance (default), max-load or gap"
+        Objective.IMBALANCE,
+        checked(TEXT, lambda value, name: member(Objective, value, name)),
+        "O",
+        "imbalance (default), max-load or gap",
     )
     benefit: Fraction = option(*BENEFIT, beside="prefix_cache")
     max_wait: int | None = option(*MAX_WAIT)

@@ -7,10 +7,7 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.features.telemetry import nobody_runs
-from bfio.decode.machine.counters import (
-    TAKEN,
-    WAITING,
-)
+from bfio.decode.machine.counters import TAKEN, WAITING
 from bfio.decode.machine.greedy import Greedy, greedy_kernel, least_by
 from bfio.decode.machine.moves import first_waiting
 from bfio.decode.machine.state import State

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.common.options import TEXT, CheckedOptions, one_of, option, whole
+from bfio.common.options import LOOK_AHEAD, TEXT, CheckedOptions, one_of, option, whole
 from bfio.decode.cluster import NO_LIMIT
-from bfio.decode.option_kinds import LOOK_AHEAD, TIME_LIMIT
+from bfio.decode.option_kinds import TIME_LIMIT
 from bfio.decode.policy import MAX_PAUSES, Decision, Policy
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState

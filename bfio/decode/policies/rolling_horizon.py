@@ -1,14 +1,16 @@
 """Rolling horizon: a plan of the whole window at every step; only the current step is used."""
 
 from dataclasses import dataclass
-from functools import cache
 
-from bfio.common.kernels import entry_of
+from bfio.common.kernel_groups import load, load_if_compiled
 from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.option_kinds import look_ahead_option
 from bfio.decode.policy import LooksAhead
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
+
+#: The kernel group of a single decision.
+KERNELS = "rolling-horizon decisions"
 
 
 @dataclass(frozen=True)
@@ -34,18 +36,14 @@ class RollingHorizon(LooksAhead):
     """
 
     def __init__(self, options: RollingHorizonOptions) -> None:
-        from bfio.decode.rolling.kernel import plan_admissions
-
         self.look_ahead, self.moves = options.look_ahead, options.moves
-        # Load the kernel now, so that no decision includes this time.
-        if entry_of(plan_admissions).is_compiled():
-            _prepare()
+        load_if_compiled(KERNELS)
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign by the plan of this step."""
         from bfio.decode.rolling.plan import planned
 
-        _prepare()
+        load(KERNELS)
         columns = min(self.look_ahead + 1, state.projected_loads.shape[1])
         return planned(
             state.free_slots,
@@ -54,16 +52,6 @@ class RollingHorizon(LooksAhead):
             state.contributions[:, :columns],
             self.moves,
         )
-
-
-@cache
-def _prepare() -> None:
-    """Compile the kernel, or load it from disk, before any time is measured."""
-    from bfio.common.kernel_groups import ensure_compiled
-    from bfio.decode.rolling.plan import warm_up
-
-    ensure_compiled("rolling-horizon decisions")
-    warm_up()
 
 
 SPEC = PolicySpec(

@@ -5,17 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.decode.machine.counters import (
-    ACTIVE,
-    SLOTS,
-    WAITING,
-)
+from bfio.decode.machine.counters import ACTIVE, SLOTS, WAITING
 from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots
-from bfio.decode.machine.state import (
-    State,
-    most_waiting,
-)
+from bfio.decode.machine.state import State, most_waiting
 from bfio.decode.machine.window import Window, project
 from bfio.decode.rolling.kernel import DECIDED, plan_admissions
 from bfio.decode.rolling.reference import MOST_WAITING, planned_reference

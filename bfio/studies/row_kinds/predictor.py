@@ -5,11 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bfio.common.options import from_mapping, names_of
+from bfio.common.options import LOOK_AHEAD, MAX_SHOWN, from_mapping, names_of
 from bfio.common.users_digest import users_digest
-from bfio.decode.option_kinds import LOOK_AHEAD
-from bfio.decode.policy import MAX_SHOWN
-from bfio.decode.prediction import registry as predictors
+from bfio.prediction import registry as predictors
 from bfio.prediction.evaluation import evaluate_predictor, split
 from bfio.prediction.options import EvaluationOptions
 from bfio.prediction.report import report_violations

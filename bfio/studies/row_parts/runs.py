@@ -12,7 +12,7 @@ import numpy as np
 from bfio.batching.registry import is_own as is_own_batching
 from bfio.common.engine_choice import Engine
 from bfio.common.metrics import MetricTable
-from bfio.common.options import drawing, from_mapping, names_of, options_of
+from bfio.common.options import LOOK_AHEAD, drawing, from_mapping, names_of, options_of
 from bfio.common.statistics import batch_means
 from bfio.common.users_digest import users_digest
 from bfio.decode.cluster import Cluster
@@ -20,14 +20,7 @@ from bfio.decode.compatibility import POLICIES, Asked, check_together
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.registry import idle
 from bfio.decode.measured import AUTO, repeats
-from bfio.decode.metrics import (
-    METRICS,
-    half_widths,
-    measure,
-    measure_steady,
-    measured_of,
-)
-from bfio.decode.option_kinds import LOOK_AHEAD
+from bfio.decode.metrics import METRICS, half_widths, measure, measure_steady, measured_of
 from bfio.decode.options import RunOptions
 from bfio.decode.policies.bf_io import is_own_backend
 from bfio.decode.policy_registry import (
@@ -38,7 +31,6 @@ from bfio.decode.policy_registry import (
     given_to,
     unread_options,
 )
-from bfio.decode.prediction import registry as predictors
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.run_part import RunPart
@@ -54,6 +46,7 @@ from bfio.decode.settings import (
     unused_window_knows,
 )
 from bfio.decode.simulation import second_proven_share, simulate
+from bfio.prediction import registry as predictors
 from bfio.studies.row import MAX_POINTS, RowContext, Value, label
 from bfio.studies.row_kind import MEASURED_PART, STEADY, described_metrics, descriptions
 from bfio.studies.row_parts.arguments import Arguments

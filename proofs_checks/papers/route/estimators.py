@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 
-from bfio.decode.predictor import Estimates, expected_steps
+from bfio.prediction.predictor import Estimates, expected_steps
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome

@@ -13,9 +13,9 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.machine import kernel, whole_run
 from bfio.decode.machine.whole_run import PARTS
 from bfio.decode.policy_registry import specs
-from bfio.decode.prediction import length_history
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
+from bfio.prediction import length_history
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from tests.decode.cases import what_is_read

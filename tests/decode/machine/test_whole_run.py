@@ -19,9 +19,9 @@ from bfio.decode.machine import state, whole_run
 from bfio.decode.machine.state import Chunks
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
 from bfio.decode.options import RunOptions
-from bfio.decode.prediction.registry import build as build_predictor
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
+from bfio.prediction.registry import build as build_predictor
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from tests.decode.cases import build, first_come, workload

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import bfio
 from bfio.decode.cluster import Cluster
-from bfio.decode.prediction import registry
-from bfio.decode.prediction.predictors.learned import (
+from bfio.decode.simulation import simulate
+from bfio.prediction import registry
+from bfio.prediction.predictors.learned import (
     NUM_RECENT,
     RecentLengths,
     require_library,
     walked_features,
 )
-from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 
@@ -167,7 +167,7 @@ def test_without_the_library_one_line_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It stays listed."""
-    monkeypatch.setattr("bfio.decode.prediction.predictors.learned.find_spec", lambda name: None)
+    monkeypatch.setattr("bfio.prediction.predictors.learned.find_spec", lambda name: None)
     with pytest.raises(InputError, match=re.escape("pip install 'bfio[learned]'")):
         require_library()
     with pytest.raises(InputError, match="scikit-learn is not installed"):

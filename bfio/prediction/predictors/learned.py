@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from bfio.common.options import CheckedOptions, option, whole
-from bfio.decode.prediction.length_history import walk
-from bfio.decode.predictor import Estimates, PredictionTask, PredictorSpec
+from bfio.prediction.length_history import walk
+from bfio.prediction.predictor import Estimates, PredictionTask, PredictorSpec
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError
 

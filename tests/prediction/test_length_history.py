@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.prediction import registry
-from bfio.decode.prediction.length_history import keep, new_history
-from bfio.decode.predictor import Estimates, checked_estimates, composite
+from bfio.prediction import registry
+from bfio.prediction.length_history import keep, new_history
+from bfio.prediction.predictor import Estimates, checked_estimates, composite
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 

@@ -17,17 +17,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from bfio.common.patience import patience
-from bfio.decode import predictor
+from bfio.decode import refresh as asking
 from bfio.decode.adaptive import rehearsal
 from bfio.decode.machine import endings
-from bfio.decode.prediction import length_history
-from bfio.decode.prediction import refresh as asking
-from bfio.decode.prediction.predictors import past_lengths
+from bfio.prediction import length_history, predictor
+from bfio.prediction.predictors import past_lengths
+from tests.decode import test_refresh
 from tests.decode.machine import test_every_policy
 from tests.decode.machine.equality import as_plain_python
-from tests.decode.prediction import test_length_history, test_no_future, test_refresh
 from tests.mutants import Mutant, mutants
-from tests.prediction import test_evaluation
+from tests.prediction import test_evaluation, test_length_history, test_no_future
 
 #: As tests of properties run on mistakes: the same inputs each time, the first failure is enough.
 _QUICK = settings(

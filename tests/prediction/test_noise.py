@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.prediction import registry
-from bfio.decode.predictor import CheckedPredictor
+from bfio.prediction import registry
+from bfio.prediction.predictor import CheckedPredictor
 from bfio.prediction.report import roc_auc
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray

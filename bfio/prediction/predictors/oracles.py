@@ -8,10 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.common.mixing import mixed_bits
-from bfio.common.options import CheckedOptions, one_of, option, whole
-from bfio.decode.machine.endings import Prediction, predicted_by_draw
-from bfio.decode.option_kinds import EXACT, REFRESH, rational
-from bfio.decode.predictor import Estimates, LengthSource, PredictionTask, PredictorSpec
+from bfio.common.options import EXACT, CheckedOptions, one_of, option, rational, whole
+from bfio.prediction.compiled import Prediction, predicted_by_draw
+from bfio.prediction.predictor import (
+    REFRESH,
+    Estimates,
+    LengthSource,
+    PredictionTask,
+    PredictorSpec,
+)
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from bfio.common.options import whole
 from bfio.common.patience import patience
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -24,7 +25,7 @@ from formulations.scalars import integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bfio.decode.machine.endings import Prediction
+    from bfio.prediction.compiled import Prediction
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray
 
@@ -54,7 +55,7 @@ class Estimates(NamedTuple):
 class Estimator(Protocol):
     """A predictor that returns both stages; the engine applies gate, composite and refresh.
 
-    One instance serves one run, as for any `bfio.decode.predictor.Predictor`. An optional
+    One instance serves one run, as for any `bfio.prediction.predictor.Predictor`. An optional
     attribute ``refresh``, ``q``, is the number of tokens after which it is asked about a request
     again.
     """
@@ -126,6 +127,8 @@ def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -
     return Estimates(probability, mean)
 
 
+#: ``q``, number of tokens after which a predictor is asked about a request again.
+REFRESH = whole(1, 10**7)
 #: Longest call of a predictor [s]; a run makes thousands of calls.
 PATIENCE_S = 60.0
 
@@ -214,7 +217,7 @@ class LengthSource(StrEnum):
     #: The true lengths.
     KNOWN = "known"
     #: The predictor is asked, in Python or as machine code. It has a method ``compiled`` that
-    #: takes the look-ahead and returns a `bfio.decode.machine.endings.Prediction`, or None if
+    #: takes the look-ahead and returns a `bfio.prediction.compiled.Prediction`, or None if
     #: there is none.
     COMPILED = "compiled"
     #: The predictor is asked, in Python only.
@@ -230,7 +233,7 @@ class PredictorSpec:
     name : str
         Name on the command line.
     build : callable
-        Makes a new `Predictor` or `bfio.decode.predictor.Estimator` for one run.
+        Makes a new `Predictor` or `bfio.prediction.predictor.Estimator` for one run.
     knows_future : bool
         Whether it gets the true lengths in advance, as an oracle does.
     lengths : LengthSource

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode import predictor as predictor_module
 from bfio.decode.cluster import Cluster
 from bfio.decode.policy_registry import find
-from bfio.decode.prediction import registry
-from bfio.decode.predictor import Predictor
 from bfio.decode.simulation import can_compile, simulate
+from bfio.prediction import predictor as predictor_module
+from bfio.prediction import registry
+from bfio.prediction.predictor import Predictor
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.prediction import registry
-from bfio.decode.predictor import PredictorSpec
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
+from bfio.prediction import registry
+from bfio.prediction.predictor import PredictorSpec
 from bfio.workloads.synthetic_workloads import synthetic
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray

@@ -6,10 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from bfio.common.options import CheckedOptions, one_of, option, whole
-from bfio.decode.machine.endings import Prediction, predicted_by_tables
-from bfio.decode.option_kinds import REFRESH, rational
-from bfio.decode.prediction.length_history import (
+from bfio.common.options import CheckedOptions, one_of, option, rational, whole
+from bfio.prediction.compiled import Prediction, predicted_by_tables
+from bfio.prediction.length_history import (
     FRESH,
     LONGEST,
     fit,
@@ -19,7 +18,13 @@ from bfio.decode.prediction.length_history import (
     new_table,
     stages,
 )
-from bfio.decode.predictor import Estimates, LengthSource, PredictionTask, PredictorSpec
+from bfio.prediction.predictor import (
+    REFRESH,
+    Estimates,
+    LengthSource,
+    PredictionTask,
+    PredictorSpec,
+)
 from formulations.arrays import BoolArray, IntArray
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, cast
 
-import bfio.decode.prediction.predictors
+import bfio.prediction.predictors
 from bfio.common.options import from_texts, options_of, split_options
 from bfio.common.patience import patience
 from bfio.common.plugins import installed, members
-from bfio.decode.predictor import (
+from bfio.prediction.predictor import (
     PATIENCE_S,
     CheckedPredictor,
     LengthSource,
@@ -143,7 +143,7 @@ def draws(predictor: str | Predictor) -> bool:
 
 @cache
 def _built_in() -> dict[str, PredictorSpec]:
-    package = bfio.decode.prediction.predictors
+    package = bfio.prediction.predictors
     found = members(package.__name__, package.__path__, "PREDICTOR")
     return dict(sorted((spec.name, spec) for _, spec in found))
 

@@ -7,20 +7,13 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.counters import STEP
-from bfio.decode.machine.endings import (
-    enlist,
-    forget,
-    predict,
-    predicted_by_draw,
-    predicted_by_tables,
-    predicted_steps,
-    strike,
-)
+from bfio.decode.machine.endings import enlist, forget, predict, predicted_steps, strike
 from bfio.decode.machine.state import new_state
 from bfio.decode.options import RunOptions
-from bfio.decode.prediction.length_history import new_history
-from bfio.decode.prediction.registry import build
 from bfio.decode.simulation import simulate
+from bfio.prediction.compiled import predicted_by_draw, predicted_by_tables
+from bfio.prediction.length_history import new_history
+from bfio.prediction.registry import build
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from tests.decode.cases import Scenario, first_come, least_projected, workload

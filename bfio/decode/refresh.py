@@ -6,7 +6,7 @@ from bfio.decode.machine.counters import ACTIVE, ADMITTED, STEP
 from bfio.decode.machine.endings import FAR
 from bfio.decode.machine.moves import ages_of
 from bfio.decode.machine.state import State
-from bfio.decode.predictor import CheckedPredictor
+from bfio.prediction.predictor import CheckedPredictor
 from formulations.arrays import IntArray
 
 

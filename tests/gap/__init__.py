@@ -1,0 +1,1 @@
+"""Tests of gaps to the optimum of a step."""
