@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from bfio.common.options import LOOK_AHEAD
-from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.options import BATCHING, Dispatch, Ties, may_interrupt
 from bfio.prediction.predictor import LengthSource
 from bfio.prediction.registry import lengths_of

@@ -59,7 +59,6 @@ from bfio.decode.machine.window import (
 )
 from bfio.decode.options import Dispatch
 from bfio.decode.policy import binds_together, checked_decision, margin_of, max_pauses_of
-from bfio.decode.prediction import registry as predictors
 from bfio.decode.refresh import Refresh
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.decode.tally import free_memory

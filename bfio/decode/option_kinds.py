@@ -13,6 +13,7 @@ from bfio.common.options import (
     RATIONAL,
     TEXT,
     WHOLE,
+    OptionKind,
     checked,
     one_of,
     option,

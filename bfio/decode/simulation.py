@@ -19,7 +19,7 @@ from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part
 from bfio.decode.metrics import METRICS, measure, measure_steady, measured_of
 from bfio.decode.observers import Observer, ProgressObserver, Watching
-from bfio.decode.option_kinds import LOOK_AHEAD, Pairs
+from bfio.decode.option_kinds import Pairs
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
 from bfio.decode.policy_registry import ChosenPolicy, all_options, check_options_are_read, choose

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from bfio.common.options import MAX_SEED, RATIONAL, WHOLE, option
-from bfio.decode.options import MAX_SEED
 from formulations.errors import InputError, known_fields
 from formulations.scalars import MAX_TOKENS, exact_rational, integer
 
