@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.common.memory_fit import refuse_oversized
+from bfio.common.memory import refuse_oversized
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from bfio.common.answers import checked_choice
 from bfio.common.engine_choice import Engine, takes_compiled
-from bfio.common.users_code import call_check, policy_statistics
+from bfio.common.users_code import call_check, checked_choice, policy_statistics
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.machine import (
     BATCH,

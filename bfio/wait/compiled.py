@@ -42,7 +42,7 @@ def compile_kernels() -> None:
 def run_compiled(
     instance: StageInstance, policy: StagePolicy, name: str, ending: Ending
 ) -> StageRun:
-    """Run a built-in policy; arguments and result as in `bfio.wait.engine.run_reference`."""
+    """Run a built-in policy; arguments and result as in `bfio.wait.simulation.run_reference`."""
     ensure_compiled("wait")
     if isinstance(policy, ThresholdPolicy):
         return _run_cohorts(instance, policy, name, ending)

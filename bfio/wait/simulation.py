@@ -1,22 +1,201 @@
-"""Serve an instance with a policy: `serve` is the entry point for users."""
+"""Serve an instance with a policy: `serve` is the entry point for users.
+
+The readable engine executes the decisions of any policy. Times are integers. At each decision all
+arrivals up to then are known. The requests of a batch pass one stage each; the engine is busy for
+``d0 + d1·X``, where X is the number of their tokens.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from bfio.common.engine_choice import Engine, takes_compiled
-from bfio.common.options import spelled_out
-from bfio.common.users_code import call_check
+from bfio.common.options import FLAG, RATIONAL, WHOLE, option, spelled_out
+from bfio.common.users_code import call_check, checked_choice, policy_statistics
 from bfio.wait.chains import ThresholdPolicy
-from bfio.wait.engine import run_reference
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.instance import MAX_CLOCK, StageInstance
-from bfio.wait.machine import NONE, Ending
-from bfio.wait.options import ServeOptions
-from bfio.wait.policy import StagePolicy
-from bfio.wait.run import StageRun
+from bfio.wait.machine import (
+    BATCH,
+    CLOCK,
+    COMPLETED,
+    GO_ON,
+    HOLDING,
+    NONE,
+    REVEALED,
+    STUCK,
+    Ending,
+    evict,
+    has_room,
+    how_it_ends,
+    new_course,
+    new_presence,
+    reveal,
+    run_batch,
+    wait_for_arrival,
+)
+from bfio.wait.policy import Decision, KnownRequests, StagePolicy, StageState
+from bfio.wait.run import StageRun, finished_run, span_log, with_room
+from formulations.arrays import IntArray
 from formulations.errors import InputError
+from formulations.named_objects import users_code
+from formulations.rationals import exact_number
+from formulations.scalars import integer
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+#: Maximum value of the option.
+_MAX_BATCHES = 2**62
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """End of a run, validated.
+
+    Parameters
+    ----------
+    horizon_s : Fraction or int, optional
+        End of the observation [s]: later completions do not count. By default the run ends when no
+        work is left.
+    drain : bool, optional
+        Whether the run continues after the observation until all requests are served; after the
+        last arrival thresholds are ignored. By default true if ``horizon_s`` is not given.
+    batches : int
+        Maximum number of batches; then the run stops with the verdict ``stopped``.
+
+    Raises
+    ------
+    InputError
+        If a value is invalid.
+    """
+
+    horizon_s: Fraction | int | None = option(
+        None,
+        RATIONAL,
+        "T",
+        "end of the observation [s]; needed without a trace, with one the run goes on until all "
+        "is served",
+    )
+    drain: bool | None = option(
+        None,
+        FLAG,
+        "",
+        "whether the run goes on past horizon_s until all is served, thresholds ignored after the "
+        "last arrival (as long as no end is given)",
+    )
+    batches: int = option(
+        10**8, WHOLE, "K", "give a run up after so many (10,000,000 in rows of studies)"
+    )
+
+    def __post_init__(self) -> None:
+        """Validate, and convert a text exactly."""
+        integer(self.batches, "batches", maximum=_MAX_BATCHES)
+        if isinstance(self.horizon_s, str):
+            duration = exact_number(self.horizon_s, "horizon_s", positive=True)
+            object.__setattr__(self, "horizon_s", duration)
+
+    @property
+    def end_s(self) -> Fraction | int | None:
+        """Time at which the run ends with work left [s]; None if it continues."""
+        return None if self.drain else self.horizon_s
+
+    @property
+    def drains(self) -> bool:
+        """Whether policies serve all remaining requests after the last arrival."""
+        return self.horizon_s is None if self.drain is None else bool(self.drain)
+
+
+def run_reference(
+    instance: StageInstance,
+    policy: StagePolicy,
+    name: str,
+    ending: Ending,
+    tell: Callable[[int], None] | None = None,
+) -> StageRun:
+    """Run a policy on an instance; ``tell`` gets the number of completions before a decision.
+
+    Raises
+    ------
+    InputError
+        If the policy returns an invalid answer.
+    """
+    run = _Interpreted(instance, policy, name, ending)
+    ended = run.to_its_end(tell or (lambda completed: None))
+    return finished_run(
+        instance,
+        name,
+        run.course,
+        ended,
+        run.presence.evictions,
+        span_log(run.course, run.presence),
+        Engine.REFERENCE,
+        policy_statistics(policy, name),
+    )
+
+
+class _Interpreted:
+    """An interpreted run of any policy."""
+
+    def __init__(
+        self, instance: StageInstance, policy: StagePolicy, name: str, ending: Ending
+    ) -> None:
+        self.instance, self.policy, self.name = instance, policy, name
+        self.course, self.presence = new_course(instance, ending), new_presence(len(instance))
+
+    def to_its_end(self, tell: Callable[[int], None]) -> int:
+        """Run until the end; return how it ends."""
+        while True:
+            reveal(self.course)
+            ended = how_it_ends(self.course)
+            if ended != GO_ON:
+                return ended
+            tell(self.course.counters[COMPLETED])
+            decision = self.decide()
+            if not has_room(self.course, self.presence):
+                self.course, self.presence = with_room(self.course, self.presence)
+            for i in decision.evict:
+                evict(self.course, self.presence, i)
+            if decision.batch:
+                run_batch(self.course, self.presence, decision.batch, len(decision.batch))
+            # Evicted requests wait, so the policy is called again. This ends, because each call
+            # holds fewer.
+            elif not decision.evict and not wait_for_arrival(self.course):
+                return STUCK
+
+    def decide(self) -> Decision:
+        """Call the policy and check its answer."""
+        counters, line = self.course.counters, self.presence.line
+        revealed, first = counters[REVEALED], counters[COMPLETED]
+        after = first + counters[HOLDING]
+        held, waiting = line[first:after].tolist(), line[after:revealed].tolist()
+        # Taken before the call, because the policy may modify the lists.
+        may_go, may_run = set(held), {*held, *waiting}
+        state = StageState(
+            instance=KnownRequests.of(self.instance, revealed, self.policy),
+            clock=counters[CLOCK],
+            waiting=waiting,
+            held=held,
+            stage=_read_only(self.presence.stage[:revealed]),
+            is_draining=self.course.ending.drain and revealed == len(self.instance),
+        )
+        where = f"policy {self.name}, batch {counters[BATCH]}"
+        with users_code(where, remedy="mend the policy"):
+            answer = self.policy(state)
+        given = answer if isinstance(answer, Decision) else Decision(answer)
+        evicted = checked_choice(given.evict, may_go, where, "request")
+        return Decision(checked_choice(given.batch, may_run, where, "request"), evicted)
+
+
+def _read_only(values: IntArray) -> IntArray:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
 
 Runner: TypeAlias = Callable[[StageInstance, StagePolicy, str, Ending], StageRun]
 #: Minimum time that a compiled engine saves per stage event [s].

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from bfio.common.kernel_groups import groups
-from bfio.common.kernel_key import made_of
-from bfio.common.kernels import cache_folders, entry_of, note_use, remove_unused
+from bfio.common.kernels import cache_folders, entry_of, made_of, note_use, remove_unused
 from bfio.common.numba_parts import TESTED
 from bfio.decode.machine import moves
 from bfio.decode.machine.whole_run import loop_of, machine_code_of

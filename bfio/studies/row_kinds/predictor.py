@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from bfio.common.options import from_mapping, names_of
-from bfio.common.users_digest import users_digest
+from bfio.common.users_code import users_digest
 from bfio.decode.option_kinds import LOOK_AHEAD
 from bfio.decode.policy import MAX_SHOWN
 from bfio.decode.prediction import registry as predictors
