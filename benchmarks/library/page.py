@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bfio.common.number_text import percent
 from bfio.common.table_text import TextTable
 from bfio.library import Entry, Status, entries
-from bfio.library.files import value_text
+from bfio.library.kinds.kind import value_text
 
 
 def library_tables() -> dict[str, str]:

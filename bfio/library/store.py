@@ -15,7 +15,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from bfio.library.files import (
+from bfio.library.kinds import KINDS, Kind
+from bfio.library.kinds.kind import (
     Value,
     canonical,
     digest_of,
@@ -26,7 +27,6 @@ from bfio.library.files import (
     read_value,
     written_value,
 )
-from bfio.library.kinds import KINDS, Kind
 from bfio.workloads.tables import atomic_file
 from formulations.documents import check_keys, check_list
 from formulations.errors import InputError, did_you_mean, use_one_of

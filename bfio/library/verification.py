@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bfio.library.files import Value, digest_of
+from bfio.library.kinds.kind import Value, digest_of
 from bfio.library.store import BestKnown, Entry, Status
 from formulations.documents import parse_json
 from formulations.errors import InputError
