@@ -23,17 +23,17 @@ GROUPS = (
     ),
     KernelGroup(
         "kv-cache",
-        ("bfio.kvcache.compiled:compiled_batches",),
-        "bfio.kvcache.compiled:compile_kernel",
+        ("bfio.kvcache.simulation:compiled_batches",),
+        "bfio.kvcache.simulation:compile_kernel",
         5,
     ),
     KernelGroup(
         "wait",
         (
-            "bfio.wait.compiled:run_cohorts_compiled",
-            "bfio.wait.compiled:run_first_come_compiled",
+            "bfio.wait.simulation:run_cohorts_compiled",
+            "bfio.wait.simulation:run_first_come_compiled",
         ),
-        "bfio.wait.compiled:compile_kernels",
+        "bfio.wait.simulation:compile_kernels",
         4,
     ),
 )

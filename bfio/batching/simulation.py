@@ -1,14 +1,12 @@
 """Simulate a network of agents: `simulate` is the entry point for users."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
 
 from bfio.batching.engine import RunInProgress, compiled, interpreted
+from bfio.batching.options import MAX_SLOTS, BatchOptions
 from bfio.batching.policy import TokenBudgetPolicy
 from bfio.batching.run import BatchRun, BatchVerdict, Course
 from bfio.batching.scenario import Scenario
@@ -24,88 +22,8 @@ from bfio.batching.tallies import (
     Tallies,
 )
 from bfio.common.engine_choice import Engine, takes_compiled
-from bfio.common.options import RATIONAL, WHOLE, option, spelled_out
+from bfio.common.options import spelled_out
 from formulations.errors import InputError
-from formulations.problem_data import Validated
-from formulations.rationals import exact_number
-from formulations.scalars import integer
-
-#: Maximum duration [slots]; sums over slots stay within 64 bits.
-MAX_SLOTS = 10**15
-#: Deadline that every time meets [slots].
-_NO_DEADLINE = 2**62
-
-
-@dataclass(frozen=True)
-class BatchOptions(Validated):
-    """Duration and measurements of a run; times in seconds if a slot has a length, else in slots.
-
-    Parameters
-    ----------
-    horizon : Fraction, optional
-        End of the run. Without it, a run of a trace ends when all its requests have departed.
-    warmup : Fraction
-        Start of the measured part.
-    blocks : int
-        Number of states kept of the course of the run.
-    ttft_deadline, tbt_deadline, e2e_deadline : Fraction, optional
-        Deadlines of the measured times.
-
-    Raises
-    ------
-    InputError
-        If a value is invalid.
-    """
-
-    horizon: Fraction | None = option(
-        None, RATIONAL, "T", "end of the run [s, or slots]; needed unless a trace ends"
-    )
-    warmup: Fraction = option(
-        Fraction(0), RATIONAL, "T", "from when on it is measured (default: from the beginning)"
-    )
-    blocks: int = option(1000, WHOLE, "N", "states kept of the course of the run (default 1000)")
-    ttft_deadline: Fraction | None = option(
-        None, RATIONAL, "T", "deadline of the time to the end of the prefill"
-    )
-    tbt_deadline: Fraction | None = option(
-        None, RATIONAL, "T", "deadline of the time between two tokens"
-    )
-    e2e_deadline: Fraction | None = option(
-        None, RATIONAL, "T", "deadline of the time from arrival to departure"
-    )
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        integer(self.blocks, "blocks", minimum=1, maximum=10**6)
-        self._set(warmup=exact_number(self.warmup, "warmup"))
-        for name in ("horizon", "ttft_deadline", "tbt_deadline", "e2e_deadline"):
-            if (given := getattr(self, name)) is not None:
-                self._set(**{name: exact_number(given, name, positive=True)})
-        if self.horizon is not None and self.warmup >= self.horizon:
-            raise InputError("warmup", "nothing is left to measure", "make it less than horizon")
-
-    def slots(self, name: str, slot: Fraction | None) -> int | None:
-        """Return a time in whole slots, rounded down; None if the option is not given.
-
-        Raises
-        ------
-        InputError
-            If the time is shorter than a slot, or too long.
-        """
-        given = getattr(self, name)
-        if given is None:
-            return None
-        slots = int(given / (slot or 1))
-        if slots > MAX_SLOTS or (slots == 0 and given):
-            raise InputError(name, f"{float(given):.6g} is {slots} slots", "use another time")
-        return slots
-
-    def deadlines(self, slot: Fraction | None) -> tuple[int, int, int]:
-        """Return the deadlines of TTFT, TBT and E2E [slots]."""
-        given = (self.slots(f"{name}_deadline", slot) for name in ("ttft", "tbt", "e2e"))
-        ttft, tbt, e2e = (_NO_DEADLINE if slots is None else slots for slots in given)
-        return ttft, tbt, e2e
-
 
 #: Approximate time that the compiled engine saves per slot with tens of requests [s].
 _SAVED_S = 5e-4

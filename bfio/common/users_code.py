@@ -1,7 +1,10 @@
-"""Users' policies: loading, checks, answers, statistics, and a digest of their sources."""
+"""Users' policies: loading, checks, answers, a time limit, statistics, a digest of sources."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable
+import signal
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -104,3 +107,39 @@ def users_digest(name: str) -> str:
     # The folder of the module's top-level package is the root for resolving imports.
     depth = module_name.count(".") + (path.name == "__init__.py")
     return closure_digest(module_name, root=path.parents[depth])
+
+
+@contextmanager
+def patience(seconds: float, where: str, what: str, remedy: str) -> Iterator[None]:
+    """Interrupt Python code that exceeds a time limit.
+
+    Outside the main thread, or without interval timers, nothing is interrupted.
+
+    Parameters
+    ----------
+    seconds : float
+        Wall-clock limit [s].
+    where, what, remedy : str
+        Parts of the error.
+
+    Raises
+    ------
+    InputError
+        If the limit is exceeded.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "setitimer"
+    ):
+        yield
+        return
+
+    def on_alarm(number: int, frame: object) -> None:
+        raise InputError(where, f"{what} takes more than {seconds:g} s", remedy)
+
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

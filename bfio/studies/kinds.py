@@ -102,7 +102,7 @@ def tables() -> dict[str, str]:
     stages. ``batching-arguments``: arguments of rows on engines with a token budget. ``metrics``:
     metrics of decode runs.
     """
-    from bfio.batching.simulation import BatchOptions
+    from bfio.batching.options import BatchOptions
     from bfio.prediction.options import EvaluationOptions
     from bfio.studies.row_kinds.batching import BatchingOffer
     from bfio.studies.row_kinds.wait import StagePolicyOptions

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bfio.batching.simulation import BatchOptions
+from bfio.batching.options import BatchOptions
 from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange

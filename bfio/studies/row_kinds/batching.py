@@ -8,11 +8,12 @@ from typing import Any
 
 from bfio.batching.hardware import hardware
 from bfio.batching.laws import ListedSizes
+from bfio.batching.options import BatchOptions
 from bfio.batching.registry import build
 from bfio.batching.replay import violations
 from bfio.batching.run import METRICS, BatchRun
 from bfio.batching.scenario import Balancer, Scenario, Serving, with_trace
-from bfio.batching.simulation import BatchOptions, simulate
+from bfio.batching.simulation import simulate
 from bfio.batching.stability import judge
 from bfio.batching.time_terms import TimeTerms, parse_terms
 from bfio.common.options import (
