@@ -135,8 +135,8 @@ class CacheInstance:
     memory : int
         ``M`` [tokens].
     arrival : IntArray
-        Shape (n,), clock value at which each request is known.
-    Shape (n,), clock value at which each request becomes known.
+        Shape (n,), clock value at which each request becomes known.
+    prompt, output : IntArray
         Shape (n,), ``s_i >= 1`` and ``o_i >= 1`` [tokens]; each must fit alone.
     convention : Convention
         Definition of the occupied batches.

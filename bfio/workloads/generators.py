@@ -183,10 +183,10 @@ def window(workload: Workload, index: int, count: int) -> Workload:
 
     Parameters
     ----------
-    All n requests.
-        The whole, n requests.
-    Index of the window, from 0.
-        Which window, from 0.
+    workload : Workload
+        All n requests.
+    index : int
+        Index of the window, from 0.
     count : int
         Number of windows, >= 1.
 

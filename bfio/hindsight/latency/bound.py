@@ -84,12 +84,12 @@ class PricedBound:
     ----------
     prices : IntArray
         Shape (rounds, cells), scaled.
-    Shape (rounds,): price of the maximum-price set of each round, scaled.
-        Shape (rounds,): price of the dearest set of each round, scaled.
-    Shape (n, rounds + 1): ``SCALE k`` plus the payments of each request if it starts at k.
-        Shape (n, rounds + 1): ``SCALE k`` plus what each request pays from start k.
-    The bound on ``SCALE Σ starts``; above all real sums if a request has no open start.
-        The bound on ``SCALE Σ starts``; beyond every real sum if a request has no open start.
+    dearest : IntArray
+        Shape (rounds,): price of the maximum-price set of each round, scaled.
+    cost : IntArray
+        Shape (n, rounds + 1): ``SCALE k`` plus the payments of each request if it starts at k.
+    scaled : int
+        The bound on ``SCALE Σ starts``; above all real sums if a request has no open start.
     """
 
     prices: IntArray
