@@ -58,13 +58,13 @@ test-plain: $(TESTED)
 	  tests/batching/test_engines.py tests/common/test_by_reference.py tests/common/test_indices.py \
 	  tests/step/exact/test_small_steps.py tests/step/two_stage/kernels
 
-# What may differ under another Python: commands, engines, the step program.
+# What may differ under another Python: commands, engines and their kernels, the step program.
 test-core: $(TESTED)
 	$(BIN)/bfio prepare
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not deep and not site" \
 	  tests/cli tests/decode/machine tests/wait/test_compiled.py tests/kvcache/test_engines.py \
-	  tests/batching/test_engines.py tests/common tests/formulations/test_step_program.py \
-	  tests/formulations/test_step_solve.py tests/step/two_stage tests/step/exact/test_solve_exact.py
+	  tests/batching/test_engines.py tests/common/test_kernels.py \
+	  tests/formulations/test_step_program.py tests/formulations/test_step_solve.py
 
 # What only the site needs, so that the tests wait for none of it.
 $(DOCUMENTED): $(READY) docs/requirements.lock

@@ -171,6 +171,7 @@ def test_results_are_all_there_is() -> None:
     assert {"results/compare", "results/gap", "01-paper-table/study"} <= pages
 
 
+@pytest.mark.deep
 def test_derived_tables_are_those_of_their_script(tmp_path: Path) -> None:
     """Study 37's tables without runs come out of the script beside them."""
     folder = STUDIES / "37-saturation"

@@ -64,6 +64,9 @@ def _address(file: Path) -> str:
     return wait_until(told, "the scheduler tells its address")
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Start a scheduler and two workers of one thread each, on loopback."""
@@ -107,7 +110,7 @@ def test_the_cluster_and_this_machine_give_the_same_table(
     tmp_path: Path, cluster: Cluster
 ) -> None:
     """With one of two workers killed in the middle of a row."""
-    study = _solving(60)
+    study = _solving(24)
     seen: list[Row] = []
 
     def kill_one(row: Row) -> None:
