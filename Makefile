@@ -21,7 +21,7 @@ help:
 	@echo "make test-deep   thousands of instances per property, by the hour"
 	@echo "make test-plain  the engines without Numba's private parts"
 	@echo "make docs        the documentation site, in $(SITE)"
-	@echo "make test-docs   the site in a real browser"
+	@echo "make test-docs   the code of the pages, and the site in a real browser"
 	@echo "make quality     ruff and mypy --strict"
 	@echo "make lock        pin the newest versions that pyproject.toml allows"
 
@@ -79,7 +79,7 @@ docs: $(DOCUMENTED)
 	@echo "the site is $(SITE)/index.html"
 
 test-docs: docs $(TESTED)
-	$(BIN)/python -m pytest -m site tests/site
+	$(BIN)/python -m pytest -m site tests/site tests/test_documents.py
 
 quality: $(TESTED)
 	$(BIN)/ruff check

@@ -54,7 +54,7 @@ def test_the_readme_runs_as_written(tmp_path: Path) -> None:
     assert (ROOT / "README.md").read_text().count(_MARK) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.site
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name == "docs"], ids=str)
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     """In order, their assertions included."""
