@@ -1,16 +1,422 @@
-"""``python -m benchmarks stale`` and ``remake``: list outdated results and recompute them."""
+"""``python -m benchmarks stale`` and ``remake``: list outdated results and recompute them.
+
+The table ``rows`` of a result names the commit and the digest of the computing code. The digest
+decides whether the result is current. It is that of the import closure in the keys of rows, so it
+does not depend on the history of the checkout. The commit tells readers where the code is.
+Results are recomputed whole or as a sample, and compared with the old numbers.
+"""
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
 
-from benchmarks.provenance import CHANGED, CURRENT, DERIVED, Result, chosen, headlines
-from benchmarks.readme import write_all
-from benchmarks.remake import MAX_SHOWN, remake_all, sample
+from benchmarks import compare_table
+from benchmarks.compare_table import DATA, measure_table, measured
+from benchmarks.readme import CODE, COMMIT, RESULTS, plain_lines, shown, study_of, write_all
 from bfio.cli.command import DONE, say
-from bfio.common.import_closure import ROOT
+from bfio.cli.commands.study import StudyProgress
+from bfio.common.import_closure import ROOT, closure_digest
+from bfio.common.provenance import commit, has_commit, is_dirty
+from bfio.studies import row_kind
+from bfio.studies.kinds import code_version
+from bfio.studies.report.files import write_text
+from bfio.studies.report.markdown import (
+    ROWS,
+    SETTINGS,
+    Record,
+    kept_tables,
+    parsed_records,
+    read_records,
+    records_csv,
+)
+from bfio.studies.report_plan import ReportPlan, Shown, Table
+from bfio.studies.results import Results
+from bfio.studies.row import Value, fulfils
+from bfio.studies.runner import StudyRunOptions, run_study
+from bfio.studies.study import Grid, Smoke, Study
+from bfio.studies.study_file import read_study
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
+from formulations.named_objects import found_from
+
+CURRENT, CHANGED, DERIVED, MISSING = "current", "the code has changed", "derived", "no rows"
+#: Plain tables measured by a command, with its module. Scripts next to the others derive them.
+MEASURED = {"results/compare": compare_table.__name__}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A committed result: the numbers of a study, or a plain table.
+
+    Parameters
+    ----------
+    path : Path
+        The file. It is missing for a study that was never reported.
+    study_file : Path, optional
+        The study file; None for a plain table.
+    """
+
+    path: Path
+    study_file: Path | None
+
+    @property
+    def name(self) -> str:
+        """Folder and stem of the file."""
+        return f"{self.path.parent.name}/{self.path.stem}"
+
+    @cached_property
+    def study(self) -> Study | None:
+        """The study; None for a plain table."""
+        return None if self.study_file is None else read_study(self.study_file)
+
+    @cached_property
+    def origin(self) -> Mapping[str, str]:
+        """The entries of its table of rows: ``commit``, ``code``, ``cpu_s``, ``processor``, ..."""
+        if not self.path.is_file():
+            return {}
+        if self.study is None:
+            header, *lines = plain_lines(self.path)
+            cells = {name: {line[k] for line in lines} for k, name in enumerate(header)}
+            return {name: ", ".join(sorted(cells.get(name, []))) for name in (COMMIT, CODE)}
+        records = [record for record in read_records(self.path) if record["table"] == ROWS]
+        return {record["value"]: record.get("words") or record["estimate"] for record in records}
+
+    @property
+    def commits(self) -> list[str]:
+        """The commits named in it."""
+        return [name for name in re.split(", | and ", self.origin.get(COMMIT, "")) if name]
+
+    @property
+    def seconds(self) -> float:
+        """Processor time of its rows [s]; 0 if unknown."""
+        return float(self.origin.get("cpu_s") or 0)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its rows measure speed and must run alone."""
+        return self.study is not None and self.study.computes.startswith("benchmarks.")
+
+    @property
+    def script(self) -> str:
+        """The script in its folder that writes this plain table; empty if there is none."""
+        scripts = () if self.study is not None else sorted(self.path.parent.glob("*.py"))
+        named = (s.name for s in scripts if self.path.name in s.read_text(encoding="utf-8"))
+        return next(named, "")
+
+    def lost_commits(self) -> list[str]:
+        """Return the commits named in it that are missing in the checkout."""
+        return [name for name in self.commits if has_commit(name) is False]
+
+    def state(self) -> str:
+        """Return whether the result is from the present code, as text."""
+        if not self.path.is_file():
+            return MISSING
+        if self.study is None and self.name not in MEASURED:
+            return DERIVED
+        return CURRENT if self.origin.get(CODE) == self.code_today() else CHANGED
+
+    def code_today(self) -> str:
+        """Return the digest of the present code for this result."""
+        if self.study is None:
+            return closure_digest(MEASURED[self.name])
+        with found_from(self.study.home):
+            return code_version(self.study.computes)
+
+
+def results() -> list[Result]:
+    """Return all committed results, and numbered studies without results."""
+    found = {path: Result(path, study_of(path)) for path in RESULTS.glob("*.csv")}
+    for folder in (ROOT / "benchmarks" / "studies").iterdir():
+        for path in folder.glob("*.csv"):
+            found[path] = Result(path, study_of(path))
+        for path in folder.glob("*.toml"):
+            found[path.with_suffix(".csv")] = Result(path.with_suffix(".csv"), path)
+    return [result for _, result in sorted(found.items())]
+
+
+def chosen(patterns: Sequence[str]) -> list[Result]:
+    """Return the results with names that start with a pattern; without patterns, all.
+
+    Raises
+    ------
+    InputError
+        If a pattern matches no result.
+    """
+    known = results()
+    names = {pattern: _matching(known, pattern) for pattern in patterns}
+    for pattern, matching in names.items():
+        if not matching:
+            remedy = use_one_of(pattern, [result.name for result in known])
+            raise InputError(pattern, "no such result", remedy)
+    wanted = {name for matching in names.values() for name in matching}
+    return [result for result in known if result.name in wanted or not patterns]
+
+
+def _matching(known: Sequence[Result], pattern: str) -> list[str]:
+    return [result.name for result in known if fnmatchcase(result.name, f"{pattern}*")]
+
+
+def headlines() -> list[Result]:
+    """Return the results used in README.md and the pages in ``docs/``."""
+    claims = (RESULTS / "claims.txt").read_text(encoding="utf-8")
+    return [
+        result
+        for result in results()
+        if result.path.parent == RESULTS
+        or f'of("{result.path.parent.name[:2]}", "{result.path.stem}")' in claims
+    ]
+
+
+#: Columns of a record that are compared. Counts of rows follow from them.
+_PARTS = ("estimate", "lower", "upper", "words", "ratio", "ratio_lower", "ratio_upper")
+#: Preferred and largest time of a sample [s].
+_SAMPLE_SECONDS, _LONGEST_SAMPLE = 5.0, 60.0
+#: Relative tolerance. Results have eight digits, and machines sum in different orders.
+_ROUNDING = 1e-6
+
+#: Largest number of differences shown per result.
+MAX_SHOWN = 5
+
+_Arguments: TypeAlias = Mapping[str, Value]
+
+
+def remake(result: Result, folder: Path, jobs: int) -> list[str]:
+    """Recompute a result and write it; return the numbers that changed, except times.
+
+    Rows in the store of the folder are kept, so that a killed run can continue.
+
+    Parameters
+    ----------
+    result : Result
+        Result of a study.
+    folder : Path
+        Folder of the stores of rows.
+    jobs : int
+        Number of processes; studies of speed use one.
+
+    Raises
+    ------
+    InputError
+        If it is a plain table, or fewer rows are done than before. Then nothing is written.
+    """
+    if result.state() == CURRENT and result.lost_commits():
+        _name_todays_commit(result)
+        return []
+    if result.name in MEASURED:
+        before = plain_lines(result.path)
+        measure_table(DATA)
+        return _other_cells(before, plain_lines(result.path))
+    if result.study is None:
+        raise InputError(result.name, "no command makes it", "see benchmarks/README.md")
+    store = folder / f"{result.path.parent.name}-{result.path.stem}.sqlite"
+    found = _computed(result.study, store, 1 if result.is_timed else jobs)
+    least = int(result.origin.get("done", 1))
+    if len(found.done) < least:
+        what = f"{len(found.done)} rows are done, where {least} were before"
+        raise InputError(result.name, what, f"run it again with less load; rows are in {store}")
+    text = records_csv(found)
+    old = read_records(result.path) if result.path.is_file() else []
+    write_text(result.path, text)
+    return differences(old, parsed_records(text), timings(found))
+
+
+def _name_todays_commit(result: Result) -> None:
+    """Replace lost commits by today's; its sources have the same digest.
+
+    Raises
+    ------
+    InputError
+        If the sources differ from the commit.
+    """
+    today = commit()
+    if today is None or is_dirty("bfio", "formulations", ":(glob)benchmarks/**/*.py"):
+        raise InputError(result.name, "its sources are in no commit", "commit them first")
+    text = result.path.read_text(encoding="utf-8")
+    for lost in result.lost_commits():
+        name = re.compile(rf"\b{lost.split()[0]}([0-9a-f]*)(?: with changes|, changed)?")
+        text = name.sub(lambda found: today[: 7 + len(found[1])], text)
+    write_text(result.path, text)
+
+
+def sample(result: Result) -> list[str]:
+    """Recompute the rows of one line of a result; return the numbers that changed.
+
+    The digest of the code determines the line, so that different code is tested on different
+    lines. Measured times, and numbers affected by a time limit, are not compared.
+
+    Raises
+    ------
+    InputError
+        If a trace is missing, a row is invalid, or every line takes too long.
+    """
+    if result.name in MEASURED:
+        return _other_cells(plain_lines(result.path), measured(DATA))
+    if result.study is None:
+        raise InputError(result.name, "no command makes it", "see benchmarks/README.md")
+    plan, rows = _line(result, result.study)
+    alone = replace(plan, name=plan.key, baseline={}, ratios=(), published=(), where={},
+                    show=Shown.ALL)  # fmt: skip
+    grids = [Grid({name: [value] for name, value in row.items()}) for row in rows]
+    part = replace(result.study, grids=grids, fixed={}, smoke=Smoke(), is_small=True,
+                   report=ReportPlan((alone,)))  # fmt: skip
+    with TemporaryDirectory() as folder:
+        found = _computed(part, Path(folder) / "sample.sqlite", 1)
+    if not found.done:
+        return [f"{plan.key}: none of {len(rows)} rows is done"]
+    new = parsed_records(records_csv(found))
+    keys = {_key(record) for record in new}
+    old = [record for record in read_records(result.path) if _key(record) in keys]
+    return differences(old, new, timings(found), ("estimate", "lower", "upper", "words"))
+
+
+def _line(result: Result, study: Study) -> tuple[Table, list[_Arguments]]:
+    """Return the table and rows of a line that takes a few seconds.
+
+    Raises
+    ------
+    InputError
+        If every line takes too long.
+    """
+    lines: list[tuple[Table, list[_Arguments]]] = []
+    for table in kept_tables(study):
+        groups: dict[tuple[Value, ...], list[_Arguments]] = {}
+        for row in study.rows():
+            if fulfils(row, table.where):
+                groups.setdefault(tuple(map(row.get, table.rows)), []).append(row)
+        lines += [(table, rows) for rows in groups.values()]
+    one = result.seconds / float(result.origin["done"])
+    few = [line for line in lines if one * len(line[1]) <= _SAMPLE_SECONDS]
+    few = few or [min(lines, key=lambda line: len(line[1]))]
+    if (seconds := one * len(few[0][1])) > _LONGEST_SAMPLE:
+        what = f"its shortest line takes {seconds:.0f} s"
+        raise InputError(result.name, what, f"run python -m benchmarks remake {result.name}")
+    return few[int(result.code_today(), 16) % len(few)]
+
+
+def _computed(study: Study, store: Path, jobs: int) -> Results:
+    with found_from(study.home), StudyProgress(lambda: False) as progress:
+        options = StudyRunOptions(jobs=jobs, retry=True)
+        return run_study(study, store, options, on_start=progress.start, on_row=progress.add)
+
+
+def timings(found: Results) -> set[str]:
+    """Return the names of measured times in rows."""
+    measured = {entry.name for entry in row_kind.MEASURED} - {"solves", "unproven"}
+    return measured | {name for row in found.done for name in row.timings}
+
+
+def differences(
+    old: Sequence[Record],
+    new: Sequence[Record],
+    leave_out: Collection[str],
+    parts: Sequence[str] = _PARTS,
+) -> list[str]:
+    """Return a line for each number that differs between two results.
+
+    Parameters
+    ----------
+    old, new : sequence of mapping
+        Records of the results.
+    leave_out : collection of str
+        Values that are not compared, such as measured times. Lines affected by a time limit, and
+        place and date of the computation, are never compared.
+    parts : sequence of str
+        Columns that are compared.
+    """
+    before, after = ({_key(r): r for r in _compared(which, leave_out)} for which in (old, new))
+    clocked = {_key(r) for r in (*old, *new) if r.get("rows_clocked")}
+    return [
+        f"{' '.join(filter(None, key))} {part}: {one or 'none'} before, {other or 'none'} now"
+        for key in dict.fromkeys([*before, *after])
+        if key not in clocked
+        for part in parts
+        if not _are_equal(
+            one := before.get(key, {}).get(part) or "", other := after.get(key, {}).get(part) or ""
+        )
+    ]
+
+
+def _are_equal(one: str, other: str) -> bool:
+    """Return whether two texts are equal, or are numbers that are equal up to rounding."""
+    try:
+        return math.isclose(float(one), float(other), rel_tol=_ROUNDING)
+    except ValueError:
+        return one == other
+
+
+def _other_cells(old: Sequence[list[str]], new: Sequence[list[str]]) -> list[str]:
+    """Return the differing lines of a measured plain table.
+
+    A line with an entry in the last column, the share of proven steps, depends on a time limit.
+    """
+    return [
+        f"{' | '.join(one)} before, {' | '.join(other)} now"
+        for one, other in zip_longest(shown(old), shown(new), fillvalue=[""])
+        if one != other and not one[-1]
+    ]
+
+
+def _compared(records: Sequence[Record], leave_out: Collection[str]) -> Iterator[Record]:
+    for record in records:
+        if record["table"] != ROWS and record["value"] not in (SETTINGS, *leave_out):
+            yield record
+
+
+def _key(record: Record) -> tuple[str, ...]:
+    """Return the identity of a record: table, arguments, value, source."""
+    arguments = [
+        f"{name.removeprefix('argument.')}={text}"
+        for name, text in sorted(record.items())
+        if name.startswith("argument.") and text
+    ]
+    return (record["table"], *arguments, record["value"], record.get("source") or "")
+
+
+def remake_all(
+    wanted: Sequence[Result], folder: Path, jobs: int, say: Callable[[str], None]
+) -> int:
+    """Recompute results, quick ones first; return the number of failures.
+
+    Parameters
+    ----------
+    wanted : sequence of Result
+        The results.
+    folder : Path
+        Folder of the stores of rows.
+    jobs : int
+        Number of processes.
+    say : callable
+        Takes a line on the progress.
+    """
+    failed = 0
+    ordered = sorted(wanted, key=lambda result: result.seconds)
+    for place, result in enumerate(ordered):
+        rest = sum(_wall(other, jobs) for other in ordered[place:])
+        say(f"{result.name} ({place + 1} of {len(ordered)}; about {rest / 60:.0f} min left)")
+        try:
+            others = remake(result, folder, jobs)
+        except InputError as error:
+            failed += 1
+            say(f"{result.name}: {error}")
+            continue
+        verdict = f"{len(others)} numbers differ" if others else "all numbers equal"
+        say(f"{result.name}: {verdict}")
+        for line in others[:MAX_SHOWN]:
+            say(f"  {line}")
+    return failed
+
+
+def _wall(result: Result, jobs: int) -> float:
+    return result.seconds / (1 if result.is_timed else jobs)
+
 
 #: Exit status if a result is stale, refused, or cannot be recomputed.
 REFUSED = 1

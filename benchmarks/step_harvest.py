@@ -1,13 +1,17 @@
 """Step problems harvested from runs: an observer keeps states in which there is a choice.
 
 A *cold* start has every slot free: the first step of a run. A *warm* step comes one mean output
-length or more after the cluster was first full. Steps in between are not used.
+length or more after the cluster was first full. Steps in between are not used. A harvested
+problem may be modified: discount, memory, speeds, or other requirements.
 """
 
 import re
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.requests import draw
 from bfio.decode.cluster import Cluster
@@ -15,8 +19,92 @@ from bfio.decode.observers import StepView
 from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from formulations.arrays import IntArray
 from formulations.errors import InputError
-from formulations.step.problem import StepProblem
+from formulations.step import Objective, StepProblem
+from formulations.step.problem import geometric_weights
+
+
+def oldest_first(problem: StepProblem) -> list[int | None] | None:
+    """Assign required requests first, then the oldest, each to the worker that ends first.
+
+    Returns
+    -------
+    list of (int or None), optional
+        Worker of each request; None if a request fits nowhere.
+    """
+    loads, free, first = problem.base.copy(), problem.capacity.copy(), problem.required
+    most = problem.token_capacity
+    order = list(range(problem.num_requests))
+    if first is not None:
+        order.sort(key=lambda i: not first[i])
+    assignment: list[int | None] = [None] * problem.num_requests
+    for i in order[: problem.num_admitted]:
+        grown = loads + problem.contribution[i]
+        fits = free > 0
+        if most is not None:
+            fits &= grown.max(axis=1) <= most
+        if not fits.any():
+            return None
+        times = np.where(fits, grown.max(axis=1) * problem.time_weights, np.iinfo(np.int64).max)
+        worker = int(times.argmin())
+        loads[worker], assignment[i] = grown[worker], worker
+        free[worker] -= 1
+    return assignment
+
+
+#: The modifications, with descriptions.
+EXTRAS = {
+    "memory": "token capacities bind on half the workers",
+    "speeds": "workers of two speeds",
+    "required": "half of what starts is required",
+    "empty": "half of what could start stays",
+    "max-load": "objective max-load",
+    "gap": "objective gap",
+}
+
+
+def with_extra(problem: StepProblem, extra: str, seed: int) -> StepProblem:
+    """Return the problem with one of `EXTRAS`; unchanged for any other word.
+
+    Parameters
+    ----------
+    problem : StepProblem
+        Data.
+    extra : str
+        Name of the modification.
+    seed : int
+        Seed for the choice of workers with binding memory, and for the speeds.
+    """
+    rng = np.random.default_rng(seed)
+    admitted = problem.num_admitted
+    if extra == "memory":
+        return replace(problem, token_capacity=_binding_capacities(problem, rng))
+    if extra == "speeds":
+        return replace(problem, token_time=rng.integers(1, 3, problem.num_workers))
+    if extra == "required":
+        oldest = np.arange(problem.num_requests) < (admitted + 1) // 2
+        return replace(problem, required=oldest)
+    if extra == "empty":
+        return replace(problem, admit=admitted // 2)
+    if extra in EXTRAS:
+        return replace(problem, objective=Objective(extra))
+    return problem
+
+
+def with_discount(problem: StepProblem, gamma: Fraction) -> StepProblem:
+    """Return the problem with weights that decrease by a factor per step of the window."""
+    weights, scale = geometric_weights(gamma, problem.num_steps)
+    return replace(problem, weights=weights, scale=scale)
+
+
+def _binding_capacities(problem: StepProblem, rng: np.random.Generator) -> IntArray:
+    """Limit half of the workers to the memory of a simple assignment, which stays feasible."""
+    loads = problem.loads(oldest_first(problem) or []).max(axis=1)
+    bound = rng.permutation(problem.num_workers) < (problem.num_workers + 1) // 2
+    capacities: IntArray = np.where(bound, loads, 2 * int(loads.max()))
+    return capacities
+
 
 #: Longest window of harvested problems. Shorter windows use its first columns.
 LONGEST = 80

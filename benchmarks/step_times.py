@@ -19,8 +19,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks.requests import SYNTHETIC, requests_digest
-from benchmarks.step_extras import EXTRAS, with_discount, with_extra
-from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
+from benchmarks.step_harvest import (
+    EXTRAS,
+    LONGEST,
+    Harvest,
+    Size,
+    harvested,
+    with_discount,
+    with_extra,
+    with_horizon,
+)
 from bfio.common.options import LOOK_AHEAD
 from bfio.decode.options import WindowKnows
 from bfio.prediction import registry as predictors

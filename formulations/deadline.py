@@ -3,7 +3,7 @@
 Our own loops check the clock. Code that does not, such as Pyomo while it states and compiles a
 model, is interrupted, but only if it is pure Python and its partial results are discarded. A
 native solver gets its own time limit. A long call of a compiled kernel cannot be stopped and ends
-late; the command line then ends the process (`bfio.cli.guard`) with the last reported answer.
+late; the command line then ends the process (`bfio.cli.main`) with the last reported answer.
 
 A *tick* of work is about a microsecond on one core of 2023. Seconds depend on the machine and
 its load. Ticks depend on the problem alone, so that the same command stops at the same point on

@@ -1,5 +1,6 @@
 """Additions as described in CONTRIBUTING: a file placed in its folder is found."""
 
+import json
 import os
 import re
 import shutil
@@ -55,8 +56,8 @@ CLAIM = re.compile(r"<!-- file: conjecture\.py -->\n```python\n(.*?)```", re.DOT
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the product, and drop one file of each sort into it."""
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Copy the product, drop one file of each sort into it, and list what its registries name."""
     folder = tmp_path_factory.mktemp("copy")
     for package in ("formulations", "bfio", "proofs_checks"):
         shutil.copytree(
@@ -70,7 +71,18 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             added.write_text(text.replace(name, '"dropped_in"'), encoding="utf-8")
         else:
             (folder / model).write_text(_claim_of_the_docs(), encoding="utf-8")
-    return folder
+    listed = ", ".join(f"{what!r}: [str(n) for n in {n}]" for what, (_, _, n) in ADDITIONS.items())
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", f"import json; print(json.dumps({{{listed}}}))"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    names: dict[str, list[str]] = json.loads(done.stdout)
+    return names
 
 
 def _claim_of_the_docs() -> str:
@@ -80,19 +92,10 @@ def _claim_of_the_docs() -> str:
 
 
 @pytest.mark.parametrize("what", ADDITIONS)
-def test_a_file_in_its_folder_is_found(what: str, copy: Path) -> None:
+def test_a_file_in_its_folder_is_found(what: str, found: dict[str, list[str]]) -> None:
     """The registry of the copy names it, and CONTRIBUTING names its folder."""
-    model, _, names = ADDITIONS[what]
-    code = f"assert [name for name in {names} if 'dropped' in name]"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    model, _, _ = ADDITIONS[what]
+    assert any("dropped" in name for name in found[what])
     (row,) = re.findall(rf"^\| {what} \|(.*)$", _contributing(), re.MULTILINE)
     folder = str(Path(model).parent).replace("papers/own", "papers/<paper>")
     assert f"`{folder}/`" in row

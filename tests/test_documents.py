@@ -47,12 +47,14 @@ def _run_page(page: Path, folder: Path) -> int:
     return ran
 
 
+@pytest.mark.slow
 def test_the_readme_runs_as_written(tmp_path: Path) -> None:
     """Its files are written and its marked blocks run, in order, in an empty folder."""
     assert _run_page(ROOT / "README.md", tmp_path) == 3
     assert (ROOT / "README.md").read_text().count(_MARK) == 3
 
 
+@pytest.mark.site
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name == "docs"], ids=str)
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     """In order, their assertions included."""

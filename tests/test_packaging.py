@@ -44,7 +44,7 @@ def test_the_wheel_holds_the_three_typed_packages(wheel: Path) -> None:
 def test_the_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
     """Installed elsewhere, ``bfio`` runs from there."""
     place = tmp_path / "site"
-    _pip("install", "--no-deps", "--target", str(place), str(wheel))
+    _pip("install", "--no-deps", "--no-compile", "--target", str(place), str(wheel))
     code = (
         "import bfio, formulations, sys; from bfio.cli import main; "
         "print(bfio.__file__); sys.exit(main(['compare', '--requests', '50', '--no-plots', "

@@ -21,8 +21,10 @@ print(*(solve(problem, backend=name).objective for name in NAMES))
 _CP_SAT = "ortools.sat.python.cp_model"
 
 
-@pytest.mark.parametrize("order", [("highspy", _CP_SAT), (_CP_SAT, "highspy")])
-@pytest.mark.parametrize("names", [("highs", "cp-sat"), ("cp-sat", "highs")])
+@pytest.mark.parametrize(
+    ("order", "names"),
+    [(("highspy", _CP_SAT), ("cp-sat", "highs")), ((_CP_SAT, "highspy"), ("highs", "cp-sat"))],
+)
 def test_both_solvers_in_one_process(order: tuple[str, str], names: tuple[str, str]) -> None:
     """A fresh interpreter imports both, solves P1 with both, and gets 2 twice."""
     code = f"import {order[0]}, {order[1]}\nNAMES = {names!r}\n{_SOLVE}"

@@ -1,8 +1,14 @@
-"""The structure of the code: no import cycles."""
+"""The structure of the code: no import cycles, and docstrings that name what is there."""
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
-from tests.import_graph import between_packages, cycles, imports
+from tests.import_graph import PACKAGES, between_packages, cycles, imports
+from tests.places import ROOT
 
 
 def test_no_file_imports_itself_through_others() -> None:
@@ -26,3 +32,43 @@ def test_no_package_imports_itself_through_others() -> None:
 def test_a_cycle_is_noticed(graph: dict[str, set[str]], found: list[tuple[str, ...]]) -> None:
     """The search for cycles finds each group, and nothing where there is none."""
     assert cycles({node: frozenset(others) for node, others in graph.items()}) == found
+
+
+def _documented(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the parameters in docstrings that no function or class has, with its name."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            continue
+        taken = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
+        lines, section = (ast.get_docstring(node) or "").splitlines(), ""
+        for line, below in pairwise([*lines, ""]):
+            if re.fullmatch("-{3,}", below):
+                section = line
+            elif section == "Parameters" and re.match("[^ -]", line):
+                for name in line.partition(" : ")[0].replace("*", "").split(", "):
+                    # A class may inherit its fields, so only the form of the name is known.
+                    known = (
+                        name.isidentifier() if isinstance(node, ast.ClassDef) else name in taken
+                    )
+                    if not known:
+                        yield node.name, name
+
+
+def test_documented_parameters_exist() -> None:
+    """Each parameter in a docstring is one of the signature, or at least a name in a class."""
+    unknown = {
+        (str(path.relative_to(ROOT)), *found)
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        for found in _documented(path.read_text(encoding="utf-8"))
+    }
+    assert unknown == set()
+
+
+def test_an_undocumented_name_is_noticed() -> None:
+    """A line of text in place of a name, and a parameter that is gone."""
+    doc = '"""Do.\n\n    Parameters\n    ----------\n    {}\n        Text.\n    """'
+    function, data = f"def f(x):\n    {doc}", f"class C:\n    {doc}"
+    assert list(_documented(function.format("x : int") + "\n\n" + data.format("y : int"))) == []
+    assert list(_documented(function.format("y : int"))) == [("f", "y")]
+    assert list(_documented(data.format("All n requests."))) == [("C", "All n requests.")]

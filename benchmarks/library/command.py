@@ -56,7 +56,7 @@ def add_library(parser: argparse.ArgumentParser, traces: Path) -> None:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from benchmarks.library.build import build
+    from benchmarks.library.problems import build
 
     new, otherwise = build(args.library, args.data)
     print(f"{new} new problems")

@@ -9,9 +9,11 @@ from collections.abc import Callable
 import numpy as np
 
 from bfio.batching import machine as s
+from bfio.batching.machine import Machine
 from bfio.batching.phases import (
     count_batch,
     count_decodes,
+    load,
     load_decode,
     load_prefill,
     log_batch,
@@ -54,7 +56,11 @@ from bfio.batching.tallies import (
     Tallies,
 )
 from bfio.batching.time_terms import Part, batch_slots, whole_coefficients
+from bfio.common.compilable import rewired
+from bfio.common.kernel_groups import ensure_compiled
+from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
+from formulations.batching import single_engine
 
 #: Initial rows of a table; a full table is doubled.
 _FIRST_ROWS = 256
@@ -454,3 +460,34 @@ def _children(scenario: Scenario) -> IntArray:
         for target, _ in followers:
             children[k, target] = 1
     return children
+
+
+#: `run_slots` with the built-in rule, as machine code.
+run_slots_compiled: Callable[[Machine, int, int], int] = entry_point(
+    rewired(run_slots, form_batch=load)
+)
+
+
+def compile_kernels() -> None:
+    """Compile the kernel, or load it from the cache on disk, before a run is timed."""
+    # The rate is positive: a scenario without arrivals would not call the kernel.
+    scenario = Scenario(single_engine(1, 1, 1, budget=1))
+    compiled(scenario, Streams(scenario, 0), (0, 0, 0)).advance(1)
+
+
+def compiled(
+    scenario: Scenario,
+    streams: Streams,
+    deadlines: tuple[int, int, int],
+    *,
+    keeps_log: bool = False,
+) -> RunInProgress:
+    """Return a run with built-in policies in machine code; arguments as in `interpreted`."""
+    ensure_compiled("batching")
+    state = new_machine(scenario, streams, served_by_policies(scenario), keeps_log=keeps_log)
+
+    def run(machine: Machine, until: int) -> int:
+        # The machine code contains the rule, so the last argument is not used.
+        return run_slots_compiled(machine, until, 0)
+
+    return RunInProgress(streams, state, run, deadlines)

@@ -51,8 +51,8 @@ def fit_figure(tokens: IntArray, durations: FloatArray, fit: BatchTimeFit) -> Fi
 
     Parameters
     ----------
-    Shape (n,) each: tokens and duration [s] of each batch.
-        Shape (n,) each: tokens of a batch, and how long it took [s].
+    tokens, durations : IntArray, FloatArray
+        Shape (n,) each: tokens and duration [s] of each batch.
     fit : BatchTimeFit
         The fit.
     """

@@ -12,8 +12,8 @@ Tasks in delays form a heap by the slot of their return; ties go by the order of
 from typing import NamedTuple, TypeAlias
 
 from bfio.batching.tallies import DECODING
+from bfio.common.array_kernels import at
 from bfio.common.compilable import compilable
-from bfio.common.indices import at
 from formulations.arrays import IntArray
 
 # Entries of `Machine.counters`: present slot; next row of the arrivals; first free task and

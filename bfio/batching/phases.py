@@ -131,8 +131,8 @@ from bfio.batching.tallies import (
     WORK,
 )
 from bfio.batching.tallies import LONGEST as LONGEST_TIME
+from bfio.common.array_kernels import at
 from bfio.common.compilable import compilable
-from bfio.common.indices import at
 
 #: Form and load a batch on a free engine.
 Rule: TypeAlias = Callable[[Machine, int], None]

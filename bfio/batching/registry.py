@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from bfio.batching.policy import BatchPolicy, Mixing, Order, TokenBudgetPolicy
-from bfio.common.named_options import Named, by_name, read_named
-from bfio.common.options import TEXT, WHOLE, option
+from bfio.common.options import TEXT, WHOLE, Named, by_name, option, read_named
 from bfio.common.users_code import load_callable
 from formulations.arrays import integer
 from formulations.problem_data import member

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bfio.batching.engine import RunInProgress, interpreted
+from bfio.batching.engine import RunInProgress, compiled, interpreted
 from bfio.batching.options import MAX_SLOTS, BatchOptions
 from bfio.batching.policy import TokenBudgetPolicy
 from bfio.batching.run import BatchRun, BatchVerdict, Course
@@ -115,9 +115,6 @@ def _machine(
     if not takes_compiled(engine, able=able, kernels="batching", saved_s=saved_s):
         run = interpreted(scenario, streams, deadlines, keeps_log=keeps_log)
         return run, Engine.REFERENCE
-    # Loading Numba takes longer than a short interpreted run.
-    from bfio.batching.compiled import compiled
-
     return compiled(scenario, streams, deadlines, keeps_log=keeps_log), Engine.COMPILED
 
 

@@ -1,17 +1,38 @@
-"""Parse the command line, run the command, and report expected failures in one line."""
+"""Parse the command line, run the command, and report expected failures in one line.
+
+The command runs in a child process, guarded by a parent that handles signals and time limits.
+Solvers and compiled kernels do not return to Python while they work. So no Python signal handler
+runs in the meantime, and some do not check the time. The parent only waits. After a signal or
+beyond a time limit, the child may end by itself. If it does not, it is killed, and its last kept
+answer (`bfio.cli.so_far`) is printed.
+"""
 
 import argparse
 import io
+import json
 import os
+import select
 import signal
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from types import FrameType
+from typing import Any, NoReturn
 
 import formulations
-from bfio.cli import guard, so_far
-from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, Command, OneLineParser, commands, say
+from bfio.cli import so_far
+from bfio.cli.command import (
+    BAD_INPUT,
+    DONE,
+    INTERRUPTED,
+    NOTHING_FOUND,
+    Command,
+    OneLineParser,
+    commands,
+    say,
+)
 from formulations.errors import InputError
 
 _DESCRIPTION = """\
@@ -37,7 +58,7 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
     argv : sequence of str, optional
         Arguments; by default those of the process.
     guarded : bool
-        Whether to run the command in a child process (`bfio.cli.guard`) and return its status.
+        Whether to run the command in a child process (`fork`) and return its status.
     """
     _open_streams()
     so_far.forget()
@@ -46,7 +67,7 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
         args = _parser(commands()).parse_args(argv)
         command: Command = args.command
         if guarded:
-            guard.fork()
+            fork()
         status = command.run(args)
         sys.stdout.flush()
         if guarded:
@@ -153,3 +174,196 @@ def _check_formulations() -> None:
 def _fail(message: str) -> int:
     say(f"error: {message}")
     return BAD_INPUT
+
+
+#: Time for the child to end after a signal [s]: during work, and once the answer has begun.
+_GRACE_S, _PRINTING_S = 1.2, 1.7
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+def fork() -> None:
+    """Continue in a child process. The calling process waits and exits with the child's status."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    messages, ours = os.pipe()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+    parent, child = os.getpid(), os.fork()
+    if child:
+        os.close(ours)
+        guard = _Guard(child, messages)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os._exit(guard.status())
+    os.close(messages)
+    _end_with(parent)
+    _hear_the_guard()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    so_far.tell_to(ours)
+    _announce_output()
+
+
+def _end_with(parent: int) -> None:
+    """Let the system kill this process when its parent ends, even if that is killed."""
+    if sys.platform == "linux":
+        import ctypes
+
+        set_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(INTERRUPTED)
+
+
+def _hear_the_guard() -> None:
+    """Raise KeyboardInterrupt at the first Ctrl-C. The guard handles all further ones."""
+    asked = False
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on_signal)
+    # A handler instead of SIG_IGN, because child processes would inherit SIG_IGN.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+
+
+def _announce_output() -> None:
+    """Replace stdout so that the guard is informed before the first byte of the answer."""
+
+    class Announcing(io.FileIO):
+        def write(self, data: Any) -> int:
+            so_far.answer_begins()
+            return super().write(data)
+
+    plain = sys.stdout
+    if plain is sys.__stdout__ and isinstance(plain, io.TextIOWrapper):
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(Announcing(plain.fileno(), "w", closefd=False)),
+            encoding=plain.encoding,
+            errors=plain.errors,
+            line_buffering=plain.line_buffering,
+            write_through=plain.write_through,
+        )
+
+
+class _Guard:
+    """The state of the child as known to the waiting parent."""
+
+    def __init__(self, child: int, messages: int) -> None:
+        self._child, self._messages = child, messages
+        self._inbox = b""
+        self._kept: so_far.SoFar | None = None
+        self._has_begun = self._has_said = False
+        self._limit: float | None = None
+        self._asked: float | None = None
+        self._now = False
+        self._woken, wakes = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(wakes, False)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        for number in (*_STOPPING, signal.SIGCHLD):
+            signal.signal(number, lambda number, frame: None)
+
+    def status(self) -> int:
+        """Wait for the child, or kill it; return the exit status."""
+        waiting = [self._woken, self._messages]
+        while True:
+            end = self._end()
+            left = None if end is None else max(0.0, end - time.monotonic())
+            ready = select.select(waiting, [], [], left)[0]
+            if self._messages in ready and not self._read():
+                waiting.remove(self._messages)
+            if self._woken in ready:
+                self._signals(os.read(self._woken, 4096))
+            pid, code = os.waitpid(self._child, os.WNOHANG)
+            if pid:
+                return self._ended(os.waitstatus_to_exitcode(code))
+            end = self._end()
+            if end is not None and time.monotonic() >= end:
+                return self._kill()
+
+    def _end(self) -> float | None:
+        """Return the time at which to kill the child, by `time.monotonic`; None for never."""
+        if self._asked is None:
+            return None if self._has_begun else self._limit
+        if self._now:
+            return self._asked
+        return self._asked + (_PRINTING_S if self._has_begun else _GRACE_S)
+
+    def _signals(self, numbers: bytes) -> None:
+        """Pass on the first request to stop. A second one ends the child at once."""
+        if not set(numbers) & set(_STOPPING):
+            return
+        now = time.monotonic()
+        if self._asked is None:
+            self._asked = now
+            os.kill(self._child, signal.SIGINT)
+        elif now >= self._asked + so_far.ONE_SIGNAL_S:
+            self._now = True
+
+    def _read(self) -> bool:
+        """Read messages of the child; return False at the end of the pipe."""
+        data = os.read(self._messages, 1 << 20)
+        self._inbox += data
+        size = so_far.HEADER.size
+        while len(self._inbox) >= size:
+            (length,) = so_far.HEADER.unpack_from(self._inbox)
+            if len(self._inbox) < size + length:
+                break
+            self._hear(*json.loads(self._inbox[size : size + length]))
+            self._inbox = self._inbox[size + length :]
+        return bool(data)
+
+    def _hear(self, kind: str, *said: Any) -> None:
+        if kind == so_far.ANSWER:
+            self._kept = so_far.SoFar(*said)
+        elif kind == so_far.LIMIT:
+            self._limit = None if said[0] is None else time.monotonic() + said[0]
+        elif kind == so_far.BEGUN:
+            self._has_begun = True
+        else:
+            self._has_said = True
+
+    def _kill(self) -> int:
+        os.kill(self._child, signal.SIGKILL)
+        os.waitpid(self._child, 0)
+        while self._read():
+            pass
+        _show_cursor()
+        if self._asked is not None:
+            if self._kept is not None:
+                self._print(self._kept.interrupted, self._kept.notes)
+            if not self._has_said:
+                say("interrupted")
+            return INTERRUPTED
+        if self._kept is None:
+            say("error: --time-limit: nothing found within it; raise it")
+            return NOTHING_FOUND
+        self._print(self._kept.at_limit)
+        return self._kept.status
+
+    def _print(self, text: str, notes: str = "") -> None:
+        with suppress(OSError):  # the reader of stdout has ended
+            if not self._has_begun:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+                sys.stderr.write(notes)
+
+    def _ended(self, code: int) -> int:
+        """Return the status of a child that ended by itself or was killed by another process."""
+        if code >= 0:
+            return code
+        _show_cursor()
+        name = signal.Signals(-code).name
+        if -code == signal.SIGKILL:
+            say("error: memory: the process was killed, probably for lack of it; solve less")
+        else:
+            say(f"error: process: it died of {name}; use another --method or smaller numbers")
+        return BAD_INPUT
+
+
+def _show_cursor() -> None:
+    """Restore the terminal cursor that a progress bar has hidden."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write("\x1b[?25h\n")
+        sys.stderr.flush()

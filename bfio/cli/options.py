@@ -278,8 +278,7 @@ def workload_from(args: argparse.Namespace) -> "Workload":
     if (share := getattr(args, "train_share", None)) is not None:
         requests = requests.after(training_share(share, "--train-share"))
     if (law := getattr(args, "arrival_law", None)) is not None:
-        from bfio.workloads.generators import with_arrivals
-        from bfio.workloads.law_text import parse_arrivals
+        from bfio.workloads.generators import parse_arrivals, with_arrivals
 
         # As in studies, arrivals are drawn for the requests that are run, without the training
         # part.

@@ -19,7 +19,7 @@ from bfio.cli.output import json_text
 from formulations.deadline import Deadline
 from formulations.errors import InputError
 
-#: Kinds of messages to the guard process (`bfio.cli.guard`).
+#: Kinds of messages to the guard process (`bfio.cli.main`).
 ANSWER, LIMIT, BEGUN, SAID = "answer", "limit", "begun", "said"
 #: Length prefix of each message.
 HEADER = struct.Struct(">Q")
@@ -217,7 +217,7 @@ class View:
         keep(self._args.json, *self._told(answer))
 
 
-#: Time for the work to end by itself [s]; `bfio.cli.guard` allows slightly more.
+#: Time for the work to end by itself [s]; `bfio.cli.main` allows slightly more.
 _ORDERLY_S = 0.9
 #: Signals within this time [s] count as one, passed on by several processes.
 ONE_SIGNAL_S = 0.2

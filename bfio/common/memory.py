@@ -1,4 +1,4 @@
-"""Memory limits of a command, checked by estimates from sizes before allocation."""
+"""Memory limits of commands, by estimates from sizes before allocation, and of requests."""
 
 import os
 import resource
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
+from formulations.arrays import BoolArray
 from formulations.errors import InputError
 
 #: Memory that a computation may take [GiB], in place of a share of the free memory.
@@ -97,3 +100,28 @@ def _text(file: str) -> str:
         return Path(file).read_text(encoding="ascii")
     except OSError:
         return ""
+
+
+def refuse_oversized(oversized: BoolArray, memory: int, remedy: str) -> None:
+    """Reject requests that exceed the memory even when alone.
+
+    Parameters
+    ----------
+    oversized : BoolArray
+        Shape (n,): whether each request does.
+    memory : int
+        Size of the memory [tokens].
+    remedy : str
+        What the user should do.
+
+    Raises
+    ------
+    InputError
+        With the first of them and their number.
+    """
+    if (count := int(np.count_nonzero(oversized))) > 0:
+        raise InputError(
+            f"requests[{int(np.argmax(oversized))}]",
+            f"{count} of {len(oversized)} requests exceed the memory of {memory} tokens alone",
+            remedy,
+        )

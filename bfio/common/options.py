@@ -3,8 +3,9 @@
 An option is a field of a frozen dataclass, declared by `option` with default, kind and help. From
 this follow the argument of a command, and the reading of a namespace, a mapping (the arguments of
 a study) and texts ``name:key=value``. `spelled_out` gives functions these keywords with a real
-signature. Only the dataclass defines which values are valid. This module does not load numpy, so
-that help texts appear at once.
+signature. Only the dataclass defines which values are valid. Registries of built-in names with
+options, written ``name:option=value:...``, are mappings from names to `Named`. This module does
+not load numpy, so that help texts appear at once.
 """
 
 import argparse
@@ -13,9 +14,10 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cache, partial, wraps
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from formulations.errors import InputError, check_keywords, use_one_of
+from formulations.named_objects import OR_YOUR_OWN, is_users
 from formulations.scalars import exact_number, exact_rational, integer
 
 T = TypeVar("T")
@@ -581,3 +583,63 @@ def _made(owner: Callable[..., T], given: Mapping[str, Any], places: Mapping[str
     except InputError as error:
         where = places.get(error.where, error.where)
         raise InputError(where, error.what, error.remedy) from None
+
+
+@dataclass(frozen=True)
+class Named(Generic[T]):
+    """The entry of a name in a registry.
+
+    Parameters
+    ----------
+    name : str
+        Name on the command line.
+    summary : str
+        One line for listings.
+    source : str
+        Source of the rule.
+    options : dataclass
+        Options that may follow the name: fields made by `bfio.common.options.option`, with their
+        defaults.
+    """
+
+    name: str
+    summary: str
+    source: str
+    options: T
+
+    @property
+    def option_names(self) -> tuple[str, ...]:
+        """User-facing names of its options."""
+        return names_of(type(self.options))
+
+
+def by_name(*known: Named[T]) -> dict[str, Named[T]]:
+    """Return a registry, sorted by name."""
+    return {entry.name: entry for entry in sorted(known, key=lambda entry: entry.name)}
+
+
+def read_named(text: str, known: Mapping[str, Named[T]], kind: str) -> T | None:
+    """Parse a name with options; return the options, or None for ``module:function``.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    known : mapping
+        The registry.
+    kind : str
+        Kind of the names, for errors.
+
+    Raises
+    ------
+    InputError
+        If the name or an option is unknown, or a value cannot be read or breaks its rule.
+    """
+    name, texts = split_options(text, known)
+    if name in known:
+        return from_texts(known[name].options, texts, text)
+    name = name.removesuffix(":")
+    if not is_users(name):
+        remedy = use_one_of(name, known, OR_YOUR_OWN)
+        raise InputError(name or "an empty name", f"unknown {kind}", remedy)
+    return None

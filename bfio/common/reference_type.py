@@ -1,4 +1,4 @@
-"""A Numba type for pointers to named tuples: see `bfio.common.by_reference`."""
+"""A Numba type for pointers to named tuples: see `bfio.common.array_kernels`."""
 
 from hashlib import sha256
 from typing import Any

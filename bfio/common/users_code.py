@@ -1,10 +1,18 @@
-"""Users' policies: loading, checking and statistics."""
+"""Users' policies: loading, checks, answers, a time limit, statistics, a digest of sources."""
 
-from collections.abc import Callable
+import hashlib
+import signal
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
+import numpy as np
+
+from bfio.common.import_closure import closure_digest
 from formulations.errors import InputError
-from formulations.named_objects import check_call, load_object, make_object, users_code
+from formulations.named_objects import check_call, load_object, make_object, source_of, users_code
 
 
 def load_callable(text: str, kind: str) -> Callable[..., Any]:
@@ -49,3 +57,89 @@ def policy_statistics(policy: object, name: str) -> dict[str, object]:
             return dict(method()) if callable(method) else {}
     except InputError as error:
         return {"error": str(error)}
+
+
+def checked_choice(answer: object, present: Collection[int], where: str, noun: str) -> list[int]:
+    """Return the integers in a policy's answer, in order.
+
+    Parameters
+    ----------
+    answer : object
+        The object that the policy returned.
+    present : collection of int
+        Valid integers.
+    where : str
+        Policy and time, for errors.
+    noun : str
+        Kind of the integers, for errors, such as ``"request"``.
+
+    Raises
+    ------
+    InputError
+        If it is not a collection of distinct valid integers.
+    """
+    remedy = f"return {noun}s that are there, each once"
+    if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
+        raise InputError(where, f"returned {answer!r:.40}", remedy)
+    with users_code(where, "its answer ", remedy="mend the policy"):
+        # Read at most one entry too many, because an iterator may be infinite.
+        entries = list(islice(answer, len(present) + 1))
+    for entry in entries:
+        if isinstance(entry, bool) or not isinstance(entry, int | np.integer):
+            raise InputError(where, f"{entry!r:.40} is no {noun}", remedy)
+        if entry not in present:
+            raise InputError(where, f"{noun} {entry} is not there", remedy)
+    if len(set(entries)) < len(entries):
+        raise InputError(where, f"a {noun} occurs twice", remedy)
+    return [int(entry) for entry in entries]
+
+
+def users_digest(name: str) -> str:
+    """Return a digest of the sources of a user's own ``module:NAME`` or ``FILE.py:NAME``.
+
+    For a compiled module, the digest covers only its file. Built-in modules have no digest.
+    """
+    module_name, path = source_of(name)
+    if path is None:
+        return ""
+    if path.suffix != ".py":
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    # The folder of the module's top-level package is the root for resolving imports.
+    depth = module_name.count(".") + (path.name == "__init__.py")
+    return closure_digest(module_name, root=path.parents[depth])
+
+
+@contextmanager
+def patience(seconds: float, where: str, what: str, remedy: str) -> Iterator[None]:
+    """Interrupt Python code that exceeds a time limit.
+
+    Outside the main thread, or without interval timers, nothing is interrupted.
+
+    Parameters
+    ----------
+    seconds : float
+        Wall-clock limit [s].
+    where, what, remedy : str
+        Parts of the error.
+
+    Raises
+    ------
+    InputError
+        If the limit is exceeded.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "setitimer"
+    ):
+        yield
+        return
+
+    def on_alarm(number: int, frame: object) -> None:
+        raise InputError(where, f"{what} takes more than {seconds:g} s", remedy)
+
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -12,21 +12,43 @@ from formulations.arrays import IntArray, integer
 
 @dataclass(frozen=True)
 class StepView:
-    """One executed step."""
+    """One executed step.
 
-    step: int  #: Decode step, from 0.
-    #: When the step starts and how long it lasts [s].
+    Parameters
+    ----------
+    step : int
+        Decode step, from 0.
+    start_s, duration_s : float
+        When the step starts and how long it lasts [s].
+    loads : IntArray
+        Shape (G,): loads after admission, before growth [tokens].
+    running : IntArray
+        Shape (G,): requests decoded in this step.
+    waiting : int
+        Requests that wait after admission.
+    admitted : IntArray
+        Requests that start at this step, as indices in the workload.
+    finished : IntArray
+        Requests that finish at the end of this step.
+    completed : int
+        Number of requests finished since the start of the run, including these.
+    state : DecodeState or None
+        State that the policy saw; None if it had no decision to make, and with immediate dispatch.
+    decision : tuple or None
+        Answer of the policy.
+    """
+
+    step: int
     start_s: float
     duration_s: float
-    loads: IntArray  #: Shape (G,): loads after admission, before growth [tokens].
-    running: IntArray  #: Shape (G,): requests decoded in this step.
-    waiting: int  #: Requests that wait after admission.
-    admitted: IntArray  #: Requests that start at this step, as indices in the workload.
-    finished: IntArray  #: Requests that finish at the end of this step.
-    completed: int  #: Number of requests finished since the start of the run, including these.
-    #: State that the policy saw; None if it had no decision to make, and with immediate dispatch.
+    loads: IntArray
+    running: IntArray
+    waiting: int
+    admitted: IntArray
+    finished: IntArray
+    completed: int
     state: DecodeState | None
-    decision: tuple[int | None, ...] | None  #: Answer of the policy.
+    decision: tuple[int | None, ...] | None
 
 
 class Observer(Protocol):

@@ -35,88 +35,131 @@ class Run:
 
     Loads are measured after admission and before growth. For events that did not happen, integer
     fields are -1 and times are NaN.
+
+    Parameters
+    ----------
+    policy : str
+        Name of the policy.
+    cluster : Cluster
+        The machine.
+    options : RunOptions
+        Options of the run.
+    start_s, duration_s : FloatArray
+        Shape (K,): when each step starts and how long it lasts [s].
+    idle_before_s : FloatArray
+        Shape (K,): idle time of the whole machine just before each step (timed arrivals) [s].
+    max_load, min_load, total_load : IntArray
+        Shape (K,): largest, smallest and total load of the workers [tokens].
+    active : IntArray
+        Shape (K,): requests decoded, equal to the tokens emitted. With token budgets it may be 0.
+    waiting : IntArray
+        Shape (K,): requests revealed but not started, after admission.
+    admitted : IntArray
+        Shape (K,): requests started.
+    loads, running : IntArray or None
+        Shape (K, G): load [tokens] and number of requests of each worker; None if not kept.
+    reveal_step, start_step, finish_step : IntArray
+        Shape (n,): step at which each request is revealed, first decoded, last decoded.
+    last_start_step : IntArray
+        Shape (n,): step of its last start; the first start unless it was interrupted.
+    worker : IntArray
+        Shape (n,): worker that it is bound to; the last one if there were several.
+    bound_step : IntArray
+        Shape (n,): step at which the policy bound it to that worker; with pooled dispatch and
+        without delay it starts then.
+    prompt_tokens, emitted_tokens : IntArray
+        Shape (n,): its prompt, and the output tokens that it has emitted [tokens].
+    interruptions : IntArray
+        Shape (m, 5), in order of time: request, worker, step of its start there, first step at
+        which it no longer runs, and the cause (`bfio.decode.stints`).
+    cancel_step : IntArray
+        Shape (n,): step before which its client cancelled it; ``K`` if after the last step.
+    reveal_s : FloatArray
+        Shape (n,): when it is revealed [s].
+    arrival_s : FloatArray or None
+        Shape (n,): when it arrives [s], with timed arrivals.
+    balanced_s : FloatArray or None
+        Shape (K,): duration of each step if all workers were busy for the mean busy time [s]; None
+        if all workers have the same speed.
+    prefix_hit_tokens : IntArray or None
+        Shape (K,): prompt tokens of the requests started at each step that were in the prefix
+        cache of their worker [tokens]; None without prefix caches.
+    ready_s, held_s : FloatArray or None
+        Shape (n,), with a prefill tier (`bfio.decode.features.prefill`): time at which each
+        request last became ready, and time for which its prefill worker held it because the pool
+        was full [s].
+    expiries : IntArray or None
+        Shape (m, 3), with a prefill tier, in order of time: request, step at which it was
+        revealed, and step before which it lost its cache in the pool.
+    refused : IntArray or None
+        Shape (K,), with telemetry: decisions of each step refused for lack of memory.
+    rests : IntArray or None
+        Shape (m, 3), for a policy that pauses (`bfio.decode.features.pausing`), in order of time:
+        request, first step of its rest, and first step after it; None for other policies. Loads
+        and counts of steps exclude resting requests. With token budgets a rest is also a step at
+        which a request has a slot but emits nothing, because its prompt is not computed or the
+        batch has no token for it.
+    max_pauses : int or None
+        For a policy that pauses: largest number of consecutive steps that a request may rest; None
+        with token budgets.
+    chunks : IntArray or None
+        Shape (m, 3), with token budgets (`bfio.decode.features.batching`), in order of time: step,
+        request, and number of its prompt tokens computed in this step; None without. Loads of a
+        step count the prompt tokens computed before it.
+    measured : MeasuredPart, optional
+        The steps and requests of the run that are measured; set by `bfio.simulate`.
+    statistics : mapping
+        Statistics that the policy reports.
+    policy_options, predictor_options : mapping
+        Options in force of the policy and of a named predictor; None for an option that varies
+        within the run, such as ``beta`` of `br-0`. For a user's policy: the number of look-ahead
+        steps that it sees.
+    engine : str
+        Engine of the run, ``"compiled"`` or ``"reference"``.
+    wall_s, decide_s : float
+        Wall-clock time of the simulation, and the part of it spent in the policy [s].
     """
 
-    policy: str  #: Name of the policy.
-    cluster: Cluster  #: The machine.
-    options: RunOptions  #: Options of the run.
-    #: Shape (K,): when each step starts and how long it lasts [s].
+    policy: str
+    cluster: Cluster
+    options: RunOptions
     start_s: FloatArray
     duration_s: FloatArray
-    #: Shape (K,): idle time of the whole machine just before each step (timed arrivals) [s].
     idle_before_s: FloatArray
-    #: Shape (K,): largest, smallest and total load of the workers [tokens].
     max_load: IntArray
     min_load: IntArray
     total_load: IntArray
-    #: Shape (K,): requests decoded, equal to the tokens emitted. With token budgets it may be 0.
     active: IntArray
-    waiting: IntArray  #: Shape (K,): requests revealed but not started, after admission.
-    admitted: IntArray  #: Shape (K,): requests started.
-    #: Shape (K, G): load [tokens] and number of requests of each worker; None if not kept.
+    waiting: IntArray
+    admitted: IntArray
     loads: IntArray | None
     running: IntArray | None
-    #: Shape (n,): step at which each request is revealed, first decoded, last decoded.
     reveal_step: IntArray
     start_step: IntArray
     finish_step: IntArray
-    #: Shape (n,): step of its last start; the first start unless it was interrupted.
     last_start_step: IntArray
-    #: Shape (n,): worker that it is bound to; the last one if there were several.
     worker: IntArray
-    #: Shape (n,): step at which the policy bound it to that worker; with pooled dispatch and
-    #: without delay it starts then.
     bound_step: IntArray
-    #: Shape (n,): its prompt, and the output tokens that it has emitted [tokens].
     prompt_tokens: IntArray
     emitted_tokens: IntArray
-    #: Shape (m, 5), in order of time: request, worker, step of its start there, first step at
-    #: which it no longer runs, and the cause (`bfio.decode.stints`).
     interruptions: IntArray
-    #: Shape (n,): step before which its client cancelled it; ``K`` if after the last step.
     cancel_step: IntArray
-    reveal_s: FloatArray  #: Shape (n,): when it is revealed [s].
-    arrival_s: FloatArray | None  #: Shape (n,): when it arrives [s], with timed arrivals.
-    #: Shape (K,): duration of each step if all workers were busy for the mean busy time [s]; None
-    #: if all workers have the same speed.
+    reveal_s: FloatArray
+    arrival_s: FloatArray | None
     balanced_s: FloatArray | None = None
-    #: Shape (K,): prompt tokens of the requests started at each step that were in the prefix cache
-    #: of their worker [tokens]; None without prefix caches.
     prefix_hit_tokens: IntArray | None = None
-    #: Shape (n,), with a prefill tier (`bfio.decode.features.prefill`): time at which each request
-    #: last became ready, and time for which its prefill worker held it because the pool was full
-    #: [s].
     ready_s: FloatArray | None = None
     held_s: FloatArray | None = None
-    #: Shape (m, 3), with a prefill tier, in order of time: request, step at which it was revealed,
-    #: and step before which it lost its cache in the pool.
     expiries: IntArray | None = None
-    #: Shape (K,), with telemetry: decisions of each step refused for lack of memory.
     refused: IntArray | None = None
-    #: Shape (m, 3), for a policy that pauses (`bfio.decode.features.pausing`), in order of time:
-    #: request, first step of its rest, and first step after it; None for other policies. Loads and
-    #: counts of steps exclude resting requests. With token budgets a rest is also a step at which
-    #: a request has a slot but emits nothing, because its prompt is not computed or the batch has
-    #: no token for it.
     rests: IntArray | None = None
-    #: For a policy that pauses: largest number of consecutive steps that a request may rest; None
-    #: with token budgets.
     max_pauses: int | None = None
-    #: Shape (m, 3), with token budgets (`bfio.decode.features.batching`), in order of time: step,
-    #: request, and number of its prompt tokens computed in this step; None without. Loads of a
-    #: step count the prompt tokens computed before it.
     chunks: IntArray | None = None
-    #: The steps and requests of the run that are measured; set by `bfio.simulate`.
     measured: MeasuredPart | None = None
-    #: Statistics that the policy reports.
     statistics: Mapping[str, object] = field(default_factory=dict)
-    #: Options in force of the policy and of a named predictor; None for an option that varies
-    #: within the run, such as ``beta`` of `br-0`. For a user's policy: the number of look-ahead
-    #: steps that it sees.
     policy_options: Mapping[str, object] = field(default_factory=dict)
     predictor_options: Mapping[str, object] = field(default_factory=dict)
-    engine: str = "reference"  #: Engine of the run, ``"compiled"`` or ``"reference"``.
-    #: Wall-clock time of the simulation, and the part of it spent in the policy [s].
+    engine: str = "reference"
     wall_s: float = 0.0
     decide_s: float = 0.0
 

@@ -84,6 +84,70 @@ class DecodeState:
     There are G workers, N waiting requests in order of arrival, and look-ahead steps h = 0..H. All
     loads and sizes are in tokens.
 
+    Parameters
+    ----------
+    step : int
+        Decode step, from 0.
+    slots : int
+        Slots per worker, ``B``.
+    loads : IntArray
+        Shape (G,): current load of each worker, without new admissions.
+    projected_loads : IntArray
+        Shape (G, H+1): ``b_g(h)``, predicted loads without new admissions; column 0 is ``loads``.
+    free_slots : IntArray
+        Shape (G,): slots that can be filled in this step.
+    running : IntArray
+        Shape (G,): requests being decoded.
+    projected_running : IntArray
+        Shape (G, H+1): number of these predicted to be still running; column 0 is ``running``.
+    queued : IntArray
+        Shape (G,): requests bound to the worker that do not run yet (0 with pooled dispatch).
+    queued_tokens : IntArray
+        Shape (G,): prompt tokens of these.
+    sizes : IntArray
+        Shape (N,): prompt tokens ``s_i`` of the waiting requests; for an interrupted request, its
+        load at that time.
+    ages : IntArray
+        Shape (N,): steps that each has waited since it was revealed.
+    contributions : IntArray
+        Shape (N, H+1): ``v_i(h)``, predicted load of each if admitted now; column 0 is ``sizes``.
+    rng : numpy.random.Generator
+        Random generator of the run; a policy must use no other.
+    room : IntArray
+        Shape (G,): memory available for requests that start now [tokens]; without a memory limit,
+        more than any request needs. A worker refuses a request that does not fit; the request
+        keeps waiting.
+    needs : IntArray
+        Shape (N,): memory that each waiting request needs to start: its size, or its peak if peaks
+        are reserved.
+    reserves : bool
+        Whether peaks are reserved, so that growth needs no further memory.
+    token_time : IntArray or None
+        Shape (G,): times per token of the workers as small integers in proportion to each other;
+        None if all workers have the same speed.
+    overhead_tokens : IntArray or None
+        Shape (G,): fixed part of each worker's step, in tokens of its own time, rounded; None if
+        all workers have the same speed.
+    prefixes : Prefixes or None
+        Source of `cached_tokens` and `routing_keys`; None without prefix information.
+    binds : bool
+        Whether dispatch is immediate: requests are bound now and start when their worker has room.
+        ``free_slots`` is then the number of further requests that each worker accepts.
+    bound_loads : IntArray or None
+        Shape (G, H+1): load of the requests that are bound to a worker but not running, if all
+        started now and ended beyond the window; None if there are none.
+    endings : callable or None
+        Source of `remaining`; None if the ends of requests are unknown.
+    holdings : callable or None
+        Source of `active`; None if single requests are unknown.
+    step_units : tuple of IntArray or None
+        Each of shape (G,): fixed part of a step and time per token of each worker, as integers in
+        a common time unit, rounded, without slowdowns by stragglers. None if a token takes no
+        time, and for policies that do not pause.
+    pending_prefill : IntArray
+        Shape (G,): prompt tokens not yet computed of the requests of each worker; 0 without token
+        budgets.
+
     Notes
     -----
     A resting request (``docs/pausing.md``) is active: ``loads`` and ``running`` include it.
@@ -93,57 +157,30 @@ class DecodeState:
     on.
     """
 
-    step: int  #: Decode step, from 0.
-    slots: int  #: Slots per worker, ``B``.
-    loads: IntArray  #: Shape (G,): current load of each worker, without new admissions.
-    #: Shape (G, H+1): ``b_g(h)``, predicted loads without new admissions; column 0 is ``loads``.
+    step: int
+    slots: int
+    loads: IntArray
     projected_loads: IntArray
-    free_slots: IntArray  #: Shape (G,): slots that can be filled in this step.
-    running: IntArray  #: Shape (G,): requests being decoded.
-    #: Shape (G, H+1): number of these predicted to be still running; column 0 is ``running``.
+    free_slots: IntArray
+    running: IntArray
     projected_running: IntArray
-    #: Shape (G,): requests bound to the worker that do not run yet (0 with pooled dispatch).
     queued: IntArray
-    queued_tokens: IntArray  #: Shape (G,): prompt tokens of these.
-    #: Shape (N,): prompt tokens ``s_i`` of the waiting requests; for an interrupted request, its
-    #: load at that time.
+    queued_tokens: IntArray
     sizes: IntArray
-    ages: IntArray  #: Shape (N,): steps that each has waited since it was revealed.
-    #: Shape (N, H+1): ``v_i(h)``, predicted load of each if admitted now; column 0 is ``sizes``.
+    ages: IntArray
     contributions: IntArray
-    rng: np.random.Generator  #: Random generator of the run; a policy must use no other.
-    #: Shape (G,): memory available for requests that start now [tokens]; without a memory limit,
-    #: more than any request needs. A worker refuses a request that does not fit; the request keeps
-    #: waiting.
+    rng: np.random.Generator
     room: IntArray = None  # type: ignore[assignment]  # set below, as are needs
-    #: Shape (N,): memory that each waiting request needs to start: its size, or its peak if peaks
-    #: are reserved.
     needs: IntArray = None  # type: ignore[assignment]
-    reserves: bool = False  #: Whether peaks are reserved, so that growth needs no further memory.
-    #: Shape (G,): times per token of the workers as small integers in proportion to each other;
-    #: None if all workers have the same speed.
+    reserves: bool = False
     token_time: IntArray | None = None
-    #: Shape (G,): fixed part of each worker's step, in tokens of its own time, rounded; None if
-    #: all workers have the same speed.
     overhead_tokens: IntArray | None = None
-    #: Source of `cached_tokens` and `routing_keys`; None without prefix information.
     prefixes: Prefixes | None = None
-    #: Whether dispatch is immediate: requests are bound now and start when their worker has room.
-    #: ``free_slots`` is then the number of further requests that each worker accepts.
     binds: bool = False
-    #: Shape (G, H+1): load of the requests that are bound to a worker but not running, if all
-    #: started now and ended beyond the window; None if there are none.
     bound_loads: IntArray | None = None
-    #: Source of `remaining`; None if the ends of requests are unknown.
     endings: Callable[[], IntArray] | None = None
-    #: Source of `active`; None if single requests are unknown.
     holdings: Callable[[], ActiveRequests] | None = None
-    #: Each of shape (G,): fixed part of a step and time per token of each worker, as integers in a
-    #: common time unit, rounded, without slowdowns by stragglers. None if a token takes no time,
-    #: and for policies that do not pause.
     step_units: tuple[IntArray, IntArray] | None = None
-    #: Shape (G,): prompt tokens not yet computed of the requests of each worker; 0 without token
-    #: budgets.
     pending_prefill: IntArray = None  # type: ignore[assignment]  # set below
 
     def __post_init__(self) -> None:

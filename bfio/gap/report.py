@@ -45,7 +45,7 @@ class StepRegret:
     seconds : float
         Time of the solve [s].
     ticks : int or None
-        Ticks of the solve (`formulations.work`); None if they are not counted.
+        Ticks of the solve (`formulations.deadline`); None if they are not counted.
     is_clocked : bool
         Whether the time limit left an optimum unproven. The result may then differ on another
         machine.

@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.common.memory_fit import refuse_oversized
+from bfio.common.memory import refuse_oversized
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
@@ -135,8 +135,8 @@ class CacheInstance:
     memory : int
         ``M`` [tokens].
     arrival : IntArray
-        Shape (n,), clock value at which each request is known.
-    Shape (n,), clock value at which each request becomes known.
+        Shape (n,), clock value at which each request becomes known.
+    prompt, output : IntArray
         Shape (n,), ``s_i >= 1`` and ``o_i >= 1`` [tokens]; each must fit alone.
     convention : Convention
         Definition of the occupied batches.

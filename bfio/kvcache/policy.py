@@ -44,8 +44,7 @@ from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from bfio.common.named_options import Named, by_name, read_named
-from bfio.common.options import RATIONAL, TEXT, WHOLE, option
+from bfio.common.options import RATIONAL, TEXT, WHOLE, Named, by_name, option, read_named
 from bfio.common.users_code import load_callable
 from bfio.kvcache.instance import CacheInstance
 from formulations.arrays import IntArray, integer

@@ -10,17 +10,15 @@ from bfio.library.store import (
     BestKnown,
     Entry,
     Origin,
+    SolutionVerdict,
     Source,
     Status,
-    entries,
-    entry,
-    sources,
-)
-from bfio.library.verification import (
-    SolutionVerdict,
     Verdict,
     check_solution,
     check_solution_text,
+    entries,
+    entry,
+    sources,
     verify,
 )
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import bfio.studies.row_kinds
 from bfio.common.import_closure import closure_digest
 from bfio.common.options import options_table
-from bfio.common.users_digest import users_digest
+from bfio.common.users_code import users_digest
 from bfio.studies.row_kind import STEADY, Described, RowKind, described_table
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object
@@ -114,7 +114,7 @@ def tables() -> dict[str, str]:
         WantedRate,
     )
     from bfio.studies.row_parts.workload_arguments import RequestOptions
-    from bfio.wait.options import ServeOptions
+    from bfio.wait.simulation import ServeOptions
 
     return {
         **{name: find(name).table() for name in names()},

@@ -130,7 +130,7 @@ Instance: TypeAlias = Callable[[Mapping[str, Any], RowContext], str]
 
 @dataclass(frozen=True)
 class Task:
-    """One planned row.
+    """One planned row. The last five fields exist only in the plan; the store does not keep them.
 
     Parameters
     ----------
@@ -155,8 +155,6 @@ class Task:
     meaning : hashable
         Value that is equal for rows that differ only in the spelling of arguments. With None, only
         rows with the same key are equal.
-
-    The last five fields exist only in the plan. The store does not keep them.
     """
 
     key: str

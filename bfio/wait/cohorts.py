@@ -1,4 +1,4 @@
-"""Compiled runs of threshold policies, equivalent to `bfio.wait.chains` on `bfio.wait.engine`.
+"""Compiled runs of threshold policies, equivalent to `bfio.wait.chains` on `bfio.wait.simulation`.
 
 Beyond its first stage a segment consists of cohorts that advance together, so a request needs no
 work while it passes a segment. On entry it joins a list of requests that leave at the same advance
@@ -9,7 +9,7 @@ the stages that its requests pass.
 
 from typing import NamedTuple
 
-from bfio.common.by_reference import by_reference
+from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable
 from bfio.wait.machine import (
     BATCH,

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from bfio.common.by_reference import by_reference
+from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable
-from bfio.common.memory_fit import refuse_oversized
+from bfio.common.memory import refuse_oversized
 from bfio.wait.instance import StageInstance
 from bfio.wait.machine import (
     COMPLETED,

@@ -25,8 +25,8 @@ def run_figure(runs: Sequence[StageRun]) -> Figure:
 
     Parameters
     ----------
-    At least one run; all of the same instance, with one line each.
-        At least one, all of the same instance; one line each.
+    runs : sequence of StageRun
+        At least one run; all of the same instance, with one line each.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8, 5), layout="constrained")

@@ -100,7 +100,7 @@ class StageInstance:
 
     Raises
     ------
-    If a value is invalid.
+    InputError
         If a value is invalid.
     """
 

@@ -4,8 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 
-from bfio.common.named_options import Named, by_name, read_named
-from bfio.common.options import RATIONAL, TEXT, WHOLE, option
+from bfio.common.options import RATIONAL, TEXT, WHOLE, Named, by_name, option, read_named
 from bfio.common.users_code import load_callable
 from bfio.wait.chains import Chain, grouped_policy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed

@@ -1,22 +1,211 @@
-"""Serve an instance with a policy: `serve` is the entry point for users."""
+"""Serve an instance with a policy: `serve` is the entry point for users.
+
+The readable engine executes the decisions of any policy. Times are integers. At each decision all
+arrivals up to then are known. The requests of a batch pass one stage each; the engine is busy for
+``d0 + d1·X``, where X is the number of their tokens.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from bfio.common.engine_choice import Engine, takes_compiled
-from bfio.common.options import spelled_out
-from bfio.common.users_code import call_check
-from bfio.wait.chains import ThresholdPolicy
-from bfio.wait.engine import run_reference
-from bfio.wait.fcfs import FirstComeFirstServed
-from bfio.wait.instance import MAX_CLOCK, StageInstance
-from bfio.wait.machine import NONE, Ending
-from bfio.wait.options import ServeOptions
-from bfio.wait.policy import StagePolicy
-from bfio.wait.run import StageRun
+from bfio.common.kernel_groups import ensure_compiled
+from bfio.common.kernels import entry_point
+from bfio.common.options import FLAG, RATIONAL, WHOLE, option, spelled_out
+from bfio.common.users_code import call_check, checked_choice, policy_statistics
+from bfio.wait.chains import Chain, ChainLog, ThresholdPolicy
+from bfio.wait.cohorts import Cohorts, run_cohorts
+from bfio.wait.fcfs import FirstComeFirstServed, run_first_come
+from bfio.wait.instance import MAX_CLOCK, StageClock, StageInstance
+from bfio.wait.machine import (
+    BATCH,
+    CLOCK,
+    COMPLETED,
+    GO_ON,
+    HOLDING,
+    NONE,
+    NUM_COUNTERS,
+    REVEALED,
+    ROWS,
+    STUCK,
+    Course,
+    Ending,
+    evict,
+    filled,
+    has_room,
+    how_it_ends,
+    new_course,
+    new_presence,
+    new_table,
+    reveal,
+    run_batch,
+    wait_for_arrival,
+    with_rows,
+)
+from bfio.wait.policy import Decision, KnownRequests, StagePolicy, StageState
+from bfio.wait.run import StageRun, finished_run, span_log, with_room
+from formulations.arrays import IntArray, frozen, frozen_columns
 from formulations.errors import InputError
+from formulations.named_objects import users_code
+from formulations.scalars import exact_number, integer
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+#: Maximum value of the option.
+_MAX_BATCHES = 2**62
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """End of a run, validated.
+
+    Parameters
+    ----------
+    horizon_s : Fraction or int, optional
+        End of the observation [s]: later completions do not count. By default the run ends when no
+        work is left.
+    drain : bool, optional
+        Whether the run continues after the observation until all requests are served; after the
+        last arrival thresholds are ignored. By default true if ``horizon_s`` is not given.
+    batches : int
+        Maximum number of batches; then the run stops with the verdict ``stopped``.
+
+    Raises
+    ------
+    InputError
+        If a value is invalid.
+    """
+
+    horizon_s: Fraction | int | None = option(
+        None,
+        RATIONAL,
+        "T",
+        "end of the observation [s]; needed without a trace, with one the run goes on until all "
+        "is served",
+    )
+    drain: bool | None = option(
+        None,
+        FLAG,
+        "",
+        "whether the run goes on past horizon_s until all is served, thresholds ignored after the "
+        "last arrival (as long as no end is given)",
+    )
+    batches: int = option(
+        10**8, WHOLE, "K", "give a run up after so many (10,000,000 in rows of studies)"
+    )
+
+    def __post_init__(self) -> None:
+        """Validate, and convert a text exactly."""
+        integer(self.batches, "batches", maximum=_MAX_BATCHES)
+        if isinstance(self.horizon_s, str):
+            duration = exact_number(self.horizon_s, "horizon_s", positive=True)
+            object.__setattr__(self, "horizon_s", duration)
+
+    @property
+    def end_s(self) -> Fraction | int | None:
+        """Time at which the run ends with work left [s]; None if it continues."""
+        return None if self.drain else self.horizon_s
+
+    @property
+    def drains(self) -> bool:
+        """Whether policies serve all remaining requests after the last arrival."""
+        return self.horizon_s is None if self.drain is None else bool(self.drain)
+
+
+def run_reference(
+    instance: StageInstance,
+    policy: StagePolicy,
+    name: str,
+    ending: Ending,
+    tell: Callable[[int], None] | None = None,
+) -> StageRun:
+    """Run a policy on an instance; ``tell`` gets the number of completions before a decision.
+
+    Raises
+    ------
+    InputError
+        If the policy returns an invalid answer.
+    """
+    run = _Interpreted(instance, policy, name, ending)
+    ended = run.to_its_end(tell or (lambda completed: None))
+    return finished_run(
+        instance,
+        name,
+        run.course,
+        ended,
+        run.presence.evictions,
+        span_log(run.course, run.presence),
+        Engine.REFERENCE,
+        policy_statistics(policy, name),
+    )
+
+
+class _Interpreted:
+    """An interpreted run of any policy."""
+
+    def __init__(
+        self, instance: StageInstance, policy: StagePolicy, name: str, ending: Ending
+    ) -> None:
+        self.instance, self.policy, self.name = instance, policy, name
+        self.course, self.presence = new_course(instance, ending), new_presence(len(instance))
+
+    def to_its_end(self, tell: Callable[[int], None]) -> int:
+        """Run until the end; return how it ends."""
+        while True:
+            reveal(self.course)
+            ended = how_it_ends(self.course)
+            if ended != GO_ON:
+                return ended
+            tell(self.course.counters[COMPLETED])
+            decision = self.decide()
+            if not has_room(self.course, self.presence):
+                self.course, self.presence = with_room(self.course, self.presence)
+            for i in decision.evict:
+                evict(self.course, self.presence, i)
+            if decision.batch:
+                run_batch(self.course, self.presence, decision.batch, len(decision.batch))
+            # Evicted requests wait, so the policy is called again. This ends, because each call
+            # holds fewer.
+            elif not decision.evict and not wait_for_arrival(self.course):
+                return STUCK
+
+    def decide(self) -> Decision:
+        """Call the policy and check its answer."""
+        counters, line = self.course.counters, self.presence.line
+        revealed, first = counters[REVEALED], counters[COMPLETED]
+        after = first + counters[HOLDING]
+        held, waiting = line[first:after].tolist(), line[after:revealed].tolist()
+        # Taken before the call, because the policy may modify the lists.
+        may_go, may_run = set(held), {*held, *waiting}
+        state = StageState(
+            instance=KnownRequests.of(self.instance, revealed, self.policy),
+            clock=counters[CLOCK],
+            waiting=waiting,
+            held=held,
+            stage=_read_only(self.presence.stage[:revealed]),
+            is_draining=self.course.ending.drain and revealed == len(self.instance),
+        )
+        where = f"policy {self.name}, batch {counters[BATCH]}"
+        with users_code(where, remedy="mend the policy"):
+            answer = self.policy(state)
+        given = answer if isinstance(answer, Decision) else Decision(answer)
+        evicted = checked_choice(given.evict, may_go, where, "request")
+        return Decision(checked_choice(given.batch, may_run, where, "request"), evicted)
+
+
+def _read_only(values: IntArray) -> IntArray:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
 
 Runner: TypeAlias = Callable[[StageInstance, StagePolicy, str, Ending], StageRun]
 #: Minimum time that a compiled engine saves per stage event [s].
@@ -82,7 +271,98 @@ def _runner(
     saved_s = int(instance.iterations.sum()) * _SAVED_S
     if not takes_compiled(engine, able=able, kernels="wait", saved_s=saved_s):
         return partial(run_reference, tell=tell)
-    # Loading Numba takes longer than a short interpreted run.
-    from bfio.wait.compiled import run_compiled
-
     return run_compiled
+
+
+run_cohorts_compiled = entry_point(run_cohorts)
+run_first_come_compiled = entry_point(run_first_come)
+
+
+def compile_kernels() -> None:
+    """Compile the kernels, or load them from the cache on disk, before a run is timed."""
+    zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+    instance = StageInstance(2, StageClock(1, 1, 0), zero, one, one)
+    for policy in (ThresholdPolicy((Chain((1,), (1,)),)), FirstComeFirstServed()):
+        run_compiled(instance, policy, "", Ending())
+
+
+def run_compiled(
+    instance: StageInstance, policy: StagePolicy, name: str, ending: Ending
+) -> StageRun:
+    """Run a built-in policy; arguments and result as in `bfio.wait.simulation.run_reference`."""
+    ensure_compiled("wait")
+    if isinstance(policy, ThresholdPolicy):
+        return _run_cohorts(instance, policy, name, ending)
+    assert isinstance(policy, FirstComeFirstServed)
+    return _run_first_come(instance, policy, name, ending)
+
+
+def _course(instance: StageInstance, ending: Ending) -> Course:
+    """Return the initial state of a run, for the compiled engine."""
+    return new_course(instance, ending)._replace(counters=filled(NUM_COUNTERS))
+
+
+def _run_first_come(
+    instance: StageInstance, policy: FirstComeFirstServed, name: str, ending: Ending
+) -> StageRun:
+    limits = policy.limits(instance.memory)
+    course, presence = _course(instance, ending), new_presence(len(instance))
+    batch = filled(len(instance))
+    while (ended := run_first_come_compiled(course, presence, limits, batch)) == GO_ON:
+        course, presence = with_room(course, presence)
+    log = span_log(course, presence)
+    return finished_run(instance, name, course, ended, presence.evictions, log, Engine.COMPILED)
+
+
+def _run_cohorts(
+    instance: StageInstance, policy: ThresholdPolicy, name: str, ending: Ending
+) -> StageRun:
+    course, cohorts = _course(instance, ending), _cohorts(policy, instance)
+    while (ended := run_cohorts_compiled(course, cohorts)) == GO_ON:
+        rows = int(course.counters[BATCH]) + 1
+        course = course._replace(batches=with_rows(course.batches, rows))
+        cohorts = cohorts._replace(levels=with_rows(cohorts.levels, rows))
+    served = frozen(cohorts.levels[: course.counters[BATCH]].copy())
+    entries = frozen_columns(cohorts.entries[: course.counters[ROWS]])
+    log = ChainLog(instance, policy, served, *entries)
+    return finished_run(instance, name, course, ended, new_table(2), log, Engine.COMPILED)
+
+
+def _cohorts(policy: ThresholdPolicy, instance: StageInstance) -> Cohorts:
+    """Return the initial state of the chains of a policy."""
+    chain, num_chains = policy.chain_of(instance), len(policy.chains)
+    rows = [row for one in policy.chains for row in one.segments]
+    entry, end, threshold = np.array(rows, dtype=np.int64).T.copy()
+    ring = _running_total((end - entry + 1).tolist())
+    lists = {name: filled(len(rows), NONE) for name in ("queue_first", "queue_last")}
+    lists |= {name: filled(int(ring[-1]), NONE) for name in ("ring_first", "ring_last")}
+    of_segments = ("queue_size", "queue_tokens", "members", "tokens", "advances")
+    return Cohorts(
+        chain=chain.copy(),
+        of_chain=np.argsort(chain, kind="stable").astype(np.int64),
+        following=filled(len(chain), NONE),
+        first_of_chain=_running_total(np.bincount(chain, minlength=num_chains).tolist()),
+        first=_running_total([len(one.ends) for one in policy.chains]),
+        entry=entry,
+        end=end,
+        threshold=threshold,
+        ring=ring,
+        **lists,
+        **{name: filled(len(rows)) for name in of_segments},
+        **{name: filled(num_chains) for name in ("taken", "cohort", "before", "level")},
+        levels=new_table(num_chains),
+        entries=np.empty((_num_entries(instance, policy, chain), 3), dtype=np.int64),
+    )
+
+
+def _running_total(counts: list[int]) -> IntArray:
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+
+def _num_entries(instance: StageInstance, policy: ThresholdPolicy, chain: IntArray) -> int:
+    """Return the total number of entries into segments over all requests."""
+    total = 0
+    for c, one in enumerate(policy.chains):
+        outputs = instance.output[chain == c]
+        total += int((np.searchsorted(one.ends, outputs) + 1).sum())
+    return total

@@ -26,7 +26,9 @@ class Workload:
         Shape (n,), prompt length ``s_i >= 1`` of each request [tokens].
     output_tokens : IntArray
         Shape (n,), output length ``o_i >= 1`` [tokens = decode steps].
-    Exact, non-decreasing arrival times [s]; None if the source has none. Stored as `ArrivalTimes`.
+    arrival_times : ArrivalTimes or sequence of number, optional
+        Exact, non-decreasing arrival times [s]; None if the source has none. Stored as
+        `ArrivalTimes`.
     name : str
         Short name shown in tables.
     provenance : mapping

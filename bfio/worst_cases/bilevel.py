@@ -1,24 +1,195 @@
-"""The worst instance by integer programs that contain the policy's run and the optimum."""
+"""The worst instance by integer programs that contain the policy's run and the optimum.
 
-from collections.abc import Mapping
+The adversary chooses outputs, the run of the algorithm follows from them, and a separate schedule
+represents the optimum. A smaller cost of that schedule is better for the adversary, so no inner
+minimisation is needed.
+
+Sets
+    requests i = 0..n − 1, shortest first; outputs o; starts t = 0..T; rounds τ
+    T = (n − 1)·max d holds all starts of both, where d is how many rounds a request occupies
+Data (all integers)
+    M memory [tokens], s common prompt; a, b >= 1: is there a ratio above a/b?
+    m(o, age) tokens of a request at an age: s + age where its convention lets it occupy, else 0
+Variables, all binary
+    x[i,o,t]    request i has output o, and Algorithm 1 starts it at t
+    y[i,o,t]    it has output o, and the other schedule starts it at t
+    together[i] request i starts at the same round as i − 1
+    block[i,τ]  had i started a round earlier, round τ would overflow
+Objective
+    max b·(Σ (t + o) x[i,o,t]) − a·(Σ (t + o) y[i,o,t]);   above 0 iff some ratio exceeds a/b
+Constraints
+    (1) one[i], same[i,o]  Σ_{o,t} x[i,o,t] = 1;   Σ_t x[i,o,t] = Σ_t y[i,o,t]
+    (2) sorted[i]          outputs and starts of x do not fall from i − 1 to i; x starts 0 at 0
+    (3) memory[τ]          Σ m(o, τ − t) x[i,o,t] <= M;   the same of y
+    (4) blocked[i,τ]       Σ_{j<i} m(o, τ − t) x[j,o,t] + Σ m(o, τ − t + 1) x[i,o,t]
+                               >= (M + 1)·block[i,τ]
+    (5) greedy[i]          together[i] + Σ_τ block[i,τ] >= 1
+    (6) tied[i]            start of i − start of i − 1 <= T·(1 − together[i])
+
+Why (4) to (6) describe Algorithm 1: it starts i at the first round, not before i − 1 starts, at
+which all started requests and i fit until their ends. None of them ends after i would, as none is
+longer and none starts later. So if i fits at some round it also fits at the next, and only the
+round before the start must be tested.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import gcd
+from typing import Any
 
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
 from bfio.worst_cases.case import Case, Found, Ratio, Target, exceeds
 from formulations.backends import ModelProgram, SolveLimits, backend, run_backend
 from formulations.deadline import OutOfTime
 from formulations.errors import InputError
-from formulations.hindsight_latency import LatencyProblem
+from formulations.hindsight_latency import Convention, LatencyProblem
+from formulations.modelling import pyo
 from formulations.results import BoundKind, Termination
+
+
+def build(
+    requests: int,
+    memory: int,
+    prompt: int,
+    longest: int,
+    convention: Convention,
+    ratio: tuple[int, int],
+) -> Any:
+    """Build the program.
+
+    Parameters
+    ----------
+    requests, memory, prompt : int
+        ``n``, ``M`` and ``s``.
+    longest : int
+        Maximum output; it must fit alone.
+    convention : Convention
+        Definition of the occupied rounds.
+    ratio : tuple of int
+        ``a`` and ``b``.
+
+    Returns
+    -------
+    pyomo.environ.ConcreteModel
+        A model with the variables and constraints named in the module docstring; the objective is
+        negated.
+    """
+    model = pyo.ConcreteModel(name="shortest_first")
+    rounds = convention.last_age(longest) - convention.first_age + 1
+    last = (requests - 1) * rounds
+    keys = [
+        (i, o, t) for i in range(requests) for o in range(1, longest + 1) for t in range(last + 1)
+    ]
+    model.x = pyo.Var(keys, domain=pyo.Binary)
+    model.y = pyo.Var(keys, domain=pyo.Binary)
+    _same_outputs(model, requests, longest, last)
+    _in_order(model, requests, keys)
+    tokens = _tokens(model, keys, prompt, convention)
+    _memory(model, tokens, requests, memory)
+    _greedy(model, tokens, requests, memory, last)
+    cost, other = (_total(v, keys) for v in (model.x, model.y))
+    a, b = ratio
+    model.objective = pyo.Objective(expr=a * other - b * cost, sense=pyo.minimize)
+    return model
+
+
+def _total(variable: Any, keys: list[tuple[int, int, int]]) -> Any:
+    return pyo.quicksum((t + o) * variable[i, o, t] for i, o, t in keys)
+
+
+def _same_outputs(model: Any, requests: int, longest: int, last: int) -> None:
+    """(1) One output and start each; both schedules have the same requests."""
+    model.one, model.same = pyo.ConstraintList(), pyo.ConstraintList()
+    for i in range(requests):
+        sums = [
+            [pyo.quicksum(v[i, o, t] for t in range(last + 1)) for v in (model.x, model.y)]
+            for o in range(1, longest + 1)
+        ]
+        model.one.add(pyo.quicksum(mine for mine, _ in sums) == 1)
+        for mine, other in sums:
+            model.same.add(mine == other)
+
+
+def _in_order(model: Any, requests: int, keys: list[tuple[int, int, int]]) -> None:
+    """(2) Shortest first; the first request starts at 0."""
+    model.starts = [
+        pyo.quicksum(t * model.x[k] for k in keys if k[0] == i for t in k[2:])
+        for i in range(requests)
+    ]
+    outputs = [pyo.quicksum(k[1] * model.x[k] for k in keys if k[0] == i) for i in range(requests)]
+    model.sorted = pyo.ConstraintList()
+    model.sorted.add(model.starts[0] == 0)
+    for i in range(1, requests):
+        model.sorted.add(outputs[i - 1] <= outputs[i])
+        model.sorted.add(model.starts[i - 1] <= model.starts[i])
+
+
+class _Tokens:
+    """Tokens of each request at each round, as terms of the program."""
+
+    def __init__(self, last: int) -> None:
+        self.rounds = range(last + 1)
+        self.terms: dict[tuple[str, int, int], list[Any]] = {}
+
+    def of(self, who: str, i: int, round_: int) -> list[Any]:
+        """Return the terms of one request at a round."""
+        return self.terms.get((who, i, round_), [])
+
+
+def _tokens(
+    model: Any, keys: list[tuple[int, int, int]], prompt: int, convention: Convention
+) -> _Tokens:
+    ends = [t + convention.last_age(o) for _, o, t in keys]
+    tokens = _Tokens(max(ends))
+    for i, o, t in keys:
+        for age in range(convention.first_age, convention.last_age(o) + 1):
+            for who, round_, variable in _places(model, i, o, t, age):
+                term = (prompt + age) * variable
+                tokens.terms.setdefault((who, i, round_), []).append(term)
+    return tokens
+
+
+def _places(model: Any, i: int, o: int, t: int, age: int) -> Iterator[tuple[str, int, Any]]:
+    """Yield the round of an age: in both schedules, and for a start one round earlier."""
+    yield "x", t + age, model.x[i, o, t]
+    yield "y", t + age, model.y[i, o, t]
+    yield "earlier", t + age - 1, model.x[i, o, t]
+
+
+def _memory(model: Any, tokens: _Tokens, requests: int, memory: int) -> None:
+    """(3) Both schedules fit the memory."""
+    model.memory = pyo.ConstraintList()
+    for who in ("x", "y"):
+        for round_ in tokens.rounds:
+            terms = [term for i in range(requests) for term in tokens.of(who, i, round_)]
+            if terms:
+                model.memory.add(pyo.quicksum(terms) <= memory)
+
+
+def _greedy(model: Any, tokens: _Tokens, requests: int, memory: int, last: int) -> None:
+    """(4) to (6): every request starts as soon as it fits."""
+    later = range(1, requests)
+    model.together = pyo.Var(later, domain=pyo.Binary)
+    model.block = pyo.Var(later, tokens.rounds, domain=pyo.Binary)
+    model.greedy, model.tied = pyo.ConstraintList(), pyo.ConstraintList()
+    model.blocked = pyo.ConstraintList()
+    for i in later:
+        for round_ in tokens.rounds:
+            before = [term for j in range(i) for term in tokens.of("x", j, round_)]
+            held = pyo.quicksum(before + tokens.of("earlier", i, round_))
+            model.blocked.add(held >= (memory + 1) * model.block[i, round_])
+        blocks = pyo.quicksum(model.block[i, round_] for round_ in tokens.rounds)
+        model.greedy.add(model.together[i] + blocks >= 1)
+        gap = model.starts[i] - model.starts[i - 1]
+        model.tied.add(gap <= last * (1 - model.together[i]))
 
 
 def bilevel(target: Target, space: object, *, time_limit: float | None = None) -> Found:
     """Find the maximum ratio of Algorithm 1 by a sequence of integer programs.
 
     For every memory CP-SAT searches for an instance and a schedule whose ratio exceeds the best so
-    far (`shortest_first_program`), until it proves that there is none. Each solution is verified:
-    the policy runs on the instance, and the checker evaluates both schedules.
+    far, until it proves that there is none. Each solution is verified: the policy runs on the
+    instance, and the checker evaluates both schedules.
 
     Parameters
     ----------
@@ -88,8 +259,6 @@ class _Search:
     def _solved(self, memory: int) -> tuple[Mapping[str, float] | None, bool]:
         """Return a point with a larger ratio, or None and whether its absence is proven."""
         # Imported here, so that Pyomo is only loaded when needed.
-        from bfio.worst_cases.shortest_first_program import build
-
         space, longest = self._space, self._space.outputs(memory)[-1]
         if space.requests == 1:
             return None, True

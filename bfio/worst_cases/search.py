@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, adversary
-from bfio.worst_cases.bilevel import bilevel
 from bfio.worst_cases.cache import CacheSpace, CacheTarget, steady
 from bfio.worst_cases.case import Case, Found, Ratio, Space, Target, against, exceeds
 from formulations.arrays import integer
@@ -224,6 +223,9 @@ def worst_case(
     if method is Method.LOCAL:
         return local(target, space, steps=steps, seed=seed)
     if method is Method.BILEVEL:
+        # Imported here because it loads Pyomo.
+        from bfio.worst_cases.bilevel import bilevel
+
         return bilevel(target, space, time_limit=time_limit)
     if isinstance(target, CacheTarget) and isinstance(space, CacheSpace):
         of_system, search = Method.STEADY, partial(steady, target, space)

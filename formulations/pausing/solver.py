@@ -12,7 +12,7 @@ from formulations.arrays import FloatArray, IntArray, integer
 from formulations.backends import SolveLimits, check_method
 from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
-from formulations.formulation import COMBINATORIAL, Formulation
+from formulations.formulation import COMBINATORIAL, Formulation, trusted_termination
 from formulations.pausing.bound import (
     Relaxation,
     least_ratio,
@@ -320,15 +320,9 @@ def assess(
     broken = violations(problem, *solution)
     duration, tokens = time_and_tokens(problem, *solution)
     proven = not broken and bound is not None and Fraction(duration, tokens) <= bound
-    if broken:
-        said = Termination.FAILED
-    elif proven:
-        said = Termination.OPTIMAL
-    elif said is Termination.OPTIMAL:
-        said = Termination.FEASIBLE
     return replace(
         result,
-        termination=said,
+        termination=trusted_termination(said, proven=proven, broken=bool(broken)),
         time=duration,
         tokens=tokens,
         bound=None if bound is None else bound / problem.scale,

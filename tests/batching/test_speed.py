@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from bfio.batching.compiled import compile_kernels
+from bfio.batching.engine import compile_kernels
 from bfio.batching.hardware import hardware
 from bfio.batching.registry import build
 from bfio.batching.scenario import Scenario, Serving

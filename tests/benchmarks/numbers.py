@@ -13,7 +13,9 @@ import csv
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,9 @@ class Results:
     """The numbers of one result file."""
 
     def __init__(self, path: Path) -> None:
-        self._records = read_records(path)
+        self._records: defaultdict[str, list[Record]] = defaultdict(list)
+        for record in read_records(path):
+            self._records[record["value"]].append(record)
 
     def __call__(self, value: str, *, part: str = "estimate", **arguments: Any) -> float:
         """Return the one number that matches; equal ones of several tables count once."""
@@ -60,9 +64,13 @@ class Results:
 
     def lines(self, value: str, *, table: str = "", **arguments: Any) -> Iterator[Record]:
         """Yield the records of a value whose arguments are these."""
-        for record in self._records:
+        wanted = {
+            f"argument.{name}": {_text(v) for v in (given if isinstance(given, list) else [given])}
+            for name, given in arguments.items()
+        }
+        for record in self._records[value]:
             of_table = not table or record["table"] == table
-            if record["value"] == value and of_table and _matches(record, arguments):
+            if of_table and all(record.get(name) in texts for name, texts in wanted.items()):
                 yield record
 
     def word(self, value: str, **arguments: Any) -> str:
@@ -110,18 +118,11 @@ def _numbers(cell: str) -> list[float]:
     ]
 
 
-def _matches(record: Record, arguments: Mapping[str, Any]) -> bool:
-    return all(
-        record.get(f"argument.{name}")
-        in {_text(v) for v in (wanted if isinstance(wanted, list) else [wanted])}
-        for name, wanted in arguments.items()
-    )
-
-
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@cache
 def claims(folder: Path) -> list[str]:
     """Return the sentences of ``claims.txt``, filled from the results in its folder."""
     path = folder / "claims.txt"
@@ -158,6 +159,7 @@ def names_for(folder: Path) -> dict[str, Any]:
     return {**results, **functions}
 
 
+@cache
 def _read(path: Path) -> Results | Cells:
     return Cells(path) if study_of(path) is None else Results(path)
 

@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from benchmarks.requests import SYNTHETIC
-from benchmarks.step_extras import with_discount, with_extra
-from benchmarks.step_harvest import LONGEST, Harvest, Size, harvested, with_horizon
+from benchmarks.step_harvest import (
+    LONGEST,
+    Harvest,
+    Size,
+    harvested,
+    with_discount,
+    with_extra,
+    with_horizon,
+)
 from benchmarks.step_times import KIND, digest
 from bfio.studies.row import RowContext, RowResult
 from formulations.errors import InputError

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from benchmarks.cli import main
-from benchmarks.library.annealing import annealed
 from benchmarks.library.improve import Hand, improve, merge
-from benchmarks.library.methods import METHODS, Found, Limits, closed_form
-from benchmarks.library.step_problems import RUNS, VARIANTS, step_problems, varied
-from benchmarks.oldest_first import oldest_first
+from benchmarks.library.methods import METHODS, Found, Limits, annealed, closed_form
+from benchmarks.library.problems import RUNS, VARIANTS, step_problems, varied
+from benchmarks.step_harvest import oldest_first
 from bfio.decode.state import DecodeState
 from bfio.library import KINDS, Entry, Origin, Status, entries, entry, verify
-from bfio.library.files import digest_of
+from bfio.library.kinds.kind import digest_of
 from bfio.library.store import DATA, write_index, write_problem
 from formulations.errors import InputError
 from formulations.step import StepProblem

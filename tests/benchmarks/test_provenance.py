@@ -6,9 +6,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.cli import main
-from benchmarks.provenance import CHANGED, CURRENT, DERIVED, Result, headlines, results
-from benchmarks.remake import differences, remake, sample
-from benchmarks.results_command import refusals
+from benchmarks.results_command import (
+    CHANGED,
+    CURRENT,
+    DERIVED,
+    Result,
+    differences,
+    headlines,
+    refusals,
+    remake,
+    results,
+    sample,
+)
 from bfio.cli.command import BAD_INPUT, DONE
 from bfio.common.provenance import has_commit
 from bfio.studies.kinds import code_version
@@ -58,7 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def committed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the sources as committed, as they are in continuous integration."""
-    monkeypatch.setattr("benchmarks.remake.is_dirty", lambda *folders: False)
+    monkeypatch.setattr("benchmarks.results_command.is_dirty", lambda *folders: False)
 
 
 def _result(folder: Path) -> Result:
@@ -111,10 +120,10 @@ def test_a_commit_that_history_lost_is_renamed(
         pytest.skip("not in a checkout with its history")
     commit = _result(made).commits[0]
     result = _planted(made, tmp_path, commit.split()[0], "0123abc")
-    monkeypatch.setattr("benchmarks.remake.is_dirty", lambda *folders: True)
+    monkeypatch.setattr("benchmarks.results_command.is_dirty", lambda *folders: True)
     with pytest.raises(InputError, match="commit them first"):
         remake(result, tmp_path, 1)
-    monkeypatch.setattr("benchmarks.remake.is_dirty", lambda *folders: False)
+    monkeypatch.setattr("benchmarks.results_command.is_dirty", lambda *folders: False)
     assert remake(result, tmp_path, 1) == []
     assert "0123abc" not in result.path.read_text(encoding="utf-8")
     assert not _result(tmp_path).lost_commits()
@@ -171,6 +180,7 @@ def test_results_are_all_there_is() -> None:
     assert {"results/compare", "results/gap", "01-paper-table/study"} <= pages
 
 
+@pytest.mark.deep
 def test_derived_tables_are_those_of_their_script(tmp_path: Path) -> None:
     """Study 37's tables without runs come out of the script beside them."""
     folder = STUDIES / "37-saturation"

@@ -242,7 +242,9 @@ def test_a_request_that_no_one_could_wait_for(bfio: Bfio, tmp_path: Path) -> Non
     assert done.json["steps"] == 9
 
 
-@pytest.mark.parametrize("command", ["traces list", "solve -", "simulate --policy fcfs"])
+@pytest.mark.parametrize(
+    "command", ["traces list", "solve -", "simulate --policy fcfs --requests 20"]
+)
 def test_closed_streams_are_no_traceback(tmp_path: Path, command: str) -> None:
     """Run with stdin, stdout and then stderr closed."""
     line = f"{sys.executable} -m bfio {command}"

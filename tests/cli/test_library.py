@@ -93,7 +93,7 @@ def test_what_is_not_sound_is_told(bfio: Bfio, monkeypatch: pytest.MonkeyPatch) 
     assert done.status == 0
     assert "20 of 20 sound; 20 bounds derived again" in done.out
     assert "not certified" in done.out
-    monkeypatch.setattr("bfio.library.verification.digest_of", lambda document: "0" * 16)
+    monkeypatch.setattr("bfio.library.store.digest_of", lambda document: "0" * 16)
     done = bfio("library", "verify", SMALL)
     assert done.status == 1
     assert f"NOT VERIFIED {SMALL}: digest: the problem is not the one" in done.out

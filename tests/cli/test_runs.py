@@ -6,6 +6,7 @@ import re
 import resource
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -206,7 +207,7 @@ def test_traces_list_names_every_format(bfio: Bfio) -> None:
 
 def test_the_demo_explains_itself(bfio: Bfio) -> None:
     """Small here; the whole demo is `make demo`."""
-    out = bfio("demo", *SMALL, "--no-plots").out
+    out = bfio("demo", *SMALL, "--requests", "40", "--no-plots").out
     assert "lockstep" in out
     assert "How to read it" in out
 
@@ -358,8 +359,10 @@ PICTURES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)])
-@pytest.mark.parametrize("command", PICTURES)
+@pytest.mark.parametrize(
+    ("command", "form"),
+    [("compare", ("--json",)), *zip(PICTURES, cycle([(), ("--json",)]), strict=False)],
+)
 def test_a_plot_that_cannot_be_written_loses_no_answer(
     bfio: Bfio, command: str, form: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

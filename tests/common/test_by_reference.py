@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.common.by_reference import by_reference
+from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 

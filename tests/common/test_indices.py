@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bfio.common.indices import at
+from bfio.common.array_kernels import at
 from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 

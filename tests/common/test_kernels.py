@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from bfio.common.kernel_groups import groups
-from bfio.common.kernel_key import made_of
-from bfio.common.kernels import cache_folders, entry_of, note_use, remove_unused
+from bfio.common.kernels import cache_folders, entry_of, made_of, note_use, remove_unused
 from bfio.common.numba_parts import TESTED
 from bfio.decode.machine import moves
 from bfio.decode.machine.whole_run import loop_of, machine_code_of
@@ -29,7 +28,7 @@ from callee import number
 def twice():
     return 2 * number()
 
-if __name__ != "__main__":
+def show():
     print(twice(), dict(twice.entry.machine_code.stats.cache_hits) != {})
 """
 _CALLEE = """\
@@ -86,15 +85,18 @@ _DAMAGE = """
 import sys
 from pathlib import Path
 import caller
+caller.show()
 (file,) = Path("cache").rglob("*.kernel")
 whole = file.read_bytes()
 for damaged in (whole[:-100], whole[:1000] + b"x" + whole[1001:], b""):
     file.write_bytes(damaged)
     del sys.modules["caller"]
     import caller
+    caller.show()
     assert file.read_bytes() != damaged
 del sys.modules["caller"]
 import caller
+caller.show()
 """
 #: Private names of Numba that `bfio.common.numba_parts` uses.
 _PRIVATE = """
@@ -131,13 +133,26 @@ assert JITCPUCodegen.set_env and ConfigStack().top_or_none() is None
 """
 
 
+def _filled(folder: Path) -> Path:
+    """Write a caller, its callee and a module of its own."""
+    (folder / "caller.py").write_text(_CALLER, encoding="utf-8")
+    (folder / "callee.py").write_text(_CALLEE.format(3), encoding="utf-8")
+    (folder / "other.py").write_text(_OTHER, encoding="utf-8")
+    return folder
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Make a folder with a caller, its callee and a module of its own."""
-    (tmp_path / "caller.py").write_text(_CALLER, encoding="utf-8")
-    (tmp_path / "callee.py").write_text(_CALLEE.format(3), encoding="utf-8")
-    (tmp_path / "other.py").write_text(_OTHER, encoding="utf-8")
-    return tmp_path
+    """Make a folder with these modules and without machine code."""
+    return _filled(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder with these modules and machine code of the caller."""
+    made = _filled(tmp_path_factory.mktemp("compiled"))
+    assert result(made) == "6 False"
+    return made
 
 
 def python(folder: Path, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -157,7 +172,10 @@ def python(folder: Path, code: str, **variables: str) -> subprocess.CompletedPro
     )
 
 
-def result(folder: Path, code: str = "import caller") -> str:
+_RUN = "import caller; caller.show()"
+
+
+def result(folder: Path, code: str = _RUN) -> str:
     """Return what a program prints."""
     return python(folder, code).stdout.strip()
 
@@ -183,7 +201,7 @@ def test_a_callee_that_moves_does_not_break_its_caller(folder: Path) -> None:
     for home in ("callee", "moved"):
         (folder / f"{home}.py").write_text(_CALLEE.format(3) + tuples, encoding="utf-8")
         (folder / "caller.py").write_text(caller.format(home), encoding="utf-8")
-        assert [result(folder) for _ in range(2)] == ["4", "4"]
+        assert [result(folder, "import caller") for _ in range(2)] == ["4", "4"]
         (folder / f"{home}.py").unlink()
 
 
@@ -226,12 +244,12 @@ def test_folders_that_nobody_uses_are_removed(folder: Path) -> None:
         ("@compilable", "@compilable(allocates=True)", False),
     ],
 )
-def test_only_what_is_compiled_decides(folder: Path, old: str, new: str, is_kept: bool) -> None:
+def test_only_what_is_compiled_decides(compiled: Path, old: str, new: str, is_kept: bool) -> None:
     """Neither comments nor other names of a file do; constants, code and ways to compile do."""
-    result(folder)
-    file = folder / "callee.py"
-    file.write_text(file.read_text("utf-8").replace(old, new), encoding="utf-8")
-    assert result(folder).split()[1] == str(is_kept)
+    edited = _CALLEE.format(3).replace(old, new)
+    (compiled / "callee.py").write_text(edited, encoding="utf-8")
+    ask = "import caller; print(caller.twice.entry.is_compiled())"
+    assert result(compiled, ask) == str(is_kept)
 
 
 def test_fields_of_named_tuples_decide(folder: Path) -> None:
@@ -294,15 +312,14 @@ def test_compiled_is_told_without_numba(folder: Path) -> None:
 def test_plain_numba_gives_the_same_and_keeps_nothing(folder: Path) -> None:
     """As with a version of Numba that was not tested: its own methods stay as they are."""
     code = (
-        "import caller, other, late\n"
+        "import caller, other, late; caller.show()\n"
         "from numba.core.codegen import JITCodeLibrary\n"
         "print(JITCodeLibrary._unserialize.__module__, other.thrice(2), late.twice(4))\n"
         "print(other.thrice.entry.is_compiled())"
     )
     (folder / "late.py").write_text(_LATE, encoding="utf-8")
-    for _ in range(2):
-        said = python(folder, code, BFIO_PLAIN_NUMBA="1").stdout.split()
-        assert said == ["6", "False", "numba.core.codegen", "6", "8", "False"]
+    said = python(folder, code, BFIO_PLAIN_NUMBA="1").stdout.split()
+    assert said == ["6", "False", "numba.core.codegen", "6", "8", "False"]
     assert list(folder.rglob("*.kernel")) == []
 
 
@@ -317,11 +334,11 @@ def test_where_nothing_can_be_written_a_temporary_folder_serves(folder: Path) ->
     (folder / "file").write_text("")
     (folder / "temporary").mkdir()
     places = {"NUMBA_CACHE_DIR": str(folder / "file"), "TMPDIR": str(folder / "temporary")}
-    first = python(folder, "import caller, other; other.thrice(1)", **places)
+    first = python(folder, f"{_RUN}; import other; other.thrice(1)", **places)
     assert first.stdout == "6 False\n"
     assert first.stderr.startswith("warning: machine code cannot be kept in")
     assert first.stderr.count("\n") == 1
-    second = python(folder, "import caller", **places)
+    second = python(folder, _RUN, **places)
     assert (second.stdout, second.stderr) == ("6 True\n", "")
 
 
@@ -332,13 +349,14 @@ def test_a_temporary_folder_of_others_is_left_alone(folder: Path) -> None:
     spare = folder / cache_folders()[1].name
     spare.mkdir()
     spare.chmod(0o777)
-    assert python(folder, "import caller", **places).stdout == "6 False\n"
+    assert python(folder, _RUN, **places).stdout == "6 False\n"
     assert list(spare.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_two_processes_may_compile_at_once(folder: Path) -> None:
     """Both get the right result, and what they leave is whole."""
-    command = [sys.executable, "-c", "import caller"]
+    command = [sys.executable, "-c", _RUN]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
     with ExitStack() as stack:
         programs = [
@@ -362,9 +380,13 @@ def test_variables_of_an_enclosing_function_count(folder: Path) -> None:
         "        return number\n"
         "    return returned\n"
     )
-    code = "import maker; made = maker.maker({}); print(made.entry.is_compiled(), made())"
-    said = [result(folder, code.format(number)) for number in (1, 2, 1)]
-    assert said == ["False 1", "False 2", "True 1"]
+    code = (
+        "import maker\n"
+        "for number in (1, 2, 1):\n"
+        "    made = maker.maker(number)\n"
+        "    print(made.entry.is_compiled(), made())"
+    )
+    assert result(folder, code).splitlines() == ["False 1", "False 2", "True 1"]
 
 
 def test_inner_functions_work_though_their_own_code_is_generated_late(folder: Path) -> None:
@@ -386,6 +408,7 @@ def test_what_is_private_to_numba_still_exists(folder: Path) -> None:
     python(folder, _PRIVATE)
 
 
+@pytest.mark.deep
 def test_symbols_of_different_processes_differ(tmp_path: Path) -> None:
     """Of equal ones the linker takes one; Numba has one name for sorts of values and positions."""
     (tmp_path / "symbol.py").write_text(_SYMBOL)

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bfio.common.named_options import Named, by_name, read_named
-from bfio.common.options import WHOLE, option
+from bfio.common.options import WHOLE, Named, by_name, option, read_named
 from formulations.errors import InputError
 from formulations.scalars import integer
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.batching.laws import ListedArrivals, ListedSizes
@@ -193,7 +193,6 @@ def test_a_long_prompt_stalls_the_other_worker(
 
 
 @pytest.mark.parametrize("policy", [first_come, None, least_projected, Together()])
-@settings(max_examples=40)
 @given(scenario=batched_scenarios())
 def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenario) -> None:
     """States, steps, chunks and requests agree bit by bit, and no rule is broken."""
@@ -208,7 +207,6 @@ def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenar
     assert run_violations(run, scenario.workload, scenario.cluster) == {}
 
 
-@settings(max_examples=50)
 @given(scenario=batched_scenarios(drained=True), rule=st.sampled_from(["fcfs", "br-0", "jsq"]))
 def test_nothing_is_lost(scenario: Scenario, rule: str) -> None:
     """Every prompt is computed once, every token emitted once, and stragglers break no rule."""

@@ -175,16 +175,17 @@ def _first_free(state: DecodeState) -> list[int | None]:
 )
 def test_a_look_ahead_given_to_a_run_is_that_of_its_policy(policy: str) -> None:
     """As if it were its own option, which goes before it; both are in the record."""
+    given: dict[str, Any] = {"predictor": "oracle", "steps": 200}
     for horizon in (0, 5, 50):
-        by_run = simulate(FEW, policy, MACHINE, predictor="oracle", horizon=horizon)
-        own = simulate(FEW, f"{policy}:horizon={horizon}", MACHINE, predictor="oracle")
+        by_run = simulate(FEW, policy, MACHINE, horizon=horizon, **given)
+        own = simulate(FEW, f"{policy}:horizon={horizon}", MACHINE, **given)
         assert np.array_equal(by_run.worker, own.worker)
         assert np.array_equal(by_run.start_step, own.start_step)
         assert by_run.policy_options["horizon"] == own.policy_options["horizon"] == horizon
     text = f"{policy}:horizon=7"
-    both = simulate(FEW, text, MACHINE, predictor="oracle", horizon=3)
+    both = simulate(FEW, text, MACHINE, horizon=3, **given)
     assert both.policy_options["horizon"] == 7
-    (compared,) = compare(FEW, text, MACHINE, predictor="oracle", horizon=3).runs
+    (compared,) = compare(FEW, text, MACHINE, horizon=3, **given).runs
     assert np.array_equal(compared.worker, both.worker)
 
 
@@ -222,15 +223,12 @@ def test_a_gap_measures_the_run_that_there_is_without_it(policy: str, predictor:
     seen = []
     for horizon in (None, 0, 12):
         starts = _Starts()
+        given: dict[str, Any] = {"predictor": predictor, "observers": [starts], "steps": 400}
         if horizon is None:
-            simulate(
-                FEW, policy, MACHINE, predictor=predictor, observers=[starts], engine="reference"
-            )
+            simulate(FEW, policy, MACHINE, engine="reference", **given)
         else:
             gaps = GapObserver(horizon=horizon, every=50)
-            measure_gap(
-                FEW, policy, MACHINE, predictor=predictor, observer=gaps, observers=[starts]
-            )
+            measure_gap(FEW, policy, MACHINE, observer=gaps, **given)
         seen.append(starts.seen)
     assert seen[0] == seen[1] == seen[2]
 

@@ -76,6 +76,7 @@ def _num_struck(answer: Any) -> int:
     return int(answer["unproven"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [pytest.param(_STRUCK[0], id="exact")])
 def test_same_numbers_beside_a_busy_loop(words: str, tmp_path: Path) -> None:
     """On all cores, and on one that is busy: exact search and fallback stop at the same place."""

@@ -15,7 +15,7 @@ from tests.fuzz.surface import surface_of, surfaces
 from tests.places import ROOT
 
 #: Inputs of every run of the tests, and of the long profile.
-_FEW, _MANY = 25, 10_000
+_FEW, _MANY = 12, 10_000
 #: The inputs before it go through all commands, those that take seconds included.
 _BEYOND = 25
 
@@ -35,6 +35,7 @@ def _fuzz(*words: str, seconds: float) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_what_was_found_and_a_few_more() -> None:
     """Inputs that once broke a promise, and the first of those that the long profile makes."""
     _fuzz("--found", "--first", str(_BEYOND), "--inputs", str(_FEW), seconds=250)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.kvcache.compiled import fits as incremental
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.machine import RunningRows
 from bfio.kvcache.policy import fits
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun
+from bfio.kvcache.simulation import fits as incremental
 from bfio.kvcache.simulation import serve
 from formulations.errors import InputError
 from tests.kvcache.instances import ALGORITHMS, instances, problem

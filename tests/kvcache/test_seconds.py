@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bfio.kvcache.compiled import compile_kernel
 from bfio.kvcache.instance import PUBLISHED, UNIT_ROUNDS, BatchTime, CacheInstance, rounds_problem
 from bfio.kvcache.replay import violations
-from bfio.kvcache.simulation import serve
+from bfio.kvcache.simulation import compile_kernel, serve
 from bfio.workloads.arrivals import Poisson
 from bfio.workloads.reader import read_trace
 from bfio.workloads.workload import Workload

@@ -6,8 +6,7 @@ from fractions import Fraction
 import pytest
 
 from bfio.library import KINDS, VERSION, Entry, Status, entries, entry, sources, verify
-from bfio.library.files import canonical, digest_of
-from bfio.library.kinds.kind import CLOSED_FORM
+from bfio.library.kinds.kind import CLOSED_FORM, canonical, digest_of
 from bfio.library.store import DATA
 from formulations.errors import InputError
 

@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bfio.pausing import quick_step, solve_pausing
-from bfio.pausing.heuristic import fill
-from bfio.pausing.pack import pack
+from bfio.pausing import fill, pack, quick_step, solve_pausing
 from formulations import InputError
 from formulations.pausing import (
     PausingProblem,

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from bfio.studies.cluster import compute_on_cluster
 from bfio.studies.row import Limits, Row, Status, Task
-from bfio.studies.runner import StudyRunOptions, run_study
+from bfio.studies.runner import StudyRunOptions, compute_on_cluster, run_study
 from bfio.studies.study import Grid, Study
 from bfio.studies.worker import Order
 from formulations.errors import InputError
@@ -64,6 +63,9 @@ def _address(file: Path) -> str:
     return wait_until(told, "the scheduler tells its address")
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Start a scheduler and two workers of one thread each, on loopback."""
@@ -107,7 +109,7 @@ def test_the_cluster_and_this_machine_give_the_same_table(
     tmp_path: Path, cluster: Cluster
 ) -> None:
     """With one of two workers killed in the middle of a row."""
-    study = _solving(60)
+    study = _solving(24)
     seen: list[Row] = []
 
     def kill_one(row: Row) -> None:
@@ -142,7 +144,7 @@ def test_processes_die_with_their_dask_worker(
 ) -> None:
     """A killed Dask worker leaves no process computing for nobody."""
     # So long a lost scheduler is looked for, too.
-    monkeypatch.setattr("bfio.studies.cluster._CONNECT_SECONDS", 4)
+    monkeypatch.setattr("bfio.studies.runner._CONNECT_SECONDS", 4)
     study = Study(
         "hanging", "?", "tests.studies.rows:misbehave", [Grid({"deed": ["none", "hang"]})],
         limits=Limits(seconds=1000, memory_gib=0.4),
@@ -214,7 +216,7 @@ def test_a_row_whose_worker_dies_before_it_is_fetched_is_waited_for(
 ) -> None:
     """The scheduler has it computed again, and says so by calling it lost."""
     monkeypatch.setattr(
-        "bfio.studies.cluster._connected", lambda address: contextlib.nullcontext(_Client())
+        "bfio.studies.runner._connected", lambda address: contextlib.nullcontext(_Client())
     )
     monkeypatch.setattr("distributed.as_completed", _Completed)
     tasks = [Task(key, "tests.studies.rows:square", {}, "", "") for key in "abc"]
@@ -225,7 +227,7 @@ def test_a_row_whose_worker_dies_before_it_is_fetched_is_waited_for(
 
 def test_no_scheduler_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A port where nobody listens, and no address at all."""
-    monkeypatch.setattr("bfio.studies.cluster._CONNECT_SECONDS", 1)
+    monkeypatch.setattr("bfio.studies.runner._CONNECT_SECONDS", 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

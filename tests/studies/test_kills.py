@@ -25,7 +25,7 @@ STUDY = Study(
     "killed",
     "Does anything get lost?",
     "tests.studies.rows:solving",
-    [Grid({"seed": list(range(100))})],
+    [Grid({"seed": list(range(40))})],
     limits=Limits(seconds=60, memory_gib=1, attempts=20),
 )
 _TARGETS = ("runner", "worker", "all", "guard")
@@ -81,6 +81,7 @@ def _wait_for_the_end(processes: list[int]) -> None:
     wait_until(lambda: not any(map(is_running, processes)), what, seconds=10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kills", [4, pytest.param(100, marks=[pytest.mark.deep, pytest.mark.timeout(1200)])]
 )

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,14 @@ _SHORT = replace(_LIMITS, seconds=3)
 def _order(deed: str, *, want_log: bool = False) -> Order:
     code = code_version(_KIND)
     return Order(Task("k", _KIND, {"deed": deed}, "", code), str(Path.cwd()), want_log)
+
+
+@pytest.fixture(scope="module")
+def supervisor() -> Iterator[Supervisor]:
+    """Supervise one process for many tests; it is started again after a crash."""
+    made = Supervisor(_KIND, _LIMITS)
+    yield made
+    made.close()
 
 
 def _computed(*deeds: str, want_log: bool = False, limits: Limits = _LIMITS) -> list[Row]:
@@ -53,9 +62,14 @@ def _computed(*deeds: str, want_log: bool = False, limits: Limits = _LIMITS) -> 
         ("violated", Status.VIOLATED, "the checker found capacity: 2"),
     ],
 )
-def test_a_row_that_goes_wrong_costs_itself_only(deed: str, status: Status, error: str) -> None:
+def test_a_row_that_goes_wrong_costs_itself_only(
+    deed: str, status: Status, error: str, supervisor: Supervisor
+) -> None:
     """The row says what happened, and the next one is computed as if nothing had."""
-    wrong, right = _computed(deed, "none", limits=_SHORT if deed == "hang" else _LIMITS)
+    if deed == "hang":
+        wrong, right = _computed(deed, "none", limits=_SHORT)
+    else:
+        wrong, right = (supervisor.compute(_order(each)) for each in (deed, "none"))
     assert wrong.status is status
     assert wrong.error.startswith(error)
     assert wrong.attempts == 1
@@ -63,15 +77,15 @@ def test_a_row_that_goes_wrong_costs_itself_only(deed: str, status: Status, erro
     assert right.values == {"x": 1}
 
 
-def test_numbers_of_numpy_become_plain() -> None:
+def test_numbers_of_numpy_become_plain(supervisor: Supervisor) -> None:
     """Users' functions return what numpy gives them."""
-    (row,) = _computed("numpy")
+    row = supervisor.compute(_order("numpy"))
     assert row.values == {"x": 3, "y": 0.5, "z": True}
 
 
-def test_a_long_series_arrives_whole() -> None:
+def test_a_long_series_arrives_whole(supervisor: Supervisor) -> None:
     """More than a pipe holds at once."""
-    (row,) = _computed("huge")
+    row = supervisor.compute(_order("huge"))
     assert row.series["s"] == [0.1] * 200_000
 
 
@@ -89,9 +103,9 @@ def test_what_a_row_starts_ends_with_its_process() -> None:
     wait_until(lambda: not is_running(child), "what a row starts ends with its process", 10)
 
 
-def test_a_row_that_goes_elsewhere_does_not_take_the_next_along() -> None:
+def test_a_row_that_goes_elsewhere_does_not_take_the_next_along(supervisor: Supervisor) -> None:
     """Every row starts in the folder of the study."""
-    first, second = _computed("leave", "leave")
+    first, second = (supervisor.compute(_order("leave")) for _ in range(2))
     assert first.values == second.values == {"here": str(Path.cwd())}
 
 
@@ -118,9 +132,9 @@ def test_no_output_is_lost(monkeypatch: pytest.MonkeyPatch, unbuffered: str) -> 
     assert silent.log == ""
 
 
-def test_a_failure_keeps_its_traceback() -> None:
+def test_a_failure_keeps_its_traceback(supervisor: Supervisor) -> None:
     """The error is one line; the log says where it came from."""
-    (row,) = _computed("raise")
+    row = supervisor.compute(_order("raise"))
     assert "rows.py" in row.log
 
 

@@ -12,14 +12,13 @@ from bfio.common import engine_choice
 from bfio.common.engine_choice import Engine
 from bfio.common.numba_parts import uses_private_parts
 from bfio.wait.arrivals import poisson_instance
-from bfio.wait.compiled import compile_kernels
 from bfio.wait.fcfs import FirstComeFirstServed
 from bfio.wait.instance import StageInstance
 from bfio.wait.policy import StagePolicy
 from bfio.wait.registry import build
 from bfio.wait.replay import violations
 from bfio.wait.run import StageRun, StageVerdict
-from bfio.wait.simulation import serve
+from bfio.wait.simulation import compile_kernels, serve
 from formulations.errors import InputError
 from tests.wait.cases import FOUR_LENGTHS, I0, Setting, instances, policies, settings_of_runs
 

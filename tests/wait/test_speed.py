@@ -5,9 +5,8 @@ import time
 import pytest
 
 from bfio.wait.arrivals import poisson_instance
-from bfio.wait.compiled import compile_kernels
 from bfio.wait.registry import build
-from bfio.wait.simulation import serve
+from bfio.wait.simulation import compile_kernels, serve
 from formulations.fluid import FluidProblem
 from tests.wait.cases import I0
 

@@ -11,7 +11,7 @@ from bfio.workloads.arrivals import (
     Poisson,
     Surges,
 )
-from bfio.workloads.law_text import parse_arrivals, parse_law
+from bfio.workloads.generators import parse_arrivals, parse_law
 from bfio.workloads.lengths import Geometric, Homogeneous, LengthDistribution, Lognormal, Uniform
 from formulations.errors import InputError
 

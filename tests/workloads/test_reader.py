@@ -129,7 +129,7 @@ def test_bad_json_line(tmp_path: Path, line: bytes, where: str, what: str) -> No
         (HEADER.replace(b",", b" ") + b"1 2 3\n", "no known trace format"),
         (b"prompt_tokens,prompt_tokens,output_tokens\n1,2,3\n", "'prompt_tokens' occurs twice"),
         (b"a," * 1_000_000 + b"\n", "'a' occurs twice"),
-        (b",".join(b"%d" % i for i in range(500_000)), "no known trace format"),
+        (b",".join(b"%d" % i for i in range(50_000)), "no known trace format"),
         (HEADER + b'1,"2,3\n4,5,6\n', "not valid CSV"),
         (HEADER + b'1,"2"3,3\n', "not valid CSV"),
         (HEADER + b"1,2,3\n\xff,5,6\n", "byte 0xff is not UTF-8 text"),

@@ -10,7 +10,7 @@ mean (steps observed) / (ends observed).
 
 import numpy as np
 
-from bfio.common.by_reference import by_reference
+from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from bfio.decode.adaptive import memory as kept

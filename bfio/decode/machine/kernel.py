@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bfio.common.by_reference import by_reference
+from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable, rewired
 from bfio.common.kernels import entry_point
 from bfio.decode.features.cancellations import cancel_due

@@ -36,14 +36,8 @@ class Adaptive(LooksAhead):
     """Tunes discount, window length and penalty of `br-h` by rehearsals.
 
     `bfio.decode.adaptive` describes settings and rehearsals. The policy sees which requests end
-    (`finished`); it knows the lengths of other requests only through its window.
-
-    Attributes
-    ----------
-    look_ahead : int
-        Longest window.
-    parameters : TwoStageParameters
-        Threshold, candidates and priority.
+    (`finished`); it knows the lengths of other requests only through its window, which has at most
+    ``look_ahead`` steps.
     """
 
     def __init__(self, options: AdaptiveOptions) -> None:

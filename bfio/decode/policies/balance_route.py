@@ -202,16 +202,12 @@ class BalanceRoute(LooksAhead):
 
     Attributes
     ----------
-    look_ahead : int
-        ``H``.
     weights : tuple of int
         Discount weight of each look-ahead step.
     parameters : TwoStageParameters
         Threshold, candidates, factors, and key; with immediate dispatch only the factors are used.
     max_wait : int or None
         Steps after which a waiting request takes precedence.
-    margin : int
-        Default in-flight margin with immediate dispatch.
     """
 
     margin = MARGIN

@@ -46,15 +46,7 @@ NO_SECOND = "none"
 class SecondChoice:
     """The secondary objective of the steps of one run: it selects among optimal assignments.
 
-    Parameters
-    ----------
-    options : BFIOOptions
-        Options with a secondary objective (``second``).
-
-    Attributes
-    ----------
-    look_ahead : int
-        Look-ahead steps that the secondary objective uses.
+    ``look_ahead`` is the number of look-ahead steps that it uses.
     """
 
     def __init__(self, options: BFIOOptions) -> None:
@@ -217,15 +209,10 @@ class BFIO(LooksAhead):
     on the chosen workers.
 
     With a secondary objective, the answer has the least secondary objective among equally good
-    ones.
+    ones. ``look_ahead`` is that of the secondary objective if it is longer.
 
     With immediate dispatch, the program covers all unbound requests of a step: loads are the
     projected and bound loads, slots are the numbers of requests that each worker still accepts.
-
-    Attributes
-    ----------
-    look_ahead : int
-        ``H``, or the look-ahead of the secondary objective if that is longer.
     """
 
     binds_together = True

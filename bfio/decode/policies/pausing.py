@@ -56,12 +56,7 @@ class Pausing:
 
     A base policy routes, and then the program of ``docs/pausing.md`` decides which active requests
     rest; or the program does both (base `PROGRAM`). Requests that start in a step run in it. With
-    ``P = 0``, runs equal those of the base policy.
-
-    Attributes
-    ----------
-    max_pauses : int
-        ``P``: largest number of consecutive steps that a request may rest.
+    ``P = 0``, runs equal those of the base policy; ``P`` is ``max_pauses``.
     """
 
     def __init__(self, options: PausingOptions) -> None:

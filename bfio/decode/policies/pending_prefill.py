@@ -25,12 +25,7 @@ class PendingPrefill(LooksAhead):
     The backlog is the prompts bound to a worker but not running, those assigned in this step, and
     with token budgets the uncomputed rest of running prompts. Ties go to the worker with fewest
     requests, then to the one on which a running request ends soonest. Ends are known only with a
-    predictor.
-
-    Attributes
-    ----------
-    look_ahead : int
-        Window in which ends of requests are distinguished [steps].
+    predictor, and are distinguished within the window.
     """
 
     def __init__(self, options: PendingPrefillOptions) -> None:

@@ -26,13 +26,6 @@ class RollingHorizon(LooksAhead):
 
     `bfio.decode.rolling` describes the plan, its objective and the search. It uses only the sizes
     of waiting requests. If a state has fewer than ``H + 1`` columns, the window is shortened.
-
-    Attributes
-    ----------
-    look_ahead : int
-        ``H``.
-    moves : int
-        Number of exchanges that the search evaluates.
     """
 
     def __init__(self, options: RollingHorizonOptions) -> None:

@@ -211,24 +211,16 @@ def choose_cached(state: State, greedy: Greedy, request: int) -> int:
     """Return the open worker with the longest cached prefix that is not overloaded."""
     G, total = len(state.workers.load), total_of(state)
     over, under = greedy.numbers[OVER], greedy.numbers[UNDER]
-    best, best_over, longest, least = -1, False, 0, 0
+    best, least = -1, (0, 0, 0)
     for g in range(G):
-        worker = worker_tally(state, g)
-        if not takes(worker, state.requests.need[request]):
-            continue
-        overloaded = is_overloaded(worker.tokens, total, G, over, under)
-        blocks = 0
-        if state.settings.caches:
-            blocks = matched_blocks(state.prefixes, request, g)
-        if (
-            best < 0
-            or (best_over and not overloaded)
-            or (
-                overloaded == best_over
-                and (blocks > longest or (blocks == longest and worker.tokens < least))
-            )
-        ):
-            best, best_over, longest, least = g, overloaded, blocks, worker.tokens
+        worker, blocks = worker_tally(state, g), 0
+        if takes(worker, state.requests.need[request]):
+            if state.settings.caches:
+                blocks = matched_blocks(state.prefixes, request, g)
+            is_over = is_overloaded(worker.tokens, total, G, over, under)
+            key = (int(is_over), -blocks, worker.tokens)
+            if best < 0 or key < least:
+                best, least = g, key
     return best
 
 

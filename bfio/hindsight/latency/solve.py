@@ -15,7 +15,10 @@ from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.memory import allowed_bytes
 from bfio.hindsight.in_hand import InHand
 from bfio.hindsight.latency.bound import (
+    PARTS,
     SCALE,
+    STAGES,
+    PriceAscent,
     PricedBound,
     narrowed_windows,
     pair_losses,
@@ -28,7 +31,6 @@ from bfio.hindsight.latency.configurations import (
     normal_form,
     table_size,
 )
-from bfio.hindsight.latency.prices import PARTS, STAGES, PriceAscent
 from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
 from formulations.arrays import IntArray, integer

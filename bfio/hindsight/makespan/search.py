@@ -19,7 +19,6 @@ from math import gcd
 import numpy as np
 
 from bfio.hindsight.in_hand import is_over
-from bfio.hindsight.makespan.expand import expand
 from bfio.hindsight.makespan.states import (
     BEST,
     BEST_STATE,
@@ -35,6 +34,7 @@ from bfio.hindsight.makespan.states import (
     Data,
     Store,
     collect,
+    expand,
     first_reach,
     rehash,
     remember,

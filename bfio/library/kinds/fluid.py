@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from bfio.library.files import Value
 from bfio.library.kinds.kind import (
     Judged,
     Kind,
+    Value,
     check_certificate,
     field_of,
     fractions_of,

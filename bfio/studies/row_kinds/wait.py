@@ -31,12 +31,11 @@ from bfio.studies.row_parts.wait_offer import (
     total_rate,
 )
 from bfio.wait.chains import ThresholdPolicy
-from bfio.wait.options import ServeOptions
 from bfio.wait.policy import StagePolicy
 from bfio.wait.registry import BUILT_IN, NoThresholdsError, build
 from bfio.wait.replay import violations
 from bfio.wait.run import METRICS, StageRun
-from bfio.wait.simulation import serve
+from bfio.wait.simulation import ServeOptions, serve
 from formulations.errors import InputError
 from formulations.fluid import FluidObjective, FluidProblem, equilibrium, knapsack, work_rate
 from formulations.thresholds import (

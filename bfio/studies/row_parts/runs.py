@@ -14,7 +14,7 @@ from bfio.common.engine_choice import Engine
 from bfio.common.metrics import MetricTable
 from bfio.common.options import LOOK_AHEAD, drawing, from_mapping, names_of, options_of
 from bfio.common.statistics import batch_means
-from bfio.common.users_digest import users_digest
+from bfio.common.users_code import users_digest
 from bfio.decode.cluster import Cluster
 from bfio.decode.compatibility import POLICIES, Asked, check_together
 from bfio.decode.energy_model import EnergyModel

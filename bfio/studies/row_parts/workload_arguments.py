@@ -23,13 +23,14 @@ from bfio.studies.row import RowContext
 from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
 from bfio.workloads.generators import (
     generate,
+    parse_arrivals,
+    parse_law,
     resample,
     window,
     with_arrivals,
     with_output_mean,
     with_shuffled_outputs,
 )
-from bfio.workloads.law_text import parse_arrivals, parse_law
 from bfio.workloads.reader import read_trace
 from bfio.workloads.statistics import requests_used
 from bfio.workloads.synthetic_workloads import synthetic

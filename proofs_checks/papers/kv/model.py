@@ -269,8 +269,16 @@ def least_latency(
     return _Search(data, fixed, now, known, ties=False).best
 
 
+def least_starts(data: Jobs) -> tuple[int, ...]:
+    """Return a schedule of least total latency."""
+    return _Search(data, None, 0, algorithm(data), ties=False).schedules[-1]
+
+
 class _Search:
-    """Depth-first search over the starts of the other requests: all optima, or one (``ties``)."""
+    """Depth-first search over the starts of the other requests: all optima (``ties``), or one.
+
+    For one, of two equal requests the first starts no later.
+    """
 
     def __init__(
         self,
@@ -327,12 +335,18 @@ class _Search:
         starts = [self._first_fit(job, start) for job, start in zip(left, earliest, strict=True)]
         job, others = left[0], left[1:]
         start, rest = starts[0], sum(starts[1:])
+        kinds = [(self.data.arrival[j], *self.data.load(j)) for j in left]
+        equal = [kind == kinds[0] and not self.ties for kind in kinds[1:]]
         while total + start + rest < self.best + (self.ties or not self.schedules):
             if self._fits(job, start):
                 before = self.used
                 self.used += self.shape[job] << start * self.width
                 self.starts[job] = start
-                self._extend(total + start, others, starts[1:])
+                later = [
+                    max(first, start) if same else first
+                    for first, same in zip(starts[1:], equal, strict=True)
+                ]
+                self._extend(total + start, others, later)
                 del self.starts[job]
                 self.used = before
             start += 1

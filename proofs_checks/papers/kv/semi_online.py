@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import accumulate, combinations_with_replacement, permutations, product
+from itertools import accumulate, combinations_with_replacement, product
 from typing import TypeAlias
 
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency, violations
@@ -17,6 +17,7 @@ from proofs_checks.papers.kv.model import (
     from_data,
     jobs,
     least_latency,
+    least_starts,
     optima,
     problem_of,
     random_problem,
@@ -65,37 +66,13 @@ def verify_optimality(data: Data) -> str | None:
     )
 
 
-def placed(data: Jobs, order: Sequence[int]) -> list[int]:
-    """Place jobs in order, each at the first slot where it fits; return their starts."""
-    tokens: dict[int, int] = {}
-    starts = [0] * len(order)
-    for job in order:
-        held = list(enumerate(range(data.first[job], data.first[job] + data.length[job])))
-        start = data.arrival[job]
-        while any(tokens.get(start + age, 0) + need > data.memory for age, need in held):
-            start += 1
-        for age, need in held:
-            tokens[start + age] = tokens.get(start + age, 0) + need
-        starts[job] = start
-    return starts
-
-
-def best_placed(data: Jobs) -> list[int]:
-    """Return the best starts over all placement orders."""
-    orders = {
-        tuple(data.length[job] for job in order): order
-        for order in permutations(range(len(data.length)))
-    }
-    return min((placed(data, order) for order in orders.values()), key=sum)
-
-
-def beaten_everywhere(instance: Outputs, schedule: Callable[[Jobs], list[int]]) -> Data | None:
+def beaten_everywhere(instance: Outputs) -> Data | None:
     """Return a better schedule for each convention as plain data; None if one has none."""
     memory, prompt, outputs = instance
-    columns: list[list[int]] = []
+    columns: list[Sequence[int]] = []
     for convention in CONVENTIONS:
         data = jobs(problem_of(memory, [prompt] * len(outputs), outputs, convention))
-        starts = schedule(data)
+        starts = least_starts(data)
         if sum(starts) >= sum(algorithm(data)):
             return None
         columns.append(starts)
@@ -103,18 +80,17 @@ def beaten_everywhere(instance: Outputs, schedule: Callable[[Jobs], list[int]]) 
     return {"memory": memory, "prompt": prompt, "requests": rows}
 
 
-def beaten(
-    what: str, made: str, instances: Iterable[Outputs], schedule: Callable[[Jobs], list[int]]
-) -> Examination[Outputs]:
+def beaten(made: str, instances: Iterable[Outputs]) -> Examination[Outputs]:
     """Search for instances on which Algorithm 1 is beaten under every convention."""
     better: list[Data] = []
 
     def holds(instance: Outputs) -> bool:
-        example = beaten_everywhere(instance, schedule)
+        example = beaten_everywhere(instance)
         if example is not None:
             better.append(example)
         return example is None
 
+    what = "total latency of Algorithm 1 = least, under one convention at least"
     seen = examine(what, made, instances, holds)
     example = f"exhaustive search: {made}"
     return Examination(seen.tally, seen.failures, tuple(better), verify_optimality, example)
@@ -199,10 +175,8 @@ def _theorem_check(
         for outputs in combinations_with_replacement(range(1, memory - prompt + 1), size)
     ]
     printed = beaten(
-        "no order of placing gives less than Algorithm 1, under one convention at least",
         f"every instance of {size} requests, s in {list(prompts)}, M in {list(memories)}",
         instances,
-        best_placed,
     )
 
     def optimal(problem: LatencyProblem) -> bool:
@@ -218,39 +192,6 @@ def _theorem_check(
         optimal,
     )
     return printed, corrected
-
-
-def least_for_equal(data: Jobs) -> list[int]:
-    """Return the best starts of equal requests that all arrive at 0.
-
-    Equal requests are interchangeable, so only non-decreasing starts are tried.
-    """
-    num, length, first = len(data.length), data.length[0], data.first[0]
-    best = algorithm(data)
-    placed_so_far: list[int] = []
-
-    def fits(start: int) -> bool:
-        held = [*(p for p in placed_so_far if p > start - length), start]
-        return all(
-            sum(first + t - p for p in held if p <= t < p + length) <= data.memory
-            for t in range(start, start + length)
-        )
-
-    def extend(start: int, total: int) -> None:
-        nonlocal best
-        left = num - len(placed_so_far)
-        if not left:
-            best = list(placed_so_far)
-            return
-        while total + start * left < sum(best):
-            if fits(start):
-                placed_so_far.append(start)
-                extend(start, total + start)
-                placed_so_far.pop()
-            start += 1
-
-    extend(0, 0)
-    return best
 
 
 def _equal(sizes: Sequence[int], longest: int, multiple: int) -> Iterator[Outputs]:
@@ -292,14 +233,11 @@ def _equal_check(context: Context, *, sizes: Sequence[int] = (6, 7), few: int = 
     def optimal(case: tuple[Outputs, Convention]) -> bool:
         (memory, prompt, outputs), convention = case
         data = jobs(problem_of(memory, [prompt] * len(outputs), outputs, convention))
-        return sum(algorithm(data)) == sum(least_for_equal(data))
+        return sum(algorithm(data)) == least_latency(data)
 
     made = "equal requests with s = 1, small M, "
     printed = beaten(
-        "total latency of Algorithm 1 = least, under one convention at least",
-        f"{made}o up to {longest}: {list(sizes)} requests",
-        _equal(sizes, longest, multiple),
-        least_for_equal,
+        f"{made}o up to {longest}: {list(sizes)} requests", _equal(sizes, longest, multiple)
     )
     corrected = examine(
         f"total latency of Algorithm 1 = least for up to {few} requests",

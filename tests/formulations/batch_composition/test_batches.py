@@ -120,18 +120,9 @@ def check_all_methods(problem: BatchProblem) -> None:
         assert solve(problem, method="greedy").objective == best
 
 
-@settings(max_examples=200)
 @given(problems())
 def test_all_methods_find_the_best(problem: BatchProblem) -> None:
     """On small problems with every option."""
-    check_all_methods(problem)
-
-
-@pytest.mark.deep
-@settings(max_examples=2000)
-@given(problems())
-def test_all_methods_find_the_best_deep(problem: BatchProblem) -> None:
-    """The same on two thousand."""
     check_all_methods(problem)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bfio.hindsight.latency import solve_latency
 from bfio.hindsight.makespan import solve_makespan
-from bfio.pausing.solve import solve_pausing
+from bfio.pausing import solve_pausing
 from bfio.step.solve import solve_step
 from formulations import batch_composition, thresholds
 from formulations.backends import Outcome, SolveLimits

@@ -16,7 +16,14 @@ from bfio.hindsight.latency import (
     certified_bound,
     solve_hindsight,
 )
-from bfio.hindsight.latency.bound import SCALE, narrowed_windows, pair_losses, priced_bound
+from bfio.hindsight.latency.bound import (
+    SCALE,
+    PriceAscent,
+    Stage,
+    narrowed_windows,
+    pair_losses,
+    priced_bound,
+)
 from bfio.hindsight.latency.configurations import (
     Cells,
     NormalForm,
@@ -26,7 +33,6 @@ from bfio.hindsight.latency.configurations import (
     losses,
     normal_form,
 )
-from bfio.hindsight.latency.prices import PriceAscent, Stage
 from bfio.hindsight.latency.schedule import fewest_rounds, good_starts, sequential_starts
 from bfio.hindsight.latency.search import RoundSearch
 from bfio.kvcache.simulation import serve

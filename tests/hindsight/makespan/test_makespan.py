@@ -112,7 +112,7 @@ def test_a_search_that_forgets_what_it_left_out_is_caught() -> None:
     """Of width 1 it finds no optimum here: its own cost, as a bound, would exceed the optimum."""
     rng = np.random.default_rng(3)
     caught = 0
-    for _ in range(30):
+    for _ in range(12):
         problem = _drawn(rng, 4)
         form = search_form(problem)
         found = StepSearch(form).run(form.cost(best_list(problem)[0]) + 1, 1, 100)

@@ -156,7 +156,7 @@ PAIRS: list[tuple[str, Verifier, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         "appendix-b-scaling", verify_scaled,
-        {"rate": 1, "horizon": 3, "scale": 4}, {"rate": 1, "horizon": 3, "scale": 1},
+        {"rate": 1, "duration": 3, "scale": 4}, {"rate": 1, "duration": 3, "scale": 1},
     ),
     # C = M* = 12 and n = 5 > ΔT = 19/4; a token more of memory may be enough.
     (

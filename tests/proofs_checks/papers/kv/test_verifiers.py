@@ -128,7 +128,7 @@ FINE: list[tuple[Callable[[Data], str | None], Data]] = [
     (verify_count, {"memory": 2, "prompt": 1, "output": 1, "requests": 3}),
     (verify_exchange, with_rows([0, 1, 1, 0], [0, 1, 1, 0])),
     (verify_decomposition, {"memory": 9, "longest": 2, "per_round": 2, "rounds": 2}),
-    (verify_expectation, {"usual": 5, "slope": 1, "horizon": 3}),
+    (verify_expectation, {"usual": 5, "slope": 1, "rounds": 3}),
     (verify_negligible_prompt, {"memory": 6, "prompt": 1, "output": 1, "requests": 3}),
     (verify_negligible_prompt, {"memory": 5, "prompt": 3, "output": 3, "requests": 3}),
     (verify_balance, {"steps": 3, "half": 1}),
@@ -176,14 +176,14 @@ def test_what_is_fine_is_no_counterexample(
         (verify_listed, {"memory": 4, "prompt": 1, "running": [[2, 1]], "candidate": 1}),
         (verify_round_0, {"memory": 1, "requests": [[0, 1, 1, 0], [0, 1, 1, 0]]}),
         (verify_decomposition, {"memory": 4, "longest": 2, "per_round": 4, "rounds": 1}),
-        (verify_expectation, {"usual": 1, "slope": 1, "horizon": 1}),
+        (verify_expectation, {"usual": 1, "slope": 1, "rounds": 1}),
     ],
 )
 def test_what_misses_a_hypothesis_is_refused(
     verify: Callable[[Data], str | None], data: Data
 ) -> None:
     """Too large, of equal outputs, nothing running or already over, one round only."""
-    with pytest.raises(ValueError, match=r"fits|equal outputs|runs|ended|two rounds|no horizon"):
+    with pytest.raises(ValueError, match=r"fits|equal outputs|runs|ended|two rounds|no round"):
         verify(data)
 
 

@@ -33,14 +33,14 @@ def test_the_two_stages_by_hand() -> None:
     assert [law.outlasts(h) for h in range(3)] == [1, Fraction(3, 4), Fraction(1, 2)]
     assert profile(5, law.estimand, 3) == [5, 6, 7]
     assert mean_profile(law, 5) == [5, Fraction(9, 2), Fraction(7, 2)]
-    assert verify_profile({"weights": [1, 1, 0, 2], "horizon": 3, "size": 5}) is not None
-    assert verify_profile({"weights": [0, 0, 1], "horizon": 2, "size": 5}) is None
+    assert verify_profile({"weights": [1, 1, 0, 2], "look_ahead": 3, "size": 5}) is not None
+    assert verify_profile({"weights": [0, 0, 1], "look_ahead": 2, "size": 5}) is None
 
 
 def test_a_window_that_moves_on() -> None:
     """R = 9, H = 3: two tokens later all three steps still count; R = 3 has one left."""
-    assert verify_decrement({"remaining": 9, "horizon": 3, "elapsed": 2}) is not None
-    assert verify_decrement({"remaining": 3, "horizon": 3, "elapsed": 2}) is None
+    assert verify_decrement({"remaining": 9, "look_ahead": 3, "elapsed": 2}) is not None
+    assert verify_decrement({"remaining": 3, "look_ahead": 3, "elapsed": 2}) is None
 
 
 def test_the_floor_asks_again() -> None:
