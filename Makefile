@@ -11,12 +11,11 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 # Dozens of processes are started below; each would compile numpy's and scipy's sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-core test-deep test-plain test-proofs docs test-docs quality lock clean
+.PHONY: help demo test test-deep test-plain test-proofs docs test-docs quality lock clean
 
 help:
 	@echo "make demo        the main job on an embedded default "
 	@echo "make test        the test suite"
-	@echo "make test-core   commands, engines and the step program, as CI does under other Pythons"
 	@echo "make test-proofs 20,000 tiny problems of every program against enumeration, by the hour"
 	@echo "make test-deep   thousands of instances per property, by the hour"
 	@echo "make test-plain  the engines without Numba's private parts"
@@ -57,14 +56,6 @@ test-plain: $(TESTED)
 	  tests/decode/machine tests/wait/test_compiled.py tests/kvcache/test_engines.py \
 	  tests/batching/test_engines.py tests/common/test_by_reference.py tests/common/test_indices.py \
 	  tests/step/exact/test_small_steps.py tests/step/two_stage/kernels
-
-# What may differ under another Python: commands, engines and their kernels, the step program.
-test-core: $(TESTED)
-	$(BIN)/bfio prepare
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not deep and not site" \
-	  tests/cli tests/decode/machine tests/wait/test_compiled.py tests/kvcache/test_engines.py \
-	  tests/batching/test_engines.py tests/common/test_kernels.py \
-	  tests/formulations/test_step_program.py tests/formulations/test_step_solve.py
 
 # What only the site needs, so that the tests wait for none of it.
 $(DOCUMENTED): $(READY) docs/requirements.lock
